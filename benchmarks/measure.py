@@ -1,0 +1,85 @@
+"""How clew is measured: CPU seconds, best of several runs, ratios against a peer in the same run.
+
+A module `benchmarks/bench_<subject>.py` offers `figures()`, which yields `Figure`s. Wall time is
+used only where waiting is the point; a target is a goal that is printed, never a test.
+"""
+
+import gc
+import resource
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One measured line. `at_most`/`at_least` is the goal, in the figure's own unit."""
+
+    name: str
+    value: float
+    unit: str
+    at_most: float | None = None
+    at_least: float | None = None
+    note: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        if self.at_most is not None:
+            return self.value <= self.at_most
+        if self.at_least is not None:
+            return self.value >= self.at_least
+        return None
+
+
+def cpu_s(work: Callable[[], object], *, runs: int = 5) -> float:
+    """The least CPU time of `work` in this process over several runs, collector off."""
+    best = float("inf")
+    for _ in range(runs):
+        gc.collect()
+        gc.disable()
+        try:
+            begin = time.process_time()
+            work()
+            best = min(best, time.process_time() - begin)
+        finally:
+            gc.enable()
+    return best
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    cpu_s: float
+    wall_s: float
+    peak_rss_mb: float
+
+
+def process(command: Sequence[str], *, runs: int = 7, env: dict[str, str] | None = None) -> Run:
+    """A whole process: median CPU and wall, and the largest peak, of several runs after one more."""
+    cpus: list[float] = []
+    walls: list[float] = []
+    peak = 0.0
+    for i in range(runs + 1):
+        begin = time.perf_counter()
+        child = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
+        _, status, usage = wait4(child)
+        wall = time.perf_counter() - begin
+        if status != 0:
+            raise RuntimeError(f"{command[0]} ended with {status}")
+        if i:
+            cpus.append(usage.ru_utime + usage.ru_stime)
+            walls.append(wall)
+            peak = max(peak, usage.ru_maxrss / 1024)
+    return Run(
+        cpu_s=sorted(cpus)[len(cpus) // 2],
+        wall_s=sorted(walls)[len(walls) // 2],
+        peak_rss_mb=peak,
+    )
+
+
+def wait4(child: subprocess.Popen[bytes]) -> tuple[int, int, resource.struct_rusage]:
+    import os
+
+    pid, status, usage = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    return pid, child.returncode, usage

@@ -1,0 +1,171 @@
+"""Runs what the docs say and compares: `make docs-check`; `make docs` writes the generated parts.
+
+Three kinds of text in README.md, AGENTS.md and docs/**/*.md are held to the truth:
+
+- a fence ```console holds lines `$ command` and the output below each. The command is run by sh in
+  an empty folder with an empty home, `clew` on the PATH; `...` alone on a line stands for any lines.
+- a fence ```python is run as a program; what it prints must be what `# -> text` comments say, in
+  order. ```python no-run is only compiled.
+- `<!-- generated: command -->` ... `<!-- end -->` holds the command's output, fence and all.
+- every relative link must lead to a file that exists.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$", re.M | re.S)
+GENERATED = re.compile(r"(<!-- generated: ([^\n]+?) -->\n)(.*?)(<!-- end -->)", re.S)
+LINK = re.compile(r"\]\((?!https?:|#|mailto:)([^)\s#]+)(?:#[^)]*)?\)")
+
+
+@dataclass(frozen=True)
+class Fault:
+    path: Path
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path.relative_to(ROOT)}:{self.line}: {self.what}"
+
+
+def pages() -> list[Path]:
+    return [
+        p
+        for p in (ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").rglob("*.md")))
+        if p.exists()
+    ]
+
+
+def environment(home: str) -> dict[str, str]:
+    """A newcomer's environment: nothing of this machine's settings or keys."""
+    bin_folder = Path(sys.executable).parent
+    return {
+        "PATH": f"{bin_folder}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "HOME": home,
+        "LANG": "C.UTF-8",
+        "CLEW_CONFIG_DIR": f"{home}/.claude",
+        "PYTHONPATH": str(ROOT),
+        "COLUMNS": "80",
+    }
+
+
+def run(command: str, folder: str) -> str:
+    done = subprocess.run(
+        ["sh", "-c", command],
+        cwd=folder,
+        env=environment(folder),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        timeout=120,
+        check=False,
+    )
+    return done.stdout
+
+
+def matches(expected: list[str], actual: list[str]) -> bool:
+    """Whether the lines agree, `...` standing for any number of them, `…` for any part of a line."""
+    pattern = ""
+    for line in expected:
+        if line.strip() == "...":
+            pattern += r"(?:.*\n)*?"
+        else:
+            pattern += ".*?".join(re.escape(part) for part in line.rstrip().split("…")) + r"[ ]*\n"
+    return re.fullmatch(pattern, "".join(f"{line}\n" for line in actual)) is not None
+
+
+def console(body: str, folder: str) -> Iterator[tuple[int, str]]:
+    """Runs a console fence; yields (line offset, complaint)."""
+    steps: list[tuple[int, str, list[str]]] = []
+    for offset, line in enumerate(body.splitlines()):
+        if line.startswith("$ "):
+            steps.append((offset, line[2:], []))
+        elif steps:
+            steps[-1][2].append(line)
+        else:
+            yield offset, "a console fence begins with a line `$ command`"
+    for offset, command, expected in steps:
+        actual = run(command, folder).rstrip("\n").split("\n")
+        if not matches(expected or [""], actual):
+            shown = "\n    ".join(actual)
+            yield offset, f"`{command}` printed otherwise:\n    {shown}"
+
+
+def python(body: str, flags: str, folder: str) -> Iterator[tuple[int, str]]:
+    if "no-run" in flags:
+        try:
+            compile(body, "<docs>", "exec")
+        except SyntaxError as error:
+            yield (error.lineno or 1) - 1, f"does not compile: {error.msg}"
+        return
+    script = Path(folder, "example.py")
+    script.write_text(body, "utf-8")
+    actual = run(f"{sys.executable} -X utf8 {script}", folder).rstrip("\n")
+    expected = "\n".join(re.findall(r"# -> (.*)$", body, re.M))
+    if not matches(expected.split("\n"), actual.split("\n")):
+        yield 0, f"the example printed\n    {actual!r}\n  where it says\n    {expected!r}"
+
+
+def check_page(path: Path) -> Iterator[Fault]:
+    text = path.read_text("utf-8")
+
+    def line_of(position: int) -> int:
+        return text.count("\n", 0, position) + 1
+
+    for fence in FENCE.finditer(text):
+        kind, flags, body = fence.groups()
+        with tempfile.TemporaryDirectory() as folder:
+            complaints: Iterator[tuple[int, str]] = iter(())
+            if kind == "console":
+                complaints = console(body, folder)
+            elif kind == "python":
+                complaints = python(body, flags, folder)
+            for offset, what in complaints:
+                yield Fault(path, line_of(fence.start()) + 1 + offset, what)
+    for link in LINK.finditer(text):
+        if not (path.parent / link[1]).exists():
+            yield Fault(path, line_of(link.start()), f"dead link {link[1]}")
+    if regenerated(text) != text:
+        yield Fault(path, 1, "a generated part is stale; run: make docs")
+
+
+def regenerated(text: str) -> str:
+    def fresh(part: re.Match[str]) -> str:
+        with tempfile.TemporaryDirectory() as folder:
+            output = run(part[2], folder)
+        if part[3].startswith("```"):
+            output = f"```\n{output.rstrip()}\n```\n"
+        return part[1] + output + part[4]
+
+    return GENERATED.sub(fresh, text)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--write", action="store_true", help="write the generated parts anew")
+    parser.add_argument("pages", nargs="*", type=Path, help="pages to look at (default: all)")
+    options = parser.parse_args()
+    chosen = [p.resolve() for p in options.pages] or pages()
+    if options.write:
+        for page in chosen:
+            page.write_text(regenerated(page.read_text("utf-8")), "utf-8")
+        return 0
+    faults = [fault for page in chosen for fault in check_page(page)]
+    for fault in faults:
+        print(fault)
+    print(f"docs: {len(chosen)} pages, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

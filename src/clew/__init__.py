@@ -1,0 +1,1 @@
+"""clew: a coding agent for the terminal, and the message and session engine under it."""

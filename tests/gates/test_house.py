@@ -1,0 +1,48 @@
+"""The house stands as planned: layers and purity by contract, and nothing slips past the lists."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from tests.gates.house import ROOT, SRC, path_of, project, pure_files, pure_modules
+
+# What a pure function may not do even without an import.
+FORBIDDEN_CALLS = {"open", "print", "input", "exec", "eval", "breakpoint"}
+FORBIDDEN_ATTRIBUTES = {"now", "utcnow", "today"}
+MAGNETS = {"core", "utils", "util", "common", "helpers", "helper", "manager", "misc"}
+
+
+@pytest.mark.parametrize("path", pure_files(), ids=lambda p: str(p.relative_to(SRC)))
+def test_a_pure_module_touches_no_world(path: Path) -> None:
+    tree = ast.parse(path.read_text("utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            assert node.func.id not in FORBIDDEN_CALLS, f"{path}:{node.lineno} {node.func.id}()"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            assert node.func.attr not in FORBIDDEN_ATTRIBUTES, f"{path}:{node.lineno}"
+        assert not isinstance(node, ast.Global), f"{path}:{node.lineno} global state"
+
+
+def test_every_pure_module_exists_and_is_measured_for_branches() -> None:
+    missing = [m for m in pure_modules() if not path_of(m).exists()]
+    assert not missing
+    measured = project()["tool"]["coverage"]["run"]["source_pkgs"]
+    assert measured == pure_modules(), "coverage's list and the purity contract differ"
+
+
+def test_no_folder_is_a_magnet() -> None:
+    names = {p.stem for p in SRC.rglob("*") if p.is_dir() or p.suffix == ".py"}
+    assert not names & MAGNETS
+
+
+def test_each_folder_of_the_source_has_its_folder_of_tests() -> None:
+    folders = {p.name for p in SRC.iterdir() if p.is_dir() and (p / "__init__.py").exists()}
+    tested = {p.name for p in (ROOT / "tests").iterdir() if p.is_dir()}
+    assert folders <= tested, f"no tests for {sorted(folders - tested)}"
+
+
+def test_the_version_is_said_once() -> None:
+    namespace: dict[str, str] = {}
+    exec((SRC / "version.py").read_text("utf-8"), namespace)
+    assert namespace["VERSION"] == project()["project"]["version"]

@@ -1,0 +1,33 @@
+"""The table of requirements and the tests name each other, in both directions."""
+
+from pathlib import Path
+
+from tests.requirements import BY_ID, RECORDS, ids_in_tests
+
+TESTS = Path(__file__).parents[1]
+STATES = ("done", "deferred: ", "diverges: ")
+
+
+def test_every_record_of_the_specification_is_here_once() -> None:
+    expected = [f"R{n:03d}" for n in range(1, 270)]
+    expected += [f"C{n}" for n in range(1, 18)]
+    expected += [f"W{n}" for n in range(1, 35)]
+    expected += [f"V{n}" for n in range(1, 13)]
+    assert [r.id for r in RECORDS] == expected
+
+
+def test_every_record_says_something_and_has_a_known_state() -> None:
+    for record in RECORDS:
+        assert record.sentence, record
+        assert record.state == "done" or record.state.startswith(STATES[1:]), record
+        assert record.state not in STATES[1:], f"{record.id}: say why"
+
+
+def test_every_done_record_has_a_test_and_every_named_record_is_done() -> None:
+    named: dict[str, str] = dict(ids_in_tests(TESTS))
+    unknown = {i: path for i, path in named.items() if i not in BY_ID}
+    assert not unknown, f"tests name records that do not exist: {unknown}"
+    unshown = [r.id for r in RECORDS if r.state == "done" and r.id not in named]
+    assert not unshown, f"done, but no test carries the id: {unshown}"
+    early = {i: path for i, path in named.items() if BY_ID[i].state.startswith("deferred")}
+    assert not early, f"tests show records that are still deferred; set them done: {early}"
