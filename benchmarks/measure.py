@@ -5,11 +5,12 @@ used only where waiting is the point; a target is a goal that is printed, never 
 """
 
 import gc
-import resource
+import os
 import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,31 +56,37 @@ class Run:
 
 
 def process(command: Sequence[str], *, runs: int = 7, env: dict[str, str] | None = None) -> Run:
-    """A whole process: median CPU and wall, and the largest peak, of several runs after one more."""
+    """A whole process: median CPU and wall of several runs after a warm-up; memory by a run more."""
     cpus: list[float] = []
     walls: list[float] = []
-    peak = 0.0
     for i in range(runs + 1):
         begin = time.perf_counter()
         child = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
-        _, status, usage = wait4(child)
+        _, status, usage = os.wait4(child.pid, 0)
         wall = time.perf_counter() - begin
-        if status != 0:
-            raise RuntimeError(f"{command[0]} ended with {status}")
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode != 0:
+            raise RuntimeError(f"{command[0]} ended with {child.returncode}")
         if i:
             cpus.append(usage.ru_utime + usage.ru_stime)
             walls.append(wall)
-            peak = max(peak, usage.ru_maxrss / 1024)
     return Run(
         cpu_s=sorted(cpus)[len(cpus) // 2],
         wall_s=sorted(walls)[len(walls) // 2],
-        peak_rss_mb=peak,
+        peak_rss_mb=peak_rss_mb(command, env=env),
     )
 
 
-def wait4(child: subprocess.Popen[bytes]) -> tuple[int, int, resource.struct_rusage]:
-    import os
+def peak_rss_mb(command: Sequence[str], *, env: dict[str, str] | None = None) -> float:
+    """The high-water mark of one run, read while it runs.
 
-    pid, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    return pid, child.returncode, usage
+    `ru_maxrss` will not do: the kernel carries the parent's size over the child's exec into it.
+    """
+    child = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
+    status_file = Path(f"/proc/{child.pid}/status")
+    peak_kb = 0
+    while child.poll() is None:
+        for line in status_file.read_text("utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                peak_kb = max(peak_kb, int(line.split()[1]))
+    return peak_kb / 1024
