@@ -1,0 +1,149 @@
+"""What a provider is: one request in, one attempt out, and a failure as a value.
+
+Owns the words every provider and everything above them share: `Request`, `Attempt`, `Provider`,
+`Failure`. Must never decide whether to try again (that is `retry`) and never know a wire format
+(that is each provider's own module).
+"""
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Literal, Protocol, TypeAlias
+
+from msgspec import Struct
+
+Json: TypeAlias = dict[str, Any]
+
+Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
+Display: TypeAlias = Literal["summarized", "omitted"]
+CacheTtl: TypeAlias = Literal["5m", "1h"]
+
+
+class Adaptive(Struct, frozen=True, kw_only=True, tag="adaptive"):
+    """The model decides how long it thinks."""
+
+    display: Display | None = None
+
+
+class Budget(Struct, frozen=True, kw_only=True, tag="enabled"):
+    """Thinking with a ceiling, at least 1024 and below the request's `max_tokens`."""
+
+    tokens: int
+    display: Display | None = None
+
+
+class Off(Struct, frozen=True, kw_only=True, tag="disabled"):
+    """No thinking."""
+
+
+Thinking: TypeAlias = Adaptive | Budget | Off
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """One question to a model, whole; `None` leaves a choice to the model's entry in the catalog.
+
+    `messages` are in the form the API takes; nothing here is ever mutated.
+    """
+
+    model: str
+    messages: list[Json]
+    max_tokens: int | None = None
+    system: list[Json] | str | None = None
+    tools: list[Json] | None = None
+    tool_choice: Json | None = None
+    thinking: Thinking | None = None
+    effort: Effort | None = None
+    output_format: Json | None = None
+    stop_sequences: list[str] | None = None
+    user_id: str | None = None
+    cache: CacheTtl | None = "5m"
+    # How many messages at the end carry no cache mark: 1 for an instruction that is asked once,
+    # so that the mark stays on the last message that later requests share.
+    unshared_tail: int = 0
+    betas: tuple[str, ...] = ()
+    session_id: str | None = None
+    agent_id: str | None = None
+    # Which try this is, told to the service; the driver sets it.
+    retry_count: int = 0
+    # False asks for the whole answer at once; the attempt then yields the same events in one go.
+    stream: bool = True
+    # Top-level members of the body that clew has no name for, sent as they are.
+    extra: Json | None = None
+
+
+FailureKind: TypeAlias = Literal[
+    "configuration",  # nothing was sent: no key, a proxy of a kind clew cannot speak, a bad URL
+    "connect",  # no connection: refused, unreachable, no such host
+    "connect_timeout",
+    "proxy",  # the proxy answered, and not with a tunnel
+    "tls",  # the certificate was not accepted, or there is no TLS at the other end
+    "reset",  # the connection broke
+    "stalled",  # the watchdog's verdict: nothing came for too long
+    "protocol",  # not HTTP, or HTTP that contradicts itself
+    "status",  # an HTTP status that is not 200
+    "content",  # 200, and not an answer: a web page, a body that is not what its headers say
+    "event",  # an event of the stream that is not one: broken JSON, out of order
+    "error_event",  # the service's own `error` event after HTTP 200
+    "truncated",  # the stream ended before the message did
+]
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """Why an attempt ended without a whole message; its text never holds a secret."""
+
+    kind: FailureKind
+    message: str
+    status: int | None = None
+    error_type: str | None = None
+    request_id: str | None = None
+    retry_after_s: float | None = None
+    should_retry: bool | None = None
+    # The service's own words for why it says no, where it sends them (which limit, which claim).
+    details: Json | None = None
+
+
+class Attempt(Protocol):
+    """One request on its way: decoded API events, in the end at most one `Failure`, then nothing.
+
+    It never raises anything but CancelledError; it is an object and not a generator, so that
+    cancelling it is felt where it waits.
+    """
+
+    @property
+    def bytes_received(self) -> int:
+        """Rises with every byte, headers and pings included: how a watcher tells slow from dead."""
+        ...
+
+    @property
+    def request_id(self) -> str | None: ...
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """The response's headers by lower-case name; empty before they came."""
+        ...
+
+    def __aiter__(self) -> AsyncIterator[Json | Failure]: ...
+
+    async def __anext__(self) -> Json | Failure: ...
+
+    async def aclose(self) -> None:
+        """Gives back what the attempt holds. Idempotent; leaves nothing running."""
+        ...
+
+
+class Description(Struct, frozen=True, kw_only=True):
+    """Who answers, for people: no secret in any field."""
+
+    name: str
+    endpoint: str
+    credentials: str
+
+
+class Provider(Protocol):
+    """Someone who answers requests. Small on purpose: whatever can be said once stands above it."""
+
+    def stream(self, request: Request) -> Attempt: ...
+
+    async def count_tokens(self, request: Request) -> int | Failure: ...
+
+    def describe(self) -> Description: ...
+
+    async def aclose(self) -> None: ...

@@ -1,0 +1,21 @@
+"""The words of the provider protocol hold still: requests and failures are values."""
+
+import msgspec
+import pytest
+
+from clew.providers.base import Adaptive, Budget, Failure, Off, Request
+
+
+def test_a_request_is_a_frozen_value() -> None:
+    request = Request(model="m", messages=[])
+    with pytest.raises(AttributeError):
+        request.model = "other"  # type: ignore[misc]
+
+
+def test_the_ways_to_think_are_told_apart_by_their_wire_word() -> None:
+    written = [msgspec.to_builtins(t)["type"] for t in (Adaptive(), Budget(tokens=1024), Off())]
+    assert written == ["adaptive", "enabled", "disabled"]
+
+
+def test_a_failure_compares_by_value() -> None:
+    assert Failure(kind="reset", message="cut") == Failure(kind="reset", message="cut")
