@@ -17,7 +17,7 @@ LIST_MODULES = "import sys; before = set(sys.modules); from clew.cli import main
 def loaded(argument: str) -> set[str]:
     """What `clew ARGUMENT` imports beyond a bare interpreter."""
     done = subprocess.run(
-        [sys.executable, "-I", "-c", LIST_MODULES.format(arg=argument)],
+        [sys.executable, "-P", "-s", "-c", LIST_MODULES.format(arg=argument)],
         capture_output=True,
         text=True,
         encoding="utf-8",

@@ -1,0 +1,23 @@
+"""The constants and environment names of the specification in one table; a row arrives with its code.
+
+Each row: what clew says, what the specification gives (or its correction asks), and the record, as
+`(requirement("R232"), lambda: BUFFER_BYTES, 65536)`.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.requirements import BY_ID, ids_in_tests
+
+CONSTANTS: list[tuple[Any, Callable[[], Any], Any]] = []
+
+
+def test_each_constant_has_its_value() -> None:
+    assert [said() for _, said, _ in CONSTANTS] == [specified for _, _, specified in CONSTANTS]
+
+
+def test_every_constant_that_is_done_has_its_row_here() -> None:
+    done = {f"R{n:03d}" for n in range(232, 250) if BY_ID[f"R{n:03d}"].state == "done"}
+    rows = {i for i, path in ids_in_tests(Path(__file__).parent) if path == Path(__file__).name}
+    assert done <= rows

@@ -1,0 +1,58 @@
+"""What a user installs is what was built: the wheel works in an environment that has nothing else."""
+
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from clew.version import VERSION
+from tests.gates.house import ROOT
+
+
+def run(*command: str | Path, cwd: Path | None = None) -> str:
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    uv = Path(sys.executable).parent / "uv"
+    run(
+        uv, "build", "--quiet", "--wheel", "--no-build-isolation",
+        "--python", sys.executable, "--out-dir", folder, ROOT,
+    )  # fmt: skip
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+def test_the_wheel_holds_the_package_its_types_and_its_licence(wheel: Path) -> None:
+    names = zipfile.ZipFile(wheel).namelist()
+    assert "clew/cli.py" in names
+    assert "clew/py.typed" in names
+    assert any(name.endswith("licenses/LICENSE") for name in names)
+    assert not [name for name in names if name.startswith(("tests/", "scripts/"))]
+
+
+@pytest.mark.timeout(300)
+def test_the_wheel_answers_in_a_clean_environment(wheel: Path, tmp_path: Path) -> None:
+    venv.create(tmp_path / "env", with_pip=True)
+    binaries = tmp_path / "env" / "bin"
+    pip = (binaries / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check")
+    run(*pip, "--require-hashes", "-r", ROOT / "locks" / "core.txt")
+    run(*pip, "--no-deps", wheel)
+    assert run(binaries / "clew", "--version", cwd=tmp_path) == f"clew {VERSION}\n"
+    assert run(binaries / "python", "-m", "pip", "check", cwd=tmp_path).startswith("No broken")
+    assert run(binaries / "clew", "--help", cwd=tmp_path).startswith("usage: clew")
