@@ -1,5 +1,6 @@
 """What a user installs is what was built: the wheel works in an environment that has nothing else."""
 
+import os
 import subprocess
 import sys
 import venv
@@ -16,6 +17,8 @@ def run(*command: str | Path, cwd: Path | None = None) -> str:
     done = subprocess.run(
         [str(word) for word in command],
         cwd=cwd,
+        # Our own strictness about encodings is no business of pip's.
+        env={k: v for k, v in os.environ.items() if k != "PYTHONWARNDEFAULTENCODING"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
