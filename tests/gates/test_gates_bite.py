@@ -170,7 +170,7 @@ def test_a_heavy_import_at_start_up_bites(house: Path) -> None:
         "-p",
         "no:cacheprovider",
         "tests/cli/test_startup.py",
-        says="json",
+        says="load_nothing",
     )
 
 
