@@ -1,0 +1,80 @@
+"""Undoes a body's content-encoding as it comes; a body that ends inside its encoding is an error."""
+
+import zlib
+from typing import Protocol
+
+from clew.transport.seam import TransportError
+
+
+class Decoder(Protocol):
+    def feed(self, data: bytes) -> bytes: ...
+
+    def close(self) -> bytes: ...
+
+
+class Identity:
+    """Bytes as they are."""
+
+    def feed(self, data: bytes) -> bytes:
+        return data
+
+    def close(self) -> bytes:
+        return b""
+
+
+class Inflate:
+    """gzip (several members too), zlib, and the bare deflate that some servers call by its name."""
+
+    def __init__(self, coding: str) -> None:
+        self._coding = coding
+        self._window_bits = zlib.MAX_WBITS | 16 if coding == "gzip" else zlib.MAX_WBITS
+        self._inner = zlib.decompressobj(self._window_bits)
+        self._begun = False
+
+    def feed(self, data: bytes) -> bytes:
+        out: list[bytes] = []
+        while data:
+            if self._inner.eof:
+                # Another gzip member follows, or the padding some servers leave.
+                data = data.lstrip(b"\0")
+                if not data:
+                    break
+                self._inner = zlib.decompressobj(self._window_bits)
+            out.append(self._inflate(data))
+            data = self._inner.unused_data
+        return b"".join(out)
+
+    def _inflate(self, data: bytes) -> bytes:
+        try:
+            inflated = self._inner.decompress(data)
+        except zlib.error as error:
+            if self._begun or self._coding == "gzip":
+                raise self._broken(str(error)) from error
+            self._begun = True
+            self._window_bits = -zlib.MAX_WBITS
+            self._inner = zlib.decompressobj(self._window_bits)
+            return self._inflate(data)
+        self._begun = True
+        return inflated
+
+    def close(self) -> bytes:
+        if self._begun and not self._inner.eof:
+            raise TransportError("truncated", f"the body ended inside its {self._coding} encoding")
+        return b""
+
+    def _broken(self, why: str) -> TransportError:
+        return TransportError(
+            "content", f"the body is not the {self._coding} its header says ({why})"
+        )
+
+
+def decoder_for(content_encoding: str) -> Decoder:
+    """The decoder for a `content-encoding` header; refuses what it cannot undo."""
+    codings = [c for c in content_encoding.lower().replace(",", " ").split() if c != "identity"]
+    if not codings:
+        return Identity()
+    if len(codings) == 1 and codings[0] in ("gzip", "x-gzip", "deflate"):
+        return Inflate("gzip" if "gzip" in codings[0] else "deflate")
+    raise TransportError(
+        "content", f"the body is encoded as {content_encoding!r}, which was not asked for"
+    )

@@ -1,0 +1,103 @@
+"""A byte channel over an asyncio transport: what has arrived is read before how it ended is told.
+
+Not `asyncio.StreamReader`: that one raises a reset before it hands out the bytes that came ahead of
+it, and a server that refuses a large request early answers in just that way.
+"""
+
+import asyncio
+import ssl
+
+HIGH_WATER_BYTES = 1 << 20
+
+
+class Channel(asyncio.Protocol):
+    """One connection's bytes in order, then `b""` or the error that ended it."""
+
+    def __init__(self) -> None:
+        self.bytes_received = 0
+        self.ended = False
+        self._error: Exception | None = None
+        self._arrived: list[bytes] = []
+        self._waiting_bytes = 0
+        self._paused = False
+        self._waiter: asyncio.Future[None] | None = None
+        self._transport: asyncio.Transport | None = None
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self.bytes_received += len(data)
+        self._arrived.append(data)
+        self._waiting_bytes += len(data)
+        if self._waiting_bytes > HIGH_WATER_BYTES and self._transport is not None:
+            self._transport.pause_reading()
+            self._paused = True
+        self._wake()
+
+    def eof_received(self) -> None:
+        self.ended = True
+        self._wake()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.ended = True
+        self._error = self._error or exc
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # What the exchange calls.
+
+    @property
+    def quiet(self) -> bool:
+        """Open, all written, and nothing came unasked: fit to be used again."""
+        transport = self._transport
+        all_written = transport is not None and transport.get_write_buffer_size() == 0
+        return all_written and not self.ended and not self._arrived
+
+    async def receive(self) -> bytes:
+        """All that has arrived, once something has; `b""` at the end; raises what cut the line."""
+        while not self._arrived:
+            if self.ended:
+                if self._error is not None:
+                    raise self._error
+                return b""
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+        data = self._arrived[0] if len(self._arrived) == 1 else b"".join(self._arrived)
+        self._arrived.clear()
+        self._waiting_bytes = 0
+        if self._paused and self._transport is not None:
+            self._paused = False
+            self._transport.resume_reading()
+        return data
+
+    def send(self, data: bytes) -> None:
+        """Hands over bytes to be sent while the caller already reads: an answer may come early."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    async def start_tls(self, context: ssl.SSLContext, server_name: str) -> None:
+        """Goes on encrypted, over whatever lies below (a tunnel, or TLS to the proxy)."""
+        assert self._transport is not None
+        below = self._transport
+        secured = await asyncio.get_running_loop().start_tls(
+            below, self, context, server_hostname=server_name
+        )
+        if secured is None:
+            raise ConnectionResetError("the connection ended during the TLS handshake")
+        self._transport = secured
+
+    def abort(self) -> None:
+        """Cuts the connection now; idempotent, waits for nothing."""
+        self.ended = True
+        if self._transport is not None:
+            self._transport.abort()

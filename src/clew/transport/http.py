@@ -1,0 +1,261 @@
+"""HTTP/1.1 behind the seam: h11 over a channel, and a pool of the connections at rest.
+
+Must never follow a redirect (credentials would travel with it) and never send a request twice,
+but for one case: a connection at rest that the server had closed, before a byte came back.
+"""
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+import h11
+
+from clew.transport.body import Decoder, Identity, decoder_for
+from clew.transport.channel import Channel
+from clew.transport.dial import dial
+from clew.transport.proxy import Proxy, ProxyRules, rules_from_environment
+from clew.transport.seam import Head, HttpRequest, TransportError
+from clew.transport.tls import Trust
+from clew.transport.url import BadUrlError, Url, split_url
+
+MAX_HEAD_BYTES = 131_072
+MAX_IDLE = 8
+
+Route: TypeAlias = tuple[str, str, int, Proxy | None]
+
+
+class HttpTransport:
+    """Connections of one program, on one event loop."""
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        *,
+        proxy: str | None = None,
+        connect_timeout_s: float = 20.0,
+        trust: Trust | None = None,
+    ) -> None:
+        self.connect_timeout_s = connect_timeout_s
+        self.trust = trust or Trust(environment)
+        self.rules: ProxyRules = rules_from_environment(environment, explicit=proxy)
+        self._idle: list[tuple[Route, Channel]] = []
+        self._busy: set[Channel] = set()
+
+    def exchange(self, request: HttpRequest) -> "HttpExchange":
+        return HttpExchange(self, request)
+
+    def warm(self, url: str) -> None:
+        if url.startswith("https:"):
+            self.trust.warm()
+
+    async def aclose(self) -> None:
+        for channel in [*self._busy, *(c for _, c in self._idle)]:
+            channel.abort()
+        self._busy.clear()
+        self._idle.clear()
+
+    @property
+    def connections(self) -> tuple[int, int]:
+        """How many connections are in use, and how many at rest."""
+        return len(self._busy), len(self._idle)
+
+    def take_idle(self, route: Route) -> Channel | None:
+        """A connection at rest that is still open, the youngest first."""
+        for i in range(len(self._idle) - 1, -1, -1):
+            at, channel = self._idle[i]
+            if not channel.quiet:
+                channel.abort()
+                del self._idle[i]
+            elif at == route:
+                del self._idle[i]
+                self._busy.add(channel)
+                return channel
+        return None
+
+    async def connect(self, url: Url, proxy: Proxy | None) -> Channel:
+        channel = await dial(url, proxy, self.trust, timeout_s=self.connect_timeout_s)
+        self._busy.add(channel)
+        return channel
+
+    def rest(self, route: Route, channel: Channel) -> None:
+        self._busy.discard(channel)
+        if not channel.quiet:
+            channel.abort()
+            return
+        self._idle.append((route, channel))
+        if len(self._idle) > MAX_IDLE:
+            self._idle.pop(0)[1].abort()
+
+    def drop(self, channel: Channel) -> None:
+        self._busy.discard(channel)
+        channel.abort()
+
+
+class HttpExchange:
+    """One request and its response; after `close` it holds nothing."""
+
+    def __init__(self, transport: HttpTransport, request: HttpRequest) -> None:
+        self._transport = transport
+        self._request = request
+        self._channel: Channel | None = None
+        self._route: Route = ("", "", 0, None)
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self._received_before = 0
+        self._decoder: Decoder = Identity()
+        self._body_ended = False
+        self._line_ended = False
+
+    @property
+    def bytes_received(self) -> int:
+        channel = self._channel
+        return 0 if channel is None else channel.bytes_received - self._received_before
+
+    async def open(self) -> Head:
+        try:
+            url = split_url(self._request.url)
+        except BadUrlError as error:
+            raise TransportError(
+                "configuration", f"the base URL cannot be used: {error}"
+            ) from error
+        if url.scheme not in ("http", "https"):
+            raise TransportError("configuration", f"{url.scheme}:// is not http:// or https://")
+        proxy = self._transport.rules.choose(url)
+        self._route = (url.scheme, url.host, url.port, proxy)
+        wire = self._written(url, proxy)
+        used = self._transport.take_idle(self._route)
+        if used is not None:
+            head = await self._ask(used, wire, gone_is_fine=True)
+            if head is not None:
+                return head
+            self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+            wire = self._written(url, proxy)
+        head = await self._ask(await self._transport.connect(url, proxy), wire, gone_is_fine=False)
+        assert head is not None
+        return head
+
+    def _written(self, url: Url, proxy: Proxy | None) -> bytes:
+        request = self._request
+        headers = [("Host", url.authority), ("Accept-Encoding", "identity"), *request.headers]
+        headers.append(("Content-Length", str(len(request.body))))
+        target = url.target
+        if proxy is not None and url.scheme == "http":
+            target = f"http://{url.authority}{target}"
+            if proxy.authorization is not None:
+                headers.append(("Proxy-Authorization", proxy.authorization))
+        try:
+            event = h11.Request(
+                method=request.method,
+                target=target,
+                headers=[(n.encode("ascii"), v.encode("utf-8")) for n, v in headers],
+            )
+        except (h11.LocalProtocolError, UnicodeEncodeError) as error:
+            raise TransportError(
+                "configuration", f"the request's headers cannot be sent ({_bad_header(headers)})"
+            ) from error
+        head = self._http.send(event) or b""
+        body = self._http.send(h11.Data(data=request.body)) or b"" if request.body else b""
+        return head + body + (self._http.send(h11.EndOfMessage()) or b"")
+
+    async def _ask(self, channel: Channel, wire: bytes, *, gone_is_fine: bool) -> Head | None:
+        """Writes the request and reads the head; None if a connection at rest proved closed."""
+        self._channel = channel
+        self._received_before = channel.bytes_received
+        answered = False
+        try:
+            channel.send(wire)
+            head = await self._head(channel)
+            self._decoder = decoder_for(head.headers.get("content-encoding", ""))
+            answered = True
+            return head
+        except TransportError as error:
+            if gone_is_fine and error.kind == "reset" and self.bytes_received == 0:
+                return None
+            raise
+        finally:
+            if not answered:
+                self._cut()
+
+    async def _head(self, channel: Channel) -> Head:
+        while True:
+            event = await self._next(channel)
+            if isinstance(event, h11.Response):
+                return Head(status=event.status_code, headers=_headers(event))
+            if isinstance(event, h11.ConnectionClosed):
+                raise TransportError("reset", "the connection ended before an answer came")
+
+    async def _next(self, channel: Channel) -> h11.Event:
+        while True:
+            try:
+                event = self._http.next_event()
+                if isinstance(event, h11.Event):
+                    return event
+                data = await channel.receive()
+                self._line_ended = not data
+                self._http.receive_data(data)
+            except h11.RemoteProtocolError as error:
+                raise self._refused(error) from error
+            except OSError as error:
+                raise TransportError("reset", f"the connection broke ({_cause(error)})") from error
+
+    def _refused(self, error: h11.RemoteProtocolError) -> TransportError:
+        if not self._line_ended:
+            return TransportError("protocol", f"what came is not HTTP/1.1 ({error})")
+        if self.bytes_received == 0:
+            return TransportError("reset", "the connection ended before an answer came")
+        return TransportError("truncated", f"the connection ended too early ({error})")
+
+    async def read(self) -> bytes:
+        channel = self._channel
+        if channel is None or self._body_ended:
+            return b""
+        while True:
+            event = await self._next(channel)
+            if isinstance(event, h11.Data):
+                data = self._decoder.feed(bytes(event.data))
+                if data:
+                    return data
+            else:
+                self._body_ended = True
+                return self._decoder.close()
+
+    async def close(self) -> None:
+        channel = self._channel
+        if channel is None:
+            return
+        self._channel = None
+        done = self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
+        if done and self._body_ended and not self._http.trailing_data[0]:
+            self._transport.rest(self._route, channel)
+        else:
+            self._transport.drop(channel)
+
+    def _cut(self) -> None:
+        if self._channel is not None:
+            self._transport.drop(self._channel)
+            self._channel = None
+
+
+def _cause(error: OSError) -> str:
+    return error.strerror or type(error).__name__
+
+
+def _headers(event: h11.Response) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for name, value in event.headers:
+        key = name.decode("ascii")
+        text = value.decode("utf-8", "replace")
+        out[key] = f"{out[key]}, {text}" if key in out else text
+    return out
+
+
+def _bad_header(headers: list[tuple[str, str]]) -> str:
+    """The name of the first header that HTTP cannot carry; never its value."""
+    for name, value in headers:
+        if (
+            not name
+            or not name.isascii()
+            or any(c <= " " or c in '()<>@,;:"/[]?={}\\\x7f' for c in name)
+        ):
+            return f"{name!r} is no header name"
+        if value != value.strip() or any((c < " " and c != "\t") or c == "\x7f" for c in value):
+            return f"the value of {name} holds a line break, a control character or outer spaces"
+    return "one of them is malformed"
