@@ -10,7 +10,6 @@ import pytest
 
 from clew.transport.http import MAX_IDLE, HttpTransport
 from clew.transport.seam import HttpRequest
-from tests.requirements import requirement
 from tests.transport.servers import (
     BOUND_S,
     Authority,
@@ -374,7 +373,6 @@ def test_a_list_of_certificates_that_cannot_be_read_is_named(variable: str, tmp_
     assert variable in error.message
 
 
-@requirement("R069")
 @pytest.mark.parametrize("point", ["connecting", "waiting for the head", "in the body"])
 def test_a_cancel_leaves_nothing_open_wherever_it_strikes(point: str, tmp_path) -> None:
     async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
