@@ -1,0 +1,182 @@
+"""JSON that is read whatever its writer did, and written so that every reader can read it.
+
+Reading: `msgspec` first; what it refuses (lone surrogates, bad UTF-8, control characters, huge
+numbers) goes to a lenient reading, and what is too deep for a recursive parser to an iterative one.
+Every string that comes out can be encoded again. Only what is not JSON is refused, as a ValueError.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+_read = msgspec.json.Decoder().decode
+_write = msgspec.json.Encoder().encode
+
+BOM = b"\xef\xbb\xbf"
+# An escape sequence, whole: a pair of surrogates, one alone, or anything else.
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
+_SPACE = re.compile(r"[ \t\n\r]*")
+# Line ends to `str.splitlines`, which some readers cut a file with; legal in JSON, escaped by us.
+_LINE_ENDS = (
+    (b"\xe2\x80\xa8", b"\\u2028"),
+    (b"\xe2\x80\xa9", b"\\u2029"),
+    (b"\xc2\x85", b"\\u0085"),
+)
+# The most digits Python turns into an int without being told to; more read as a float.
+_LONGEST_INT = 4300
+
+
+def decode(line: bytes) -> Any:
+    """The value written in `line`, whatever stray marks surround it; ValueError if it is none."""
+    try:
+        return _read(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _decode_leniently(line)
+
+
+def _decode_leniently(line: bytes) -> Any:
+    text = bare(line).decode("utf-8", "replace")
+    if not text:
+        raise ValueError("nothing but space" if line else "empty")
+    if "\\u" in text:
+        text = _ESCAPE.sub(lambda found: r"\ufffd" if found[1] else found[0], text)
+    import json  # only broken lines pay for it
+
+    try:
+        try:
+            return json.loads(text, strict=False, parse_int=_int)
+        except RecursionError:
+            return _decode_deep(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{error.msg} at character {error.pos}") from None
+
+
+def bare(line: bytes) -> bytes:
+    """`line` without the marks that crashes and editors leave around it: NULs, a BOM, space."""
+    return line.strip(b"\0 \t\r\n").removeprefix(BOM).strip(b"\0 \t\r\n")
+
+
+def _int(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _LONGEST_INT else float(digits)
+
+
+def _decode_deep(text: str) -> Any:
+    """Reads JSON with a stack of its own, so that depth costs memory and not the process."""
+    from json import JSONDecoder
+
+    scalar = JSONDecoder(strict=False, parse_int=_int).raw_decode
+    holders: list[Any] = []
+    keys: list[str] = []
+    position = 0
+
+    def past_space(start: int) -> int:
+        found = _SPACE.match(text, start)
+        return start if found is None else found.end()
+
+    def past_key(start: int) -> int:
+        key, end = scalar(text, past_space(start))
+        end = past_space(end)
+        if type(key) is not str or text[end : end + 1] != ":":
+            raise ValueError(f"a key and a colon expected at character {end}")
+        keys.append(key)
+        return end + 1
+
+    while True:
+        position = past_space(position)
+        opener = text[position : position + 1]
+        value: Any
+        if opener in ("{", "["):
+            value = {} if opener == "{" else []
+            inside = past_space(position + 1)
+            if text[inside : inside + 1] not in ("}", "]"):
+                holders.append(value)
+                position = past_key(inside) if opener == "{" else inside
+                continue
+            position = inside + 1
+        else:
+            value, position = scalar(text, position)
+        while holders:
+            holder = holders[-1]
+            in_object = type(holder) is dict
+            if in_object:
+                holder[keys.pop()] = value
+            else:
+                holder.append(value)
+            position = past_space(position)
+            mark = text[position : position + 1]
+            position += 1
+            if mark == ",":
+                position = past_key(position) if in_object else position
+                break
+            if mark != ("}" if in_object else "]"):
+                raise ValueError(f"a comma or an end expected at character {position - 1}")
+            value = holders.pop()
+        else:
+            if past_space(position) != len(text):
+                raise ValueError(f"more than one value, at character {position}")
+            return value
+
+
+def encode(value: Any) -> bytes:
+    """`value` as compact JSON in valid UTF-8 on one line, by anybody's idea of a line."""
+    try:
+        line = _write(value)
+    except (UnicodeEncodeError, RecursionError):
+        line = "".join(_pieces(value)).encode()
+    for raw, escaped in _LINE_ENDS:
+        if raw in line:
+            line = line.replace(raw, escaped)
+    return line
+
+
+def _clean(text: str) -> str:
+    """`text` with lone surrogates replaced and pairs joined."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _scalar(value: Any) -> str:
+    return _write(_clean(value) if isinstance(value, str) else value).decode()
+
+
+def _children(value: Any) -> Iterator[tuple[str, Any]]:
+    """Each member or element, with what is written before it."""
+    comma = ""
+    if isinstance(value, dict):
+        for key, member in value.items():
+            yield f"{comma}{_scalar(str(key))}:", member
+            comma = ","
+    else:
+        for element in value:
+            yield comma, element
+            comma = ","
+
+
+def _pieces(value: Any) -> Iterator[str]:
+    """The text of `value`, walked with a stack of its own."""
+    open_now: list[tuple[Iterator[tuple[str, Any]], str]] = [(iter((("", value),)), "")]
+    while open_now:
+        children, closer = open_now[-1]
+        for before, child in children:
+            yield before
+            if isinstance(child, dict) and child:
+                yield "{"
+                open_now.append((_children(child), "}"))
+                break
+            if isinstance(child, list | tuple) and child:
+                yield "["
+                open_now.append((_children(child), "]"))
+                break
+            yield _scalar(child)
+        else:
+            yield closer
+            open_now.pop()

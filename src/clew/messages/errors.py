@@ -1,0 +1,51 @@
+"""The exceptions clew raises, split by whose move it is.
+
+    ClewError
+    ├── InternalError        ours: clew broke a promise to itself; report it
+    │   └── MisuseError      a caller inside clew broke a contract (fed a closed machine, ...)
+    ├── OutsideError         theirs: the world did not do what was asked of it
+    │   └── StorageError     a disk that is full, read-only or gone
+    └── UserError            the user's: says what, where, and what to do about it
+        ├── SettingsError    a settings file or variable that cannot be followed
+        ├── CommandLineError arguments that do not fit together
+        └── SessionError     no such session, or one that is in use elsewhere
+
+What comes from a model, a tool, a file or a peer is a value, not an exception: malformed input is
+expected. These are for what stops the work at hand.
+"""
+
+
+class ClewError(Exception):
+    """Root of everything clew raises on purpose."""
+
+
+class InternalError(ClewError):
+    """Clew broke a promise to itself."""
+
+
+class MisuseError(InternalError):
+    """A caller inside clew broke a contract."""
+
+
+class OutsideError(ClewError):
+    """The world did not do what was asked of it."""
+
+
+class StorageError(OutsideError):
+    """A file could not be read or written."""
+
+
+class UserError(ClewError):
+    """Something the person can put right; the text says what, where and how."""
+
+
+class SettingsError(UserError):
+    """A setting that cannot be followed."""
+
+
+class CommandLineError(UserError):
+    """Arguments that do not fit together."""
+
+
+class SessionError(UserError):
+    """A session that is not there, or not free."""

@@ -1,0 +1,277 @@
+"""The only way to make a message, block, event or record of clew's own.
+
+A factory returns the whole object in its written form. Ids and times are arguments: `at` is the
+moment as `2026-01-31T12:00:00.000Z`. What is absent is left out, not written as null.
+"""
+
+from __future__ import annotations
+
+from clew.messages.usage import usage_for_writing, zero_usage
+from clew.messages.wording import (
+    INTERRUPTED,
+    INTERRUPTED_FOR_TOOL_USE,
+    NO_CONTENT,
+    SYNTHETIC_MODEL,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+
+def text(words: str) -> dict[str, Any]:
+    return {"type": "text", "text": words}
+
+
+def tool_result(tool_use_id: str, content: Any, *, is_error: bool = False) -> dict[str, Any]:
+    """The block that answers a call; a failure says so, a success does not."""
+    block = {"type": "tool_result", "tool_use_id": tool_use_id, "content": content}
+    return block | ({"is_error": True} if is_error else {})
+
+
+def _is_empty(content: Any) -> bool:
+    return content is None or content in ("", [])
+
+
+def _without_nothing(fields: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if value is not None and value is not False}
+
+
+def user(
+    content: str | Sequence[dict[str, Any]],
+    *,
+    uuid: str,
+    at: str,
+    is_meta: bool = False,
+    is_virtual: bool = False,
+    is_compact_summary: bool = False,
+    is_visible_in_transcript_only: bool = False,
+    is_synthetic: bool = False,
+    tool_use_result: Any = None,
+    source_tool_assistant_uuid: str | None = None,
+    mcp_meta: dict[str, Any] | None = None,
+    image_paste_ids: list[int] | None = None,
+    permission_mode: str | None = None,
+    origin: dict[str, Any] | None = None,
+    prompt_source: str | None = None,
+    prompt_id: str | None = None,
+) -> dict[str, Any]:
+    """Any user message; an empty content becomes the placeholder, because the API refuses none."""
+    body = content if isinstance(content, str) else list(content)
+    return {
+        "type": "user",
+        "message": {"role": "user", "content": NO_CONTENT if _is_empty(body) else body},
+        "uuid": uuid,
+        "timestamp": at,
+    } | _without_nothing(
+        {
+            "isMeta": is_meta,
+            "isVirtual": is_virtual,
+            "isCompactSummary": is_compact_summary,
+            "isVisibleInTranscriptOnly": is_visible_in_transcript_only,
+            "isSynthetic": is_synthetic,
+            "toolUseResult": tool_use_result,
+            "sourceToolAssistantUUID": source_tool_assistant_uuid,
+            "mcpMeta": mcp_meta,
+            "imagePasteIds": image_paste_ids,
+            "permissionMode": permission_mode,
+            "origin": origin,
+            "promptSource": prompt_source,
+            "promptId": prompt_id,
+        }
+    )
+
+
+def tool_answer(
+    tool_use_id: str,
+    content: Any,
+    *,
+    uuid: str,
+    at: str,
+    source_uuid: str | None,
+    raw: Any = None,
+    is_error: bool = False,
+    mcp_meta: dict[str, Any] | None = None,
+) -> dict[str, Any]:
+    """The message that answers one call: `content` for the model, `raw` as the tool gave it."""
+    shown = NO_CONTENT if _is_empty(content) else content
+    return user(
+        [tool_result(tool_use_id, shown, is_error=is_error)],
+        uuid=uuid,
+        at=at,
+        tool_use_result=raw,
+        source_tool_assistant_uuid=source_uuid,
+        mcp_meta=mcp_meta,
+    )
+
+
+def interruption(
+    *, uuid: str, at: str, for_tool_use: bool, message_id: str | None = None
+) -> dict[str, Any]:
+    """Marks where the person stopped the turn."""
+    words = INTERRUPTED_FOR_TOOL_USE if for_tool_use else INTERRUPTED
+    entry = user([text(words)], uuid=uuid, at=at, is_synthetic=True)
+    return entry | _without_nothing({"interruptedMessageId": message_id})
+
+
+def assistant(
+    message: dict[str, Any],
+    *,
+    uuids: Iterable[str],
+    at: str,
+    request_id: str,
+    is_aborted_mid_stream: bool = False,
+) -> list[dict[str, Any]]:
+    """The entries of one answer: one per block, each with the answer's id, ends and final usage.
+
+    Readers count usage once per message id and request id, so both are on every entry.
+    """
+    content = message.get("content")
+    parts = content if isinstance(content, list) and content else [text(NO_CONTENT)]
+    whole = message | {"usage": usage_for_writing(message.get("usage"))}
+    extra = {"requestId": request_id} | _without_nothing(
+        {"isAbortedMidStream": is_aborted_mid_stream}
+    )
+    return [
+        {
+            "type": "assistant",
+            "message": whole | {"content": [part]},
+            **extra,
+            "apiBlockIndex": index,
+            "uuid": uuid,
+            "timestamp": at,
+        }
+        for index, (part, uuid) in enumerate(zip(parts, uuids, strict=False))
+    ]
+
+
+def synthetic_assistant(
+    content: str | Sequence[dict[str, Any]],
+    *,
+    uuid: str,
+    at: str,
+    message_id: str,
+    usage: dict[str, Any] | None = None,
+    is_virtual: bool = False,
+) -> dict[str, Any]:
+    """An assistant message no model wrote; its model says so."""
+    parts = [text(content)] if isinstance(content, str) else list(content)
+    if _is_empty(parts) or parts == [text("")]:
+        parts = [text(NO_CONTENT)]
+    return {
+        "type": "assistant",
+        "message": {
+            "id": message_id,
+            "type": "message",
+            "role": "assistant",
+            "model": SYNTHETIC_MODEL,
+            "content": parts,
+            "container": None,
+            "context_management": None,
+            "stop_reason": "stop_sequence",
+            "stop_sequence": "",
+            "usage": zero_usage() if usage is None else usage_for_writing(usage),
+        },
+        "uuid": uuid,
+        "timestamp": at,
+    } | _without_nothing({"isVirtual": is_virtual})
+
+
+def api_error(
+    words: str,
+    *,
+    uuid: str,
+    at: str,
+    message_id: str,
+    error: str,
+    error_details: str | None = None,
+    status: int | None = None,
+    error_type: str | None = None,
+    request_id: str | None = None,
+) -> dict[str, Any]:
+    """A request that was given up, in words for the person; never sent back to the API."""
+    message = synthetic_assistant(words, uuid=uuid, at=at, message_id=message_id)
+    return message | _without_nothing(
+        {
+            "isApiErrorMessage": True,
+            "error": error,
+            "errorDetails": error_details,
+            "apiErrorStatus": status,
+            "apiErrorType": error_type,
+            "requestId": request_id,
+        }
+    )
+
+
+def system(
+    subtype: str,
+    content: str | None = None,
+    *,
+    uuid: str,
+    at: str,
+    level: str = "info",
+    **more: Any,
+) -> dict[str, Any]:
+    """A note of the program. `more` are the subtype's own fields in their written spelling."""
+    note = {"type": "system", "subtype": subtype} | _without_nothing({"content": content})
+    return note | {"level": level, "uuid": uuid, "timestamp": at} | more
+
+
+def attachment(
+    payload: dict[str, Any], *, uuid: str, at: str, rendered: Sequence[str] = (), role: str = "user"
+) -> dict[str, Any]:
+    """Context beside the talk. `rendered` is sent word for word, on resume too; none, nothing is."""
+    entry: dict[str, Any] = {"type": "attachment", "attachment": payload}
+    if rendered:
+        entry |= {"rendered": [{"content": part} for part in rendered], "renderedRole": role}
+    return entry | {"uuid": uuid, "timestamp": at}
+
+
+def progress(
+    tool_use_id: str, data: Any, *, uuid: str, at: str, parent_tool_use_id: str | None = None
+) -> dict[str, Any]:
+    """How far a tool is, in the tool's own terms."""
+    return {
+        "type": "progress",
+        "toolUseID": tool_use_id,
+        **_without_nothing({"parentToolUseID": parent_tool_use_id}),
+        "data": data,
+        "uuid": uuid,
+        "timestamp": at,
+    }
+
+
+def tombstone(message: dict[str, Any]) -> dict[str, Any]:
+    """The event that withdraws an assistant message."""
+    return {"type": "tombstone", "message": message}
+
+
+def tombstone_record(message_uuid: str, *, session_id: str, at: str) -> dict[str, Any]:
+    """The entry on disk for a tombstone: the uuid is enough, the message stands above it."""
+    return {
+        "type": "tombstone",
+        "messageUuid": message_uuid,
+        "sessionId": session_id,
+        "timestamp": at,
+    }
+
+
+def stream_event(event: dict[str, Any], *, parent_tool_use_id: str | None = None) -> dict[str, Any]:
+    return {"type": "stream_event", "event": event, "parent_tool_use_id": parent_tool_use_id}
+
+
+def request_start() -> dict[str, Any]:
+    return {"type": "stream_request_start"}
+
+
+def tool_use_summary(
+    summary: str, tool_use_ids: Sequence[str], *, uuid: str, at: str
+) -> dict[str, Any]:
+    return {
+        "type": "tool_use_summary",
+        "summary": summary,
+        "toolUseIds": list(tool_use_ids),
+        "uuid": uuid,
+        "timestamp": at,
+    }

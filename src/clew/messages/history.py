@@ -1,0 +1,95 @@
+"""The conversation so far, as a value: each change is a new history that shares what it keeps.
+
+Holds decoded messages in order. What a call still lacks is computed as uses minus results, so asking
+or repairing twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from clew.messages.factories import tool_answer
+from clew.messages.messages import Assistant, User
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+    from clew.messages.blocks import ToolUse
+
+
+class History:
+    """An immutable sequence of messages. Growing costs what is added: a longer history shares the
+    list of the one it grew from and sees further into it; any other growth from there copies."""
+
+    __slots__ = ("_length", "_shared")
+
+    def __init__(self, messages: Iterable[dict[str, Any]] = ()) -> None:
+        self._shared = list(messages)
+        self._length = len(self._shared)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for index in range(self._length):
+            yield self._shared[index]
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return self._shared[range(self._length)[index]]
+
+    def __repr__(self) -> str:
+        return f"<History of {self._length} messages>"
+
+    def with_messages(self, messages: Iterable[dict[str, Any]]) -> History:
+        """This history and then `messages`."""
+        longer = History()
+        longer._shared = self._shared if self._is_tip else self._shared[: self._length]
+        longer._shared.extend(messages)
+        longer._length = len(longer._shared)
+        return longer
+
+    @property
+    def _is_tip(self) -> bool:
+        return len(self._shared) == self._length
+
+    def without(self, uuids: Iterable[str]) -> History:
+        """This history less the withdrawn messages; nothing of it keeps them alive."""
+        gone = frozenset(uuids)
+        return History(m for m in self if m.get("uuid") not in gone)
+
+    def unanswered(self) -> list[tuple[ToolUse, str | None]]:
+        """Each call without a result, with the uuid of the message that made it."""
+        return unanswered(self)
+
+
+def unanswered(messages: Iterable[dict[str, Any]]) -> list[tuple[ToolUse, str | None]]:
+    """Calls minus results, in the order of the calls; a call without an id cannot be answered."""
+    calls: dict[str, tuple[ToolUse, str | None]] = {}
+    answered: set[str | None] = set()
+    for message in messages:
+        kind = message.get("type")
+        if kind == "assistant":
+            for use in (said := Assistant(message)).tool_uses:
+                if use.id:
+                    calls.setdefault(use.id, (use, said.uuid))
+        elif kind == "user":
+            answered.update(result.tool_use_id for result in User(message).tool_results)
+    return [call for call_id, call in calls.items() if call_id not in answered]
+
+
+def missing_results(
+    messages: Iterable[dict[str, Any]], words: str, *, new_uuid: Callable[[], str], at: str
+) -> list[dict[str, Any]]:
+    """An error result, saying `words`, for each call that has none; added, it finds none missing."""
+    return [
+        tool_answer(
+            use.id or "",
+            words,
+            uuid=new_uuid(),
+            at=at,
+            source_uuid=source_uuid,
+            raw=f"Error: {words}",
+            is_error=True,
+        )
+        for use, source_uuid in unanswered(messages)
+    ]
