@@ -9,6 +9,8 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from clew.messages.errors import OutsideError
+
 TransportFault: TypeAlias = Literal[
     "configuration",
     "connect",
@@ -22,7 +24,7 @@ TransportFault: TypeAlias = Literal[
 ]
 
 
-class TransportError(Exception):
+class TransportError(OutsideError):
     """An exchange that could not be finished: of what kind, and what came instead."""
 
     def __init__(self, kind: TransportFault, message: str) -> None:
