@@ -1,0 +1,1 @@
+"""What tests, demos and benchmarks stand on, of clew and of others: a Messages API on loopback."""

@@ -1,0 +1,150 @@
+"""The server's side of HTTP/1.1: requests read through h11, responses written by hand.
+
+By hand because a scripted answer may be cut, reset or garbled at any byte, which a well-behaved
+library refuses to do. Must never know what a request means.
+"""
+
+import asyncio
+import socket
+import struct
+from collections.abc import Coroutine
+from http import HTTPStatus
+from typing import Any, TypeVar
+
+import h11
+from msgspec import Struct
+
+T = TypeVar("T")
+
+READ_BYTES = 65536
+HEAD_BYTES = 131072
+MASKED = ("authorization", "x-api-key", "proxy-authorization", "cookie", "set-cookie")
+LAST_CHUNK = b"0\r\n\r\n"
+
+
+class HttpRequest(Struct, frozen=True, kw_only=True):
+    """One request as it came, secrets and all; it does not leave the server as it is."""
+
+    method: str
+    target: str
+    headers: list[tuple[str, str]]
+    body: bytes
+    keep_alive: bool
+
+    @property
+    def path(self) -> str:
+        return self.target.partition("?")[0]
+
+    def header(self, name: str) -> str | None:
+        return next((value for key, value in self.headers if key == name), None)
+
+
+class BadRequest(Struct, frozen=True):
+    """The peer did not speak HTTP, and how."""
+
+    what: str
+
+
+class Peer:
+    """One connection: requests come out of it, bytes go in."""
+
+    __slots__ = ("_reader", "_rest", "_writer")
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+        self._rest = b""
+
+    async def next_request(self) -> HttpRequest | BadRequest | None:
+        """The next request, or None when there is none to come."""
+        connection = h11.Connection(h11.SERVER, max_incomplete_event_size=HEAD_BYTES)
+        if self._rest:
+            connection.receive_data(self._rest)
+        head: h11.Request | None = None
+        body = bytearray()
+        while True:
+            try:
+                event = connection.next_event()
+            except h11.RemoteProtocolError as error:
+                return BadRequest(str(error))
+            match event:
+                case h11.Request():
+                    head = event
+                case h11.Data():
+                    body += event.data
+                case h11.EndOfMessage() if head is not None:
+                    self._rest = connection.trailing_data[0]
+                    return _request(head, bytes(body))
+                case h11.NEED_DATA:
+                    if connection.they_are_waiting_for_100_continue:
+                        await self.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                    connection.receive_data(await self._reader.read(READ_BYTES))
+                case _:
+                    return None
+
+    async def write(self, data: bytes) -> None:
+        self._writer.write(data)
+        await self._writer.drain()
+        # A turn for whoever reads in this same loop, so that writes arrive one by one.
+        await asyncio.sleep(0)
+
+    async def unless_gone(self, work: Coroutine[Any, Any, T]) -> T | None:
+        """Does the work, or drops it as soon as the peer has left: then the answer is None."""
+        async with asyncio.TaskGroup() as group:
+            gone = group.create_task(self._until_gone())
+            done = group.create_task(work)
+            await asyncio.wait({gone, done}, return_when=asyncio.FIRST_COMPLETED)
+            gone.cancel()
+            done.cancel()
+        return None if done.cancelled() else done.result()
+
+    async def _until_gone(self) -> None:
+        """Returns at the peer's end of stream; a request that comes early is kept for its turn."""
+        try:
+            while data := await self._reader.read(READ_BYTES):
+                self._rest += data
+        except ConnectionError:
+            return
+
+    def reset(self) -> None:
+        """Closes with a RST instead of a FIN: what a crashed server or a middlebox does."""
+        connection = self._writer.get_extra_info("socket")
+        if connection is not None:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        self._writer.transport.abort()
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+def _request(head: h11.Request, body: bytes) -> HttpRequest:
+    headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in head.headers]
+    closing = any(k == "connection" and "close" in v.lower() for k, v in headers)
+    return HttpRequest(
+        method=head.method.decode("ascii"),
+        target=head.target.decode("latin-1"),
+        headers=headers,
+        body=body,
+        keep_alive=not closing and head.http_version != b"1.0",
+    )
+
+
+def masked(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Headers to keep: of a secret only the scheme and the length stay."""
+    return [(k, _mask(v) if k.lower() in MASKED else v) for k, v in headers]
+
+
+def _mask(value: str) -> str:
+    scheme, space, secret = value.rpartition(" ")
+    return f"{scheme}{space}***{len(secret)}"
+
+
+def response_head(status: int, headers: list[tuple[str, str]]) -> bytes:
+    known = {s.value: s.phrase for s in HTTPStatus}
+    lines = [f"HTTP/1.1 {status} {known.get(status, 'Overloaded' if status == 529 else 'Other')}"]
+    lines += [f"{name}: {value}" for name, value in headers]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(data), data)

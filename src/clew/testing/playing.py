@@ -1,0 +1,83 @@
+"""Plays one reply over a connection: step by step, with everything the scenario lets go wrong."""
+
+import asyncio
+
+from clew.providers.scenario_answer import Reply
+from clew.providers.scenario_steps import Cut, Wait, before_headers, steps
+from clew.testing.http import LAST_CHUNK, Peer, chunk, response_head
+
+FLUSH_BYTES = 65536
+
+
+class Playing:
+    """One reply on its way out; `sent_bytes` counts its body, before the chunks' own framing."""
+
+    def __init__(self, peer: Peer, reply: Reply) -> None:
+        self.sent_bytes = 0
+        self._peer = peer
+        self._reply = reply
+        self._pending = bytearray()
+        # Bodies that come in parts or may be cut are sent in chunks; the others say their length.
+        self._chunked = len(reply.parts) > 1 or bool(reply.faults) or reply.send.gzip
+
+    async def send(self, *, keep_alive: bool) -> bool:
+        """Sends it all; False where the scenario broke the answer and the connection with it."""
+        for step in before_headers(self._reply):
+            if isinstance(step, Cut):
+                self._break(step)
+                return False
+            await self._pause(step)
+        if self._reply.http is not None:
+            self._pending += self._reply.http
+            await self._flush()
+            return False
+        self._pending += self._head(keep_alive=keep_alive)
+        return await self._body()
+
+    async def _body(self) -> bool:
+        prompt = self._reply.send.chunk_bytes is not None
+        for step in steps(self._reply):
+            if isinstance(step, Wait):
+                await self._pause(step)
+            elif isinstance(step, Cut):
+                if step.how == "end":
+                    break
+                await self._flush()
+                self._break(step)
+                return False
+            else:
+                self._pending += chunk(step) if self._chunked else step
+                self.sent_bytes += len(step)
+                if prompt or len(self._pending) >= FLUSH_BYTES:
+                    await self._flush()
+        if self._chunked:
+            self._pending += LAST_CHUNK
+        await self._flush()
+        return True
+
+    async def _pause(self, step: Wait) -> None:
+        await self._flush()
+        if step.seconds is None:
+            await asyncio.Event().wait()
+        else:
+            await asyncio.sleep(step.seconds)
+
+    async def _flush(self) -> None:
+        if self._pending:
+            data = bytes(self._pending)
+            self._pending.clear()
+            await self._peer.write(data)
+
+    def _break(self, cut: Cut) -> None:
+        if cut.how == "reset":
+            self._peer.reset()
+
+    def _head(self, *, keep_alive: bool) -> bytes:
+        headers = [*self._reply.headers]
+        if self._chunked:
+            headers.append(("transfer-encoding", "chunked"))
+        else:
+            headers.append(("content-length", str(sum(map(len, self._reply.parts)))))
+        if not keep_alive:
+            headers.append(("connection", "close"))
+        return response_head(self._reply.status, headers)

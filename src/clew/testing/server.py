@@ -1,0 +1,308 @@
+"""A Messages API on loopback: real HTTP/1.1 and SSE, answers from a scenario, every request kept.
+
+`async with LoopbackServer(scenario) as server: server.url` inside a loop, `with serving(scenario)`
+from anywhere, `python -m clew.testing.server FILE` for other processes. Must never listen beyond
+127.0.0.1, and never keep a secret: credentials are masked before a request is recorded.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TextIO
+
+from msgspec import Struct
+
+from clew.providers.scenario import Scenario, Send, from_value
+from clew.providers.scenario_answer import Renderer, Reply, error_body
+from clew.providers.scenario_file import read_scenario
+from clew.providers.scenario_rules import Endpoint, NoAnswer, Player
+from clew.providers.scenario_text import ScenarioError
+from clew.testing.http import BadRequest, HttpRequest, Peer, masked
+from clew.testing.playing import Playing
+from clew.testing.strict import complaint
+
+ENDPOINTS: dict[str, Endpoint] = {
+    "/v1/messages": "answers",
+    "/v1/messages/count_tokens": "count_tokens",
+}
+LOGGED = ("method", "target", "headers", "body", "place", "status")
+
+
+class Recorded(Struct, kw_only=True):
+    """One request as tests may see it, and what became of it."""
+
+    method: str
+    target: str
+    headers: list[tuple[str, str]]
+    body: Any
+    # The rule that answered, such as `answers[2]`; None where none did.
+    place: str | None = None
+    status: int | None = None
+    # Whether the client was still there when the answer was through.
+    finished: bool = False
+    sent_bytes: int = 0
+
+    def header(self, name: str) -> str | None:
+        return next((value for key, value in self.headers if key == name), None)
+
+
+class LoopbackServer:
+    """Serves one scenario; `requests` holds what came, in the order it came."""
+
+    def __init__(
+        self,
+        scenario: Scenario | dict[str, Any],
+        *,
+        strict: bool = False,
+        api_key: str | None = None,
+        port: int = 0,
+        on_request: Callable[[Recorded], None] | None = None,
+    ) -> None:
+        self.scenario = scenario if isinstance(scenario, Scenario) else from_value(scenario)
+        self.requests: list[Recorded] = []
+        # How many connections were ever accepted, and how many are open.
+        self.accepted = 0
+        self._strict = strict
+        self._api_key = api_key
+        self._port = port
+        self._on_request = on_request
+        self._player = Player(self.scenario)
+        self._renderer = Renderer(self.scenario.defaults)
+        self._connections: set[asyncio.Task[None]] = set()
+        self._arrived = asyncio.Condition()
+        self._idle = asyncio.Event()
+        self._server: asyncio.Server | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    @property
+    def open_connections(self) -> int:
+        return len(self._connections)
+
+    def unused(self) -> list[str]:
+        """The answers that nobody asked for."""
+        return self._player.unused()
+
+    async def wait_for_requests(self, count: int) -> None:
+        """Returns when so many requests have come; bound it with `asyncio.timeout`."""
+        async with self._arrived:
+            await self._arrived.wait_for(lambda: len(self.requests) >= count)
+
+    async def wait_until_idle(self) -> None:
+        """Returns when no connection is open: every client has left or was sent away."""
+        await self._idle.wait()
+
+    async def __aenter__(self) -> "LoopbackServer":
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
+        self._port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._server is None:
+            return
+        self._server.close()
+        for connection in list(self._connections):
+            connection.cancel()
+        await asyncio.gather(*self._connections, return_exceptions=True)
+        await self._server.wait_closed()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        if task is None:
+            raise RuntimeError("a connection is served by a task")
+        self._connections.add(task)
+        self._idle.clear()
+        self.accepted += 1
+        peer = Peer(reader, writer)
+        try:
+            while await self._one_exchange(peer):
+                pass
+        except ConnectionError:
+            peer.reset()
+        finally:
+            self._connections.discard(task)
+            peer.close()
+            if not self._connections:
+                self._idle.set()
+
+    async def _one_exchange(self, peer: Peer) -> bool:
+        """One request and its answer; False where no other may follow."""
+        request = await peer.next_request()
+        if request is None:
+            return False
+        if isinstance(request, BadRequest):
+            playing = Playing(peer, _error(400, request.what))
+            await playing.send(keep_alive=False)
+            return False
+        record, reply = await self._answer(request)
+        playing = Playing(peer, reply)
+        try:
+            whole = await peer.unless_gone(playing.send(keep_alive=request.keep_alive))
+        except* ConnectionError:
+            whole = None
+        finally:
+            record.sent_bytes = playing.sent_bytes
+        record.finished = whole is not None
+        return bool(whole) and request.keep_alive
+
+    async def _answer(self, request: HttpRequest) -> tuple[Recorded, Reply]:
+        body = _json(request.body)
+        record = Recorded(
+            method=request.method,
+            target=request.target,
+            headers=masked(request.headers),
+            body=body,
+        )
+        reply = self._refused(request, body) or self._scripted(request, body, record)
+        record.status = reply.status
+        async with self._arrived:
+            self.requests.append(record)
+            self._arrived.notify_all()
+        if self._on_request is not None:
+            self._on_request(record)
+        return record, reply
+
+    def _scripted(self, request: HttpRequest, body: dict[str, Any], record: Recorded) -> Reply:
+        endpoint = ENDPOINTS[request.path]
+        choice = self._player.choose(body, endpoint)
+        if not isinstance(choice, NoAnswer):
+            record.place = choice.place
+        render = self._renderer.reply if endpoint == "answers" else self._renderer.count
+        return render(choice)
+
+    def _refused(self, request: HttpRequest, body: Any) -> Reply | None:
+        """What the real service refuses before any model sees it."""
+        endpoint = ENDPOINTS.get(request.path)
+        if endpoint is None or request.method != "POST":
+            return _error(404, f"no such endpoint: {request.method} {request.target}")
+        if self._api_key is not None and not _carries(request, self._api_key):
+            return _error(401, "invalid x-api-key")
+        if not isinstance(body, dict):
+            return _error(400, "The request body is not valid JSON")
+        if self._strict and (wrong := _strict_complaint(request, body, endpoint)):
+            return _error(400, wrong)
+        return None
+
+
+@contextlib.contextmanager
+def serving(
+    scenario: Scenario | dict[str, Any], *, strict: bool = False, api_key: str | None = None
+) -> Iterator[LoopbackServer]:
+    """A server in a thread of its own, for tests that have no loop or that start processes."""
+    started = threading.Event()
+    found: list[LoopbackServer] = []
+    stop: list[Callable[[], object]] = []
+
+    async def run() -> None:
+        async with LoopbackServer(scenario, strict=strict, api_key=api_key) as server:
+            end, loop = asyncio.Event(), asyncio.get_running_loop()
+            stop.append(lambda: loop.call_soon_threadsafe(end.set))
+            found.append(server)
+            started.set()
+            await end.wait()
+
+    def work() -> None:
+        try:
+            asyncio.run(run())
+        finally:
+            started.set()
+
+    thread = threading.Thread(target=work, name="loopback")
+    thread.start()
+    started.wait()
+    try:
+        yield found[0]
+    finally:
+        for end in stop:
+            end()
+        thread.join()
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _carries(request: HttpRequest, key: str) -> bool:
+    return key == request.header("x-api-key") or f"Bearer {key}" == request.header("authorization")
+
+
+def _strict_complaint(request: HttpRequest, body: Any, endpoint: Endpoint) -> str | None:
+    if request.header("anthropic-version") is None:
+        return "anthropic-version: header is required"
+    if not (request.header("content-type") or "").startswith("application/json"):
+        return "content-type: must be application/json"
+    return complaint(body, counting=endpoint == "count_tokens")
+
+
+def _error(status: int, message: str) -> Reply:
+    return Reply(
+        status=status,
+        headers=[("content-type", "application/json")],
+        parts=[error_body(status, 0, {"message": message})],
+        send=Send(),
+        faults=[],
+    )
+
+
+def _line(record: Recorded) -> str:
+    return json.dumps({name: getattr(record, name) for name in LOGGED}) + "\n"
+
+
+async def _serve_file(options: argparse.Namespace, log: TextIO | None) -> None:
+    def note(record: Recorded) -> None:
+        if log is not None:
+            log.write(_line(record))
+            log.flush()
+
+    scenario = read_scenario(options.scenario)
+    server = LoopbackServer(scenario, strict=options.strict, port=options.port, on_request=note)
+    async with server:
+        sys.stdout.write(f"{server.url}\n")
+        sys.stdout.flush()
+        await asyncio.Event().wait()
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m clew.testing.server",
+        description="Serve a scenario as the Messages API on 127.0.0.1; print its URL, end with ^C.",
+    )
+    parser.add_argument("scenario", help="a scenario, JSON or YAML")
+    parser.add_argument("--port", type=int, default=0, help="the port (default: any free one)")
+    parser.add_argument("--strict", action="store_true", help="answer 400 to what the API refuses")
+    parser.add_argument(
+        "--requests", metavar="FILE", help="append each request to FILE, a JSON line"
+    )
+    options = parser.parse_args(argv)
+    try:
+        with contextlib.ExitStack() as stack:
+            log = None
+            if options.requests:
+                log = stack.enter_context(Path(options.requests).open("a", encoding="utf-8"))
+            asyncio.run(_serve_file(options, log))
+    except KeyboardInterrupt:
+        return 0
+    except (ScenarioError, OSError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

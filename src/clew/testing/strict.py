@@ -1,0 +1,246 @@
+"""What the Messages API would say to a request: the first rule it breaks, in the API's manner.
+
+An independent judge, kept apart from clew's own normaliser on purpose: a test that passes a strict
+server has sent no invalid request. Must never repair anything. PURE.
+"""
+
+from itertools import pairwise
+from typing import Any, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+
+BODY_KEYS = frozenset(
+    {
+        "model",
+        "messages",
+        "max_tokens",
+        "system",
+        "stream",
+        "tools",
+        "tool_choice",
+        "thinking",
+        "metadata",
+        "stop_sequences",
+        "temperature",
+        "top_k",
+        "top_p",
+        "service_tier",
+        "output_config",
+        "output_format",
+        "context_management",
+        "container",
+        "mcp_servers",
+        "inference_geo",
+        "cache_control",
+        "speed",
+    }
+)
+BLOCK_KEYS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
+    # type -> (needed, allowed beside type and cache_control)
+    "text": (frozenset({"text"}), frozenset({"citations"})),
+    "image": (frozenset({"source"}), frozenset()),
+    "document": (frozenset({"source"}), frozenset({"title", "context", "citations"})),
+    "search_result": (frozenset({"source", "title", "content"}), frozenset({"citations"})),
+    "tool_use": (frozenset({"id", "name", "input"}), frozenset({"caller"})),
+    "tool_result": (frozenset({"tool_use_id"}), frozenset({"content", "is_error"})),
+    "thinking": (frozenset({"thinking", "signature"}), frozenset()),
+    "redacted_thinking": (frozenset({"data"}), frozenset()),
+    "server_tool_use": (frozenset({"id", "name", "input"}), frozenset({"caller"})),
+    "container_upload": (frozenset({"file_id"}), frozenset()),
+    "tool_reference": (frozenset({"tool_name"}), frozenset()),
+    "compaction": (frozenset({"content"}), frozenset()),
+}
+ROLES = ("user", "assistant", "system")
+MAX_CACHE_MARKS = 4
+ASSISTANT_ONLY = ("tool_use", "server_tool_use", "thinking", "redacted_thinking", "compaction")
+
+
+class RefusedError(Exception):
+    """A rule of the API that a request breaks, in the API's words."""
+
+
+def complaint(body: Any, *, counting: bool = False) -> str | None:
+    """The first thing wrong with a request, or None. `counting` is for count_tokens."""
+    try:
+        _check(body, counting=counting)
+    except RefusedError as refused:
+        return str(refused)
+    return None
+
+
+def _check(body: Any, *, counting: bool) -> None:
+    if not isinstance(body, dict):
+        raise RefusedError("the body is not an object")
+    for key in body:
+        if key not in BODY_KEYS:
+            raise RefusedError(f"{key}: Extra inputs are not permitted")
+    needed = ("model", "messages") if counting else ("model", "messages", "max_tokens")
+    for key in needed:
+        if key not in body:
+            raise RefusedError(f"{key}: Field required")
+    _limits(body)
+    _tools(body.get("tools"))
+    _system(body.get("system"))
+    _messages(body.get("messages"))
+    if _cache_marks(body) > MAX_CACHE_MARKS:
+        raise RefusedError(
+            f"A maximum of {MAX_CACHE_MARKS} blocks with cache_control may be provided"
+        )
+
+
+def _limits(body: Json) -> None:
+    most = body.get("max_tokens")
+    if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
+        raise RefusedError("max_tokens: must be an integer of at least 1")
+    if not isinstance(body.get("model", ""), str):
+        raise RefusedError("model: must be a string")
+    thinking = body.get("thinking")
+    if not isinstance(thinking, dict) or thinking.get("type") != "enabled":
+        return
+    budget = thinking.get("budget_tokens")
+    if not isinstance(budget, int) or budget < 1024:
+        raise RefusedError("thinking.budget_tokens: must be an integer of at least 1024")
+    if isinstance(most, int) and budget >= most:
+        raise RefusedError("thinking.budget_tokens: must be less than max_tokens")
+
+
+def _tools(tools: Any) -> None:
+    if tools is None:
+        return
+    if not isinstance(tools, list):
+        raise RefusedError("tools: must be a list")
+    names = [tool.get("name") if isinstance(tool, dict) else None for tool in tools]
+    for i, (tool, name) in enumerate(zip(tools, names, strict=True)):
+        if not isinstance(tool, dict) or not isinstance(name, str) or not name:
+            raise RefusedError(f"tools.{i}.name: Field required")
+        if name in names[:i]:
+            raise RefusedError("tools: Tool names must be unique.")
+        if "type" not in tool and not isinstance(tool.get("input_schema"), dict):
+            raise RefusedError(f"tools.{i}.input_schema: Field required")
+
+
+def _system(system: Any) -> None:
+    if isinstance(system, list):
+        for i, block in enumerate(system):
+            if not isinstance(block, dict) or block.get("type") != "text":
+                raise RefusedError(f"system.{i}: must be a text block")
+            _block(block, f"system.{i}", "system")
+    elif system is not None and not isinstance(system, str):
+        raise RefusedError("system: must be a string or a list of text blocks")
+
+
+def _messages(messages: Any) -> None:
+    if not isinstance(messages, list) or not messages:
+        raise RefusedError("messages: at least one message is required")
+    for i, message in enumerate(messages):
+        _shape(message, f"messages.{i}")
+    spoken = [(i, m) for i, m in enumerate(messages) if m.get("role") != "system"]
+    if not spoken or spoken[0][1]["role"] != "user":
+        raise RefusedError("messages: first message must use the user role")
+    for (_, before), (i, message) in pairwise(spoken):
+        if before["role"] == message["role"]:
+            raise RefusedError(f'messages.{i}: roles must alternate between "user" and "assistant"')
+    _pairs(spoken)
+    if spoken[-1][1]["role"] == "assistant" and not _paused(spoken[-1][1]["content"]):
+        raise RefusedError("messages: the conversation must end with a user message")
+
+
+def _paused(content: Any) -> bool:
+    """After `pause_turn` the assistant's content goes back as it came, and is the last message."""
+    kind = content[-1]["type"] if isinstance(content, list) else ""
+    return kind == "server_tool_use" or kind.endswith("_tool_result")
+
+
+def _shape(message: Any, place: str) -> None:
+    if not isinstance(message, dict) or message.get("role") not in ROLES:
+        raise RefusedError(f"{place}.role: must be one of {', '.join(ROLES)}")
+    for key in message:
+        if key not in ("role", "content"):
+            raise RefusedError(f"{place}.{key}: Extra inputs are not permitted")
+    content = message.get("content")
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    if not isinstance(content, list) or not content:
+        raise RefusedError(f"{place}: must have non-empty content")
+    for k, block in enumerate(content):
+        _block(block, f"{place}.content.{k}", message["role"])
+
+
+def _block(block: Any, place: str, role: str) -> None:
+    kind = block.get("type") if isinstance(block, dict) else None
+    if not isinstance(kind, str):
+        raise RefusedError(f"{place}.type: Field required")
+    if kind.endswith("_tool_result"):
+        return
+    if kind not in BLOCK_KEYS:
+        raise RefusedError(f"{place}: Input tag {kind!r} does not match any of the expected tags")
+    needed, allowed = BLOCK_KEYS[kind]
+    for key in sorted(needed - block.keys()):
+        raise RefusedError(f"{place}.{kind}.{key}: Field required")
+    for key in sorted(block.keys() - needed - allowed - {"type", "cache_control"}):
+        raise RefusedError(f"{place}.{kind}.{key}: Extra inputs are not permitted")
+    if kind in ASSISTANT_ONLY and role != "assistant":
+        raise RefusedError(f"{place}: {kind} blocks can only be in assistant messages")
+    if kind == "tool_result" and role != "user":
+        raise RefusedError(f"{place}: tool_result blocks can only be in user messages")
+    _inside(block, kind, place, role)
+
+
+def _inside(block: Json, kind: str, place: str, role: str) -> None:
+    if kind == "text":
+        text = block.get("text")
+        if not isinstance(text, str) or not text:
+            raise RefusedError(f"{place}: text content blocks must be non-empty")
+        if not text.strip():
+            raise RefusedError(f"{place}: text content blocks must contain non-whitespace text")
+    if kind in ("tool_use", "server_tool_use") and not isinstance(block.get("input"), dict):
+        raise RefusedError(f"{place}.{kind}.input: Input should be a valid dictionary")
+    if "cache_control" in block and kind in ("thinking", "redacted_thinking"):
+        raise RefusedError(f"{place}.{kind}.cache_control: Extra inputs are not permitted")
+    content = block.get("content")
+    if kind == "tool_result" and isinstance(content, list):
+        for k, inner in enumerate(content):
+            _block(inner, f"{place}.tool_result.content.{k}", role)
+
+
+def _pairs(spoken: list[tuple[int, Json]]) -> None:
+    """Each tool_use answered in the very next message, each tool_result by a use just before."""
+    seen: set[str] = set()
+    asked: list[str] = []
+    for i, message in spoken:
+        blocks = message["content"] if isinstance(message["content"], list) else []
+        blocks = [block for block in blocks if isinstance(block, dict)]
+        results = [str(b.get("tool_use_id")) for b in blocks if b.get("type") == "tool_result"]
+        if missing := [use for use in asked if use not in results]:
+            raise RefusedError(
+                f"messages.{i}: tool_use ids were found without tool_result blocks immediately "
+                f"after: {', '.join(missing)}"
+            )
+        for k, result in enumerate(results):
+            if result not in asked:
+                raise RefusedError(
+                    f"messages.{i}: unexpected tool_use_id found in tool_result blocks: {result}"
+                )
+            if result in results[:k]:
+                raise RefusedError(
+                    f"messages.{i}: each tool_use must have a single result: {result}"
+                )
+        kinds = [b.get("type") for b in blocks]
+        if "tool_result" in kinds[len(results) :]:
+            raise RefusedError(f"messages.{i}: tool_result blocks must come before other content")
+        asked = [str(b.get("id")) for b in blocks if b.get("type") == "tool_use"]
+        for use in asked:
+            if use in seen or asked.count(use) > 1:
+                raise RefusedError(f"messages.{i}: tool_use ids must be unique: {use}")
+        seen.update(asked)
+    if asked:
+        raise RefusedError(f"messages: tool_use ids without tool_result blocks: {', '.join(asked)}")
+
+
+def _cache_marks(value: Any) -> int:
+    if isinstance(value, list):
+        return sum(map(_cache_marks, value))
+    if not isinstance(value, dict):
+        return 0
+    own = 1 if isinstance(value.get("cache_control"), dict) else 0
+    return own + sum(_cache_marks(value.get(k)) for k in ("system", "tools", "messages", "content"))
