@@ -8,9 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.requirements import BY_ID, ids_in_tests
+from clew.stream.lines import READ_SIZE_BYTES
+from tests.requirements import BY_ID, ids_in_tests, requirement
 
-CONSTANTS: list[tuple[Any, Callable[[], Any], Any]] = []
+CONSTANTS: list[tuple[Any, Callable[[], Any], Any]] = [
+    (requirement("R232"), lambda: READ_SIZE_BYTES, 65_536),
+]
 
 
 def test_each_constant_has_its_value() -> None:

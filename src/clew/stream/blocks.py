@@ -1,0 +1,151 @@
+"""One content block while it streams: what its deltas do to it, and what it is at its end.
+
+Blocks and deltas are the API's dicts. A kind of block that this version does not know takes every
+delta it knows and keeps all its fields; a delta of an unknown kind is passed on, not applied.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from clew.stream.events import (
+    AnswerEvent,
+    CitationAdded,
+    Ignored,
+    InputDelta,
+    Json,
+    StreamFault,
+    TextDelta,
+    ThinkingDelta,
+)
+from clew.stream.partial_json import InputBuffer, Unreadable
+from clew.stream.surrogates import GrowingText
+
+TOOL_KINDS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+
+_INPUT = frozenset({"input_json_delta"})
+_TAKES: dict[str, frozenset[str]] = {
+    "text": frozenset({"text_delta", "citations_delta"}),
+    "thinking": frozenset({"thinking_delta", "signature_delta"}),
+    "redacted_thinking": frozenset(),
+    "tool_use": _INPUT,
+    "server_tool_use": _INPUT,
+    "mcp_tool_use": _INPUT,
+    "compaction": frozenset({"compaction_delta"}),
+}
+# Each delta kind and the type of what it brings, under which name.
+_BRINGS: dict[str, tuple[str, type]] = {
+    "text_delta": ("text", str),
+    "thinking_delta": ("thinking", str),
+    "input_json_delta": ("partial_json", str),
+    "signature_delta": ("signature", str),
+    "citations_delta": ("citation", dict),
+    "compaction_delta": ("type", str),
+}
+
+
+class Finished(Struct, frozen=True, kw_only=True):
+    """A block at its stop. `unreadable`: why its input is no input; `bare`: it had none at all."""
+
+    block: Json
+    unreadable: Unreadable | None = None
+    bare: bool = False
+
+
+class OpenBlock:
+    """A block between its start and its stop."""
+
+    __slots__ = ("_block", "_citations", "_texts", "index", "input", "kind")
+
+    def __init__(self, index: int, block: Json) -> None:
+        self.index = index
+        self.kind = str(block.get("type"))
+        self.input = InputBuffer()
+        self._block = dict(block)
+        self._citations: list[Json] = []
+        self._texts: dict[str, GrowingText] = {}
+
+    def first_words(self) -> list[AnswerEvent]:
+        """What the start already said, as the delta it might have been."""
+        text, thinking = self._block.get("text"), self._block.get("thinking")
+        said: list[AnswerEvent] = []
+        if isinstance(text, str) and text:
+            said.append(TextDelta(index=self.index, text=text))
+        if isinstance(thinking, str) and thinking:
+            said.append(ThinkingDelta(index=self.index, thinking=thinking))
+        return said
+
+    def apply(self, event: Json, delta: Json) -> AnswerEvent | None:
+        kind = delta.get("type")
+        if not isinstance(kind, str) or kind not in _BRINGS:
+            return Ignored(what="delta", kind=str(kind), event=event)
+        if kind not in _TAKES.get(self.kind, _BRINGS):
+            return self._fault_mismatch(kind)
+        name, of = _BRINGS[kind]
+        value = delta.get(name)
+        if not isinstance(value, of):
+            message = f"a {kind} whose {name} is a {type(value).__name__}"
+            return StreamFault(kind="malformed_event", message=message, index=self.index)
+        return self._applied(kind, value, delta)
+
+    def _applied(self, kind: str, value: Any, delta: Json) -> AnswerEvent | None:
+        match kind:
+            case "text_delta":
+                shown = self._grow("text", value)
+                return TextDelta(index=self.index, text=shown) if shown else None
+            case "thinking_delta":
+                shown = self._grow("thinking", value)
+                return ThinkingDelta(index=self.index, thinking=shown) if shown else None
+            case "input_json_delta":
+                self.input.append(value)
+                return InputDelta(index=self.index, partial_json=value) if value else None
+            case "citations_delta":
+                self._citations.append(value)
+                return CitationAdded(index=self.index, citation=value)
+            case _:  # a signature, a compaction: what comes replaces what was
+                self._block.update((k, v) for k, v in delta.items() if k != "type")
+                return None
+
+    def _grow(self, field: str, piece: str) -> str:
+        text = self._texts.get(field)
+        if text is None:
+            start = self._block.get(field)
+            text = self._texts[field] = GrowingText(start if isinstance(start, str) else "")
+        return text.add(piece)
+
+    def so_far(self) -> Json:
+        """The block with what has come, its input apart."""
+        block = self._block | {field: text.whole() for field, text in self._texts.items()}
+        if self._citations:
+            block["citations"] = [*(block.get("citations") or ()), *self._citations]
+        return block
+
+    def finish(self) -> Finished:
+        block = self.so_far()
+        if self.kind not in TOOL_KINDS and self.input.blank:
+            return Finished(block=block)
+        if not self.input.blank:
+            value: Any = self.input.finish()
+        else:
+            value = _whole_input(block.get("input"))
+        if isinstance(value, Unreadable):
+            # An object, so that the message can be sent again; the name is the one the API's
+            # documentation gives to such input.
+            block["input"] = {"INVALID_JSON": value.raw}
+            return Finished(block=block, unreadable=value)
+        block["input"] = value
+        return Finished(block=block, bare=self.input.blank and not value)
+
+    def _fault_mismatch(self, kind: str) -> StreamFault:
+        message = f"a {kind} for a block of kind {self.kind}"
+        return StreamFault(kind="delta_mismatch", message=message, index=self.index)
+
+
+def _whole_input(value: Any) -> Json | Unreadable:
+    """The input that a start brought along, for senders that do not stream it."""
+    if value is None or isinstance(value, dict):
+        return value or {}
+    message = f"the input is a {type(value).__name__}, not an object"
+    raw = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    return Unreadable(reason="not_an_object", message=message, raw=raw)

@@ -1,0 +1,135 @@
+r"""Server-sent events by the rules of the WHATWG, from bytes cut anywhere.
+
+Events are parted by blank lines, so the bytes are cut at `\n\n` first and only unusual events are
+looked at line by line. Memory: the bytes of the unfinished event, once. There is no limit on the
+size of an event but the caller's.
+"""
+
+from msgspec import Struct
+
+from clew.stream.events import StreamFault, excerpt
+from clew.stream.lines import Newlines
+
+_BOM = b"\xef\xbb\xbf"
+_RETRY_DIGITS = 15  # more milliseconds than anybody waits, fewer digits than int() refuses
+
+
+class ServerSentEvent(Struct, frozen=True):
+    """One dispatched event. `raw` is its lines as they came, comments and unknown fields included."""
+
+    event: str
+    data: bytes
+    id: str
+    raw: bytes
+
+    @property
+    def text(self) -> str:
+        """The data by the letter of the rules: bytes that are no UTF-8 are replaced."""
+        return self.data.decode("utf-8", "replace")
+
+
+class SseDecoder:
+    """Bytes to events; nothing carries over from one event to the next but the last id."""
+
+    __slots__ = (
+        "_ended",
+        "_max_event_bytes",
+        "_newlines",
+        "_rest",
+        "_started",
+        "last_event_id",
+        "retry_ms",
+    )
+
+    def __init__(self, *, max_event_bytes: int | None = None) -> None:
+        self._max_event_bytes = max_event_bytes
+        self._newlines = Newlines()
+        self._rest = bytearray()  # begins at the beginning of an event
+        self._started = False
+        self._ended = False
+        self.last_event_id = ""
+        self.retry_ms: int | None = None
+
+    def feed(self, chunk: bytes) -> list[ServerSentEvent | StreamFault]:
+        if self._ended:
+            return []
+        text = self._newlines.feed(chunk)
+        if not self._started:
+            text = self._without_bom(text)
+        joint = text.startswith(b"\n") and self._rest.endswith(b"\n")
+        if not joint and b"\n\n" not in text:
+            self._rest += text  # a bytearray grows in place
+            return self._within_limit(len(self._rest) - self._rest.endswith(b"\n"), [])
+        blocks = (bytes(self._rest) + text).split(b"\n\n")
+        self._rest = bytearray(blocks.pop())
+        return self._within_limit(len(self._rest), self._events(blocks))
+
+    def close(self) -> list[ServerSentEvent | StreamFault]:
+        """The end of the bytes: an event without its blank line is reported, not dispatched."""
+        rest, self._rest = bytes(self._rest), bytearray()
+        if self._ended or all(not line or line.startswith(b":") for line in rest.split(b"\n")):
+            return []
+        self._ended = True
+        message = f"the stream ended inside an event, after {len(rest)} bytes of it"
+        return [StreamFault(kind="unfinished_event", message=message, excerpt=excerpt(rest))]
+
+    def _without_bom(self, text: bytes) -> bytes:
+        """Holds the first bytes back until they are, or are not, a byte order mark."""
+        text = bytes(self._rest) + text
+        self._rest.clear()
+        if len(text) < len(_BOM) and _BOM.startswith(text):
+            self._rest += text
+            return b""
+        self._started = True
+        return text.removeprefix(_BOM)
+
+    def _events(self, blocks: list[bytes]) -> list[ServerSentEvent | StreamFault]:
+        events: list[ServerSentEvent | StreamFault] = []
+        limit = self._max_event_bytes
+        for block in blocks:
+            if limit is not None and len(block) > limit:
+                return self._within_limit(len(block), events)
+            # The form the service writes; everything else goes line by line.
+            name, separator, data = block.partition(b"\ndata: ")
+            if (
+                separator
+                and name.startswith(b"event: ")
+                and b"\n" not in data
+                and b"\n" not in name
+            ):
+                event = name[7:].decode("utf-8", "replace") or "message"
+                events.append(ServerSentEvent(event, data, self.last_event_id, block))
+            elif (unusual := self._by_line(block)) is not None:
+                events.append(unusual)
+        return events
+
+    def _by_line(self, block: bytes) -> ServerSentEvent | None:
+        event = b""
+        data: list[bytes] = []
+        for line in block.split(b"\n"):
+            name, _, value = line.partition(b":")
+            value = value.removeprefix(b" ")
+            if name == b"data":
+                data.append(value)
+            elif name == b"event":
+                event = value
+            elif name == b"id" and b"\0" not in value:
+                self.last_event_id = value.decode("utf-8", "replace")
+            elif name == b"retry" and value.isdigit() and len(value) <= _RETRY_DIGITS:
+                self.retry_ms = int(value)
+        if not data:
+            return None
+        name_of_event = event.decode("utf-8", "replace") or "message"
+        return ServerSentEvent(name_of_event, b"\n".join(data), self.last_event_id, block)
+
+    def _within_limit(
+        self, size_bytes: int, events: list[ServerSentEvent | StreamFault]
+    ) -> list[ServerSentEvent | StreamFault]:
+        """Ends the stream with a fault if the event at its end is larger than the caller allows."""
+        limit = self._max_event_bytes
+        if limit is not None and size_bytes > limit and not self._ended:
+            self._ended = True
+            self._rest.clear()
+            message = f"an event of more than {limit} bytes"
+            events.append(StreamFault(kind="event_too_large", message=message))
+        return events
