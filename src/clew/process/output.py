@@ -1,0 +1,126 @@
+"""What a child prints, in bounded memory: the head and the tail, and the whole in a file.
+
+Must never fail because a disk is full: what is kept then is the head and the tail, and no file.
+"""
+
+import os
+from collections import deque
+from pathlib import Path
+
+# A runaway `yes` writes gigabytes a second; past this the file keeps the beginning only.
+SPILL_MAX_BYTES = 1 << 30
+
+
+class Output:
+    """Bytes as they come; `head` and `tail` hold at most `keep_bytes` each, and never overlap."""
+
+    __slots__ = (
+        "_file",
+        "_spill",
+        "_tail",
+        "_tail_bytes",
+        "head",
+        "keep_bytes",
+        "saved_bytes",
+        "size",
+    )
+
+    def __init__(self, *, keep_bytes: int, spill: Path | None = None) -> None:
+        self.keep_bytes = keep_bytes
+        self.size = 0
+        self.head = bytearray()
+        # How much of the whole is in the file; 0 when there is no file.
+        self.saved_bytes = 0
+        self._spill = spill
+        self._file = -1
+        self._tail: deque[bytes] = deque()
+        self._tail_bytes = 0
+
+    @property
+    def tail(self) -> bytes:
+        if self._file >= 0:
+            start = max(len(self.head), self.saved_bytes - self.keep_bytes)
+            return os.pread(self._file, self.saved_bytes - start, start)
+        return b"".join(self._tail)[-self.keep_bytes :]
+
+    @property
+    def left_out(self) -> int:
+        """How many bytes between head and tail are no longer in memory."""
+        return self.size - len(self.head) - len(self.tail)
+
+    @property
+    def saved_at(self) -> Path | None:
+        return self._spill if self.saved_bytes else None
+
+    def feed(self, data: bytes | memoryview) -> None:
+        if self._file < 0 and self.size <= 2 * self.keep_bytes < self.size + len(data):
+            self.save()
+        self.size += len(data)
+        room = self.keep_bytes - len(self.head)
+        if room > 0:
+            self.head += data[:room]
+        if self._file >= 0:
+            # The file has it; copying it to a tail as well would cost as much as the writing.
+            self._keep_tail(self._write(data))
+        else:
+            self._keep_tail(data[max(0, room) :])
+
+    def save(self) -> None:
+        """Puts what came so far into the file, which everything further follows."""
+        if self._spill is None or self.saved_bytes or self.left_out:
+            return
+        try:
+            self._spill.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._file = os.open(self._spill, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            rest = memoryview(bytes(self.head) + b"".join(self._tail))
+            while rest:
+                rest = rest[self._append(rest) :]
+        except OSError:
+            self._give_back()
+        else:
+            self._tail.clear()
+            self._tail_bytes = 0
+
+    def close(self) -> None:
+        """Lets go of the file; head, tail and counts stay."""
+        if self._file >= 0:
+            tail = self.tail
+            os.close(self._file)
+            self._file = -1
+            self._keep_tail(tail)
+
+    def _keep_tail(self, data: bytes | memoryview) -> None:
+        if not data:
+            return
+        self._tail.append(bytes(data[-self.keep_bytes :]))
+        self._tail_bytes += len(self._tail[-1])
+        while self._tail_bytes - len(self._tail[0]) >= self.keep_bytes:
+            self._tail_bytes -= len(self._tail.popleft())
+
+    def _write(self, data: bytes | memoryview) -> memoryview:
+        """Into the file; what could not go there is given back, and the file is closed."""
+        rest = memoryview(data)
+        try:
+            while rest and self.saved_bytes < SPILL_MAX_BYTES:
+                rest = rest[self._append(rest[: SPILL_MAX_BYTES - self.saved_bytes]) :]
+        except OSError:
+            self._keep_tail(self.tail)
+            self._give_back()
+        if rest:
+            self.close()
+        return rest
+
+    def _append(self, data: memoryview) -> int:
+        written = os.write(self._file, data)
+        self.saved_bytes += written
+        return written
+
+    def _give_back(self) -> None:
+        """The disk is full, or not ours: what half a file takes is given back, others need it."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+        if self._spill is not None and self.saved_bytes:
+            self._spill.unlink(missing_ok=True)
+        self.saved_bytes = 0
+        self._spill = None

@@ -1,0 +1,171 @@
+"""Runs one command to its end: output kept, time limited, cancellation felt by the whole tree."""
+
+import array
+import asyncio
+import contextlib
+import fcntl
+import os
+import sys
+import termios
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from msgspec import Struct
+
+from clew.process.output import Output
+from clew.process.spawn import GONE_WAIT_S, Launcher
+from clew.process.tree import Child, Exit
+
+READ_BYTES = 1 << 20
+PIPE_BYTES = 1 << 20
+TICK_S = 1.0
+# A person who cancels waits; a command that ran out of time may put its things in order.
+CANCEL_GRACE_S = 0.05
+TIMEOUT_GRACE_S = 1.0
+# What a pipeline leaves for a moment is not yet a process left in the background.
+SETTLE_S = 0.05
+
+
+class Finished(Struct, frozen=True, kw_only=True):
+    """`left`: how many processes the command left running; clew ends them when it ends."""
+
+    exit: Exit
+    timed_out: bool = False
+    left: int = 0
+
+
+class Stream:
+    """The reading end of a child's pipe, fed into an `Output` as it fills."""
+
+    __slots__ = ("_buffer", "_loop", "_output", "_read_end", "write_end")
+
+    def __init__(self, output: Output) -> None:
+        self._read_end, self.write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
+        if sys.platform == "linux":
+            # Without privilege, a user who holds many pipes gets no more large ones; a small one does.
+            with contextlib.suppress(PermissionError):
+                fcntl.fcntl(self._read_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        # One buffer for all reads: a fresh one each time costs its page faults.
+        self._buffer = memoryview(bytearray(READ_BYTES))
+        self._output: Output | None = output
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._read_end, self._read, READ_BYTES)
+
+    def close_write_end(self) -> None:
+        if self.write_end >= 0:
+            os.close(self.write_end)
+            self.write_end = -1
+
+    def settle(self) -> None:
+        """Takes what was written so far and no more: whoever still holds the pipe is not waited for."""
+        waiting = array.array("i", [0])
+        if self._read_end >= 0:
+            fcntl.ioctl(self._read_end, termios.FIONREAD, waiting)
+        while waiting[0] > 0 and self._read_end >= 0:
+            waiting[0] -= self._read(waiting[0])
+        # From here on the pipe is emptied so that a process in the background does not block on it.
+        self._output = None
+
+    def close(self) -> None:
+        self.close_write_end()
+        if self._read_end >= 0:
+            self._loop.remove_reader(self._read_end)
+            os.close(self._read_end)
+            self._read_end = -1
+
+    def _read(self, size: int) -> int:
+        try:
+            count = os.readv(self._read_end, [self._buffer[:size]])
+        except BlockingIOError:
+            return size
+        if not count:
+            self.close()
+        elif self._output is not None:
+            self._output.feed(self._buffer[:count])
+        return count
+
+
+async def run(
+    launcher: Launcher,
+    argv: Sequence[str],
+    *,
+    cwd: str | os.PathLike[str],
+    env: Mapping[str, str],
+    stdout: Output,
+    stderr: Output | None = None,
+    descriptors: Mapping[int, int] | None = None,
+    timeout_s: float | None = None,
+    tick: Callable[[], Awaitable[None]] | None = None,
+) -> Finished:
+    """Without `stderr` both streams are one, in the order they were written.
+
+    Raises OSError when the program cannot be started. `tick` is awaited every second meanwhile.
+    """
+    streams = [Stream(output) for output in (stdout, stderr) if output is not None]
+    child: Child | None = None
+    try:
+        targets = {1: streams[0].write_end, 2: streams[-1].write_end, **(descriptors or {})}
+        child = await launcher.spawn(argv, cwd=cwd, env=env, descriptors=targets)
+        for stream in streams:
+            child.when_gone(stream.close)
+            stream.close_write_end()
+        return await follow(child, timeout_s, tick)
+    except BaseException:
+        if child is not None:
+            await end(child, grace_s=CANCEL_GRACE_S)
+        raise
+    finally:
+        for stream in streams:
+            if child is None:
+                stream.close()
+            else:
+                stream.settle()
+        for output in (stdout, stderr):
+            if output is not None:
+                output.close()
+
+
+async def follow(
+    child: Child, timeout_s: float | None, tick: Callable[[], Awaitable[None]] | None
+) -> Finished:
+    try:
+        async with asyncio.timeout(timeout_s):
+            ended = await ticking(child, tick)
+    except TimeoutError:
+        await end(child, grace_s=TIMEOUT_GRACE_S)
+        return Finished(exit=await ended_or_killed(child), timed_out=True)
+    if child.left and not child.is_gone:
+        await gone_within(child, SETTLE_S)
+    return Finished(exit=ended, left=0 if child.is_gone else child.left)
+
+
+async def ticking(child: Child, tick: Callable[[], Awaitable[None]] | None) -> Exit:
+    while tick is not None:
+        try:
+            async with asyncio.timeout(TICK_S):
+                return await child.wait()
+        except TimeoutError:
+            await tick()
+    return await child.wait()
+
+
+async def end(child: Child, *, grace_s: float) -> None:
+    """Ends the tree and waits for it, in a cancelled task too."""
+    child.end(grace_s=grace_s)
+    await gone_within(child, grace_s + GONE_WAIT_S)
+
+
+async def gone_within(child: Child, wait_s: float) -> bool:
+    try:
+        async with asyncio.timeout(wait_s):
+            await child.wait_gone()
+    except TimeoutError:
+        return False
+    return True
+
+
+async def ended_or_killed(child: Child) -> Exit:
+    if not child.is_gone:
+        # Stuck in the kernel where no signal reaches it; letting go leaves it to its watcher.
+        child.close()
+    return await child.wait()

@@ -1,0 +1,166 @@
+"""Starts children through one keeper process, so that none of them can outlive clew.
+
+Owns the keeper (`watcher.py`) and the request for a child. Must never fork this process: a fork
+costs more the bigger a process has grown, and copies what other threads hold.
+"""
+
+import asyncio
+import contextlib
+import marshal
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from clew.messages.errors import OutsideError
+from clew.process.tree import Child
+from clew.process.watcher import CONTROL_FD
+
+SOURCE = Path(__file__).parents[2]
+# How long the end of a tree is waited for after it was killed: only a process stuck in the kernel
+# takes longer, and its watcher goes on without us.
+GONE_WAIT_S = 2.0
+START_WAIT_S = 20.0
+
+
+def keeper_command(*, adopts: bool) -> list[str]:
+    program = (
+        f"import sys; sys.path.append({str(SOURCE)!r}); "
+        f"from clew.process.watcher import main; main({adopts=})"
+    )
+    return [sys.executable, "-I", "-S", "-c", program]
+
+
+class Launcher:
+    """Everything clew started and has not seen the end of; one for each run of clew.
+
+    `adopts=False` does without the adoption of orphans, as on systems that have none.
+    """
+
+    __slots__ = ("_adopts", "_control", "_keeper", "_living")
+
+    def __init__(self, *, adopts: bool = True) -> None:
+        self._adopts = adopts
+        self._control: socket.socket | None = None
+        self._keeper = 0
+        self._living: set[Child] = set()
+
+    @property
+    def living(self) -> int:
+        """How many children, or what they left behind, still run."""
+        return len(self._living)
+
+    def start(self) -> None:
+        """Starts the keeper ahead of the first child, which then need not wait for an interpreter."""
+        if self._control is not None:
+            return
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs:
+            self._keeper = os.posix_spawn(
+                sys.executable,
+                keeper_command(adopts=self._adopts),
+                os.environ,
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), CONTROL_FD),
+                    *((os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)),
+                ],
+                setsid=True,
+            )
+        self._control = ours
+
+    async def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | os.PathLike[str],
+        env: Mapping[str, str],
+        descriptors: Mapping[int, int],
+    ) -> Child:
+        """Starts `argv` in a session of its own; `descriptors` maps the child's numbers to ours.
+
+        Of 0, 1 and 2, those not named are the null device. Raises OSError as exec would.
+        """
+        program = shutil.which(argv[0], path=env.get("PATH", os.defpath))
+        if program is None:
+            raise FileNotFoundError(f"no such program: {argv[0]}")
+        request = marshal.dumps(
+            (
+                [os.fsencode(program), *map(os.fsencode, argv[1:])],
+                os.fsencode(cwd),
+                {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
+                list(descriptors),
+            )
+        )
+        child = self._ask(list(descriptors.values()))
+        try:
+            message = len(request).to_bytes(4, "little") + request
+            await asyncio.get_running_loop().sock_sendall(child.sock, message)
+            async with asyncio.timeout(START_WAIT_S):
+                await child.wait_started()
+        except BaseException as error:
+            child.close()
+            if isinstance(error, TimeoutError):
+                self._drop_keeper()
+                raise OutsideError("the keeper of child processes did not answer") from None
+            raise
+        return child
+
+    def _ask(self, sources: list[int]) -> Child:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs:
+            try:
+                self._send([theirs.fileno(), *sources])
+            except OSError:
+                # The keeper is gone or stuck; its watchers do without it, and so do we.
+                self._drop_keeper()
+                self._send([theirs.fileno(), *sources])
+        child = Child(ours)
+        self._living.add(child)
+        child.when_gone(lambda: self._living.discard(child))
+        return child
+
+    def _send(self, descriptors: list[int]) -> None:
+        self.start()
+        assert self._control is not None
+        socket.send_fds(self._control, [b"+"], descriptors)
+
+    def _drop_keeper(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+            # Its watchers do without it; killed, it cannot keep us waiting.
+            os.kill(self._keeper, signal.SIGKILL)
+            os.waitpid(self._keeper, 0)
+
+    async def aclose(self, *, grace_s: float = 0.05) -> None:
+        """Ends everything that still runs and waits, within bounds, until it is gone."""
+        living = list(self._living)
+        for child in living:
+            child.end(grace_s=grace_s)
+        try:
+            # What takes longer is stuck in the kernel: its watcher stays until it can be killed.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace_s + GONE_WAIT_S):
+                    for child in living:
+                        await child.wait_gone()
+        finally:
+            for child in living:
+                child.close()
+            await self._end_keeper()
+
+    async def _end_keeper(self) -> None:
+        """Lets the keeper end what killed watchers left behind before it goes."""
+        if self._control is None:
+            return
+        self._control.shutdown(socket.SHUT_WR)
+        try:
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                async with asyncio.timeout(GONE_WAIT_S):
+                    await asyncio.get_running_loop().sock_recv(self._control, 1)
+        finally:
+            self._drop_keeper()

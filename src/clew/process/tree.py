@@ -1,0 +1,149 @@
+"""A child and everything it started: how it ended, what is left of it, and how to end it.
+
+The truth lies with the watcher (`watcher.py`), which holds the tree; this is clew's end of the
+socket between them. Dropping the socket, by closing it or by dying, ends the tree.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from clew.messages.errors import OutsideError
+
+# A shell reports a command that a signal ended as 128 + the signal's number.
+SIGNALLED = 128
+
+
+class Exit(Struct, frozen=True, kw_only=True):
+    """How a process ended: `code` as a shell would say it, `signal` by name if one ended it."""
+
+    code: int
+    signal: str | None = None
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def exit_of(wait_status: int) -> Exit:
+    if os.WIFSIGNALED(wait_status):
+        number = os.WTERMSIG(wait_status)
+        return Exit(code=SIGNALLED + number, signal=signal_name(number))
+    return Exit(code=os.WEXITSTATUS(wait_status))
+
+
+class Child:
+    """One started process; `wait` is its own end, `wait_gone` the end of all that descends from it."""
+
+    __slots__ = (
+        "_buffer",
+        "_ended",
+        "_gone",
+        "_loop",
+        "_started",
+        "_when_gone",
+        "left",
+        "pid",
+        "sock",
+    )
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.pid = 0
+        # How many descendants ran on when the child itself ended.
+        self.left = 0
+        self._buffer = b""
+        self._loop = asyncio.get_running_loop()
+        self._started: asyncio.Future[None] = self._loop.create_future()
+        self._ended: asyncio.Future[Exit] = self._loop.create_future()
+        self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._when_gone: list[Callable[[], object]] = []
+        self._loop.add_reader(sock, self._read)
+
+    @property
+    def is_gone(self) -> bool:
+        return self._gone.done()
+
+    async def wait_started(self) -> None:
+        """Raises OSError when the program could not be started."""
+        await asyncio.shield(self._started)
+
+    async def wait(self) -> Exit:
+        return await asyncio.shield(self._ended)
+
+    async def wait_gone(self) -> None:
+        await asyncio.shield(self._gone)
+
+    def when_gone(self, callback: Callable[[], object]) -> None:
+        if self.is_gone:
+            callback()
+        else:
+            self._when_gone.append(callback)
+
+    def end(self, *, grace_s: float) -> None:
+        """Asks the whole tree to end (SIGTERM), and makes it (SIGKILL) after the grace. Returns at once.
+
+        The watcher keeps the time, so that it happens whatever becomes of the caller.
+        """
+        if not self.is_gone:
+            try:
+                self.sock.send(b"end %d\n" % max(0, round(grace_s * 1000)))
+            except OSError:
+                self.close()
+
+    def close(self) -> None:
+        """Lets go of the socket; whatever still runs is killed by its watcher."""
+        if self.is_gone:
+            return
+        self._loop.remove_reader(self.sock)
+        self.sock.close()
+        if not self._started.done():
+            self._started.set_exception(OutsideError("the watcher of child processes was killed"))
+            self._started.exception()
+        if not self._ended.done():
+            self._ended.set_result(exit_of(signal.SIGKILL))
+        self._gone.set_result(None)
+        for callback in self._when_gone:
+            callback()
+
+    def _read(self) -> None:
+        try:
+            data = self.sock.recv(4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            self._told(line.split())
+        if not data:
+            self.close()
+
+    def _told(self, words: list[bytes]) -> None:
+        match words:
+            case [b"started", pid]:
+                self.pid = int(pid)
+                self._settle(self._started)
+            case [b"failed", number]:
+                error = OSError(int(number), os.strerror(int(number)))
+                if not self._started.done():
+                    self._started.set_exception(error)
+                    self._started.exception()
+            case [b"ended", status, left]:
+                self.left = int(left)
+                if not self._ended.done():
+                    self._ended.set_result(exit_of(int(status)))
+            case _:
+                self.close()
+
+    @staticmethod
+    def _settle(future: "asyncio.Future[None]") -> None:
+        if not future.done():
+            future.set_result(None)

@@ -1,0 +1,318 @@
+"""The other side of every child: a keeper per session, and a watcher per child that outlives clew.
+
+Runs in a bare interpreter of its own (`python -I -S`) and imports next to nothing, because the
+keeper's size is what each fork costs. The keeper forks a watcher for each request; the watcher
+starts the child in a session of its own, adopts whatever the child orphans, and ends all of it when
+it is told to or when the socket to clew falls silent: that is how clew's own death is noticed, also
+by SIGKILL. Must never import the rest of clew.
+
+Wire, on the socket of each child: clew sends four bytes of length and a marshalled request
+`(argv, cwd, environment, targets)`, later `end <grace ms>` lines. The watcher answers with lines:
+`started <pid>`, or `failed <errno>`; `ended <wait status> <descendants left>`; `gone`.
+"""
+
+import _socket
+import contextlib
+import marshal
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Container
+
+Request = tuple[list[bytes], bytes, dict[bytes, bytes], list[int]]
+
+SUBREAPER = 36
+CONTROL_FD = 3
+# How long a pass over the tree waits for the dead before the next one.
+PASS_S = 0.02
+# How often a group is looked at whose members report to nobody here.
+GROUP_LOOK_S = 0.25
+
+
+def main(*, adopts: bool) -> None:
+    os.closerange(CONTROL_FD + 1, 256)
+    os.set_inheritable(CONTROL_FD, False)
+    keep(_socket.socket(fileno=CONTROL_FD), adopts=adopts and adopt_orphans())
+
+
+def adopt_orphans() -> bool:
+    """Has descendants come to this process when their parent ends; whether the system does that."""
+    if sys.platform != "linux":
+        return False
+    import ctypes
+
+    return ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0) == 0 and bool(children_files(os.getpid()))
+
+
+def wake_on_child() -> int:
+    """A descriptor that becomes readable whenever a child of this process ends."""
+    readable, writable = os.pipe()
+    os.set_blocking(readable, False)
+    os.set_blocking(writable, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    return readable
+
+
+def drain(descriptor: int) -> None:
+    try:
+        while os.read(descriptor, 512):
+            pass
+    except BlockingIOError:
+        pass
+
+
+def keep(control: _socket.socket, *, adopts: bool) -> None:
+    """Forks a watcher per request until clew is gone; ends what a killed watcher leaves behind."""
+    watchers: set[int] = set()
+    wake = wake_on_child()
+    poller = select.poll()
+    poller.register(control.fileno(), select.POLLIN)
+    poller.register(wake, select.POLLIN)
+    while True:
+        ready = [descriptor for descriptor, _ in poller.poll()]
+        if wake in ready:
+            drain(wake)
+            watchers.difference_update(pid for pid, _ in reaped())
+            end_all(spare=watchers)
+        if control.fileno() in ready:
+            descriptors = receive_descriptors(control)
+            if not descriptors:
+                break
+            pid = os.fork()
+            if pid == 0:
+                control.close()
+                os.close(wake)
+                serve(descriptors, adopts=adopts)
+            watchers.add(pid)
+            for descriptor in descriptors:
+                os.close(descriptor)
+    poller.unregister(control.fileno())
+    while any(pid not in watchers for pid in children(os.getpid())):
+        end_all(spare=watchers)
+        poller.poll(PASS_S * 1000)
+        drain(wake)
+        reaped()
+
+
+def reaped() -> list[tuple[int, int]]:
+    """Takes the dead off the table: their pids and wait statuses."""
+    dead: list[tuple[int, int]] = []
+    try:
+        while (one := os.waitpid(-1, os.WNOHANG))[0]:
+            dead.append(one)
+    except ChildProcessError:
+        pass
+    return dead
+
+
+def receive_descriptors(control: _socket.socket) -> list[int]:
+    """The descriptors that came with one byte; none when clew closed its end."""
+    size = 4
+    data, ancillary, _, _ = control.recvmsg(1, _socket.CMSG_LEN(64 * size))
+    found: list[int] = []
+    for _, kind, packed in ancillary if data else ():
+        if kind == _socket.SCM_RIGHTS:
+            found += [
+                int.from_bytes(packed[i : i + size], sys.byteorder)
+                for i in range(0, len(packed) - size + 1, size)
+            ]
+    for descriptor in found:
+        os.set_inheritable(descriptor, False)
+    return found
+
+
+def serve(descriptors: list[int], *, adopts: bool) -> None:
+    """A watcher's whole life, in the forked process."""
+    try:
+        clew = _socket.socket(fileno=descriptors[0])
+        request = receive_request(clew)
+        if request is not None:
+            if adopts:
+                adopt_orphans()
+            watch(clew, request, descriptors[1:], adopts=adopts)
+    finally:
+        os._exit(0)
+
+
+def receive_request(clew: _socket.socket) -> Request | None:
+    size = int.from_bytes(receive(clew, 4), "little")
+    packed = receive(clew, size)
+    return marshal.loads(packed) if size and len(packed) == size else None
+
+
+def receive(clew: _socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        piece = clew.recv(size - len(data))
+        if not piece:
+            break
+        data += piece
+    return bytes(data)
+
+
+def watch(clew: _socket.socket, request: Request, descriptors: list[int], *, adopts: bool) -> None:
+    wake = wake_on_child()
+    try:
+        child = start(request, descriptors)
+    except OSError as error:
+        tell(clew, b"failed %d\n" % (error.errno or 1))
+        return
+    for descriptor in descriptors:
+        os.close(descriptor)
+    # Holding the folder would keep it from being unmounted.
+    os.chdir("/")
+    tell(clew, b"started %d\n" % child)
+    follow(clew, wake, child, adopts=adopts)
+
+
+def start(request: Request, descriptors: list[int]) -> int:
+    argv, folder, environment, targets = request
+    os.chdir(folder)
+    return os.posix_spawn(
+        argv[0],
+        argv,
+        environment,
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, source, target)
+            for source, target in zip(descriptors, targets, strict=True)
+        ],
+        setsid=True,
+        setsigmask=(),
+        # Whoever started clew may have ignored signals; a child must not inherit that.
+        setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
+    )
+
+
+def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> None:
+    """Until nothing is left of the tree: reports ends, obeys `end`, and ends all when clew is gone."""
+    poller = select.poll()
+    poller.register(clew.fileno(), select.POLLIN)
+    poller.register(wake, select.POLLIN)
+    deadline: float | None = None
+    ended = False
+    while True:
+        ready = [
+            descriptor
+            for descriptor, _ in poller.poll(patience_ms(deadline, looks=ended and not adopts))
+        ]
+        if wake in ready:
+            drain(wake)
+        for pid, status in reaped():
+            if pid == child:
+                ended = True
+                tell(clew, b"ended %d %d\n" % (status, len(descendants(os.getpid()))))
+        if ended and not tree_lives(child, adopts=adopts):
+            tell(clew, b"gone\n")
+            return
+        if clew.fileno() in ready:
+            grace_s = orders(clew)
+            if grace_s is None:
+                poller.unregister(clew.fileno())
+                grace_s = 0.0
+            if grace_s > 0:
+                end_gently(None if ended and adopts else child)
+            deadline = min(deadline or sys.maxsize, time.monotonic() + grace_s)
+        if deadline is not None and time.monotonic() >= deadline:
+            end_all(group=None if ended and adopts else child)
+            deadline = time.monotonic() + PASS_S
+
+
+def patience_ms(deadline: float | None, *, looks: bool) -> float | None:
+    waits = [] if deadline is None else [max(0.0, deadline - time.monotonic())]
+    if looks:
+        waits.append(GROUP_LOOK_S)
+    return min(waits) * 1000 if waits else None
+
+
+def tree_lives(child: int, *, adopts: bool) -> bool:
+    """Whether anything the child began is left: our children where we adopt, its group elsewhere."""
+    try:
+        if adopts:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        else:
+            os.kill(-child, 0)
+    except (ChildProcessError, ProcessLookupError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def orders(clew: _socket.socket) -> float | None:
+    """The shortest grace clew asks for, in seconds; None when clew is gone."""
+    try:
+        data = clew.recv(256)
+    except ConnectionError:
+        return None
+    graces = [int(line[4:]) for line in data.split(b"\n") if line.startswith(b"end ")]
+    return min(graces, default=0) / 1000 if data else None
+
+
+def tell(clew: _socket.socket, line: bytes) -> None:
+    """Says it if clew still listens; its silence is noticed where orders are read."""
+    with contextlib.suppress(ConnectionError):
+        clew.sendall(line)
+
+
+def children_files(pid: int) -> list[str]:
+    try:
+        with os.scandir(f"/proc/{pid}/task") as tasks:
+            files = [f"{task.path}/children" for task in tasks]
+    except OSError:
+        return []
+    return [file for file in files if os.access(file, os.R_OK)]
+
+
+def children(pid: int) -> list[int]:
+    """The pids whose parent is `pid`; none where the system has no such table."""
+    found: list[int] = []
+    for file in children_files(pid):
+        try:
+            descriptor = os.open(file, os.O_RDONLY)
+        except OSError:
+            continue
+        try:
+            data = b""
+            while piece := os.read(descriptor, 65536):
+                data += piece
+            found += [int(word) for word in data.split()]
+        except OSError:
+            # The thread ended between the two calls; the next pass sees what became of its children.
+            continue
+        finally:
+            os.close(descriptor)
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    found = children(pid)
+    for one in found:
+        found += children(one)
+    return found
+
+
+def signal_to(pid: int, number: int) -> None:
+    # Gone already, or another user's by now: docs/tools.md names that limit.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def end_gently(group: int | None) -> None:
+    """Asks all of the tree to end; a stopped process must run to hear it."""
+    tree = descendants(os.getpid())
+    for pid in tree if group is None else [-group, *tree]:
+        signal_to(pid, signal.SIGTERM)
+        signal_to(pid, signal.SIGCONT)
+
+
+def end_all(*, group: int | None = None, spare: Container[int] = ()) -> None:
+    """One pass of SIGKILL over the tree; orphans of this pass are the next pass's children."""
+    if group is not None:
+        signal_to(-group, signal.SIGKILL)
+    for top in children(os.getpid()):
+        if top not in spare:
+            for pid in (top, *descendants(top)):
+                signal_to(pid, signal.SIGKILL)
