@@ -1,6 +1,7 @@
 """Commands run to their end: real processes, bounded waits, and nothing left behind."""
 
 import asyncio
+import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -214,9 +215,23 @@ def test_closing_ends_what_was_left_in_the_background(adopts: bool) -> None:
 
 
 def test_a_command_that_kills_its_watcher_is_ended_with_all_it_began() -> None:
-    finished, output = in_shell("setsid sleep 600 & echo $!; kill -9 $PPID; sleep 600")
-    assert finished.exit.signal == "SIGKILL"
-    wait_ended(int(output.head))
+    async def go() -> None:
+        there, ours = os.pipe()
+        command = "setsid sleep 600 & echo $! >&9; kill -9 $PPID; sleep 600"
+        async with launching() as launcher:
+            # It may be quicker than the watcher, who then never says that it started.
+            with contextlib.suppress(OutsideError):
+                finished = await run(
+                    launcher, ["bash", "-c", command],
+                    cwd="/", env=ENVIRONMENT, stdout=Output(keep_bytes=9), descriptors={9: ours},
+                )  # fmt: skip
+                assert finished.exit.signal == "SIGKILL"
+            (pid,) = read_pids(there, 1)
+        wait_ended(pid)
+        os.close(there)
+        os.close(ours)
+
+    asyncio.run(go())
 
 
 def test_a_keeper_that_was_killed_is_replaced() -> None:
