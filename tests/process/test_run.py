@@ -306,7 +306,7 @@ def test_many_children_at_once_leave_no_descriptor_and_no_process() -> None:
                     await task
             # A cancelled start is ended by its watcher, which lets go when all is gone.
             assert launcher.living == 0
-            assert open_descriptors() == before
+            assert open_descriptors() <= before
             keeper = launcher._keeper
         wait_ended(keeper)
         assert not lives(keeper)

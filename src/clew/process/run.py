@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from msgspec import Struct
 
 from clew.process.output import Output
-from clew.process.spawn import GONE_WAIT_S, Launcher
+from clew.process.spawn import Launcher
 from clew.process.tree import Child, Exit
 
 READ_BYTES = 1 << 20
@@ -112,7 +112,7 @@ async def run(
         return await follow(child, timeout_s, tick)
     except BaseException:
         if child is not None:
-            await end(child, grace_s=CANCEL_GRACE_S)
+            await child.finish(grace_s=CANCEL_GRACE_S)
         raise
     finally:
         for stream in streams:
@@ -132,10 +132,10 @@ async def follow(
         async with asyncio.timeout(timeout_s):
             ended = await ticking(child, tick)
     except TimeoutError:
-        await end(child, grace_s=TIMEOUT_GRACE_S)
+        await child.finish(grace_s=TIMEOUT_GRACE_S)
         return Finished(exit=await ended_or_killed(child), timed_out=True)
     if child.left and not child.is_gone:
-        await gone_within(child, SETTLE_S)
+        await child.gone_within(SETTLE_S)
     return Finished(exit=ended, left=0 if child.is_gone else child.left)
 
 
@@ -147,21 +147,6 @@ async def ticking(child: Child, tick: Callable[[], Awaitable[None]] | None) -> E
         except TimeoutError:
             await tick()
     return await child.wait()
-
-
-async def end(child: Child, *, grace_s: float) -> None:
-    """Ends the tree and waits for it, in a cancelled task too."""
-    child.end(grace_s=grace_s)
-    await gone_within(child, grace_s + GONE_WAIT_S)
-
-
-async def gone_within(child: Child, wait_s: float) -> bool:
-    try:
-        async with asyncio.timeout(wait_s):
-            await child.wait_gone()
-    except TimeoutError:
-        return False
-    return True
 
 
 async def ended_or_killed(child: Child) -> Exit:

@@ -16,13 +16,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from clew.messages.errors import OutsideError
-from clew.process.tree import Child
+from clew.process.tree import GONE_WAIT_S, Child
 from clew.process.watcher import CONTROL_FD
 
 SOURCE = Path(__file__).parents[2]
-# How long the end of a tree is waited for after it was killed: only a process stuck in the kernel
-# takes longer, and its watcher goes on without us.
-GONE_WAIT_S = 2.0
 START_WAIT_S = 20.0
 
 
@@ -99,13 +96,19 @@ class Launcher:
         try:
             message = len(request).to_bytes(4, "little") + request
             await asyncio.get_running_loop().sock_sendall(child.sock, message)
+        except BaseException:
+            child.close()
+            raise
+        try:
             async with asyncio.timeout(START_WAIT_S):
                 await child.wait_started()
-        except BaseException as error:
+        except TimeoutError:
             child.close()
-            if isinstance(error, TimeoutError):
-                self._drop_keeper()
-                raise OutsideError("the keeper of child processes did not answer") from None
+            self._drop_keeper()
+            raise OutsideError("the keeper of child processes did not answer") from None
+        except BaseException:
+            # It may have begun all the same.
+            await child.finish(grace_s=0)
             raise
         return child
 

@@ -5,6 +5,7 @@ socket between them. Dropping the socket, by closing it or by dying, ends the tr
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -13,6 +14,9 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from clew.messages.errors import OutsideError
+
+# How long the end of a tree is waited for after it was killed.
+GONE_WAIT_S = 2.0
 
 # A shell reports a command that a signal ended as 128 + the signal's number.
 SIGNALLED = 128
@@ -97,6 +101,19 @@ class Child:
                 self.sock.send(b"end %d\n" % max(0, round(grace_s * 1000)))
             except OSError:
                 self.close()
+
+    async def finish(self, *, grace_s: float) -> None:
+        """Ends the tree and waits for it within bounds, in a cancelled task too.
+
+        What takes longer is stuck in the kernel; its watcher stays until it can be killed.
+        """
+        self.end(grace_s=grace_s)
+        await self.gone_within(grace_s + GONE_WAIT_S)
+
+    async def gone_within(self, wait_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self.wait_gone()
 
     def close(self) -> None:
         """Lets go of the socket; whatever still runs is killed by its watcher."""
