@@ -8,10 +8,12 @@ import json
 import re
 from typing import Any, TypeAlias
 
+from clew.messages.errors import UserError
+
 Json: TypeAlias = dict[str, Any]
 
 
-class ScenarioError(ValueError):
+class ScenarioError(UserError):
     """A scenario that cannot be read: which file, where in it, and what is wrong."""
 
 

@@ -19,18 +19,15 @@ from typing import Any, TextIO
 from msgspec import Struct
 
 from clew.providers.scenario import Scenario, Send, from_value
-from clew.providers.scenario_answer import Renderer, Reply, error_body
+from clew.providers.scenario_answer import Reply, error_body
 from clew.providers.scenario_file import read_scenario
-from clew.providers.scenario_rules import Endpoint, NoAnswer, Player
+from clew.providers.scenario_host import ENDPOINTS, ScenarioHost
+from clew.providers.scenario_rules import Endpoint
 from clew.providers.scenario_text import ScenarioError
 from clew.testing.http import BadRequest, HttpRequest, Peer, masked
 from clew.testing.playing import Playing
 from clew.testing.strict import complaint
 
-ENDPOINTS: dict[str, Endpoint] = {
-    "/v1/messages": "answers",
-    "/v1/messages/count_tokens": "count_tokens",
-}
 LOGGED = ("method", "target", "headers", "body", "place", "status")
 
 
@@ -72,8 +69,7 @@ class LoopbackServer:
         self._api_key = api_key
         self._port = port
         self._on_request = on_request
-        self._player = Player(self.scenario)
-        self._renderer = Renderer(self.scenario.defaults)
+        self._host = ScenarioHost(self.scenario)
         self._connections: set[asyncio.Task[None]] = set()
         self._arrived = asyncio.Condition()
         self._idle = asyncio.Event()
@@ -89,7 +85,7 @@ class LoopbackServer:
 
     def unused(self) -> list[str]:
         """The answers that nobody asked for."""
-        return self._player.unused()
+        return self._host.unused()
 
     async def wait_for_requests(self, count: int) -> None:
         """Returns when so many requests have come; bound it with `asyncio.timeout`."""
@@ -176,12 +172,8 @@ class LoopbackServer:
         return record, reply
 
     def _scripted(self, request: HttpRequest, body: dict[str, Any], record: Recorded) -> Reply:
-        endpoint = ENDPOINTS[request.path]
-        choice = self._player.choose(body, endpoint)
-        if not isinstance(choice, NoAnswer):
-            record.place = choice.place
-        render = self._renderer.reply if endpoint == "answers" else self._renderer.count
-        return render(choice)
+        record.place, reply = self._host.respond(ENDPOINTS[request.path], body)
+        return reply
 
     def _refused(self, request: HttpRequest, body: Any) -> Reply | None:
         """What the real service refuses before any model sees it."""
