@@ -157,6 +157,11 @@ def test_a_body_stands_as_it_is_written(answer: dict[str, Any], kind: str, body:
     assert got.status == 200
 
 
+def test_a_header_that_is_null_is_not_sent() -> None:
+    got = reply({"text": "x", "headers": {"Content-Type": None, "request-id": None, "a": None}})
+    assert got.headers == []
+
+
 def test_a_whole_response_stands_as_it_is_written() -> None:
     assert reply({"http": "HTP/1.1 200\r\n\r\n"}).http == b"HTP/1.1 200\r\n\r\n"
 
@@ -195,4 +200,5 @@ def test_tokens_are_said_or_estimated_or_refused() -> None:
     assert json.loads(count({"input_tokens": 12}).parts[0]) == {"input_tokens": 12}
     assert json.loads(count().parts[0])["input_tokens"] > 5
     assert count({"status": 529}).status == 529
+    assert count({"body": "seven"}).parts == [b"seven"]
     assert count({"when": {"user": "z"}, "input_tokens": 1}).status == 400

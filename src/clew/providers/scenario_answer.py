@@ -12,7 +12,7 @@ import msgspec
 from msgspec import UNSET, Struct
 
 from clew.providers.scenario import Answer, Block, Defaults, Fault, Send, unbase64
-from clew.providers.scenario_rules import Chosen, Facts, NoAnswer
+from clew.providers.scenario_rules import ESTIMATE, Chosen, Facts, NoAnswer
 from clew.providers.scenario_text import Json
 
 DEFAULT_DELTA_CHARS = 12
@@ -79,7 +79,7 @@ class Renderer:
         if isinstance(choice, NoAnswer):
             return refusal(choice)
         answer, facts = choice.answer, choice.facts
-        if answer.status is not None:
+        if answer.input_tokens is None and answer is not ESTIMATE:
             return as_it_stands(answer, facts, self._defaults)
         tokens = estimate(facts) if answer.input_tokens is None else answer.input_tokens
         body = msgspec.json.encode({"input_tokens": tokens})
@@ -280,7 +280,10 @@ def _reply(
     headers = {"content-type": kind, "request-id": request_id(facts.number)}
     if send.gzip:
         headers["content-encoding"] = "gzip"
-    headers |= {name.lower(): str(value) for name, value in (answer.headers or {}).items()}
+    for name, value in (answer.headers or {}).items():
+        headers.pop(name.lower(), None)
+        if value is not None:
+            headers[name.lower()] = str(value)
     return Reply(
         status=answer.status or 200,
         headers=list(headers.items()),

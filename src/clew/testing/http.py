@@ -90,13 +90,18 @@ class Peer:
 
     async def unless_gone(self, work: Coroutine[Any, Any, T]) -> T | None:
         """Does the work, or drops it as soon as the peer has left: then the answer is None."""
-        async with asyncio.TaskGroup() as group:
-            gone = group.create_task(self._until_gone())
-            done = group.create_task(work)
-            await asyncio.wait({gone, done}, return_when=asyncio.FIRST_COMPLETED)
-            gone.cancel()
-            done.cancel()
-        return None if done.cancelled() else done.result()
+        answer: T | None = None
+        try:
+            async with asyncio.TaskGroup() as group:
+                gone = group.create_task(self._until_gone())
+                done = group.create_task(work)
+                await asyncio.wait({gone, done}, return_when=asyncio.FIRST_COMPLETED)
+                gone.cancel()
+                done.cancel()
+            answer = None if done.cancelled() else done.result()
+        except* ConnectionError:
+            answer = None
+        return answer
 
     async def _until_gone(self) -> None:
         """Returns at the peer's end of stream; a request that comes early is kept for its turn."""

@@ -25,6 +25,7 @@ from clew.providers.scenario_host import ENDPOINTS, ScenarioHost
 from clew.providers.scenario_rules import Endpoint
 from clew.providers.scenario_text import ScenarioError
 from clew.testing.http import BadRequest, HttpRequest, Peer, masked
+from clew.testing.listener import Listener
 from clew.testing.playing import Playing
 from clew.testing.strict import complaint
 
@@ -63,25 +64,25 @@ class LoopbackServer:
     ) -> None:
         self.scenario = scenario if isinstance(scenario, Scenario) else from_value(scenario)
         self.requests: list[Recorded] = []
-        # How many connections were ever accepted, and how many are open.
-        self.accepted = 0
         self._strict = strict
         self._api_key = api_key
-        self._port = port
         self._on_request = on_request
         self._host = ScenarioHost(self.scenario)
-        self._connections: set[asyncio.Task[None]] = set()
         self._arrived = asyncio.Condition()
-        self._idle = asyncio.Event()
-        self._server: asyncio.Server | None = None
+        self._listener = Listener(self._one_exchange, port)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._port}"
+        return self._listener.url
+
+    @property
+    def accepted(self) -> int:
+        """How many connections were ever accepted."""
+        return self._listener.accepted
 
     @property
     def open_connections(self) -> int:
-        return len(self._connections)
+        return self._listener.open_connections
 
     def unused(self) -> list[str]:
         """The answers that nobody asked for."""
@@ -93,12 +94,11 @@ class LoopbackServer:
             await self._arrived.wait_for(lambda: len(self.requests) >= count)
 
     async def wait_until_idle(self) -> None:
-        """Returns when no connection is open: every client has left or was sent away."""
-        await self._idle.wait()
+        """Returns when every connection that was made is over, left or sent away."""
+        await self._listener.wait_until_idle()
 
     async def __aenter__(self) -> "LoopbackServer":
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", self._port)
-        self._port = self._server.sockets[0].getsockname()[1]
+        await self._listener.open()
         return self
 
     async def __aexit__(
@@ -107,32 +107,7 @@ class LoopbackServer:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if self._server is None:
-            return
-        self._server.close()
-        for connection in list(self._connections):
-            connection.cancel()
-        await asyncio.gather(*self._connections, return_exceptions=True)
-        await self._server.wait_closed()
-
-    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.current_task()
-        if task is None:
-            raise RuntimeError("a connection is served by a task")
-        self._connections.add(task)
-        self._idle.clear()
-        self.accepted += 1
-        peer = Peer(reader, writer)
-        try:
-            while await self._one_exchange(peer):
-                pass
-        except ConnectionError:
-            peer.reset()
-        finally:
-            self._connections.discard(task)
-            peer.close()
-            if not self._connections:
-                self._idle.set()
+        await self._listener.close()
 
     async def _one_exchange(self, peer: Peer) -> bool:
         """One request and its answer; False where no other may follow."""
@@ -147,8 +122,6 @@ class LoopbackServer:
         playing = Playing(peer, reply)
         try:
             whole = await peer.unless_gone(playing.send(keep_alive=request.keep_alive))
-        except* ConnectionError:
-            whole = None
         finally:
             record.sent_bytes = playing.sent_bytes
         record.finished = whole is not None

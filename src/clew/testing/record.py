@@ -1,0 +1,181 @@
+"""Records a live run into a scenario: a proxy on loopback between a client and the real service.
+
+`python -m clew.testing.record --upstream URL --to FILE`, then point the client's base URL at what it
+prints. Bodies pass through unchanged and are kept byte for byte; credentials pass through and are
+kept nowhere. Must never listen beyond 127.0.0.1.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
+from types import TracebackType
+
+from clew.providers.scenario_host import ENDPOINTS
+from clew.testing.http import LAST_CHUNK, BadRequest, HttpRequest, Peer, chunk, response_head
+from clew.testing.listener import Listener
+from clew.testing.recording import Heard, Recording
+from clew.transport import seam
+from clew.transport.http import HttpTransport
+from clew.transport.seam import Head, TransportError
+
+# Of the connection to the proxy, not of the request; the transport writes its own.
+NOT_FORWARDED = frozenset(
+    {"host", "connection", "content-length", "transfer-encoding", "accept-encoding", "expect"}
+)
+# The framing of the upstream connection; towards the client the proxy writes its own.
+NOT_RETURNED = frozenset({"connection", "content-length", "transfer-encoding", "content-encoding"})
+
+
+class RecordingProxy:
+    """Forwards every request to `upstream` and keeps the answers in `recording`."""
+
+    def __init__(
+        self, upstream: str, recording: Recording, *, to: Path | None = None, port: int = 0
+    ) -> None:
+        self.recording = recording
+        self._upstream = upstream.rstrip("/")
+        self._to = to
+        self._transport = HttpTransport(os.environ)
+        self._listener = Listener(self._serve, port)
+
+    @property
+    def url(self) -> str:
+        return self._listener.url
+
+    async def __aenter__(self) -> "RecordingProxy":
+        self._write()
+        await self._listener.open()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._listener.close()
+        await self._transport.aclose()
+        self._write()
+
+    async def _serve(self, peer: Peer) -> bool:
+        """One request through and back; False where the connection cannot be used again."""
+        request = await peer.next_request()
+        if request is None or isinstance(request, BadRequest):
+            return False
+        endpoint = ENDPOINTS.get(request.path)
+        body = _object(request.body)
+        heard = None if endpoint is None or body is None else self.recording.begin(endpoint, body)
+        if heard is None:
+            _say(f"passed on, not recorded: {request.method} {request.path}")
+        elif heard.broken is None:
+            heard.broken = "close"  # until it has come to its end
+        whole = await peer.unless_gone(self._pass(request, peer, heard))
+        if heard is not None:
+            if whole:
+                heard.broken = None
+            self._write()
+        return bool(whole) and request.keep_alive
+
+    async def _pass(self, request: HttpRequest, peer: Peer, heard: Heard | None) -> bool:
+        exchange = self._transport.exchange(self._forwarded(request))
+        try:
+            head = await exchange.open()
+            if heard is not None:
+                heard.status, heard.headers = head.status, list(head.headers.items())
+            await peer.write(_returned(head))
+            while piece := await exchange.read():
+                if heard is not None:
+                    heard.pieces.append(piece)
+                await peer.write(chunk(piece))
+            await peer.write(LAST_CHUNK)
+        except TransportError as error:
+            _say(f"{request.method} {request.path}: {error}")
+            if heard is not None and heard.status is not None and error.kind == "reset":
+                heard.broken = "reset"
+            return False
+        finally:
+            await exchange.close()
+        return True
+
+    def _forwarded(self, request: HttpRequest) -> seam.HttpRequest:
+        headers = tuple((k, v) for k, v in request.headers if k not in NOT_FORWARDED)
+        url = self._upstream + request.target
+        return seam.HttpRequest(method=request.method, url=url, headers=headers, body=request.body)
+
+    def _write(self) -> None:
+        """The whole file anew, so that an interrupted run leaves a scenario that can be played."""
+        if self._to is None:
+            return
+        text = json.dumps(self.recording.scenario(), ensure_ascii=False, indent=1)
+        beside = self._to.with_name(self._to.name + ".part")
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+            out.write(text.encode("utf-8") + b"\n")
+        beside.replace(self._to)
+
+
+def _returned(head: Head) -> bytes:
+    headers = [(k, v) for k, v in head.headers.items() if k not in NOT_RETURNED]
+    return response_head(head.status, [*headers, ("transfer-encoding", "chunked")])
+
+
+def _object(body: bytes) -> dict[str, object] | None:
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+
+
+async def _record(options: argparse.Namespace) -> None:
+    recording = Recording(match=options.match, chunks=options.chunks)
+    proxy = RecordingProxy(options.upstream, recording, to=options.to, port=options.port)
+    try:
+        async with proxy:
+            sys.stdout.write(f"{proxy.url}\n")
+            sys.stdout.flush()
+            await asyncio.Event().wait()
+    finally:
+        _say(f"{len(recording.heard)} answers in {options.to}")
+
+
+def _json_file(text: str) -> Path:
+    if not text.endswith(".json"):
+        raise argparse.ArgumentTypeError("a recording is JSON: end its name in .json")
+    return Path(text)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m clew.testing.record",
+        description="Stand between a client and the Messages API, and write what is answered into "
+        "a scenario; print the URL to give to the client, end with ^C.",
+    )
+    parser.add_argument("--upstream", required=True, metavar="URL", help="the service's base URL")
+    parser.add_argument("--to", required=True, metavar="FILE", type=_json_file, help="FILE.json")
+    parser.add_argument(
+        "--match",
+        choices=("order", "body"),
+        default="order",
+        help="play back in order (default), or each answer to the same request body",
+    )
+    parser.add_argument("--chunks", action="store_true", help="keep where the pieces were parted")
+    parser.add_argument("--port", type=int, default=0, help="the port (default: any free one)")
+    try:
+        asyncio.run(_record(parser.parse_args(argv)))
+    except KeyboardInterrupt:
+        return 0
+    except OSError as error:
+        _say(str(error))
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

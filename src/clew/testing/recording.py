@@ -1,0 +1,107 @@
+"""What a recorded run looks like as a scenario: raw bodies, status and headers, no secrets. PURE.
+
+A request is not kept, only summed up in a note: it holds what the person said and what their files
+say. Played back in order, or each to the same request again by the hash of its body.
+"""
+
+from typing import Literal, TypeAlias
+
+from clew.providers.scenario_rules import Endpoint, body_hash, facts_of, tail
+from clew.providers.scenario_text import Json
+
+Match: TypeAlias = Literal["order", "body"]
+
+# Of this connection, of this hour, or of the account: nothing that another run should say again.
+DROPPED = frozenset(
+    {
+        "alt-svc",
+        "anthropic-organization-id",
+        "authorization",
+        "cf-cache-status",
+        "cf-ray",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "date",
+        "keep-alive",
+        "proxy-authenticate",
+        "server",
+        "set-cookie",
+        "transfer-encoding",
+        "via",
+        "x-api-key",
+    }
+)
+# What an answer would have of itself; said as null when the recorded one had it not.
+OWN = ("content-type", "request-id")
+
+
+class Heard:
+    """One answer as it comes in; `closed` says whether and how it broke off."""
+
+    def __init__(self, endpoint: Endpoint, body: Json, match: Match) -> None:
+        self.endpoint: Endpoint = endpoint
+        self.status: int | None = None
+        self.headers: list[tuple[str, str]] = []
+        self.pieces: list[bytes] = []
+        self.broken: Literal["close", "reset"] | None = None
+        self._note = _summary(body)
+        self._when = {"body_sha256": body_hash(body)} if match == "body" else None
+
+    def answer(self, *, chunks: bool) -> Json:
+        """The answer that plays this back."""
+        value: Json = {"note": self._note}
+        if self._when is not None:
+            value |= {"when": self._when, "times": 1}
+        if self.status is None:
+            return {
+                **value,
+                "body": "",
+                "faults": [{"at": "headers", "cut": self.broken or "close"}],
+            }
+        body = b"".join(self.pieces)
+        value |= {"status": self.status, "headers": self._kept_headers(), **_body(body)}
+        if chunks and self.pieces:
+            value["send"] = {"chunk_bytes": [len(piece) for piece in self.pieces]}
+        if self.broken is not None:
+            value["faults"] = [{"after_bytes": len(body), "cut": self.broken}]
+        return value
+
+    def _kept_headers(self) -> Json:
+        kept: Json = {name: value for name, value in self.headers if name not in DROPPED}
+        return {name: None for name in OWN if name not in kept} | kept
+
+
+class Recording:
+    """The answers of a run, in the order their requests came."""
+
+    def __init__(self, *, match: Match = "order", chunks: bool = False) -> None:
+        self._match: Match = match
+        self._chunks = chunks
+        self.heard: list[Heard] = []
+
+    def begin(self, endpoint: Endpoint, body: Json) -> Heard:
+        heard = Heard(endpoint, body, self._match)
+        self.heard.append(heard)
+        return heard
+
+    def scenario(self) -> Json:
+        groups: dict[Endpoint, list[Json]] = {"answers": [], "count_tokens": []}
+        for heard in self.heard:
+            groups[heard.endpoint].append(heard.answer(chunks=self._chunks))
+        return {"scenario": 1, **{key: answers for key, answers in groups.items() if answers}}
+
+
+def _summary(body: Json) -> str:
+    facts = facts_of(body, 1)
+    return f"{facts.model}, {facts.messages} messages; {tail(facts)}"
+
+
+def _body(body: bytes) -> Json:
+    """As text where it is text, so that a recording can be read and edited."""
+    try:
+        return {"body": body.decode("utf-8")}
+    except UnicodeDecodeError:
+        from binascii import b2a_base64
+
+        return {"body_base64": b2a_base64(body, newline=False).decode("ascii")}
