@@ -10,10 +10,15 @@ FLUSH_BYTES = 65536
 
 
 class Playing:
-    """One reply on its way out; `sent_bytes` counts its body, before the chunks' own framing."""
+    """One reply on its way out; `sent_bytes` counts its body, before the chunks' own framing.
+
+    `finished` says that all of it, up to its end or its cut, was given to the kernel: a client that
+    then leaves has left after the answer, however soon.
+    """
 
     def __init__(self, peer: Peer, reply: Reply) -> None:
         self.sent_bytes = 0
+        self.finished = False
         self._peer = peer
         self._reply = reply
         self._pending = bytearray()
@@ -29,6 +34,7 @@ class Playing:
             await self._pause(step)
         if self._reply.http is not None:
             self._pending += self._reply.http
+            self.finished = True
             await self._flush()
             return False
         self._pending += self._head(keep_alive=keep_alive)
@@ -52,6 +58,7 @@ class Playing:
                     await self._flush()
         if self._chunked:
             self._pending += LAST_CHUNK
+        self.finished = True
         await self._flush()
         return True
 
@@ -69,6 +76,7 @@ class Playing:
             await self._peer.write(data)
 
     def _break(self, cut: Cut) -> None:
+        self.finished = True
         if cut.how == "reset":
             self._peer.reset()
 

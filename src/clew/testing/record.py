@@ -70,12 +70,10 @@ class RecordingProxy:
         heard = None if endpoint is None or body is None else self.recording.begin(endpoint, body)
         if heard is None:
             _say(f"passed on, not recorded: {request.method} {request.path}")
-        elif heard.broken is None:
+        else:
             heard.broken = "close"  # until it has come to its end
         whole = await peer.unless_gone(self._pass(request, peer, heard))
         if heard is not None:
-            if whole:
-                heard.broken = None
             self._write()
         return bool(whole) and request.keep_alive
 
@@ -90,6 +88,8 @@ class RecordingProxy:
                 if heard is not None:
                     heard.pieces.append(piece)
                 await peer.write(chunk(piece))
+            if heard is not None:
+                heard.broken = None
             await peer.write(LAST_CHUNK)
         except TransportError as error:
             _say(f"{request.method} {request.path}: {error}")

@@ -42,7 +42,7 @@ class Recorded(Struct, kw_only=True):
     # The rule that answered, such as `answers[2]`; None where none did.
     place: str | None = None
     status: int | None = None
-    # Whether the client was still there when the answer was through.
+    # Whether the client stayed until the answer was through, up to its end or its scripted cut.
     finished: bool = False
     sent_bytes: int = 0
 
@@ -124,7 +124,7 @@ class LoopbackServer:
             whole = await peer.unless_gone(playing.send(keep_alive=request.keep_alive))
         finally:
             record.sent_bytes = playing.sent_bytes
-        record.finished = whole is not None
+            record.finished = playing.finished
         return bool(whole) and request.keep_alive
 
     async def _answer(self, request: HttpRequest) -> tuple[Recorded, Reply]:
