@@ -9,10 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from clew.stream.lines import READ_SIZE_BYTES
+from clew.transcript import files, light
 from tests.requirements import BY_ID, ids_in_tests, requirement
 
 CONSTANTS: list[tuple[Any, Callable[[], Any], Any]] = [
     (requirement("R232"), lambda: READ_SIZE_BYTES, 65_536),
+    (requirement("R240"), lambda: light.READ_SIZE_BYTES, 65_536),
+    (requirement("R242"), lambda: (files.FOLDER_MODE, files.FILE_MODE), (0o700, 0o600)),
 ]
 
 

@@ -272,3 +272,12 @@ class PromptHashes(Entry):
 
     system_sha256 = TextField("systemSha256")
     tools_sha256 = TextField("toolsSha256")
+
+
+class SessionHeader(Entry):
+    """The first line of a file of clew's: which version of the format it is written in."""
+
+    __slots__ = ()
+    tag = "clew-session"
+
+    format = CountField("format")

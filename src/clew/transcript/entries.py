@@ -82,14 +82,18 @@ class Keys(msgspec.Struct, kw_only=True, gc=False, rename="camel"):
 
     type: str | None = None
     uuid: str | None = None
-    parent_uuid: str | None = None
+    # null says "the first"; absent says nothing.
+    parent_uuid: str | msgspec.UnsetType | None = msgspec.UNSET
     logical_parent_uuid: str | None = None
+    session_id: str | None = None
     is_sidechain: bool = False
     timestamp: str | None = None
     subtype: str | None = None
     agent_id: str | None = None
     team_name: str | None = None
+    prompt_source: str | None = None
     is_meta: bool = False
+    is_compact_summary: bool = False
 
 
 _scan = msgspec.json.Decoder(Keys).decode
@@ -127,6 +131,8 @@ def _keys_of(data: dict[str, Any]) -> Keys:
         value = data.get(field.encode_name)
         if type(value) is (bool if field.default is False else str):
             setattr(keys, field.name, value)
+        elif value is None and field.default is msgspec.UNSET and field.encode_name in data:
+            keys.parent_uuid = None
     return keys
 
 

@@ -1,0 +1,192 @@
+"""The conversation a file holds: from the leaf to its beginning, with what belongs beside. Pure.
+
+Walks up from the leaf, stops at a compaction that has its summary, puts back what the compaction
+kept, and pulls in the parallel calls and results of an answer that the walk passes by. The rules
+are told in docs/transcript.md. Bodies are asked for only where a decision needs them.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from clew.transcript.leaf import Marker, choose
+from clew.transcript.links import ROOT, Links, Node, Note, link
+from clew.transcript.siblings import with_siblings
+
+Body = Callable[[Node], dict[str, Any]]
+
+
+class Chain(msgspec.Struct, kw_only=True):
+    """The live entries in the order in which they were said, as positions in `links.nodes`.
+
+    `boundary` is the compaction they begin with, if any; it is the first of `live` then.
+    """
+
+    links: Links
+    leaf: int
+    live: list[int]
+    boundary: int
+    notes: list[Note]
+
+    @property
+    def leaf_uuid(self) -> str | None:
+        return None if self.leaf == ROOT else self.links.nodes[self.leaf].uuid
+
+    def nodes(self) -> Iterator[Node]:
+        return (self.links.nodes[i] for i in self.live)
+
+    def left_out(self) -> Iterator[Note]:
+        """Every conversation entry that is not live, with the reason."""
+        links, live = self.links, set(self.live)
+        behind = set(self._behind_boundary())
+        for node in links.superseded:
+            if node.is_conversation:
+                yield Note(rule="superseded", number=node.number, at=node.at)
+        for i, node in enumerate(links.nodes):
+            if not node.is_conversation or i in live:
+                continue
+            if not links.is_shown(i):
+                rule = "withdrawn"
+            elif node.keys.is_sidechain:
+                rule = "sidechain"
+            elif i in behind:
+                rule = "compacted"
+            elif node.is_boundary:
+                rule = "boundary-without-summary"
+            else:
+                rule = "other-branch"
+            yield Note(rule=rule, number=node.number, at=node.at)
+
+    def _behind_boundary(self) -> Iterator[int]:
+        i, seen = self.boundary, set[int]()
+        while i != ROOT and i not in seen:
+            seen.add(i)
+            yield i
+            i = past_boundary(self.links, i) if self.links.nodes[i].is_boundary else ROOT
+            while i != ROOT and i not in seen and not self.links.nodes[i].is_boundary:
+                seen.add(i)
+                yield i
+                i = self.links.parents[i]
+
+
+def build(
+    nodes: Sequence[Node],
+    *,
+    markers: Sequence[Marker] = (),
+    withdrawn: Collection[str] = (),
+    body: Body,
+    is_agent_file: bool = False,
+) -> Chain:
+    links = link(nodes, withdrawn=withdrawn)
+    leaf = choose(links, markers, is_agent_file=is_agent_file)
+    notes: list[Note] = []
+    path, boundary = _walk(links, leaf, notes, body)
+    live = with_siblings(links, path, body)
+    return Chain(links=links, leaf=leaf, live=live, boundary=boundary, notes=notes)
+
+
+def past_boundary(links: Links, i: int) -> int:
+    """What stood before a boundary: the entry it names, else the one written before it."""
+    for named in (links.nodes[i].keys.logical_parent_uuid, links.nodes[i].keys.parent_uuid):
+        known = links.index.get(named) if isinstance(named, str) else None
+        if known is not None and known != i and links.is_shown(known):
+            return known
+    return links.parents[i] if links.parents[i] != ROOT else links.before(i)
+
+
+def _walk(links: Links, leaf: int, notes: list[Note], body: Body) -> tuple[list[int], int]:
+    """The path from its beginning to the leaf, and the boundary it begins with (or ROOT)."""
+    summarised = _summarised(links)
+    kept = {b: _kept(links, b, body) for b in summarised}
+    by_tail = {kept[b].entries[-1]: b for b in kept if kept[b].entries}
+    upward: list[int] = []
+    seen: set[int] = set()
+    placed: set[int] = set()
+    i, child_at = leaf, links.nodes[leaf].at if leaf != ROOT else 0
+    while i != ROOT and i not in seen:
+        seen.add(i)
+        node = links.nodes[i]
+        owner = by_tail.get(i)
+        if i in summarised:
+            path = [i, *reversed(upward)]
+            if i not in placed:
+                _place_kept(links, path, kept[i])
+            return path, i
+        if node.is_boundary:
+            notes.append(Note(rule="boundary-without-summary", number=node.number, at=node.at))
+            i = past_boundary(links, i)
+        elif owner is not None and links.nodes[owner].at < child_at:
+            # What came after the compaction hangs on the last entry it kept.
+            upward += reversed(kept[owner].entries)
+            seen.update(kept[owner].entries)
+            placed.add(owner)
+            i = summarised[owner]
+        else:
+            upward.append(i)
+            child_at = node.at
+            i = links.parents[i]
+    return upward[::-1], ROOT
+
+
+def _summarised(links: Links) -> dict[int, int]:
+    """Each boundary that has its summary, and which entry that is."""
+    found: dict[int, int] = {}
+    for i, node in enumerate(links.nodes):
+        if node.keys.is_compact_summary and links.is_shown(i):
+            parent = links.parents[i]
+            while parent != ROOT and links.nodes[parent].keys.type in ("attachment", "progress"):
+                parent = links.parents[parent]
+            if parent != ROOT and links.nodes[parent].is_boundary:
+                found.setdefault(parent, i)
+    return found
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """What a compaction kept word for word, oldest first, and behind which entry it stands."""
+
+    entries: list[int]
+    anchor: int
+
+
+def _kept(links: Links, boundary: int, body: Body) -> _Kept:
+    meta = body(links.nodes[boundary]).get("compactMetadata")
+    meta = meta if isinstance(meta, dict) else {}
+    segment, listed = meta.get("preservedSegment"), meta.get("preservedMessages")
+    if isinstance(segment, dict):
+        anchor = _position(links, segment.get("anchorUuid"))
+        head = _position(links, segment.get("headUuid"))
+        return _Kept(_between(links, head, _position(links, segment.get("tailUuid"))), anchor)
+    if isinstance(listed, dict) and isinstance(listed.get("uuids"), list):
+        known = [_position(links, uuid) for uuid in listed["uuids"]]
+        anchor = _position(links, listed.get("anchorUuid"))
+        return _Kept([i for i in known if i != ROOT and links.is_shown(i)], anchor)
+    return _Kept([], ROOT)
+
+
+def _between(links: Links, head: int, tail: int) -> list[int]:
+    """The way from `tail` up to `head`, oldest first; empty if it does not lead there."""
+    path: list[int] = []
+    i = tail
+    while i != ROOT and head != ROOT:
+        path.append(i)
+        if i == head:
+            return path[::-1]
+        i = links.parents[i]
+    return []
+
+
+def _place_kept(links: Links, path: list[int], kept: _Kept) -> None:
+    """Puts the kept entries behind the entry they are anchored to: the summary, as a rule."""
+    entries = [i for i in kept.entries if i not in path]
+    after = 0
+    if kept.anchor in path:
+        after = path.index(kept.anchor)
+    else:
+        for place, i in enumerate(path):
+            after = place if links.nodes[i].keys.is_compact_summary else after
+    path[after + 1 : after + 1] = entries
+
+
+def _position(links: Links, uuid: object) -> int:
+    return links.index.get(uuid, ROOT) if isinstance(uuid, str) else ROOT

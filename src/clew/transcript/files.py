@@ -1,0 +1,99 @@
+"""The operations on files that the log needs, one method each: its only way to the disk.
+
+Owns no state. Tests stand in for it to fail the n-th call or to drop what was not synced.
+"""
+
+import contextlib
+import errno
+import fcntl
+import os
+import stat
+import sys
+from pathlib import Path
+
+FILE_MODE = 0o600
+FOLDER_MODE = 0o700
+_NO_LOCKS_HERE = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
+
+
+class Files:
+    """The operating system's files; every failure is an `OSError`."""
+
+    def open(self, path: Path) -> int:
+        """Opens for reading and appending; a new file is the owner's alone."""
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        return os.open(path, flags, FILE_MODE)
+
+    def exists(self, path: Path) -> bool:
+        return path.exists()
+
+    def write(self, fd: int, data: bytes) -> int:
+        return os.write(fd, data)
+
+    def read_at(self, fd: int, length: int, offset: int) -> bytes:
+        return os.pread(fd, length, offset)
+
+    def size(self, fd: int) -> int:
+        return os.fstat(fd).st_size
+
+    def sync(self, fd: int) -> None:
+        """Returns when the file's bytes would survive a power cut."""
+        if sys.platform == "darwin":
+            fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
+        else:
+            os.fdatasync(fd)
+
+    def sync_folder(self, path: Path) -> None:
+        """Makes the names in a folder survive too; a new file without its name is lost."""
+        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(self, fd: int) -> bool:
+        """Takes the file's lock without waiting; the kernel gives it back when the process ends.
+
+        `flock`, not `lockf`: POSIX locks fall when any descriptor of the file is closed, and the
+        loader of the same process opens and closes it. Where a mount knows no locks, none is taken.
+        """
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        except OSError as error:
+            if error.errno not in _NO_LOCKS_HERE:
+                raise
+        return True
+
+    def close(self, fd: int) -> None:
+        with contextlib.suppress(OSError):
+            os.close(fd)
+
+    def is_at(self, fd: int, path: Path) -> bool:
+        """Whether the path still names the open file."""
+        try:
+            named = path.lstat()
+        except FileNotFoundError:
+            return False
+        return os.path.samestat(named, os.fstat(fd))
+
+    def make_folder(self, path: Path) -> None:
+        """Makes a folder and what is missing above it, the owner's alone and durably named."""
+        missing = [p for p in (path, *path.parents) if not p.exists()]
+        for folder in reversed(missing):
+            with contextlib.suppress(FileExistsError):
+                folder.mkdir(FOLDER_MODE)
+            self.sync_folder(folder.parent)
+
+    def is_private(self, folder: Path) -> bool:
+        """Whether nobody but us can have put something into the folder."""
+        found = os.lstat(folder)
+        ours = found.st_uid == os.geteuid()
+        return ours and stat.S_ISDIR(found.st_mode) and not found.st_mode & 0o022
+
+    def rename(self, source: Path, target: Path) -> None:
+        source.rename(target)
+
+    def remove(self, path: Path) -> None:
+        path.unlink(missing_ok=True)

@@ -1,0 +1,108 @@
+"""Where a conversation stands: the entry from which the walk to the root begins. Pure.
+
+The rules, in this order (docs/transcript.md tells them with their reasons):
+
+1. The newest marker (`last-prompt` with a known leaf) speaks, unless something newer contradicts.
+2. An explicit marker (a rewind) stands exactly at its entry; after it only what hangs on that
+   entry, or a prompt a person typed later, moves the conversation.
+3. A marker that is not explicit is contradicted by whatever was written after it elsewhere: it was
+   left behind by a crash. Else the newest leaf below its entry counts.
+4. Without a marker the newest leaf counts. Newest means latest in the file; times say nothing.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from clew.transcript.links import ROOT, Links
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+
+
+class Marker(msgspec.Struct, frozen=True, kw_only=True):
+    """A `last-prompt` line: the leaf it names, and where in the file it was written."""
+
+    leaf_uuid: str
+    is_explicit: bool
+    at: int
+
+
+def choose(links: Links, markers: Sequence[Marker], *, is_agent_file: bool = False) -> int:
+    """The leaf, or ROOT for a conversation that is empty (or was reset to nothing)."""
+    leaves = _leaves(links, is_agent_file=is_agent_file)
+    marker = _newest_known(links, markers)
+    if marker is None:
+        return next(iter(leaves), ROOT)
+    stands_at = links.index.get(marker.leaf_uuid, ROOT)
+    while stands_at != ROOT and not links.is_shown(stands_at):
+        stands_at = links.parents[stands_at]
+    for leaf in leaves:
+        if _counts(links, leaf, marker, stands_at):
+            return leaf
+    if marker.is_explicit:
+        return stands_at
+    return next(_below(links, leaves, stands_at), leaves[0] if leaves else ROOT)
+
+
+def _counts(links: Links, leaf: int, marker: Marker, stands_at: int) -> bool:
+    """Whether a leaf was written after the marker, by someone who went on from where it stands."""
+    first_new = None
+    has_prompt = False
+    i = leaf
+    while i != ROOT and links.nodes[i].at > marker.at:
+        first_new = i
+        has_prompt = has_prompt or _is_prompt(links, i)
+        i = links.parents[i]
+    if first_new is None:
+        return False
+    return not marker.is_explicit or i == stands_at or has_prompt
+
+
+def _is_prompt(links: Links, i: int) -> bool:
+    keys = links.nodes[i].keys
+    return keys.type == "user" and keys.prompt_source is not None
+
+
+def _newest_known(links: Links, markers: Sequence[Marker]) -> Marker | None:
+    for marker in reversed(markers):
+        if marker.leaf_uuid == NOBODY and marker.is_explicit:
+            return marker
+        if marker.leaf_uuid in links.index:
+            return marker
+    return None
+
+
+def _below(links: Links, leaves: Sequence[int], ancestor: int) -> Iterator[int]:
+    """Those of the leaves that descend from `ancestor`; no entry is walked over twice."""
+    elsewhere: set[int] = {ROOT}
+    for leaf in leaves:
+        i, path = leaf, []
+        while i != ancestor and i not in elsewhere:
+            path.append(i)
+            i = links.parents[i]
+        if i == ancestor:
+            yield leaf
+        elsewhere.update(path)
+
+
+def _leaves(links: Links, *, is_agent_file: bool) -> list[int]:
+    """The shown entries without children that end a talk, newest first."""
+    nodes = links.nodes
+    of_chain = [
+        i
+        for i, node in enumerate(nodes)
+        if links.is_shown(i) and (is_agent_file or not node.keys.is_sidechain)
+    ]
+    has_child = bytearray(len(nodes))
+    for i in of_chain:
+        if links.parents[i] != ROOT:
+            has_child[links.parents[i]] = 1
+    return [i for i in reversed(of_chain) if not has_child[i] and _talks(links, i)]
+
+
+def _talks(links: Links, i: int) -> bool:
+    while i != ROOT:
+        if links.nodes[i].keys.type in ("user", "assistant"):
+            return True
+        i = links.parents[i]
+    return False

@@ -1,0 +1,254 @@
+"""A session's outline from the first and the last 64 KiB of its file, whatever the file's size.
+
+Stands alone: the standard library and nothing of the project, so that an editor, a picker or a
+script can take this one file with it. Never parses a whole transcript and never raises for what a
+file holds. The rules for titles are in docs/transcript.md.
+"""
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+READ_SIZE_BYTES = 65536
+# A line that reaches beyond the head is read on to its end, but not without end: the first prompt
+# may carry pasted pictures.
+LONGEST_LINE_BYTES = 32 * 1024 * 1024
+PROMPT_CHARACTERS = 200
+
+_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.I)
+# What programs put into a user entry: a tag in lower case or the marker of an interrupt. Only for
+# files that do not say who wrote the entry; a person may begin a prompt with a tag.
+_NOT_TYPED = re.compile(r"\s*<[a-z][\w-]*[\s>]|\[Request interrupted by user[^\]]*\]")
+_COMMAND = re.compile(r"<command-name>(.*?)</command-name>", re.S)
+_NEVER_A_PROMPT = (b'"tool_result"', b'"isMeta":true', b'"isCompactSummary":true')
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ends:
+    """The first and last bytes of a file, each whole lines as far as lines end within them."""
+
+    head: bytes
+    tail: bytes
+    size_bytes: int
+    modified_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outline:
+    """What a list shows of a session; every text is as found, nothing is derived from the name."""
+
+    session_id: str
+    path: Path
+    title: str
+    custom_title: str | None
+    first_prompt: str | None
+    cwd: str | None
+    git_branch: str | None
+    tag: str | None
+    created_at: str | None
+    modified_at: float
+    size_bytes: int
+
+
+def is_uuid(text: str) -> bool:
+    """Whether `text` is a UUID and nothing else; checked before it becomes part of a path."""
+    return _UUID.fullmatch(text) is not None
+
+
+def read_ends(path: Path) -> Ends | None:
+    """The two ends of a file; None if it cannot be read or is empty."""
+    try:
+        with path.open("rb") as file:
+            stat = os.fstat(file.fileno())
+            head = _head(file)
+            tail = head if len(head) >= stat.st_size else _tail(file, stat.st_size)
+    except OSError:
+        return None
+    if not head:
+        return None
+    return Ends(head=head, tail=tail, size_bytes=stat.st_size, modified_at=stat.st_mtime)
+
+
+def outline(path: Path) -> Outline | None:
+    """A session's outline; None for a sidechain file and for one without a prompt or a title."""
+    ends = read_ends(path)
+    if ends is None:
+        return None
+    first_line = ends.head.split(b"\n", 1)[0]
+    if flag(first_line, "isSidechain"):
+        return None
+    custom = last_field(ends, "custom-title", "customTitle")
+    prompt = first_prompt(ends.head)
+    title = (
+        custom
+        or last_field(ends, "ai-title", "aiTitle")
+        or last_field(ends, "last-prompt", "lastPrompt")
+        or prompt
+    )
+    if not title:
+        return None
+    return Outline(
+        session_id=path.stem,
+        path=path,
+        title=title,
+        custom_title=custom,
+        first_prompt=prompt,
+        cwd=string_field(ends.head, "cwd"),
+        git_branch=string_field(ends.tail, "gitBranch", last=True),
+        tag=last_field(ends, "tag", "tag"),
+        created_at=string_field(ends.head, "timestamp"),
+        modified_at=ends.modified_at,
+        size_bytes=ends.size_bytes,
+    )
+
+
+def session_files(project_dir: Path) -> list[Path]:
+    """The session files of a folder, newest first; other names are not sessions."""
+    found: list[tuple[float, Path]] = []
+    try:
+        with os.scandir(project_dir) as entries:
+            for entry in entries:
+                name = entry.name
+                if name.endswith(".jsonl") and is_uuid(name[:-6]) and entry.is_file():
+                    found.append((entry.stat().st_mtime, Path(entry.path)))
+    except OSError:
+        pass  # what was seen before the folder could not be read is shown all the same
+    return [path for _, path in sorted(found, reverse=True)]
+
+
+def outlines(project_dir: Path) -> Iterator[Outline]:
+    """The sessions of a folder, newest first, read one by one as they are asked for."""
+    for path in session_files(project_dir):
+        found = outline(path)
+        if found is not None:
+            yield found
+
+
+def flag(line: bytes, key: str) -> bool:
+    return re.search(rb'"%s"\s*:\s*true' % key.encode(), line) is not None
+
+
+def string_field(text: bytes, key: str, *, last: bool = False) -> str | None:
+    """The first (or last) string value of `key` in lines that may be cut; no parse of the rest.
+
+    May meet the key inside a nested value: use `last_field` where whole lines can be had.
+    """
+    opening = re.compile(rb'"%s"\s*:\s*"((?:[^"\\]|\\.)*)"' % re.escape(key.encode()), re.S)
+    values = [opening.search(text)] if not last else list(opening.finditer(text))[-1:]
+    return next((unescape(value[1]) for value in values if value), None)
+
+
+def unescape(raw: bytes) -> str:
+    """A JSON string's inner bytes as text; without an escape nothing is parsed."""
+    text = raw.decode("utf-8", "replace")
+    if "\\" not in text:
+        return text
+    try:
+        value: str = json.loads(f'"{text}"', strict=False)
+    except ValueError:
+        return text
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def last_field(ends: Ends, kind: str, key: str) -> str | None:
+    """The newest non-empty `key` of the metadata lines of `kind`, from the tail, else the head.
+
+    An empty value is an answer too: it takes the title or the tag away.
+    """
+    needle = f'"{kind}"'.encode()
+    for part in (ends.tail, ends.head):
+        for line in _lines_backwards(part):
+            if needle in line:
+                entry = _entry(line)
+                value = entry.get(key)
+                if entry.get("type") == kind and isinstance(value, str):
+                    return value or None
+    return None
+
+
+def first_prompt(head: bytes) -> str | None:
+    """The first thing a person wrote, on one line and cut to 200 characters."""
+    command = None
+    for line in head.split(b"\n"):
+        if b'"user"' not in line or any(mark in line for mark in _NEVER_A_PROMPT):
+            continue
+        entry = _entry(line)
+        if entry.get("type") != "user" or entry.get("isMeta") or entry.get("isCompactSummary"):
+            continue
+        for text in _texts(entry):
+            named = _COMMAND.search(text)
+            if named:
+                command = command or named[1].strip()
+            elif text.strip() and (_typed(entry) or not _NOT_TYPED.match(text)):
+                return _short(text)
+    return command or None
+
+
+def _typed(entry: dict[str, Any]) -> bool:
+    origin = entry.get("origin")
+    kind = origin.get("kind") if isinstance(origin, dict) else None
+    return kind == "human" or entry.get("promptSource") in ("typed", "sdk")
+
+
+def _texts(entry: dict[str, Any]) -> Iterator[str]:
+    message = entry.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        yield content
+    elif isinstance(content, list):
+        for block in content:
+            if isinstance(block, dict) and block.get("type") == "text":
+                text = block.get("text")
+                if isinstance(text, str):
+                    yield text
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= PROMPT_CHARACTERS else line[:PROMPT_CHARACTERS].rstrip() + "…"
+
+
+def _entry(line: bytes) -> dict[str, Any]:
+    """A line's object; an empty one where the line is cut, garbage or something else."""
+    try:
+        value = json.loads(line.decode("utf-8", "replace").lstrip("\ufeff"))
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _lines_backwards(part: bytes) -> Iterator[bytes]:
+    end = len(part)
+    while end >= 0:
+        start = part.rfind(b"\n", 0, end) + 1
+        yield part[start:end]
+        end = start - 1
+
+
+def _head(file: BinaryIO) -> bytes:
+    """The first 64 KiB, read on to the end of the line they cut."""
+    head = file.read(READ_SIZE_BYTES)
+    if len(head) < READ_SIZE_BYTES or head.endswith(b"\n"):
+        return head
+    return head + file.readline(LONGEST_LINE_BYTES)
+
+
+def _tail(file: BinaryIO, size: int) -> bytes:
+    """The last 64 KiB; if one line fills them, that line's start and the 64 KiB before it."""
+    start = max(0, size - READ_SIZE_BYTES)
+    tail = _read_at(file, start, size - start)
+    lowest = max(0, size - LONGEST_LINE_BYTES)
+    while b"\n" not in tail[:-1] and start > lowest:
+        before = max(lowest, start - READ_SIZE_BYTES)
+        tail = _read_at(file, before, start - before) + tail[:READ_SIZE_BYTES]
+        start = before
+    return tail
+
+
+def _read_at(file: BinaryIO, offset: int, length: int) -> bytes:
+    file.seek(offset)
+    return file.read(length)

@@ -1,0 +1,190 @@
+"""Who follows whom: a parent for every conversation entry, whatever the file's damage. Pure.
+
+Gives each entry the parent it names, or, where that cannot be, the one the order of the lines
+suggests. The rules are numbered in check.py and told in docs/transcript.md. Never decodes a body.
+"""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import msgspec
+
+from clew.transcript.entries import Keys
+
+CONVERSATION = frozenset({"user", "assistant", "attachment", "system"})
+ROOT = -1
+
+
+class Node(msgspec.Struct, kw_only=True, gc=False):
+    """A line that has a place in the tree: where it lies and its keys; `data` if it has no line."""
+
+    keys: Keys
+    number: int
+    at: int
+    size: int
+    data: dict[str, Any] | None = None
+
+    @property
+    def uuid(self) -> str:
+        """The entry's id; one made of its place for an entry that has none."""
+        return self.keys.uuid or f"00000000-0000-4000-8000-{self.at:012x}"
+
+    @property
+    def is_conversation(self) -> bool:
+        return self.keys.type in CONVERSATION
+
+    @property
+    def is_boundary(self) -> bool:
+        return self.keys.type == "system" and self.keys.subtype == "compact_boundary"
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """Something about one line that a reader of the file should know."""
+
+    rule: str
+    number: int
+    at: int
+    detail: str = ""
+
+
+class Links(msgspec.Struct, kw_only=True):
+    """The tree over `nodes`, each uuid once, in the order in which they were first written.
+
+    `parents[i]` is the nearest shown ancestor of `nodes[i]`, or ROOT.
+    """
+
+    nodes: list[Node]
+    index: dict[str, int]
+    parents: list[int]
+    notes: list[Note]
+    superseded: list[Node]
+    withdrawn: Collection[str]
+
+    def is_shown(self, i: int) -> bool:
+        node = self.nodes[i]
+        return node.is_conversation and node.keys.uuid not in self.withdrawn
+
+    def before(self, i: int) -> int:
+        """The entry written last before this one in the same kind of chain."""
+        side = self.nodes[i].keys.is_sidechain
+        for j in range(i - 1, -1, -1):
+            if self.nodes[j].keys.is_sidechain == side and self.is_shown(j):
+                return j
+        return ROOT
+
+
+def link(nodes: Sequence[Node], *, withdrawn: Collection[str] = ()) -> Links:
+    unique, index, superseded, notes = _unique(nodes)
+    links = Links(
+        nodes=unique,
+        index=index,
+        parents=[],
+        notes=notes,
+        superseded=superseded,
+        withdrawn=withdrawn,
+    )
+    has_forward = _find_parents(links)
+    if has_forward:
+        _break_cycles(links)
+    _bridge(links)
+    return links
+
+
+def _unique(
+    nodes: Sequence[Node],
+) -> tuple[list[Node], dict[str, int], list[Node], list[Note]]:
+    """Of a uuid written twice the last content counts, in the place of the first."""
+    unique: list[Node] = []
+    index: dict[str, int] = {}
+    superseded: list[Node] = []
+    notes: list[Note] = []
+    for node in nodes:
+        uuid = node.uuid
+        first = index.setdefault(uuid, len(unique))
+        if first == len(unique):
+            unique.append(node)
+            continue
+        old = unique[first]
+        superseded.append(old)
+        notes.append(_note("duplicate-uuid", old, f"line {node.number} has its uuid again"))
+        unique[first] = node
+    return unique, index, superseded, notes
+
+
+def _find_parents(links: Links) -> bool:
+    """Fills `parents` from the keys; True if any lies later in the file than its child."""
+    has_forward = False
+    last = {False: ROOT, True: ROOT}
+    parents, index = links.parents, links.index
+    for i, node in enumerate(links.nodes):
+        keys = node.keys
+        named = keys.parent_uuid
+        if named is None:
+            parent = ROOT
+        elif named is msgspec.UNSET:
+            parent = last[keys.is_sidechain]
+            if parent != ROOT or node.is_conversation:
+                links.notes.append(_note("no-parent-key", node))
+        else:
+            known = index.get(named)
+            if known is None or known == i:
+                parent = last[keys.is_sidechain]
+                rule = "own-parent" if known == i else "missing-parent"
+                links.notes.append(_note(rule, node, str(named)))
+            else:
+                parent = known
+                has_forward = has_forward or known > i
+        if keys.uuid is None:
+            links.notes.append(_note("no-uuid", node))
+        parents.append(parent)
+        if node.is_conversation and node.keys.uuid not in links.withdrawn:
+            last[keys.is_sidechain] = i
+    return has_forward
+
+
+def _break_cycles(links: Links) -> None:
+    """The entry of a cycle that was written first hangs on the one written before it."""
+    parents = links.parents
+    done = bytearray(len(parents))
+    for start in range(len(parents)):
+        path: list[int] = []
+        i = start
+        while i != ROOT and not done[i]:
+            done[i] = 1
+            path.append(i)
+            i = parents[i]
+        if i != ROOT and i in path:
+            cycle = path[path.index(i) :]
+            first = min(cycle)
+            links.notes.append(_note("cycle", links.nodes[first], f"{len(cycle)} entries"))
+            before = links.before(first)
+            parents[first] = ROOT if _leads_to(parents, before, first) else before
+
+
+def _leads_to(parents: Sequence[int], start: int, goal: int) -> bool:
+    seen: set[int] = set()
+    while start not in (ROOT, goal) and start not in seen:
+        seen.add(start)
+        start = parents[start]
+    return start == goal
+
+
+def _bridge(links: Links) -> None:
+    """Skips progress, unknown kinds and withdrawn entries: their children hang on their parent."""
+    skipped = [i for i in range(len(links.nodes)) if not links.is_shown(i)]
+    if not skipped:
+        return
+    parents = links.parents
+    hidden = set(skipped)
+    for i, parent in enumerate(parents):
+        if parent in hidden:
+            node, over = links.nodes[i], links.nodes[parent]
+            if node.is_conversation and not over.is_conversation:
+                links.notes.append(_note("bridged", node, f"over {over.keys.type}"))
+            while parent in hidden:
+                parent = parents[parent]
+            parents[i] = parent
+
+
+def _note(rule: str, node: Node, detail: str = "") -> Note:
+    return Note(rule=rule, number=node.number, at=node.at, detail=detail)

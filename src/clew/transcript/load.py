@@ -1,0 +1,211 @@
+"""Reads a session's file of any version and any damage into the conversation it holds.
+
+Keys and offsets first, bodies of the live entries only. Of a compacted session only the end is
+read, from the last boundary on, if that end stands by itself. Never raises for what a file holds:
+lines that are no entries and entries that are not live are named in the report. The rules are in
+docs/transcript.md. Must never write.
+"""
+
+import gc
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from clew.messages.encoding import decode, encode
+from clew.transcript.chain import Chain, build
+from clew.transcript.entries import Keys, Rejected, scan
+from clew.transcript.leaf import NOBODY
+from clew.transcript.links import CONVERSATION, ROOT, Node, Note
+from clew.transcript.side import CURRENT, Side
+from clew.transcript.source import Source
+
+# Titles and tags of a file that is read from its last boundary on are looked for up here too.
+HEAD_SIZE_BYTES = 65536
+_BOUNDARY = b'"compact_boundary"'
+
+
+class Loaded(msgspec.Struct, kw_only=True):
+    """A session as it can go on: the live messages, oldest first, and what stands beside them.
+
+    `owed` are entries of `messages` that so far were only written ahead: whoever resumes appends
+    them first. `read_from` is the offset above which nothing was read: history a compaction closed.
+    """
+
+    path: Path
+    messages: list[dict[str, Any]]
+    leaf_uuid: str | None
+    side: Side
+    chain: Chain
+    rejected: list[Rejected]
+    owed: list[dict[str, Any]]
+    read_from: int
+    size_bytes: int
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.messages
+
+    @property
+    def uuids(self) -> set[str]:
+        """Every uuid the read part of the file has."""
+        return set(self.chain.links.index)
+
+    def report(self) -> Iterator[Note]:
+        """Every line that is damaged, healed or not live, with the reason, in file order."""
+        notes = [
+            *(
+                Note(rule="not-an-entry", number=r.number, at=0, detail=r.reason)
+                for r in self.rejected
+            ),
+            *self.chain.links.notes,
+            *self.chain.notes,
+            *self.chain.left_out(),
+        ]
+        return iter(sorted(notes, key=lambda note: note.number))
+
+
+def load(path: Path, *, whole: bool = False) -> Loaded:
+    """The conversation in `path`; with `whole` every line is read, whatever a compaction closed.
+
+    Raises `OSError` only if the file cannot be read at all.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()  # what is loaded lives to the last object; collecting meanwhile doubles the cost
+    try:
+        with path.open("rb", buffering=0) as file:
+            source = Source(file.fileno())
+            loaded = None if whole else _from_last_boundary(path, source)
+            return loaded or _finish(path, source, read_lines(source, 0), 0)
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _from_last_boundary(path: Path, source: Source) -> Loaded | None:
+    """The session read from its last boundary on; None if that part does not stand by itself."""
+    start = source.last_line_with(_BOUNDARY, source.size, _is_boundary)
+    if not start:
+        return None
+    kept = _oldest_kept(decode(source.line_at(start)))
+    if kept is not None:
+        begin = source.last_line_with(f'"uuid":"{kept}"'.encode(), start)
+        if begin is None:
+            return None
+        start = begin
+    loaded = _finish(path, source, read_lines(source, start), start)
+    return loaded if _stands_alone(loaded, has_kept=kept is not None) else None
+
+
+def _stands_alone(loaded: Loaded, *, has_kept: bool) -> bool:
+    """Whether nothing that counts points above the part that was read."""
+    chain = loaded.chain
+    links = chain.links
+    if chain.boundary == ROOT:
+        return False
+    after = links.nodes[chain.boundary].at
+    if any(n.at > after and n.rule in ("missing-parent", "no-parent-key") for n in links.notes):
+        return False
+    if has_kept and links.nodes[chain.live[-1]].at < after:
+        return False
+    unknown = [m for m in loaded.side.markers if m.leaf_uuid not in links.index]
+    return not any(m.at > after and m.leaf_uuid != NOBODY for m in unknown)
+
+
+def _is_boundary(line: bytes) -> bool:
+    keys = scan(line)
+    return isinstance(keys, Keys) and keys.type == "system" and keys.subtype == "compact_boundary"
+
+
+def _oldest_kept(boundary: dict[str, Any]) -> str | None:
+    meta = boundary.get("compactMetadata")
+    meta = meta if isinstance(meta, dict) else {}
+    segment, listed = meta.get("preservedSegment"), meta.get("preservedMessages")
+    head: Any = None
+    if isinstance(segment, dict):
+        head = segment.get("headUuid")
+    elif isinstance(listed, dict) and isinstance(listed.get("uuids"), list):
+        head = next(iter(listed["uuids"]), None)
+    return head if isinstance(head, str) else None
+
+
+class _Lines(msgspec.Struct, kw_only=True):
+    """The lines of a file, sorted into those of the tree, those beside it, and what is neither."""
+
+    nodes: list[Node]
+    side: Side
+    rejected: list[Rejected]
+
+
+def read_lines(source: Source, start: int) -> _Lines:
+    lines = _Lines(nodes=[], side=Side(), rejected=[])
+    if start:
+        for number, at, raw in source.lines(0, HEAD_SIZE_BYTES):
+            keys = scan(raw, number)
+            if isinstance(keys, Keys) and keys.type in CURRENT:
+                lines.side.feed(keys.type, raw, number, at)
+    nodes, side = lines.nodes, lines.side
+    for number, at, raw in source.lines(start):
+        keys = scan(raw, number)
+        if isinstance(keys, Rejected):
+            if not _is_blank(raw):
+                lines.rejected.append(Rejected(number=number, reason=keys.reason, raw=b""))
+        elif keys.type in CONVERSATION or (keys.uuid is not None and keys.type is not None):
+            nodes.append(Node(keys=keys, number=number, at=at, size=len(raw)))
+        else:
+            side.feed(keys.type, raw, number, at)
+    return lines
+
+
+def _is_blank(raw: bytes) -> bool:
+    return not raw.strip(b" \t\r\n\0")
+
+
+def _finish(path: Path, source: Source, lines: _Lines, start: int) -> Loaded:
+    bodies: dict[int, dict[str, Any]] = {}
+
+    def body(node: Node) -> dict[str, Any]:
+        found = bodies.get(node.at)
+        if found is None:
+            found = node.data or decode(source.read(node.at, node.size))
+            bodies[node.at] = found
+        return found
+
+    side = lines.side
+    nodes = _with_owed(source, lines)
+    chain = build(
+        nodes,
+        markers=side.markers,
+        withdrawn=side.withdrawn,
+        body=body,
+        is_agent_file=path.name.startswith("agent-"),
+    )
+    return Loaded(
+        path=path,
+        messages=[body(node) for node in chain.nodes()],
+        leaf_uuid=chain.leaf_uuid,
+        side=side,
+        chain=chain,
+        rejected=lines.rejected,
+        owed=[node.data for node in chain.nodes() if node.data is not None],
+        read_from=start,
+        size_bytes=source.size,
+    )
+
+
+def _with_owed(source: Source, lines: _Lines) -> list[Node]:
+    """The tree's lines and, in their places, the entries that were only written ahead."""
+    if not lines.side.owed:
+        return lines.nodes
+    known = {node.keys.uuid for node in lines.nodes}
+    ahead: list[Node] = []
+    for owed in lines.side.owed:
+        if not known.issuperset(owed.uuids):
+            for place, entry in enumerate(decode(source.read(owed.at, owed.size))["owed"]):
+                keys = scan(encode(entry), owed.number)
+                if isinstance(keys, Keys) and keys.uuid not in known:
+                    known.add(keys.uuid)
+                    at = owed.at + place
+                    ahead.append(Node(keys=keys, number=owed.number, at=at, size=0, data=entry))
+    return sorted([*lines.nodes, *ahead], key=lambda node: node.at) if ahead else lines.nodes

@@ -1,0 +1,365 @@
+"""What of a conversation is written, where, and on which parent: the session's side of the log.
+
+Records each message once, behind the entry it follows; calls are written ahead of their place
+before they run; what stands beside the conversation has a call of its own. Hands encoded lines to
+the log and never waits: durability is asked for with `durable`. The format and the guarantees are
+in docs/transcript.md.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from clew.messages import factories
+from clew.messages.errors import MisuseError
+from clew.transcript import light
+from clew.transcript.entries import (
+    Writer,
+    cleaned,
+    encode,
+    is_chain_participant,
+    is_ephemeral_progress,
+    placed,
+)
+from clew.transcript.leaf import NOBODY
+from clew.transcript.load import Loaded
+from clew.transcript.log import Log, Saved
+from clew.transcript.paths import SessionPaths
+from clew.transcript.siblings import block_ids
+from clew.transcript.strand import Strand
+
+FORMAT = 1
+# Titles are written again before this much lies behind them: lists look at the last 64 KiB only.
+REPEAT_AFTER_BYTES = light.READ_SIZE_BYTES // 2
+_REPEATED = {"custom-title": "customTitle", "ai-title": "aiTitle", "tag": "tag"}
+
+Message = dict[str, Any]
+
+
+class Recorder:
+    """The session that runs now. What it writes goes where `paths` says the session lies."""
+
+    def __init__(
+        self,
+        *,
+        paths: SessionPaths,
+        log: Log | None,
+        writer: Writer,
+        now: Callable[[], str],
+    ) -> None:
+        """Without a log nothing is kept: the same calls, the same answers, no file."""
+        self.paths = paths
+        self.writer = msgspec.structs.replace(writer, session_id=paths.place.session_id)
+        self._log = log
+        self._now = now
+        self._main = Strand(paths.place.transcript)
+        self._agents: dict[str, Strand] = {}
+        self._early: list[Message] = []
+        self._bytes_since_titles = 0
+
+    # -- the conversation
+
+    def record(
+        self,
+        messages: Sequence[Message],
+        *,
+        hint: str | None = None,
+        team: str | None = None,
+    ) -> str | None:
+        """Writes what is new of `messages`, in order; each uuid once.
+
+        Messages that are known move the place of the next one only as long as nothing new came
+        before them: what a compaction kept stands behind its boundary and moves nothing. `hint` is
+        the parent of the first, for callers that pass only what is new. Answers the uuid of the
+        last message written, else of the last known one at the beginning, else the hint.
+        """
+        writer = msgspec.structs.replace(self.writer, team_name=team) if team else self.writer
+        return self._record(self._main, messages, writer, hint)
+
+    def record_sidechain(
+        self, agent_id: str, messages: Sequence[Message], *, start_parent: str | None = None
+    ) -> str | None:
+        """The same for a subagent: its own file, its own chain, the session's id."""
+        strand = self._agent(agent_id)
+        writer = msgspec.structs.replace(self.writer, agent_id=agent_id)
+        return self._record(strand, messages, writer, start_parent)
+
+    def record_compaction(
+        self, history: Sequence[Message], boundary: Message, following: Sequence[Message]
+    ) -> str | None:
+        """Writes a boundary and what follows it, after everything it closes or keeps.
+
+        A boundary that keeps an entry which is not in the file would lose it on resume.
+        """
+        self.record(history)
+        meta = boundary.get("compactMetadata")
+        segment = meta.get("preservedSegment") if isinstance(meta, dict) else None
+        tail = segment.get("tailUuid") if isinstance(segment, dict) else None
+        if tail is not None and tail not in self._main.known:
+            raise MisuseError("the boundary keeps an entry that is not in the history")
+        return self.record([boundary, *following])
+
+    def withdraw(self, uuids: Iterable[str], *, agent_id: str | None = None) -> None:
+        """Takes messages out of the conversation; what is next hangs on what they hung on."""
+        strand = self._main if agent_id is None else self._agent(agent_id)
+        at = self._now()
+        lines = [
+            factories.tombstone_record(uuid, session_id=self.writer.session_id, at=at)
+            for uuid in uuids
+            if strand.withdraw(uuid)
+        ]
+        self._append(strand, lines)
+
+    # -- ahead of the conversation
+
+    def tool_started(
+        self, tool_use_id: str, answer: Sequence[Message], *, agent_id: str | None = None
+    ) -> None:
+        """Before a call runs: `answer` are the entries of its answer so far, the call among them.
+
+        They go to the chain with the answer's end and its final usage; until then this line is
+        what a crash leaves of them.
+        """
+        strand, writer = self._strand(agent_id)
+        owed = self._owe(strand, answer, writer)
+        self._beside(strand, "tool-started", toolUseId=tool_use_id, owed=owed)
+
+    def tool_finished(
+        self, tool_use_id: str, result: Message, *, agent_id: str | None = None
+    ) -> None:
+        """When a call ends before its answer does: the result, until it can be recorded."""
+        strand, writer = self._strand(agent_id)
+        owed = self._owe(strand, [result], writer)
+        self._beside(strand, "tool-finished", toolUseId=tool_use_id, owed=owed)
+
+    # -- beside the conversation
+
+    def queue_operation(self, operation: str, content: Any = None) -> None:
+        more = {} if content is None else {"content": content}
+        self._note("queue-operation", operation=operation, **more)
+
+    def file_history_snapshot(
+        self, message_id: str, snapshot: Message, *, is_update: bool = False
+    ) -> None:
+        self._note(
+            "file-history-snapshot",
+            messageId=message_id,
+            snapshot=snapshot,
+            isSnapshotUpdate=is_update,
+        )
+
+    def file_history_delta(
+        self, message_id: str, *, snapshot_message_id: str, path: str, backup: Message
+    ) -> None:
+        self._note(
+            "file-history-delta",
+            messageId=message_id,
+            snapshotMessageId=snapshot_message_id,
+            trackingPath=path,
+            backup=backup,
+        )
+
+    def attribution_snapshot(self, message_id: str, snapshot: Message) -> None:
+        self._note("attribution-snapshot", **{**snapshot, "messageId": message_id})
+
+    def content_replacement(
+        self, replacements: Sequence[Message], *, agent_id: str | None = None
+    ) -> None:
+        strand, _ = self._strand(agent_id)
+        more = {} if agent_id is None else {"agentId": agent_id}
+        self._beside(strand, "content-replacement", replacements=list(replacements), **more)
+
+    def title(self, text: str) -> None:
+        """The person's own title; an empty one takes it away. No line of the chain changes."""
+        self._note("custom-title", customTitle=text)
+
+    def generated_title(self, text: str) -> None:
+        self._note("ai-title", aiTitle=text)
+
+    def tag(self, text: str) -> None:
+        self._note("tag", tag=text)
+
+    def agent_name(self, name: str) -> None:
+        self._note("agent-name", agentName=name)
+
+    def mode(self, mode: str) -> None:
+        self._note("mode", mode=mode)
+
+    def permission_mode(self, mode: str) -> None:
+        self._note("permission-mode", permissionMode=mode)
+
+    def cost_state(self, **totals: Any) -> None:
+        """The session's totals so far, in their written spelling; the last one counts."""
+        self._note("cost-state", **totals)
+
+    def request_cost(self, **cost: Any) -> None:
+        """What one request cost, in its written spelling: of compactions and side requests too."""
+        self._note("request-cost", **cost)
+
+    def prompt_hashes(self, *, system_sha256: str, tools_sha256: str) -> None:
+        self._note("prompt-hashes", systemSha256=system_sha256, toolsSha256=tools_sha256)
+
+    def last_prompt(self, text: str) -> None:
+        """At the end of a turn: where the conversation stands, and a title for lists."""
+        if self._main.last is not None:
+            self._note("last-prompt", lastPrompt=text, leafUuid=self._main.last)
+        if self._bytes_since_titles > REPEAT_AFTER_BYTES:
+            self._repeat_titles()
+
+    def rewind(self, uuid: str | None) -> None:
+        """Makes an earlier entry the last one (None: begins anew), and says so at once.
+
+        Said now, not with the next prompt: who rewinds and quits finds it rewound.
+        """
+        if uuid is not None and uuid not in self._main.known:
+            raise MisuseError("cannot rewind to an entry that is not in the session")
+        self._main.last = uuid
+        self._note("last-prompt", leafUuid=uuid or NOBODY, explicit=True)
+
+    # -- the session
+
+    @property
+    def last_uuid(self) -> str | None:
+        """The entry that the next message hangs on."""
+        return self._main.last
+
+    @property
+    def transcript(self) -> Path:
+        """Where this session is written; what hooks are told."""
+        return self.paths.place.transcript
+
+    def resume(self, loaded: Loaded) -> None:
+        """Goes on from a loaded session; entries that were only written ahead get their place."""
+        self._main = Strand.of(self.transcript, loaded)
+        self._append(self._main, loaded.owed)
+
+    def resume_agent(self, agent_id: str, loaded: Loaded) -> None:
+        strand = Strand.of(self.paths.agent(agent_id), loaded)
+        self._agents[agent_id] = strand
+        self._append(strand, loaded.owed)
+
+    def switch(self, session_id: str, folder: Path | None = None) -> None:
+        """Another session from here on; its file is made by its first message.
+
+        Everything recorded before is in the old files, nothing after is.
+        """
+        if self._log is not None:
+            for strand in (self._main, *self._agents.values()):
+                self._log.release(strand.path)
+        place = self.paths.switch(session_id, folder)
+        self.writer = msgspec.structs.replace(self.writer, session_id=session_id)
+        self._main = Strand(place.transcript)
+        self._agents = {}
+        self._early = []
+        self._bytes_since_titles = 0
+
+    async def durable(self) -> Saved:
+        """Answers when everything recorded so far would survive a power cut."""
+        return Saved() if self._log is None else await self._log.durable()
+
+    # -- how
+
+    def _strand(self, agent_id: str | None) -> tuple[Strand, Writer]:
+        if agent_id is None:
+            return self._main, self.writer
+        return self._agent(agent_id), msgspec.structs.replace(self.writer, agent_id=agent_id)
+
+    def _agent(self, agent_id: str) -> Strand:
+        if agent_id not in self._agents:
+            self._agents[agent_id] = Strand(self.paths.agent(agent_id))
+        return self._agents[agent_id]
+
+    def _record(
+        self, strand: Strand, messages: Sequence[Message], writer: Writer, hint: str | None
+    ) -> str | None:
+        last = hint
+        if hint is not None:
+            strand.last = hint
+        lines: list[Message] = []
+        floor = -1
+        for message in messages:
+            rank = strand.known.get(message.get("uuid", ""))
+            if rank is not None:
+                # What a compaction kept was written before the boundary it now stands behind.
+                floor = rank if message.get("subtype") == "compact_boundary" else floor
+                if not lines and rank >= floor and is_chain_participant(message.get("type")):
+                    last = strand.last = message["uuid"]
+            elif is_chain_participant(message.get("type")):
+                lines.append(self._placed(strand, message, writer, strand.last))
+                last = strand.last = message["uuid"]
+            elif not is_ephemeral_progress(message):
+                raise MisuseError(f"{message.get('type')!r} has a call of its own")
+        self._append(strand, lines)
+        return last
+
+    def _placed(
+        self, strand: Strand, message: Message, writer: Writer, parent: str | None
+    ) -> Message:
+        entry = cleaned(message, strand.known)
+        if message.get("subtype") == "compact_boundary":
+            entry = {"logicalParentUuid": parent} | entry
+            parent = None
+        answered = block_ids(message, "tool_result", "tool_use_id")
+        if len(answered) == 1 and answered[0] in strand.calls:
+            parent = strand.calls[answered[0]]
+            entry["sourceToolAssistantUUID"] = parent
+        line = placed(entry, parent_uuid=parent, writer=writer)
+        strand.add(line)
+        return line
+
+    def _owe(self, strand: Strand, messages: Sequence[Message], writer: Writer) -> list[Message]:
+        """The lines these messages will be, but for those owed before."""
+        parent = strand.last
+        owed: list[Message] = []
+        for message in messages:
+            if message["uuid"] not in strand.known:
+                line = self._placed(strand, message, writer, parent)
+                strand.known.pop(message["uuid"])
+                if message["uuid"] not in strand.owed:
+                    strand.owed.add(message["uuid"])
+                    owed.append(line)
+            parent = message["uuid"]
+        return owed
+
+    def _note(self, kind: str, **fields: Any) -> None:
+        self._beside(self._main, kind, **fields)
+
+    def _beside(self, strand: Strand, kind: str, **fields: Any) -> None:
+        stamp = {"sessionId": self.writer.session_id, "timestamp": self._now()}
+        self._append(strand, [{"type": kind, **fields, **stamp}])
+
+    def _append(self, strand: Strand, entries: Sequence[Message]) -> None:
+        if self._log is None or not entries:
+            return
+        if not strand.has_file:
+            if strand is self._main and not any(is_chain_participant(e["type"]) for e in entries):
+                self._early += entries  # a session nobody spoke in leaves no file
+                return
+            strand.has_file = True
+            entries = [self._header(), *self._early, *entries] if strand is self._main else entries
+            self._early = []
+        lines = [encode(entry) + b"\n" for entry in entries]
+        if strand is self._main:
+            self._bytes_since_titles += sum(map(len, lines))
+        self._log.append(strand.path, lines)
+
+    def _header(self) -> Message:
+        return {
+            "type": "clew-session",
+            "format": FORMAT,
+            "sessionId": self.writer.session_id,
+            "version": self.writer.version,
+            "cwd": self.writer.cwd,
+            "timestamp": self._now(),
+        }
+
+    def _repeat_titles(self) -> None:
+        """Brings titles and tag back into the reach of lists, as whoever wrote last has them."""
+        ends = light.read_ends(self.transcript)
+        self._bytes_since_titles = 0
+        for kind, key in _REPEATED.items():
+            value = light.last_field(ends, kind, key) if ends else None
+            if value:
+                self._note(kind, **{key: value})

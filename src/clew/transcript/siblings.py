@@ -1,0 +1,203 @@
+"""What an answer said beside the walked path: parallel calls and their results. Pure.
+
+One answer is several entries with one message id, and each result hangs on its own call: a walk
+from the leaf meets only the branch it came by. An entry off the path is pulled in if it is part of
+an answer on the path, or the only result of one of its calls; what another branch of the
+conversation said never is.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from clew.transcript.links import ROOT, Links, Node
+
+Body = Callable[[Node], dict[str, Any]]
+
+
+def with_siblings(links: Links, path: list[int], body: Body) -> list[int]:
+    """The path with what belongs to its answers, in the order of the conversation."""
+    beside = _beside(links, path)
+    if not beside:
+        return path
+    found = _Answers(links, path, body)
+    return found.merge(beside)
+
+
+def _beside(links: Links, path: Sequence[int]) -> list[int]:
+    """Shown entries off the path that lead up to it, in file order: parents before children."""
+    on_path = bytearray(len(links.nodes))
+    for i in path:
+        on_path[i] = 1
+    return [
+        i
+        for i, node in enumerate(links.nodes)
+        if not on_path[i]
+        and links.parents[i] != ROOT
+        and node.keys.type in ("user", "assistant")
+        and links.is_shown(i)
+    ]
+
+
+class _Answers:
+    """Which answer each entry belongs to, and what was pulled in so far."""
+
+    def __init__(self, links: Links, path: Sequence[int], body: Body) -> None:
+        self._links = links
+        self._body = body
+        self._path = path
+        self._on_path = {i: place for place, i in enumerate(path)}
+        self._keys: dict[int, object] = {}
+        self._pulled: dict[int, int] = {}  # entry -> place of its answer's last own entry
+
+    def merge(self, beside: Sequence[int]) -> list[int]:
+        self._pull([i for i in beside if self._is_assistant(i)], self._pull_call)
+        self._pull([i for i in beside if not self._is_assistant(i)], self._pull_result)
+        merged: list[int] = []
+        for calls, rest in self._segments():
+            merged += (
+                sorted_in(calls, self._links) if any(i in self._pulled for i in calls) else calls
+            )
+            merged += sorted_in(rest, self._links) if any(i in self._pulled for i in rest) else rest
+        return merged
+
+    def _pull(self, entries: Sequence[int], pull: Callable[[int], None]) -> None:
+        """Until nothing more comes: in a shuffled file a parent may stand below its child."""
+        count = -1
+        while count != len(self._pulled):
+            count = len(self._pulled)
+            for i in entries:
+                if i not in self._pulled:
+                    pull(i)
+
+    def _pull_call(self, i: int) -> None:
+        parent = self._links.parents[i]
+        if self._is_taken(parent) and self._key(i) == self._key(parent):
+            # Two texts that hang on one entry are two tries at the same answer, not one answer.
+            if self._calls(i) or not self._goes_on(parent):
+                self._pulled[i] = self._place(parent)
+            return
+        # Older writers hung all calls of an answer on the prompt.
+        place = self._on_path.get(parent, ROOT)
+        if place != ROOT and place + 1 < len(self._path) and self._calls(i):
+            first = self._path[place + 1]
+            if self._is_assistant(first) and self._key(first) == self._key(i):
+                self._pulled[i] = place + 1
+
+    def _goes_on(self, i: int) -> bool:
+        """Whether the path leads from this entry to a further one of the same answer."""
+        place = self._on_path.get(i, len(self._path)) + 1
+        if place >= len(self._path) or not self._is_assistant(self._path[place]):
+            return False
+        return self._key(self._path[place]) == self._key(i)
+
+    def _pull_result(self, i: int) -> None:
+        parent = self._links.parents[i]
+        results = self._results(i) if self._is_taken(parent) else set()
+        if not results:
+            return
+        place = self._place(parent)
+        start, end = self._extent(place)
+        calls = {c for j in self._members(start, end) for c in self._calls(j)}
+        answered = {r for j in self._members(start, end) for r in self._results(j)}
+        if results <= calls and not results & answered:
+            self._pulled[i] = place
+
+    def _members(self, start: int, end: int) -> list[int]:
+        pulled = [i for i, place in self._pulled.items() if start <= place < end]
+        return [*self._path[start:end], *pulled]
+
+    def _extent(self, place: int) -> tuple[int, int]:
+        """The part of the path that one answer and its results take."""
+        while place > 0 and not self._is_assistant(self._path[place]):
+            place -= 1
+        key = self._key(self._path[place])
+        start = place
+        while start > 0 and self._is_part(self._path[start - 1], key):
+            start -= 1
+        end = place + 1
+        while end < len(self._path) and self._is_part(self._path[end], key):
+            end += 1
+        return start, end
+
+    def _is_part(self, i: int, key: object) -> bool:
+        if self._is_assistant(i):
+            return self._key(i) == key
+        return self._links.nodes[i].keys.type != "user" or bool(self._results(i))
+
+    def _segments(self) -> list[tuple[list[int], list[int]]]:
+        """The path cut at each answer that something was pulled into: its calls, then the rest."""
+        segments: list[tuple[list[int], list[int]]] = []
+        done = 0
+        extents = sorted({self._extent(place) for place in self._pulled.values()})
+        for start, end in extents:
+            if start > done:
+                segments.append((list(self._path[done:start]), []))
+            members = self._members(max(start, done), end)
+            calls = [i for i in members if self._is_assistant(i)]
+            segments.append((calls, [i for i in members if not self._is_assistant(i)]))
+            done = end
+        segments.append((list(self._path[done:]), []))
+        return segments
+
+    def _is_taken(self, i: int) -> bool:
+        return i in self._on_path or i in self._pulled
+
+    def _place(self, i: int) -> int:
+        return self._on_path[i] if i in self._on_path else self._pulled[i]
+
+    def _is_assistant(self, i: int) -> bool:
+        return self._links.nodes[i].keys.type == "assistant"
+
+    def _key(self, i: int) -> object:
+        """What the entries of one answer have in common: the message id, or their being in a row."""
+        row: list[int] = []
+        key: object = None
+        while key is None:
+            if i in self._keys:
+                key = self._keys[i]
+            else:
+                row.append(i)
+                message = self._body(self._links.nodes[i]).get("message")
+                key = (message.get("id") if isinstance(message, dict) else None) or None
+                parent = self._links.parents[i]
+                if key is None and (parent == ROOT or not self._is_assistant(parent)):
+                    key = i
+                i = parent
+        self._keys.update(dict.fromkeys(row, key))
+        return key
+
+    def _calls(self, i: int) -> set[str]:
+        return set(block_ids(self._body(self._links.nodes[i]), "tool_use", "id"))
+
+    def _results(self, i: int) -> set[str]:
+        return set(block_ids(self._body(self._links.nodes[i]), "tool_result", "tool_use_id"))
+
+
+def block_ids(entry: dict[str, Any], kind: str, key: str) -> list[str]:
+    """The ids of an entry's blocks of one kind, in order."""
+    message = entry.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(content, list):
+        return []
+    return [
+        block[key]
+        for block in content
+        if isinstance(block, dict) and block.get("type") == kind and isinstance(block.get(key), str)
+    ]
+
+
+def sorted_in(members: Sequence[int], links: Links) -> list[int]:
+    """In the order of the file, but never before the entry they hang on."""
+    ordered = sorted(members, key=lambda i: links.nodes[i].at)
+    rank = {i: place for place, i in enumerate(ordered)}
+    if all(rank.get(links.parents[i], -1) < place for i, place in rank.items()):
+        return ordered
+    return sorted(ordered, key=lambda i: _depth(links, i, rank))
+
+
+def _depth(links: Links, i: int, within: dict[int, int]) -> int:
+    depth = 0
+    while i in within:
+        depth += 1
+        i = links.parents[i]
+    return depth

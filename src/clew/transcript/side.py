@@ -1,0 +1,90 @@
+"""The lines beside the conversation: titles, tags, markers, tombstones, what was written ahead.
+
+Pure: is fed lines in file order and remembers what a session resumes with. A newer line of a kind
+takes the place of the older; what resume does not need is left in the file.
+"""
+
+from typing import Any
+
+import msgspec
+
+from clew.messages.encoding import decode
+from clew.transcript.leaf import Marker
+
+# Of these the last one counts; a session resumes with them.
+CURRENT = frozenset(
+    {
+        "custom-title", "ai-title", "tag", "mode", "permission-mode", "agent-name",
+        "agent-setting", "worktree-state", "cost-state", "prompt-hashes", "clew-session",
+    }
+)  # fmt: skip
+OWED = frozenset({"tool-started", "tool-finished"})
+_WANTED = CURRENT | {"last-prompt", "tombstone", "content-replacement"}
+
+
+class _Owed(msgspec.Struct, gc=False):
+    uuid: str | None = None
+
+
+class _Ahead(msgspec.Struct, gc=False):
+    owed: list[_Owed] = []
+
+
+_read_ahead = msgspec.json.Decoder(_Ahead).decode
+
+
+class Owed(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that holds entries written ahead of their place in the chain; their uuids."""
+
+    uuids: tuple[str, ...]
+    number: int
+    at: int
+    size: int
+
+
+class Side(msgspec.Struct, kw_only=True):
+    """What the lines beside the conversation said last."""
+
+    current: dict[str, dict[str, Any]] = {}
+    markers: list[Marker] = []
+    last_prompt: str | None = None
+    withdrawn: set[str] = set()
+    owed: list[Owed] = []
+    replacements: list[dict[str, Any]] = []
+    kinds: dict[str, int] = {}
+
+    def feed(self, kind: str | None, raw: bytes, number: int, at: int) -> None:
+        """Takes one line off the chain, read by `entries.scan` before."""
+        self.kinds[kind or ""] = self.kinds.get(kind or "", 0) + 1
+        if kind in OWED:
+            self._owe(raw, number, at)
+        elif kind in _WANTED:
+            self._keep(kind, decode(raw), at)
+
+    def _owe(self, raw: bytes, number: int, at: int) -> None:
+        try:
+            ahead = _read_ahead(raw)
+        except msgspec.MsgspecError:
+            return
+        uuids = tuple(owed.uuid for owed in ahead.owed if owed.uuid is not None)
+        self.owed.append(Owed(uuids=uuids, number=number, at=at, size=len(raw)))
+
+    def _keep(self, kind: str, data: dict[str, Any], at: int) -> None:
+        match kind:
+            case "last-prompt":
+                self._mark(data, at)
+            case "tombstone":
+                if isinstance(data.get("messageUuid"), str):
+                    self.withdrawn.add(data["messageUuid"])
+            case "content-replacement":
+                self.replacements.append(data)
+            case _:
+                self.current[kind] = data
+
+    def _mark(self, data: dict[str, Any], at: int) -> None:
+        leaf = data.get("leafUuid")
+        if isinstance(data.get("lastPrompt"), str):
+            self.last_prompt = data["lastPrompt"]
+        if isinstance(leaf, str):
+            explicit = data.get("explicit") is True
+            self.markers.append(Marker(leaf_uuid=leaf, is_explicit=explicit, at=at))

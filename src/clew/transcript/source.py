@@ -1,0 +1,81 @@
+"""An open file as numbered lines, as parts by offset, and searched from its end. Reads only.
+
+Lines end at LF; a CR before it belongs to the space around the JSON. Memory stays constant but for
+a single line.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+
+BLOCK_SIZE_BYTES = 1 << 20
+
+
+class Source:
+    """The file as long as it was when opened: what is appended meanwhile is not seen."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self.size = os.fstat(fd).st_size
+
+    def read(self, at: int, size: int) -> bytes:
+        parts: list[bytes] = []
+        while size > 0 and (part := os.pread(self._fd, size, at)):
+            parts.append(part)
+            at, size = at + len(part), size - len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def lines(self, start: int, end: int | None = None) -> Iterator[tuple[int, int, bytes]]:
+        """(number from 1, offset, bytes without the LF) of each line from a line's start on."""
+        number, at = 0, start
+        end = self.size if end is None else min(end, self.size)
+        unfinished: list[bytes] = []
+        position = start
+        while position < end:
+            block = self.read(position, min(BLOCK_SIZE_BYTES, end - position))
+            if not block:
+                break
+            position += len(block)
+            pieces = block.split(b"\n")
+            if len(pieces) > 1 and unfinished:
+                pieces[0] = b"".join([*unfinished, pieces[0]])
+                unfinished = []
+            last = pieces.pop()
+            for piece in pieces:
+                number += 1
+                yield number, at, piece
+                at += len(piece) + 1
+            if last:
+                unfinished.append(last)
+        if unfinished:
+            yield number + 1, at, b"".join(unfinished)
+
+    def line_at(self, start: int) -> bytes:
+        """The line that begins at `start`."""
+        return next((raw for _, _, raw in self.lines(start)), b"")
+
+    def last_line_with(
+        self, needle: bytes, before: int, is_wanted: Callable[[bytes], bool] = bool
+    ) -> int | None:
+        """Where the last wanted line that holds `needle` begins, looking from `before` upwards."""
+        while (found := self._find_back(needle, before)) is not None:
+            start = self._line_start(found)
+            if is_wanted(self.line_at(start)):
+                return start
+            before = start
+        return None
+
+    def _line_start(self, position: int) -> int:
+        newline = self._find_back(b"\n", position)
+        return 0 if newline is None else newline + 1
+
+    def _find_back(self, needle: bytes, before: int) -> int | None:
+        size = 4096
+        while before > 0:
+            start = max(0, before - size)
+            found = self.read(start, before - start).rfind(needle)
+            if found >= 0:
+                return start + found
+            # A needle may lie across two blocks.
+            before = start + len(needle) - 1 if start else 0
+            size = min(size * 4, BLOCK_SIZE_BYTES)
+        return None
