@@ -4,9 +4,11 @@ import itertools
 from typing import Any
 
 from clew.messages import factories as make
+from clew.messages import wording
 from clew.messages.history import History, missing_results, unanswered
 from clew.messages.ids import derive_uuid, screen_id
-from clew.messages.messages import Assistant, User
+from clew.messages.messages import Assistant, Progress, User
+from clew.messages.usage import zero_usage
 from clew.messages.wording import (
     NO_CONTENT,
     rejected_by_reviewer,
@@ -47,6 +49,104 @@ def test_an_answer_is_one_entry_per_block_with_the_same_ids_and_usage() -> None:
     assert {e["requestId"] for e in entries} == {"req_1"}
     assert all(e["message"]["usage"] == {"input_tokens": 1, "output_tokens": 0} for e in entries)
     assert [e["uuid"] for e in said()] == ["a0"]
+
+
+@requirement("R082", "R024")
+def test_a_synthetic_message_wraps_words_in_one_text_block_and_says_no_model_wrote_it() -> None:
+    for words, shown in (("hello", "hello"), ("", NO_CONTENT)):
+        made = make.synthetic_assistant(words, uuid="u", at=AT, message_id="random")
+        message = made["message"]
+        assert message["content"] == [{"type": "text", "text": shown}]
+        assert {key: message[key] for key in message if key not in ("content", "usage")} == {
+            "id": "random",
+            "type": "message",
+            "role": "assistant",
+            "model": "<synthetic>",
+            "container": None,
+            "context_management": None,
+            "stop_reason": "stop_sequence",
+            "stop_sequence": "",
+        }
+        assert message["usage"] == zero_usage()
+        assert Assistant(made).is_synthetic
+        assert not Assistant(made).is_synthetic_api_error
+
+
+@requirement("R084", "R089")
+def test_the_fixed_texts_are_what_other_programs_match() -> None:
+    assert wording.INTERRUPTED == "[Request interrupted by user]"
+    assert wording.INTERRUPTED_FOR_TOOL_USE == "[Request interrupted by user for tool use]"
+    assert wording.RESULT_MISSING == "[Tool result missing due to internal error]"
+    assert wording.NO_CONTENT == "(no content)"
+    assert wording.NO_RESPONSE_REQUESTED == "No response requested."
+    assert wording.SYNTHETIC_MODEL == "<synthetic>"
+    for mark, for_tool_use in (
+        (wording.INTERRUPTED, False),
+        (wording.INTERRUPTED_FOR_TOOL_USE, True),
+    ):
+        made = make.interruption(uuid="u", at=AT, for_tool_use=for_tool_use)
+        assert made["message"]["content"] == [{"type": "text", "text": mark}]
+
+
+@requirement("R022")
+def test_what_clew_says_to_the_model_alone_is_meta_and_a_summary_has_its_own_face() -> None:
+    at = {"uuid": "u", "at": AT}
+    assert User(make.warning("the disk is nearly full", **at)).face == "meta"
+    assert "the disk is nearly full" in User(make.warning("the disk is nearly full", **at)).text
+    assert User(make.after_max_tokens(**at)).face == "meta"
+    summary = User(make.compact_summary("we wove", **at))
+    assert (summary.face, summary.is_synthetic) == ("compact_summary", True)
+    assert summary.text.endswith("we wove")
+
+
+@requirement("R011")
+def test_a_user_message_takes_every_field_its_caller_gives_and_writes_no_other() -> None:
+    plain = make.user("hi", uuid="u", at=AT)
+    assert plain.keys() == {"type", "message", "uuid", "timestamp"}
+    assert (plain["uuid"], plain["timestamp"]) == ("u", AT)
+    full = make.user(
+        [make.text("hi")],
+        uuid="u",
+        at=AT,
+        is_visible_in_transcript_only=True,
+        mcp_meta={"structuredContent": 1},
+        image_paste_ids=[1],
+        permission_mode="plan",
+        origin={"kind": "human"},
+        prompt_source="typed",
+        prompt_id="p",
+    )
+    assert {k: v for k, v in full.items() if k not in plain} == {
+        "isVisibleInTranscriptOnly": True,
+        "mcpMeta": {"structuredContent": 1},
+        "imagePasteIds": [1],
+        "permissionMode": "plan",
+        "origin": {"kind": "human"},
+        "promptSource": "typed",
+        "promptId": "p",
+    }
+
+
+@requirement("R087", "R021")
+def test_a_tools_answer_is_stored_for_the_model_and_as_the_tool_gave_it() -> None:
+    raw = {"stdout": "out", "interrupted": False}
+    answer = User(make.tool_answer("t1", "out", uuid="u", at=AT, source_uuid="a1", raw=raw))
+    assert [(r.tool_use_id, r.content, r.is_error) for r in answer.tool_results] == [
+        ("t1", "out", False)
+    ]
+    assert answer.tool_use_result == raw
+    assert answer.source_tool_assistant_uuid == "a1"
+    assert (answer.face, answer.is_meta) == ("tool_result", False)
+    for falsy in (0, "", [], {}):
+        kept = make.tool_answer("t1", "out", uuid="u", at=AT, source_uuid="a1", raw=falsy)
+        assert kept["toolUseResult"] == falsy
+
+
+@requirement("R083")
+def test_progress_carries_whatever_its_tool_reports() -> None:
+    for data in ({"lines": 3}, [1], "half", None):
+        made = Progress(make.progress("t", data, uuid="u", at=AT))
+        assert (made.progress, made.tool_use_id, made.parent_tool_use_id) == (data, "t", None)
 
 
 @requirement("R086", "W9")
@@ -106,7 +206,7 @@ def test_each_factory_makes_its_kind() -> None:
         make.attachment({"type": "hook_success"}, **at),
         make.progress("t", {"lines": 3}, parent_tool_use_id="p", **at),
         make.tombstone({"uuid": "a"}),
-        make.tombstone_record("a", session_id="s", at=AT),
+        make.record("tombstone", messageUuid="a", session_id="s", at=AT),
         make.stream_event({"type": "ping"}),
         make.request_start(),
         make.tool_use_summary("read two files", ["a", "b"], **at),
@@ -118,6 +218,7 @@ def test_each_factory_makes_its_kind() -> None:
         "stream_event", "stream_request_start", "tool_use_summary",
     ]  # fmt: skip
     assert tagged("bash-input", "ls") == "<bash-input>ls</bash-input>"
+    assert all(tag == tag.strip("<>/ ") for tag in wording.TAGS)
     used = make.synthetic_assistant(
         "x", uuid="u", at=AT, message_id="m", usage={"output_tokens": 3}
     )

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.messages import blocks, events, kinds, messages, records
+from clew.messages import blocks, events, factories, kinds, messages, records
+from clew.messages.history import History
 from clew.messages.usage import Usage, usage_for_writing, zero_usage
 from clew.messages.views import Field, View, fields
 from tests.requirements import requirement
@@ -193,10 +194,17 @@ def test_usage_is_written_so_that_no_reader_misreads_it() -> None:
     assert usage_for_writing({"output_tokens": "7"})["output_tokens"] == 0
 
 
-def test_a_tombstone_names_the_withdrawn_message_as_event_and_as_entry() -> None:
-    event = events.Tombstone({"message": {"uuid": "u"}})
+@requirement("R017")
+def test_a_tombstone_withdraws_its_message_as_event_and_as_entry() -> None:
+    said = factories.synthetic_assistant("half an", uuid="u", at="", message_id="m")
+    event = events.Tombstone(factories.tombstone(said))
     assert event.withdrawn is not None
-    assert event.withdrawn_uuid == events.Tombstone({"messageUuid": "u"}).withdrawn_uuid == "u"
+    assert event.withdrawn.text == "half an"
+    entry = factories.record("tombstone", session_id="s", messageUuid="u")
+    history = History([said, {"uuid": "stays"}])
+    for withdrawn in (event.withdrawn_uuid, events.Tombstone(entry).withdrawn_uuid):
+        assert withdrawn == "u"
+        assert [m["uuid"] for m in history.without([withdrawn])] == ["stays"]
 
 
 def test_records_read_their_fields() -> None:

@@ -6,12 +6,17 @@ moment as `2026-01-31T12:00:00.000Z`. What is absent is left out, not written as
 
 from __future__ import annotations
 
+from clew.messages.errors import MisuseError
+from clew.messages.kinds import BESIDE, KINDS
 from clew.messages.usage import usage_for_writing, zero_usage
 from clew.messages.wording import (
+    AFTER_MAX_TOKENS,
+    CONTINUED,
     INTERRUPTED,
     INTERRUPTED_FOR_TOOL_USE,
     NO_CONTENT,
     SYNTHETIC_MODEL,
+    tagged,
 )
 
 TYPE_CHECKING = False
@@ -113,6 +118,28 @@ def interruption(
     words = INTERRUPTED_FOR_TOOL_USE if for_tool_use else INTERRUPTED
     entry = user([text(words)], uuid=uuid, at=at, is_synthetic=True)
     return entry | _without_nothing({"interruptedMessageId": message_id})
+
+
+def warning(words: str, *, uuid: str, at: str) -> dict[str, Any]:
+    """What clew tells the model beside the conversation; the person does not see it."""
+    return user(tagged("system-reminder", words), uuid=uuid, at=at, is_meta=True, is_synthetic=True)
+
+
+def after_max_tokens(*, uuid: str, at: str) -> dict[str, Any]:
+    """Asks the model to go on after its answer was cut off at its limit."""
+    return user(AFTER_MAX_TOKENS, uuid=uuid, at=at, is_meta=True, is_synthetic=True)
+
+
+def compact_summary(summary: str, *, uuid: str, at: str) -> dict[str, Any]:
+    """What stands for the conversation above a compaction's boundary."""
+    return user(
+        f"{CONTINUED}\n\n{summary}",
+        uuid=uuid,
+        at=at,
+        is_compact_summary=True,
+        is_visible_in_transcript_only=True,
+        is_synthetic=True,
+    )
 
 
 def assistant(
@@ -218,6 +245,26 @@ def system(
     return note | {"level": level, "uuid": uuid, "timestamp": at} | more
 
 
+def compact_boundary(
+    *,
+    uuid: str,
+    at: str,
+    trigger: str,
+    pre_tokens: int,
+    logical_parent_uuid: str | None = None,
+    preserved_segment: dict[str, str] | None = None,
+    **more: Any,
+) -> dict[str, Any]:
+    """Where history begins anew. The chain is cut here: the entry's parent is null, its logical
+    parent says what stood above; `preserved_segment` names head, anchor and tail of what is kept."""
+    metadata = {"trigger": trigger, "preTokens": pre_tokens} | more
+    if preserved_segment is not None:
+        metadata["preservedSegment"] = preserved_segment
+    note = system("compact_boundary", "Conversation compacted", uuid=uuid, at=at)
+    link = _without_nothing({"logicalParentUuid": logical_parent_uuid})
+    return note | link | {"compactMetadata": metadata}
+
+
 def attachment(
     payload: dict[str, Any], *, uuid: str, at: str, rendered: Sequence[str] = (), role: str = "user"
 ) -> dict[str, Any]:
@@ -247,14 +294,14 @@ def tombstone(message: dict[str, Any]) -> dict[str, Any]:
     return {"type": "tombstone", "message": message}
 
 
-def tombstone_record(message_uuid: str, *, session_id: str, at: str) -> dict[str, Any]:
-    """The entry on disk for a tombstone: the uuid is enough, the message stands above it."""
-    return {
-        "type": "tombstone",
-        "messageUuid": message_uuid,
-        "sessionId": session_id,
-        "timestamp": at,
-    }
+def record(tag: str, *, session_id: str, at: str | None = None, **fields: Any) -> dict[str, Any]:
+    """An entry off the chain, `fields` in their written spelling. It has no uuid: readers that do
+    not know its kind lose the history above it as soon as it looks like a part of the chain."""
+    kind = KINDS.get(tag)
+    if kind is None or kind.place != BESIDE or not kind.written or "uuid" in fields:
+        raise MisuseError(f"{tag} is no kind of record that clew writes, or it was given a uuid")
+    place = {"type": tag, **fields, "sessionId": session_id}
+    return place if at is None else place | {"timestamp": at}
 
 
 def stream_event(event: dict[str, Any], *, parent_tool_use_id: str | None = None) -> dict[str, Any]:

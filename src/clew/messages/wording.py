@@ -43,6 +43,16 @@ AFTER_DENIAL = (
 OTHER_WORK = "Work that does not depend on this call may go on."
 
 
+AFTER_MAX_TOKENS = (
+    "Your last answer was cut off at its length limit. Go on exactly where it broke off, without "
+    "greeting or recap, and in smaller steps from here."
+)
+CONTINUED = (
+    "This session goes on from an earlier conversation that no longer fitted. What follows is its "
+    "summary; take it as known and go on with the work it describes."
+)
+
+
 def rejected_by_user(feedback: str = "") -> str:
     """What the model reads when the person said no to a call."""
     said = feedback.strip()

@@ -11,31 +11,16 @@ import re
 import msgspec
 
 from clew.messages.encoding import decode, encode
-from clew.messages.errors import MisuseError
-from clew.messages.kinds import CHAIN, KINDS, TAGS, view
+from clew.messages.kinds import TAGS, view
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator
+    from collections.abc import Iterator
     from typing import Any
 
     from clew.messages.views import View
 
-__all__ = [
-    "CLEANED",
-    "Entry",
-    "Keys",
-    "Rejected",
-    "Writer",
-    "cleaned",
-    "encode",
-    "is_chain_participant",
-    "is_ephemeral_progress",
-    "is_transcript_message",
-    "parse",
-    "placed",
-    "scan",
-]
+__all__ = ["Entry", "Keys", "Rejected", "encode", "parse", "scan"]
 
 
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,7 +56,8 @@ class Entry:
 
     def replaced(self, key: str, value: Any) -> Entry:
         """This entry with one top-level member set; every other byte stays as it is."""
-        return Entry(spliced(self.raw, key, encode(value)), self.number)
+        changed = _with_member(self.raw, key, encode(value), present=key in self.data)
+        return Entry(changed, self.number)
 
     def __repr__(self) -> str:
         return f"<Entry {self.number}, {len(self.raw)} bytes>"
@@ -136,81 +122,6 @@ def _keys_of(data: dict[str, Any]) -> Keys:
     return keys
 
 
-def is_transcript_message(kind: str | None) -> bool:
-    """Whether entries of this kind are the conversation; the only filter of what is loaded."""
-    return kind in KINDS and KINDS[kind].place == CHAIN if kind is not None else False
-
-
-def is_chain_participant(kind: str | None) -> bool:
-    """Whether a new entry may name one of this kind as its parent. Progress may not, and nothing
-    off the chain: readers of other programs lose the history above a kind they do not know."""
-    return is_transcript_message(kind)
-
-
-def is_ephemeral_progress(data: dict[str, Any]) -> bool:
-    """Whether an entry only says how far a tool is: shown, never recorded. Old files hold some,
-    even inside the chain; there it is a bridge to its own parent."""
-    return data.get("type") == "progress"
-
-
-# What is taken out of a message before it is recorded, and why. A pointer is taken out only when
-# the history no longer holds what it points at.
-CLEANED = {
-    "display": "display only: how the screen draws the message",
-    "progressMessages": "progress data of a tool that runs or ran",
-    "liveHandle": "what reaches the running task; means nothing to the next process",
-    "isReplay": "a host's note to itself",
-    "sourceToolAssistantUUID": "points at a withdrawn message",
-}
-_POINTERS = frozenset({"sourceToolAssistantUUID"})
-
-
-def cleaned(message: dict[str, Any], history: Container[str]) -> dict[str, Any]:
-    """`message` as it is recorded; `history` are the uuids of the messages that stand."""
-    return {
-        key: value
-        for key, value in message.items()
-        if key not in CLEANED or (key in _POINTERS and value in history)
-    }
-
-
-class Writer(msgspec.Struct, frozen=True, kw_only=True):
-    """Who writes an entry and where; what each line of the chain says about its origin."""
-
-    session_id: str
-    cwd: str
-    version: str
-    git_branch: str = "HEAD"
-    entrypoint: str = "cli"
-    agent_id: str | None = None
-    team_name: str | None = None
-    agent_name: str | None = None
-
-
-def placed(message: dict[str, Any], *, parent_uuid: str | None, writer: Writer) -> dict[str, Any]:
-    """A message as a line of the chain: behind `parent_uuid`, with every key readers insist on."""
-    if not is_chain_participant(message.get("type")):
-        raise MisuseError(f"{message.get('type')!r} does not stand on the chain")
-    place: dict[str, Any] = {
-        "parentUuid": parent_uuid,
-        "isSidechain": writer.agent_id is not None,
-        "userType": "external",
-        "entrypoint": writer.entrypoint,
-        "cwd": writer.cwd,
-        "sessionId": writer.session_id,
-        "version": writer.version,
-        "gitBranch": writer.git_branch,
-    }
-    for key, value in (
-        ("agentId", writer.agent_id),
-        ("teamName", writer.team_name),
-        ("agentName", writer.agent_name),
-    ):
-        if value is not None:
-            place[key] = value
-    return place | message
-
-
 _SPACE = re.compile(rb"[ \t\r\n]*")
 _STRING = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _SCALAR = re.compile(rb"[^ \t\r\n,}]*")
@@ -218,23 +129,33 @@ _SCALAR = re.compile(rb"[^ \t\r\n,}]*")
 _BRACKET = re.compile(rb'(?:[^"{}\[\]]++|"[^"\\]*+(?:\\.[^"\\]*+)*+")*+([{}\[\]])', re.DOTALL)
 
 
-def spliced(raw: bytes, key: str, value: bytes) -> bytes:
-    """`raw` with the member `key` set to `value`: in place of the one that counts (of several the
-    last), or behind the last member."""
-    place: tuple[int, int] | None = None
-    last = raw.index(b"{") + 1
-    before = b""
-    for name, start, end in members(raw):
-        last, before = end, b","
-        if name == key:
-            place = (start, end)
-    if place is None:
-        value = before + encode(key) + b":" + value
-        place = (last, last)
-    return raw[: place[0]] + value + raw[place[1] :]
+def _with_member(raw: bytes, key: str, value: bytes, *, present: bool) -> bytes:
+    """`raw` with the top-level member `key` set: in its place, or behind the last member."""
+    if present:
+        start, end = _place(raw, key)
+        return raw[:start] + value + raw[end:]
+    end = raw.rindex(b"}")
+    comma = b"," if raw[raw.index(b"{") + 1 : end].strip() else b""
+    return raw[:end] + comma + encode(key) + b":" + value + raw[end:]
 
 
-def members(raw: bytes) -> Iterator[tuple[str, int, int]]:
+def _place(raw: bytes, key: str) -> tuple[int, int]:
+    """Where the value of `key` begins and ends; of several the last, which is the one that counts."""
+    spelled = encode(key)
+    found = raw.find(spelled)
+    if (
+        key.isidentifier()
+        and key.isascii()
+        and b"\\u" not in raw
+        and raw.find(spelled, found + 1) == -1
+    ):
+        # Only `\\u` spells such a key in another way, so the one place where it stands is the place.
+        start = _past(_SPACE, raw, raw.index(b":", found) + 1)
+        return start, _end_of_value(raw, start)
+    return [(start, end) for name, start, end in _members(raw) if name == key][-1]
+
+
+def _members(raw: bytes) -> Iterator[tuple[str, int, int]]:
     """Each top-level member of a line that `parse` reads: its key, and its value's begin and end."""
     position = _past(_SPACE, raw, raw.index(b"{") + 1)
     while raw[position : position + 1] == b'"':
