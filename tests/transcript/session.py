@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from clew.messages import factories
-from clew.transcript.entries import Writer
 from clew.transcript.load import Loaded, load
 from clew.transcript.log import Log
 from clew.transcript.paths import SessionPaths
+from clew.transcript.policy import Writer
 from clew.transcript.record import Recorder
 
 SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"

@@ -201,7 +201,10 @@ def test_an_answer_that_ends_takes_the_place_of_what_was_written_ahead(session: 
     recorder = session.recorder
     prompt = session.user("go")
     answer = session.answer(text("first"), call("t1"))
-    early = [m | {"message": m["message"] | {"usage": {"output_tokens": 1}}} for m in answer]
+    early = [
+        m | {"message": m["message"] | {"usage": {"input_tokens": 3, "output_tokens": 1}}}
+        for m in answer
+    ]
     done = session.result("t1")
     recorder.record([prompt])
     recorder.tool_started("t1", early)

@@ -15,18 +15,18 @@ import msgspec
 from clew.messages import factories
 from clew.messages.errors import MisuseError
 from clew.transcript import light
-from clew.transcript.entries import (
-    Writer,
-    cleaned,
-    encode,
-    is_chain_participant,
-    is_ephemeral_progress,
-    placed,
-)
+from clew.transcript.entries import encode
 from clew.transcript.leaf import NOBODY
 from clew.transcript.load import Loaded
 from clew.transcript.log import Log, Saved
 from clew.transcript.paths import SessionPaths
+from clew.transcript.policy import (
+    Writer,
+    cleaned,
+    is_chain_participant,
+    is_ephemeral_progress,
+    placed,
+)
 from clew.transcript.siblings import block_ids
 from clew.transcript.strand import Strand
 
@@ -106,7 +106,9 @@ class Recorder:
         strand = self._main if agent_id is None else self._agent(agent_id)
         at = self._now()
         lines = [
-            factories.tombstone_record(uuid, session_id=self.writer.session_id, at=at)
+            factories.record(
+                "tombstone", messageUuid=uuid, session_id=self.writer.session_id, at=at
+            )
             for uuid in uuids
             if strand.withdraw(uuid)
         ]
@@ -304,7 +306,7 @@ class Recorder:
         answered = block_ids(message, "tool_result", "tool_use_id")
         if len(answered) == 1 and answered[0] in strand.calls:
             parent = strand.calls[answered[0]]
-            entry["sourceToolAssistantUUID"] = parent
+            entry = entry | {"sourceToolAssistantUUID": parent}
         line = placed(entry, parent_uuid=parent, writer=writer)
         strand.add(line)
         return line
