@@ -1,0 +1,36 @@
+"""docs/scenarios.md shows scenarios that are read, and names every key there is."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from clew.providers.scenario import (
+    Answer,
+    Block,
+    Defaults,
+    Fault,
+    Result,
+    Scenario,
+    Send,
+    Shape,
+    Text,
+    When,
+    parse,
+)
+
+PAGE = Path(__file__).parents[2].joinpath("docs", "scenarios.md").read_text("utf-8")
+EXAMPLES = re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.M | re.S)
+
+
+@pytest.mark.parametrize("number", range(len(EXAMPLES)))
+def test_every_example_is_a_scenario(number: int) -> None:
+    assert parse(EXAMPLES[number].encode(), f"example-{number}.yaml").answers
+
+
+@pytest.mark.parametrize(
+    "shape", [Scenario, Defaults, Answer, Block, Fault, Send, When, Result, Text]
+)
+def test_every_key_stands_on_the_page(shape: type[Shape]) -> None:
+    words = set(re.findall(r"[a-z_0-9]+", PAGE))
+    assert set(shape.__struct_encode_fields__) <= words
