@@ -145,6 +145,8 @@ class Scenario(Shape, frozen=True):
 
     scenario: Literal[1]
     name: str | None = None
+    # What a person asks, for who plays both sides of the conversation.
+    prompts: list[str] = []
     defaults: Defaults = Defaults()
     answers: list[Answer] = []
     count_tokens: list[Answer] | None = None
@@ -297,7 +299,8 @@ def _convert_complaint(message: str) -> str:
         return f"{place}: {what[0].lower()}{what[1:]}"
     near = get_close_matches(unknown[1], _all_keys(), n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
-    return f"{place}: unknown key {unknown[1]!r}{hint}"
+    place = "" if place == "scenario" else f"{place}."
+    return f"{place}{unknown[1]}: unknown key{hint}"
 
 
 def _all_keys() -> list[str]:

@@ -105,16 +105,19 @@ def line_of(text: str, place: str) -> int | None:
         return None
     line = None
     for key, index in re.findall(r"([A-Za-z_]\w*)|\[(\d+)\]", place):
-        node = _child(node, key, index)
-        if node is None:
+        found = _child(node, key, index)
+        if found is None:
             break
-        line = node.start_mark.line + 1
+        at, node = found
+        line = at.start_mark.line + 1
     return line
 
 
-def _child(node: Any, key: str, index: str) -> Any:
+def _child(node: Any, key: str, index: str) -> tuple[Any, Any] | None:
+    """The node that says where a child stands (its key, if it has one), and the child."""
     if index:
-        return node.value[int(index)] if node.id == "sequence" else None
+        item = node.value[int(index)] if node.id == "sequence" else None
+        return None if item is None else (item, item)
     if node.id != "mapping":
         return None
-    return next((value for k, value in node.value if k.value == key), None)
+    return next(((k, value) for k, value in node.value if k.value == key), None)
