@@ -9,6 +9,7 @@ from clew.messages.kinds import BESIDE, CHAIN, KINDS, LIVE
 from clew.messages.messages import SUBTYPES, Message, Unknown
 from clew.messages.views import Field, View, fields
 from clew.transcript.entries import Entry, Keys, encode, parse, scan
+from clew.transcript.load import load
 from clew.transcript.policy import (
     is_chain_participant,
     is_ephemeral_progress,
@@ -134,6 +135,29 @@ def test_the_table_holds_every_view_of_an_entry_or_event() -> None:
         and value.__module__ == module.__name__
     }
     assert named - bases == {kind.view for kind in KINDS.values()}
+
+
+@requirement("R168")
+def test_only_the_four_kinds_of_the_conversation_are_loaded_as_its_messages(tmp_path: Path) -> None:
+    steering = {"last-prompt", "tombstone", "tool-started", "tool-finished"}  # say what is live
+    talk = {"user", "assistant", "attachment", "system"}
+    beside = [e.raw for e in EVERY if e.data["type"] not in talk | steering]
+    first, last = entries(GOLDEN / "user.jsonl")[0], entries(GOLDEN / "assistant.jsonl")[0]
+    hung = last.replaced("parentUuid", first.data["uuid"])
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"\n".join([first.raw, *beside, hung.raw, b""]))
+    assert [m["uuid"] for m in load(path).messages] == [first.data["uuid"], last.data["uuid"]]
+
+
+@requirement("R170")
+def test_progress_inside_an_old_chain_is_a_bridge_to_its_parent(tmp_path: Path) -> None:
+    user, said = entries(GOLDEN / "user.jsonl")[0], entries(GOLDEN / "assistant.jsonl")[0]
+    [progress] = entries(GOLDEN / "progress.jsonl")
+    progress = progress.replaced("parentUuid", user.data["uuid"])
+    said = said.replaced("parentUuid", progress.data["uuid"])
+    path = tmp_path / "s.jsonl"
+    path.write_bytes(b"\n".join([user.raw, progress.raw, said.raw, b""]))
+    assert [m["uuid"] for m in load(path).messages] == [user.data["uuid"], said.data["uuid"]]
 
 
 @requirement("R261")

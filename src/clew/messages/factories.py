@@ -294,7 +294,7 @@ def tombstone(message: dict[str, Any]) -> dict[str, Any]:
     return {"type": "tombstone", "message": message}
 
 
-def record(tag: str, *, session_id: str, at: str | None = None, **fields: Any) -> dict[str, Any]:
+def record(tag: str, /, *, session_id: str, at: str | None = None, **fields: Any) -> dict[str, Any]:
     """An entry off the chain, `fields` in their written spelling. It has no uuid: readers that do
     not know its kind lose the history above it as soon as it looks like a part of the chain."""
     kind = KINDS.get(tag)

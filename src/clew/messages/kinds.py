@@ -58,7 +58,7 @@ _KINDS = (
     _ours(records.CostState, BESIDE, "the end of a process", "resume: totals; other tools' cost displays"),
     _ours(records.FileHistorySnapshot, BESIDE, "each prompt", "rewind"),
     _ours(records.FileHistoryDelta, BESIDE, "each edit", "rewind"),
-    _read(records.AttributionSnapshot, "other programs", "kept"),
+    _ours(records.AttributionSnapshot, BESIDE, "each edit", "whoever asks which lines the agent wrote"),
     _ours(records.ContentReplacement, BESIDE, "large contents moved out of the line", "the loader"),
     _ours(records.Mode, BESIDE, "the screen", "the screen on resume"),
     _ours(records.PermissionMode, BESIDE, "a change of mode", "the screen on resume"),

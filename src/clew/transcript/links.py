@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from clew.transcript.entries import Keys
+from clew.transcript.policy import CONVERSATION
 
-CONVERSATION = frozenset({"user", "assistant", "attachment", "system"})
 ROOT = -1
 
 

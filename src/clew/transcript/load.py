@@ -17,7 +17,8 @@ from clew.messages.encoding import decode, encode
 from clew.transcript.chain import Chain, build
 from clew.transcript.entries import Keys, Rejected, scan
 from clew.transcript.leaf import NOBODY
-from clew.transcript.links import CONVERSATION, ROOT, Node, Note
+from clew.transcript.links import ROOT, Node, Note
+from clew.transcript.policy import CONVERSATION
 from clew.transcript.side import CURRENT, Side
 from clew.transcript.source import Source
 

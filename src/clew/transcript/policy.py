@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from collections.abc import Container
     from typing import Any
 
-_CONVERSATION = frozenset(tag for tag, kind in KINDS.items() if kind.place == CHAIN)
+CONVERSATION = frozenset(tag for tag, kind in KINDS.items() if kind.place == CHAIN)
 
 
 def is_transcript_message(kind: str | None) -> bool:
     """Whether entries of this kind are the conversation; the only filter of what is loaded."""
-    return kind in _CONVERSATION
+    return kind in CONVERSATION
 
 
 def is_chain_participant(kind: str | None) -> bool:

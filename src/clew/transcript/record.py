@@ -329,8 +329,10 @@ class Recorder:
         self._beside(self._main, kind, **fields)
 
     def _beside(self, strand: Strand, kind: str, **fields: Any) -> None:
-        stamp = {"sessionId": self.writer.session_id, "timestamp": self._now()}
-        self._append(strand, [{"type": kind, **fields, **stamp}])
+        session_id = self.writer.session_id
+        self._append(
+            strand, [factories.record(kind, session_id=session_id, at=self._now(), **fields)]
+        )
 
     def _append(self, strand: Strand, entries: Sequence[Message]) -> None:
         if self._log is None or not entries:

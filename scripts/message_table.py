@@ -1,0 +1,95 @@
+"""Prints the tables of docs/messages.md from the code: `python -m scripts.message_table kinds`."""
+
+import sys
+from collections.abc import Callable, Iterator
+
+from clew.messages.blocks import BLOCKS
+from clew.messages.kinds import BESIDE, CHAIN, KINDS, LIVE, Kind
+from clew.messages.messages import FACES, SUBTYPES, Entry
+from clew.messages.views import View, fields
+from clew.transcript.policy import CLEANED
+
+PLACES = {CHAIN: "On the chain", BESIDE: "Beside the chain", LIVE: "Only while clew runs"}
+
+
+def summary(view: type[View]) -> str:
+    """The first sentence of a view's docstring, on one line."""
+    text = " ".join((view.__doc__ or "").split())
+    return text.split(". ")[0].split("; ")[0].rstrip(".")
+
+
+def own_fields(view: type[View], *, shared: type[View] = Entry) -> str:
+    """The wire names of a view's fields, without those all entries share."""
+    common = fields(shared) if issubclass(view, shared) else {}
+    names = [
+        f"{field.inside}.{field.key}" if field.inside else field.key
+        for name, field in fields(view).items()
+        if name not in common
+    ]
+    return ", ".join(f"`{name}`" for name in names) or "-"
+
+
+def kinds() -> Iterator[str]:
+    for place, title in PLACES.items():
+        chosen = {tag: kind for tag, kind in KINDS.items() if kind.place == place}
+        yield f"### {title}\n"
+        yield from rows(chosen)
+        yield ""
+
+
+def rows(chosen: dict[str, Kind]) -> Iterator[str]:
+    yield "| type | what it is | comes from | goes to | clew writes it |"
+    yield "| --- | --- | --- | --- | --- |"
+    for tag, kind in chosen.items():
+        written = "yes" if kind.written else "no"
+        yield f"| `{tag}` | {summary(kind.view)} | {kind.comes_from} | {kind.goes_to} | {written} |"
+
+
+def kind_fields() -> Iterator[str]:
+    yield "| type | fields |"
+    yield "| --- | --- |"
+    yield f"| every entry | {', '.join(f'`{field.key}`' for field in fields(Entry).values())} |"
+    for tag, kind in KINDS.items():
+        yield f"| `{tag}` | {own_fields(kind.view)} |"
+
+
+def blocks() -> Iterator[str]:
+    yield "| type | what it is | said by | streams | fields |"
+    yield "| --- | --- | --- | --- | --- |"
+    for tag, block in BLOCKS.items():
+        roles = " and ".join(sorted(block.roles))
+        streams = "yes" if block.streams else "no"
+        yield f"| `{tag}` | {summary(block)} | {roles} | {streams} | {own_fields(block)} |"
+
+
+def names() -> Iterator[str]:
+    yield f"- faces of a user message, the first that fits: {', '.join(f'`{f}`' for f in FACES)}"
+    yield f"- subtypes of a system message: {', '.join(f'`{s}`' for s in sorted(SUBTYPES))}"
+
+
+def cleaning() -> Iterator[str]:
+    yield "| field | why it is taken out |"
+    yield "| --- | --- |"
+    for field, why in CLEANED.items():
+        yield f"| `{field}` | {why} |"
+
+
+TABLES: dict[str, Callable[[], Iterator[str]]] = {
+    "kinds": kinds,
+    "fields": kind_fields,
+    "blocks": blocks,
+    "names": names,
+    "cleaning": cleaning,
+}
+
+
+def main() -> int:
+    if len(sys.argv) != 2 or sys.argv[1] not in TABLES:
+        print(f"which table? {', '.join(TABLES)}")
+        return 2
+    print("\n".join(TABLES[sys.argv[1]]()).rstrip())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
