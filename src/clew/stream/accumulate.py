@@ -74,15 +74,14 @@ class Accumulator:
         if isinstance(event, StreamFault):
             return self._faulted(event)
         kind = event.get("type")
-        if kind == "ping":
-            return []
-        if self.state == "finished":
-            return [_fault("event_after_end", f"a {kind} after the end of the answer")]
         handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
+        if self.state != "open" and kind not in _ANY_TIME[self.state]:
+            if self.state == "finished":
+                return [_fault("event_after_end", f"a {kind} after the end of the answer")]
+            if handler is not None:
+                return self._fail("event_before_message_start", f"a {kind} before message_start")
         if handler is None:
             return [Ignored(what="event", kind=excerpt(str(kind)), event=event)]
-        if self.state == "waiting" and kind not in _BEFORE_START:
-            return self._fail("event_before_message_start", f"a {kind} before message_start")
         return handler(self, event)
 
     def close(self) -> list[AnswerEvent]:
@@ -193,6 +192,9 @@ class Accumulator:
             events.append(_fault("stop_reason_missing", "the answer ended without a stop reason"))
         return events + self._finish(complete=True)
 
+    def _ping(self, _: Json) -> list[AnswerEvent]:
+        return []
+
     def _error(self, event: Json) -> list[AnswerEvent]:
         error = event.get("error")
         details: Json = error if isinstance(error, dict) else {"message": error}
@@ -241,7 +243,11 @@ class Accumulator:
 
 # Of a message_delta's fields, those that are not the message's.
 _OWN_FIELDS = frozenset({"type", "delta", "usage", "content"})
-_BEFORE_START = frozenset({"message_start", "error"})
+# What may come although no message is open.
+_ANY_TIME: dict[State, tuple[str, ...]] = {
+    "waiting": ("ping", "message_start", "error"),
+    "finished": ("ping",),
+}
 _HANDLERS: dict[str, Callable[[Accumulator, Json], list[AnswerEvent]]] = {
     "message_start": Accumulator._message_start,
     "content_block_start": Accumulator._block_start,
@@ -250,6 +256,7 @@ _HANDLERS: dict[str, Callable[[Accumulator, Json], list[AnswerEvent]]] = {
     "message_delta": Accumulator._message_delta,
     "message_stop": Accumulator._message_stop,
     "error": Accumulator._error,
+    "ping": Accumulator._ping,
 }
 
 

@@ -4,6 +4,7 @@ Blocks and deltas are the API's dicts. A kind of block that this version does no
 delta it knows and keeps all its fields; a delta of an unknown kind is passed on, not applied.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -18,6 +19,7 @@ from clew.stream.events import (
     StreamFault,
     TextDelta,
     ThinkingDelta,
+    excerpt,
 )
 from clew.stream.partial_json import InputBuffer, Unreadable
 from clew.stream.surrogates import GrowingText
@@ -34,15 +36,6 @@ _TAKES: dict[str, frozenset[str]] = {
     "mcp_tool_use": _INPUT,
     "compaction": frozenset({"compaction_delta"}),
 }
-# Each delta kind and the type of what it brings, under which name.
-_BRINGS: dict[str, tuple[str, type]] = {
-    "text_delta": ("text", str),
-    "thinking_delta": ("thinking", str),
-    "input_json_delta": ("partial_json", str),
-    "signature_delta": ("signature", str),
-    "citations_delta": ("citation", dict),
-    "compaction_delta": ("type", str),
-}
 
 
 class Finished(Struct, frozen=True, kw_only=True):
@@ -56,7 +49,7 @@ class Finished(Struct, frozen=True, kw_only=True):
 class OpenBlock:
     """A block between its start and its stop."""
 
-    __slots__ = ("_block", "_citations", "_texts", "index", "input", "kind")
+    __slots__ = ("_block", "_citations", "_takes", "_texts", "index", "input", "kind")
 
     def __init__(self, index: int, block: Json) -> None:
         self.index = index
@@ -64,6 +57,7 @@ class OpenBlock:
         self.input = InputBuffer()
         self._block = dict(block)
         self._citations: list[Json] = []
+        self._takes = _TAKES.get(self.kind)
         self._texts: dict[str, GrowingText] = {}
 
     def first_words(self) -> list[AnswerEvent]:
@@ -78,41 +72,44 @@ class OpenBlock:
 
     def apply(self, event: Json, delta: Json) -> AnswerEvent | None:
         kind = delta.get("type")
-        if not isinstance(kind, str) or kind not in _BRINGS:
-            return Ignored(what="delta", kind=str(kind), event=event)
-        if kind not in _TAKES.get(self.kind, _BRINGS):
-            return self._fault_mismatch(kind)
-        name, of = _BRINGS[kind]
-        value = delta.get(name)
+        how = _DELTAS.get(kind) if isinstance(kind, str) else None
+        if how is None:
+            return Ignored(what="delta", kind=excerpt(str(kind)), event=event)
+        if self._takes is not None and kind not in self._takes:
+            message = f"a {kind} for a block of kind {self.kind}"
+            return StreamFault(kind="delta_mismatch", message=message, index=self.index)
+        field, of, apply = how
+        value = delta.get(field)
         if not isinstance(value, of):
-            message = f"a {kind} whose {name} is a {type(value).__name__}"
+            message = f"a {kind} whose {field} is a {type(value).__name__}"
             return StreamFault(kind="malformed_event", message=message, index=self.index)
-        return self._applied(kind, value, delta)
+        return apply(self, value, delta)
 
-    def _applied(self, kind: str, value: Any, delta: Json) -> AnswerEvent | None:
-        match kind:
-            case "text_delta":
-                shown = self._grow("text", value)
-                return TextDelta(index=self.index, text=shown) if shown else None
-            case "thinking_delta":
-                shown = self._grow("thinking", value)
-                return ThinkingDelta(index=self.index, thinking=shown) if shown else None
-            case "input_json_delta":
-                self.input.append(value)
-                return InputDelta(index=self.index, partial_json=value) if value else None
-            case "citations_delta":
-                self._citations.append(value)
-                return CitationAdded(index=self.index, citation=value)
-            case _:  # a signature, a compaction: what comes replaces what was
-                self._block.update((k, v) for k, v in delta.items() if k != "type")
-                return None
+    def _text(self, piece: str, _: Json) -> AnswerEvent | None:
+        shown = (self._texts.get("text") or self._growing("text")).add(piece)
+        return TextDelta(index=self.index, text=shown) if shown else None
 
-    def _grow(self, field: str, piece: str) -> str:
-        text = self._texts.get(field)
-        if text is None:
-            start = self._block.get(field)
-            text = self._texts[field] = GrowingText(start if isinstance(start, str) else "")
-        return text.add(piece)
+    def _thinking(self, piece: str, _: Json) -> AnswerEvent | None:
+        shown = (self._texts.get("thinking") or self._growing("thinking")).add(piece)
+        return ThinkingDelta(index=self.index, thinking=shown) if shown else None
+
+    def _input(self, piece: str, _: Json) -> AnswerEvent | None:
+        self.input.append(piece)
+        return InputDelta(index=self.index, partial_json=piece) if piece else None
+
+    def _citation(self, citation: Json, _: Json) -> AnswerEvent | None:
+        self._citations.append(citation)
+        return CitationAdded(index=self.index, citation=citation)
+
+    def _replace(self, _: str, delta: Json) -> AnswerEvent | None:
+        """A signature, a compaction: what comes replaces what was."""
+        self._block.update((k, v) for k, v in delta.items() if k != "type")
+        return None
+
+    def _growing(self, field: str) -> GrowingText:
+        start = self._block.get(field)
+        text = self._texts[field] = GrowingText(start if isinstance(start, str) else "")
+        return text
 
     def so_far(self) -> Json:
         """The block with what has come, its input apart."""
@@ -137,9 +134,16 @@ class OpenBlock:
         block["input"] = value
         return Finished(block=block, bare=self.input.blank and not value)
 
-    def _fault_mismatch(self, kind: str) -> StreamFault:
-        message = f"a {kind} for a block of kind {self.kind}"
-        return StreamFault(kind="delta_mismatch", message=message, index=self.index)
+
+# What each kind of delta brings, under which name and of which type, and what it does.
+_DELTAS: dict[str, tuple[str, type, Callable[[OpenBlock, Any, Json], AnswerEvent | None]]] = {
+    "text_delta": ("text", str, OpenBlock._text),
+    "thinking_delta": ("thinking", str, OpenBlock._thinking),
+    "input_json_delta": ("partial_json", str, OpenBlock._input),
+    "citations_delta": ("citation", dict, OpenBlock._citation),
+    "signature_delta": ("signature", str, OpenBlock._replace),
+    "compaction_delta": ("type", str, OpenBlock._replace),
+}
 
 
 def _whole_input(value: Any) -> Json | Unreadable:

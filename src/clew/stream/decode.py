@@ -135,7 +135,7 @@ def _ordinary_delta(event: ServerSentEvent | StreamFault) -> _Delta | None:
 
 def _one_delta(index: int, run: list[_Text | _Thinking | _Input]) -> Json:
     kind, field = _FIELDS[type(run[0])]
-    joined = "".join([delta.piece for delta in run])
+    joined = "".join([delta.piece for delta in run]) if len(run) > 1 else run[0].piece
     return {
         "type": "content_block_delta",
         "index": index,
@@ -145,7 +145,7 @@ def _one_delta(index: int, run: list[_Text | _Thinking | _Input]) -> Json:
 
 def event_of(event: ServerSentEvent) -> Json | StreamFault | None:
     """One event's dict, whole. Its type is the data's own, else the name the stream gave it."""
-    if not event.data.strip():
+    if not event.data or event.data.isspace():
         return {"type": event.event} if event.event != "message" else None
     value = parse_object(event.data)
     if not isinstance(value, StreamFault):

@@ -36,11 +36,12 @@ def too_deep(value: Any, text: bytes | str) -> bool:
     Decoders stop at about a thousand levels, but what one stack could just read, a longer one
     cannot write: such a value would lie in a session that nobody can save.
     """
-    brackets = (
-        text.count("[") + text.count("{")
-        if isinstance(text, str)
-        else (text.count(b"[") + text.count(b"{"))
-    )
+    if len(text) <= 2 * MAX_DEPTH:  # every level opens and closes
+        return False
+    if isinstance(text, str):
+        brackets = text.count("[") + text.count("{")
+    else:
+        brackets = text.count(b"[") + text.count(b"{")
     return brackets > MAX_DEPTH and _depth(value) > MAX_DEPTH
 
 

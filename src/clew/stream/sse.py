@@ -11,6 +11,7 @@ from clew.stream.events import StreamFault, excerpt
 from clew.stream.lines import Newlines
 
 _BOM = b"\xef\xbb\xbf"
+_NAMES_KEPT = 32
 _RETRY_DIGITS = 15  # more milliseconds than anybody waits, fewer digits than int() refuses
 
 
@@ -34,6 +35,7 @@ class SseDecoder:
     __slots__ = (
         "_ended",
         "_max_event_bytes",
+        "_names",
         "_newlines",
         "_rest",
         "_started",
@@ -43,6 +45,7 @@ class SseDecoder:
 
     def __init__(self, *, max_event_bytes: int | None = None) -> None:
         self._max_event_bytes = max_event_bytes
+        self._names: dict[bytes, str] = {}
         self._newlines = Newlines()
         self._rest = bytearray()  # begins at the beginning of an event
         self._started = False
@@ -56,13 +59,17 @@ class SseDecoder:
         text = self._newlines.feed(chunk)
         if not self._started:
             text = self._without_bom(text)
-        joint = text.startswith(b"\n") and self._rest.endswith(b"\n")
-        if not joint and b"\n\n" not in text:
+        if self._rest:
+            joint = text.startswith(b"\n") and self._rest.endswith(b"\n")
             self._rest += text  # a bytearray grows in place
-            return self._within_limit(len(self._rest) - self._rest.endswith(b"\n"), [])
-        blocks = (bytes(self._rest) + text).split(b"\n\n")
-        self._rest = bytearray(blocks.pop())
-        return self._within_limit(len(self._rest), self._events(blocks))
+            if not joint and b"\n\n" not in text:
+                return self._within_limit([])
+            text = bytes(self._rest)
+            self._rest.clear()
+        *blocks, rest = text.split(b"\n\n")
+        if rest:
+            self._rest += rest
+        return self._within_limit(self._events(blocks))
 
     def close(self) -> list[ServerSentEvent | StreamFault]:
         """The end of the bytes: an event without its blank line is reported, not dispatched."""
@@ -85,22 +92,20 @@ class SseDecoder:
 
     def _events(self, blocks: list[bytes]) -> list[ServerSentEvent | StreamFault]:
         events: list[ServerSentEvent | StreamFault] = []
-        limit = self._max_event_bytes
+        names = self._names
         for block in blocks:
-            if limit is not None and len(block) > limit:
-                return self._within_limit(len(block), events)
-            # The form the service writes; everything else goes line by line.
-            name, separator, data = block.partition(b"\ndata: ")
-            if (
-                separator
-                and name.startswith(b"event: ")
-                and b"\n" not in data
-                and b"\n" not in name
-            ):
-                event = name[7:].decode("utf-8", "replace") or "message"
-                events.append(ServerSentEvent(event, data, self.last_event_id, block))
-            elif (unusual := self._by_line(block)) is not None:
-                events.append(unusual)
+            if self._max_event_bytes is not None and len(block) > self._max_event_bytes:
+                events.append(self._too_large())
+                break
+            # The form the service writes, under a name that was seen before.
+            first_line, separator, data = block.partition(b"\ndata: ")
+            name = names.get(first_line)
+            if name is not None and separator and b"\n" not in data:
+                events.append(ServerSentEvent(name, data, self.last_event_id, block))
+            elif (event := self._by_line(block)) is not None:
+                events.append(event)
+                if len(names) < _NAMES_KEPT and first_line == b"event: " + event.event.encode():
+                    names[first_line] = event.event
         return events
 
     def _by_line(self, block: bytes) -> ServerSentEvent | None:
@@ -123,13 +128,19 @@ class SseDecoder:
         return ServerSentEvent(name_of_event, b"\n".join(data), self.last_event_id, block)
 
     def _within_limit(
-        self, size_bytes: int, events: list[ServerSentEvent | StreamFault]
+        self, events: list[ServerSentEvent | StreamFault]
     ) -> list[ServerSentEvent | StreamFault]:
-        """Ends the stream with a fault if the event at its end is larger than the caller allows."""
+        """Ends the stream if its unfinished event is larger than the caller allows."""
         limit = self._max_event_bytes
-        if limit is not None and size_bytes > limit and not self._ended:
-            self._ended = True
-            self._rest.clear()
-            message = f"an event of more than {limit} bytes"
-            events.append(StreamFault(kind="event_too_large", message=message))
+        if limit is None or self._ended:
+            return events
+        # One line end at its end may be the first half of what ends the event.
+        if len(self._rest) - self._rest.endswith(b"\n") > limit:
+            events.append(self._too_large())
         return events
+
+    def _too_large(self) -> StreamFault:
+        self._ended = True
+        self._rest.clear()
+        message = f"an event of more than {self._max_event_bytes} bytes"
+        return StreamFault(kind="event_too_large", message=message)

@@ -8,8 +8,6 @@ from typing import Any
 
 
 def has_half(text: str) -> bool:
-    if text.isascii():
-        return False
     try:
         text.encode("utf-8")
     except UnicodeEncodeError:
@@ -40,7 +38,7 @@ class GrowingText:
 
     def add(self, piece: str) -> str:
         """What can be shown now: a first half at the end waits for its second."""
-        if self._waits or has_half(piece):
+        if not piece.isascii() or self._waits:
             piece, self._waits = hold_back(self._waits + piece)
         self._pieces.append(piece)
         return piece
@@ -53,6 +51,8 @@ class GrowingText:
 
 def hold_back(text: str) -> tuple[str, str]:
     """The text that can be shown now, and a first half at its end that waits for its second."""
+    if not has_half(text):
+        return text, ""
     waits = text[-1:] if "\ud800" <= text[-1:] <= "\udbff" else ""
     return mend(text[: len(text) - len(waits)]), waits
 
