@@ -39,6 +39,7 @@ class Accumulator:
         "_calls",
         "_content_before",
         "_done",
+        "_late_told",
         "_message",
         "_open",
         "completed_blocks",
@@ -53,6 +54,7 @@ class Accumulator:
         self._content_before: list[Any] = []
         self._open: dict[int, OpenBlock] = {}
         self._done: dict[int, Json] = {}
+        self._late_told = False
         self.completed_blocks = 0
         self.state: State = "waiting"
 
@@ -77,7 +79,7 @@ class Accumulator:
         handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
         if self.state != "open" and kind not in _ANY_TIME[self.state]:
             if self.state == "finished":
-                return [_fault("event_after_end", f"a {kind} after the end of the answer")]
+                return self._late(f"a {kind} after the end of the answer")
             if handler is not None:
                 return self._fail("event_before_message_start", f"a {kind} before message_start")
         if handler is None:
@@ -90,7 +92,7 @@ class Accumulator:
             return []
         if self.state == "waiting":
             return self._fail("no_message", "the stream ended before its message started")
-        if self._open or self._stop_reason is None:
+        if not self._all_said:
             return self._fail("cut_short", "the stream ended in the middle of the answer")
         fault = _fault("message_stop_missing", "the stream ended without message_stop")
         return [fault, *self._finish(complete=True)]
@@ -215,11 +217,26 @@ class Accumulator:
 
     def _faulted(self, fault: StreamFault) -> list[AnswerEvent]:
         if self.state == "finished":
-            return [_fault("event_after_end", fault.message)]
+            return self._late(f"after the end of the answer: {fault.message}")
+        if fault.kind == "unfinished_event" and self._all_said:
+            # Only message_stop can have been cut: some senders end their last event with the stream.
+            return [_fault("message_stop_missing", fault.message), *self._finish(complete=True)]
         return [fault, *self._finish(complete=False)] if fault.fatal else [fault]
+
+    def _late(self, message: str) -> list[AnswerEvent]:
+        """After a failure more may come and means nothing; after a whole answer it is told, once."""
+        if self._late_told:
+            return []
+        self._late_told = True
+        return [_fault("event_after_end", message)]
+
+    @property
+    def _all_said(self) -> bool:
+        return self.state == "open" and not self._open and self._stop_reason is not None
 
     def _finish(self, *, complete: bool) -> list[AnswerEvent]:
         started, self.state = self.state == "open", "finished"
+        self._late_told = not complete
         events: list[AnswerEvent] = []
         for index, block in sorted(self._open.items()):
             if _partial_text(block):
