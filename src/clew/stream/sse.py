@@ -66,9 +66,9 @@ class SseDecoder:
                 return self._within_limit([])
             text = bytes(self._rest)
             self._rest.clear()
-        *blocks, rest = text.split(b"\n\n")
-        if rest:
-            self._rest += rest
+        *blocks, text = text.split(b"\n\n")
+        if text:
+            self._rest += text
         return self._within_limit(self._events(blocks))
 
     def close(self) -> list[ServerSentEvent | StreamFault]:
