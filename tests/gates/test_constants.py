@@ -8,12 +8,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from clew.providers.overflow import MIN_OUTPUT_TOKENS, SAFETY_TOKENS
+from clew.providers.retry import Policy
+from clew.providers.watchdog import Limits
 from clew.stream.lines import READ_SIZE_BYTES
 from clew.transcript import files, light
 from tests.requirements import BY_ID, ids_in_tests, requirement
 
 CONSTANTS: list[tuple[Any, Callable[[], Any], Any]] = [
     (requirement("R232"), lambda: READ_SIZE_BYTES, 65_536),
+    # C5 in place of the 30 seconds: a dead line, and a line that is alive and says nothing.
+    (requirement("R233"), lambda: (Limits().bytes_s, Limits().events_s), (90, 300)),
+    # C6 in place of +-10 %: full jitter, tested where the pause is chosen.
+    (requirement("R234"), lambda: (Policy().base_s, Policy().cap_s, Policy().factor), (1, 30, 2)),
+    (requirement("R235"), lambda: (SAFETY_TOKENS, MIN_OUTPUT_TOKENS), (1000, 3000)),
     (requirement("R240"), lambda: light.READ_SIZE_BYTES, 65_536),
     (requirement("R242"), lambda: (files.FOLDER_MODE, files.FILE_MODE), (0o700, 0o600)),
 ]

@@ -250,6 +250,40 @@ def test_a_slow_reader_holds_the_server_back_instead_of_filling_memory() -> None
     asyncio.run(main())
 
 
+@pytest.mark.parametrize("end_mark", ["comes", "does not come", "is garbage"])
+def test_an_answer_read_to_its_last_word_leaves_the_connection_for_the_next(end_mark: str) -> None:
+    """The end mark of a chunked body comes after the last word, or never."""
+    sent = {"comes": b"0\r\n\r\n", "does not come": b"", "is garbage": b"zz\r\n"}[end_mark]
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            await read_request(reader)
+            writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nhi\r\n")
+            await writer.drain()
+            said.set()
+            await marked.wait()
+            writer.write(sent)
+            await writer.drain()
+
+    async def main() -> None:
+        async with serving(handler) as server, asyncio.timeout(BOUND_S):
+            transport = transport_of()
+            for _ in range(2):
+                exchange = transport.exchange(HttpRequest(method="GET", url=server.url))
+                await exchange.open()
+                assert await exchange.read() == b"hi"
+                await exchange.close(answered=True)
+                assert transport.connections == (0, 1)
+                marked.set()
+                for _ in range(50):
+                    await asyncio.sleep(0)
+            assert server.connections == (1 if end_mark == "comes" else 2)
+            await transport.aclose()
+
+    said, marked = asyncio.Event(), asyncio.Event()
+    asyncio.run(main())
+
+
 def test_the_pool_keeps_a_few_connections_and_lets_the_oldest_go() -> None:
     async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)

@@ -21,6 +21,7 @@ BOTH: tuple[ThinkingMode, ...] = ("adaptive", "enabled", "disabled")
 BUDGET: tuple[ThinkingMode, ...] = ("enabled", "disabled")
 
 INTERLEAVED = "interleaved-thinking-2025-05-14"
+CONTEXT_MANAGEMENT = "context-management-2025-06-27"
 MILLION_CONTEXT = "context-1m-2025-08-07"
 
 
@@ -59,6 +60,7 @@ def _current(
         system_in_messages=system_in_messages,
         images=True,
         pdfs=True,
+        betas=(CONTEXT_MANAGEMENT,),
         prices=prices,
     )
 
@@ -162,15 +164,29 @@ MODELS: tuple[Model, ...] = (
         max_output=64_000,
     ),
     _earlier(
-        "claude-opus-4-5", "Opus 4.5", "opus", _price(OPUS_5), max_output=64_000, effort=TO_HIGH
+        "claude-opus-4-5",
+        "Opus 4.5",
+        "opus",
+        _price(OPUS_5),
+        max_output=64_000,
+        effort=TO_HIGH,
+        betas=(INTERLEAVED, CONTEXT_MANAGEMENT),
     ),
-    _earlier("claude-haiku-4-5", "Haiku 4.5", "haiku", _price(rates("1", "5")), max_output=64_000),
+    _earlier(
+        "claude-haiku-4-5",
+        "Haiku 4.5",
+        "haiku",
+        _price(rates("1", "5")),
+        max_output=64_000,
+        betas=(INTERLEAVED, CONTEXT_MANAGEMENT),
+    ),
     _earlier(
         "claude-sonnet-4-5",
         "Sonnet 4.5",
         "sonnet",
         _price(SONNET, long_above=200_000, long=SONNET_LONG),
         max_output=64_000,
+        betas=(INTERLEAVED, CONTEXT_MANAGEMENT),
         million_beta=MILLION_CONTEXT,
     ),
     _earlier("claude-opus-4-1", "Opus 4.1", "opus", _price(OPUS_4), max_output=32_000),

@@ -46,6 +46,8 @@ class Request(Struct, frozen=True, kw_only=True):
     model: str
     messages: list[Json]
     max_tokens: int | None = None
+    # How long system, tools and messages are, where somebody counted.
+    input_tokens: int | None = None
     system: list[Json] | str | None = None
     tools: list[Json] | None = None
     tool_choice: Json | None = None

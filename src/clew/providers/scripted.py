@@ -103,7 +103,9 @@ class ScriptedExchange:
                     return data
         return self._decoder.close()
 
-    async def close(self) -> None:
+    async def close(self, *, answered: bool = False) -> None:
+        """Whether it was answered or not, there is no connection to keep."""
+        del answered
         self._steps = iter(())
 
     async def _wait(self, step: Wait) -> None:

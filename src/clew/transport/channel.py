@@ -56,9 +56,12 @@ class Channel(asyncio.Protocol):
     @property
     def quiet(self) -> bool:
         """Open, all written, and nothing came unasked: fit to be used again."""
+        return self.open_and_written and not self._arrived
+
+    @property
+    def open_and_written(self) -> bool:
         transport = self._transport
-        all_written = transport is not None and transport.get_write_buffer_size() == 0
-        return all_written and not self.ended and not self._arrived
+        return not self.ended and transport is not None and transport.get_write_buffer_size() == 0
 
     async def receive(self) -> bytes:
         """All that has arrived, once something has; `b""` at the end; raises what cut the line."""
@@ -72,6 +75,10 @@ class Channel(asyncio.Protocol):
                 await self._waiter
             finally:
                 self._waiter = None
+        return self.take_arrived()
+
+    def take_arrived(self) -> bytes:
+        """What is there already, perhaps nothing."""
         data = self._arrived[0] if len(self._arrived) == 1 else b"".join(self._arrived)
         self._arrived.clear()
         self._waiting_bytes = 0

@@ -1,7 +1,9 @@
 """Makes a connection: name to socket, tunnel through a proxy, TLS; each failure with its kind."""
 
 import asyncio
+import socket
 import ssl
+from typing import TypeAlias
 
 import h11
 
@@ -12,6 +14,10 @@ from clew.transport.tls import Trust
 from clew.transport.url import Url
 
 MAX_TUNNEL_ANSWER_BYTES = 65_536
+# How long one address of a host may take while it has others.
+NEXT_ADDRESS_AFTER_S = 3.0
+
+Address: TypeAlias = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 
 
 async def dial(url: Url, proxy: Proxy | None, trust: Trust, *, timeout_s: float) -> Channel:
@@ -46,25 +52,66 @@ def _reason(error: OSError) -> str:
 async def _dial(url: Url, proxy: Proxy | None, trust: Trust) -> Channel:
     first = url if proxy is None else proxy
     context = await trust.context() if "https" in (url.scheme, first.scheme) else None
-    loop = asyncio.get_running_loop()
-    _, channel = await loop.create_connection(
-        Channel,
-        first.host,
-        first.port,
-        ssl=context if first.scheme == "https" else None,
-        happy_eyeballs_delay=0.25,
-    )
+    channel = await _connect(first.host, first.port)
     done = False
     try:
-        if proxy is not None and url.scheme == "https":
+        if first.scheme == "https" and context is not None:
+            await channel.start_tls(context, first.host)
+        if proxy is not None and url.scheme == "https" and context is not None:
             await _tunnel(channel, url, proxy)
-            assert context is not None
             await channel.start_tls(context, url.host)
         done = True
     finally:
         if not done:
             channel.abort()
     return channel
+
+
+async def _connect(host: str, port: int) -> Channel:
+    """The first address of the host that answers.
+
+    One after the other and by hand: in Python 3.11 to 3.13 `create_connection` with happy eyeballs
+    loses the socket of an attempt that succeeds in the moment it is cancelled.
+    """
+    addresses = await _addresses(host, port)
+    for address in addresses[:-1]:
+        try:
+            async with asyncio.timeout(NEXT_ADDRESS_AFTER_S):
+                return await _connect_to(*address)
+        except OSError:
+            continue
+    return await _connect_to(*addresses[-1])
+
+
+async def _connect_to(family: int, address: Address) -> Channel:
+    loop = asyncio.get_running_loop()
+    connection = socket.socket(family, socket.SOCK_STREAM)
+    handed_over = False
+    try:
+        connection.setblocking(False)
+        await loop.sock_connect(connection, address)
+        _, channel = await loop.create_connection(Channel, sock=connection)
+        handed_over = True
+    finally:
+        if not handed_over:
+            connection.close()
+    return channel
+
+
+async def _addresses(host: str, port: int) -> list[tuple[int, Address]]:
+    """Where a host is, the two families by turns; a literal address needs nobody to be asked."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+        except OSError:
+            continue
+        return [(family, (host, port))]
+    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    places: list[tuple[int, Address]] = [(family, address) for family, *_, address in found]
+    firsts = [place for place in places if place[0] == places[0][0]]
+    others = [place for place in places if place[0] != places[0][0]]
+    mixed = [place for pair in zip(firsts, others, strict=False) for place in pair]
+    return list(dict.fromkeys([*mixed, *firsts, *others]))
 
 
 async def _tunnel(channel: Channel, url: Url, proxy: Proxy) -> None:
@@ -84,7 +131,9 @@ async def _tunnel(channel: Channel, url: Url, proxy: Proxy) -> None:
     if not 200 <= status < 300:
         hint = "; it wants a user and a password in its URL" if status == 407 else ""
         raise TransportError(
-            "proxy", f"the proxy {proxy.place} gave HTTP {status} for {url.host_and_port}{hint}"
+            "proxy",
+            f"the proxy {proxy.place} gave HTTP {status} for {url.host_and_port}{hint}",
+            status,
         )
     if not open_and_silent:
         raise TransportError("proxy", f"the proxy {proxy.place} broke the tunnel it had opened")

@@ -37,7 +37,7 @@ class HttpTransport:
         self.connect_timeout_s = connect_timeout_s
         self.trust = trust or Trust(environment)
         self.rules: ProxyRules = rules_from_environment(environment, explicit=proxy)
-        self._idle: list[tuple[Route, Channel]] = []
+        self._idle: list[Resting] = []
         self._busy: set[Channel] = set()
 
     def exchange(self, request: HttpRequest) -> "HttpExchange":
@@ -48,7 +48,7 @@ class HttpTransport:
             self.trust.warm()
 
     async def aclose(self) -> None:
-        for channel in [*self._busy, *(c for _, c in self._idle)]:
+        for channel in [*self._busy, *(resting.channel for resting in self._idle)]:
             channel.abort()
         self._busy.clear()
         self._idle.clear()
@@ -59,16 +59,16 @@ class HttpTransport:
         return len(self._busy), len(self._idle)
 
     def take_idle(self, route: Route) -> Channel | None:
-        """A connection at rest that is still open, the youngest first."""
+        """A connection at rest that can be used, the youngest first; the dead ones are let go."""
         for i in range(len(self._idle) - 1, -1, -1):
-            at, channel = self._idle[i]
-            if not channel.quiet:
-                channel.abort()
+            resting = self._idle[i]
+            if not resting.usable():
+                resting.channel.abort()
                 del self._idle[i]
-            elif at == route:
+            elif resting.route == route:
                 del self._idle[i]
-                self._busy.add(channel)
-                return channel
+                self._busy.add(resting.channel)
+                return resting.channel
         return None
 
     async def connect(self, url: Url, proxy: Proxy | None) -> Channel:
@@ -76,18 +76,40 @@ class HttpTransport:
         self._busy.add(channel)
         return channel
 
-    def rest(self, route: Route, channel: Channel) -> None:
-        self._busy.discard(channel)
-        if not channel.quiet:
-            channel.abort()
-            return
-        self._idle.append((route, channel))
+    def rest(self, resting: "Resting") -> None:
+        self._busy.discard(resting.channel)
+        self._idle.append(resting)
         if len(self._idle) > MAX_IDLE:
-            self._idle.pop(0)[1].abort()
+            self._idle.pop(0).channel.abort()
 
     def drop(self, channel: Channel) -> None:
         self._busy.discard(channel)
         channel.abort()
+
+
+class Resting:
+    """A connection between two exchanges; the last one's end mark may still be on its way."""
+
+    def __init__(self, route: Route, channel: Channel, http: h11.Connection) -> None:
+        self.route = route
+        self.channel = channel
+        self._http = http
+
+    def usable(self) -> bool:
+        """Whether the last exchange is through and the line is open and silent."""
+        return self._through() and not self._http.trailing_data[0] and self.channel.quiet
+
+    def _through(self) -> bool:
+        while self._http.their_state is h11.SEND_BODY:
+            try:
+                if self._http.next_event() is h11.NEED_DATA:
+                    arrived = self.channel.take_arrived()
+                    if not arrived:
+                        return False
+                    self._http.receive_data(arrived)
+            except h11.RemoteProtocolError:
+                return False
+        return self._http.their_state is h11.DONE and self._http.our_state is h11.DONE
 
 
 class HttpExchange:
@@ -217,14 +239,14 @@ class HttpExchange:
                 self._body_ended = True
                 return self._decoder.close()
 
-    async def close(self) -> None:
+    async def close(self, *, answered: bool = False) -> None:
         channel = self._channel
         if channel is None:
             return
         self._channel = None
-        done = self._http.our_state is h11.DONE and self._http.their_state is h11.DONE
-        if done and self._body_ended and not self._http.trailing_data[0]:
-            self._transport.rest(self._route, channel)
+        keeps = self._http.their_state in (h11.SEND_BODY, h11.DONE) and channel.open_and_written
+        if keeps and (answered or self._body_ended):
+            self._transport.rest(Resting(self._route, channel, self._http))
         else:
             self._transport.drop(channel)
 

@@ -27,10 +27,12 @@ TransportFault: TypeAlias = Literal[
 class TransportError(OutsideError):
     """An exchange that could not be finished: of what kind, and what came instead."""
 
-    def __init__(self, kind: TransportFault, message: str) -> None:
+    def __init__(self, kind: TransportFault, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.kind: TransportFault = kind
         self.message = message
+        # What a proxy answered instead of opening its tunnel.
+        self.status = status
 
 
 class HttpRequest(Struct, frozen=True, kw_only=True):
@@ -65,8 +67,12 @@ class Exchange(Protocol):
         """The next piece of the body as it comes, decoded; `b""` at its end."""
         ...
 
-    async def close(self) -> None:
-        """Gives the connection back when it can be used again, else cuts it."""
+    async def close(self, *, answered: bool = False) -> None:
+        """Gives the connection back when it can be used again, else cuts it.
+
+        `answered`: all that matters was read, so the connection may be kept for the case that the
+        rest of the body, an end mark as a rule, comes by itself.
+        """
         ...
 
 

@@ -1,0 +1,310 @@
+"""One answer from one request: attempts under the policy, a watchdog on each, the message at the end.
+
+Owns the order of things: what is shown, withdrawn, kept. Must never retry after a block was
+completed (its tool may have run) and never swallow a cancellation: who cancels finds what was
+complete, and what was dropped, in `last_words`.
+"""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Container
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from clew.catalog.lookup import CATALOG, Catalog
+from clew.providers.answer_events import (
+    Answered,
+    Asking,
+    CompactionDue,
+    DriverEvent,
+    Ended,
+    FellBack,
+    GaveUp,
+    Held,
+    Incomplete,
+    Retrying,
+    Shrunk,
+    Withdrawn,
+)
+from clew.providers.base import Failure, FailureKind, Json, Provider, Request
+from clew.providers.clock import Clock, MonotonicClock
+from clew.providers.overflow import Overflow, fitted, with_output
+from clew.providers.retry import (
+    Again,
+    Compact,
+    Decision,
+    FallBack,
+    GiveUp,
+    Policy,
+    Shrink,
+    Spent,
+    counted,
+    decide,
+    is_busy,
+)
+from clew.providers.watchdog import Limits, Watchdog
+from clew.stream.accumulate import Accumulator
+from clew.stream.events import (
+    AnswerEvent,
+    MessageFinished,
+    MessageStarted,
+    StreamFault,
+)
+
+Emit: TypeAlias = Callable[[DriverEvent], Awaitable[None]]
+
+# What a service writes in one piece within the time such an answer is given.
+WHOLE_MAX_TOKENS = 21_000
+
+FAULTS_OF_THE_LINE: dict[str, FailureKind] = {
+    "error_event": "error_event",
+    "unfinished_event": "truncated",
+    "no_message": "truncated",
+    "cut_short": "truncated",
+}
+
+
+class Gate:
+    """Until when a service asked to be left alone; shared by all who ask it. Always has an end."""
+
+    def __init__(self) -> None:
+        self._until_s: float | None = None
+
+    def hold(self, until_s: float) -> None:
+        self._until_s = until_s if self._until_s is None else max(self._until_s, until_s)
+
+    def left_s(self, now_s: float) -> float:
+        return 0.0 if self._until_s is None else max(0.0, self._until_s - now_s)
+
+
+def chance() -> float:
+    """A number from 0 to below 1, without loading `random` for it."""
+    return int.from_bytes(os.urandom(6), "big") / (1 << 48)
+
+
+class Answering:
+    """The way to one answer; used once."""
+
+    def __init__(
+        self,
+        provider: Provider,
+        *,
+        new_tool_id: Callable[[], str],
+        taken_tool_ids: Container[str] = frozenset(),
+        policy: Policy | None = None,
+        limits: Limits | None = None,
+        fallbacks: tuple[str, ...] = (),
+        catalog: Catalog = CATALOG,
+        gate: Gate | None = None,
+        clock: Clock | None = None,
+        random: Callable[[], float] = chance,
+    ) -> None:
+        self.last_words: list[AnswerEvent] = []
+        self._provider = provider
+        self._catalog = catalog
+        self._new_tool_id = new_tool_id
+        self._taken_tool_ids = taken_tool_ids
+        self._policy = policy or Policy()
+        self._limits = limits or Limits()
+        self._gate = gate or Gate()
+        self._clock = clock or MonotonicClock()
+        self._random = random
+        self._spent = Spent(fallbacks=fallbacks)
+        self._attempts = 0
+        self._began_s = self._clock.now_s()
+        self._accumulator = self._new_accumulator()
+        self._shown = False
+        self._closing: list[AnswerEvent] = []
+        self._request_id: str | None = None
+
+    async def run(self, request: Request, emit: Emit) -> Ended:
+        """Asks until there is an answer or no sense in asking; everything seen goes to `emit`."""
+        whole = False
+        try:
+            while True:
+                fitting = fitted(request, self._catalog.entry(request.model))
+                if isinstance(fitting, Overflow):
+                    return CompactionDue(failure=None, overflow=fitting, model=request.model)
+                asked = in_one_piece(fitting) if whole else fitting
+                failure = await self._attempt(asked, emit)
+                if failure is None:
+                    return self._answered(request)
+                if self._accumulator.completed_blocks:
+                    return await self._kept(request, failure, emit)
+                self._count(failure)
+                decision = decide(
+                    failure, request, self._spent, self._policy, random=self._random()
+                )
+                if isinstance(decision, GiveUp | Compact):
+                    return await self._over(request, failure, decision, emit)
+                await self._withdraw(emit)
+                whole = isinstance(decision, Again) and decision.whole
+                request = await self._next(request, failure, decision, emit)
+        except asyncio.CancelledError:
+            self.last_words = self._accumulator.abort()
+            raise
+
+    def _new_accumulator(self) -> Accumulator:
+        return Accumulator(new_tool_id=self._new_tool_id, taken_tool_ids=self._taken_tool_ids)
+
+    async def _attempt(self, request: Request, emit: Emit) -> Failure | None:
+        """One attempt, its events to `emit`; None if it ended in a whole message."""
+        self._accumulator = self._new_accumulator()
+        self._shown, self._closing, self._request_id = False, [], None
+        await self._pass_gate(emit)
+        self._attempts += 1
+        request = replace(request, retry_count=self._spent.attempts)
+        await emit(
+            Asking(model=request.model, attempt=self._spent.attempts + 1, stream=request.stream)
+        )
+        attempt = self._provider.stream(request)
+        try:
+            async with Watchdog(
+                attempt,
+                limits=self._limits,
+                clock=self._clock,
+                hint=emit,
+                whole=not request.stream,
+            ) as watch:
+                return await self._read(watch, emit)
+        finally:
+            self._request_id = attempt.request_id
+            await attempt.aclose()
+
+    async def _read(self, watch: Watchdog, emit: Emit) -> Failure | None:
+        accumulator = self._accumulator
+        while True:
+            event = await watch.next()
+            if isinstance(event, Failure):
+                self._closing = accumulator.abort()
+                return event
+            said = accumulator.close() if event is None else accumulator.feed(event)
+            if accumulator.state == "finished":
+                fault = next((e for e in said if isinstance(e, StreamFault) and e.fatal), None)
+                if fault is not None:
+                    self._closing = said
+                    return failure_of_fault(fault)
+            for out in said:
+                self._shown = self._shown or isinstance(out, MessageStarted)
+                await emit(out)
+            if accumulator.state == "finished":
+                return None
+
+    async def _pass_gate(self, emit: Emit) -> None:
+        while (left_s := self._gate.left_s(self._clock.now_s())) > 0:
+            await emit(Held(delay_s=left_s))
+            await self._clock.sleep(left_s)
+
+    def _count(self, failure: Failure) -> None:
+        now_s = self._clock.now_s()
+        self._spent = replace(counted(self._spent, failure), elapsed_s=now_s - self._began_s)
+        if failure.retry_after_s is not None and is_busy(failure):
+            # Others need not be told the same thing one by one.
+            self._gate.hold(now_s + min(failure.retry_after_s, self._policy.budget_s))
+
+    async def _next(
+        self, request: Request, failure: Failure, decision: Decision, emit: Emit
+    ) -> Request:
+        """Does what was decided and returns the request to send then."""
+        match decision:
+            case Again():
+                self._spent = replace(
+                    self._spent, asked_whole=self._spent.asked_whole or decision.whole
+                )
+                await self._pause(failure, decision, emit)
+                return request
+            case Shrink(request=smaller):
+                self._spent = replace(self._spent, shrunk=True)
+                await emit(Shrunk(failure=failure, max_tokens=smaller.max_tokens or 0))
+                return smaller
+            case FallBack(model=model):
+                self._spent = Spent(
+                    elapsed_s=self._spent.elapsed_s, fallbacks=self._spent.fallbacks[1:]
+                )
+                await emit(FellBack(failure=failure, model=model))
+                return replace(request, model=model)
+            case _:
+                raise AssertionError(f"{decision} ends the answer")
+
+    async def _pause(self, failure: Failure, decision: Again, emit: Emit) -> None:
+        policy, spent = self._policy, self._spent
+        unlimited = policy.unattended and is_busy(failure)
+        left_s = max(0.0, policy.budget_s - spent.elapsed_s - decision.delay_s)
+        await emit(
+            Retrying(
+                failure=failure,
+                attempt=spent.attempts,
+                max_attempts=None if unlimited else policy.max_attempts,
+                delay_s=decision.delay_s,
+                budget_left_s=None if unlimited else left_s,
+                whole=decision.whole,
+            )
+        )
+        await self._clock.sleep(decision.delay_s)
+
+    async def _withdraw(self, emit: Emit) -> None:
+        message = self._accumulator.message
+        if self._shown and message is not None:
+            await emit(Withdrawn(message=message))
+
+    def _answered(self, request: Request) -> Answered:
+        return Answered(
+            message=self._accumulator.message or {},
+            model=request.model,
+            request_id=self._request_id,
+            attempts=self._attempts,
+        )
+
+    async def _kept(self, request: Request, failure: Failure, emit: Emit) -> Incomplete:
+        """Ends with what is there: the rest of the events, and the message marked incomplete."""
+        message: Json = self._accumulator.message or {}
+        for out in self._closing:
+            if isinstance(out, MessageFinished):
+                message = out.message
+            await emit(out)
+        return Incomplete(
+            message=message,
+            failure=failure,
+            model=request.model,
+            request_id=self._request_id or failure.request_id,
+            attempts=self._attempts,
+        )
+
+    async def _over(
+        self, request: Request, failure: Failure, decision: GiveUp | Compact, emit: Emit
+    ) -> Ended:
+        if isinstance(decision, Compact):
+            await self._withdraw(emit)
+            return CompactionDue(failure=failure, overflow=decision.overflow, model=request.model)
+        if any(isinstance(e, MessageFinished) and e.message["content"] for e in self._closing):
+            # Half a text was seen and nothing better will come: it stays.
+            return await self._kept(request, failure, emit)
+        await self._withdraw(emit)
+        return GaveUp(
+            failure=failure,
+            why=decision.why,
+            model=request.model,
+            attempts=self._attempts,
+            elapsed_s=self._spent.elapsed_s,
+        )
+
+
+def in_one_piece(request: Request) -> Request:
+    """The request for its whole answer at once, no longer than such an answer may take."""
+    room = min(request.max_tokens or WHOLE_MAX_TOKENS, WHOLE_MAX_TOKENS)
+    return replace(with_output(request, room), stream=False)
+
+
+def failure_of_fault(fault: StreamFault) -> Failure:
+    """A stream that broke its own rules, or told of an error, as the failure of its attempt."""
+    shown = f": {fault.excerpt!r}" if fault.excerpt else ""
+    details = (fault.error or {}).get("details")
+    return Failure(
+        kind=FAULTS_OF_THE_LINE.get(fault.kind, "event"),
+        message=f"{fault.message}{shown}",
+        status=200,
+        error_type=fault.error_type,
+        request_id=fault.request_id,
+        details=details if isinstance(details, dict) else None,
+    )

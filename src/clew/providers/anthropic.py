@@ -1,0 +1,282 @@
+"""The Messages API over HTTP: one attempt at a time, its events as they come, its end as a value.
+
+Owns the wire of one request and one response. Must never retry (that is `retry` and `answer`) and
+never let a credential into a failure's text.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
+
+import msgspec
+
+from clew.catalog.lookup import CATALOG, Catalog
+from clew.providers.base import Description, Failure, Json, Request
+from clew.providers.endpoint import Endpoint, endpoint_from_environment, request_headers
+from clew.providers.refusal import failure_of_content, failure_of_response
+from clew.providers.request_body import Built, build, build_count
+from clew.stream.decode import EventDecoder
+from clew.stream.events import StreamFault
+from clew.stream.objects import parse_object
+from clew.stream.whole import events_of_body
+from clew.transport.http import HttpTransport
+from clew.transport.seam import Exchange, Head, HttpRequest, Transport, TransportError
+
+MESSAGES = "/v1/messages?beta=true"
+COUNT_TOKENS = "/v1/messages/count_tokens?beta=true"
+MAX_REFUSAL_BYTES = 65_536
+COUNT_TIMEOUT_S = 60.0
+# The last words of a stream: after them only HTTP's own end mark can come.
+LAST_WORDS = ("message_stop", "error")
+
+
+class AnthropicProvider:
+    """One endpoint of the Messages API, its connections, and what the catalog knows of its models."""
+
+    def __init__(
+        self,
+        endpoint: Endpoint,
+        transport: Transport,
+        *,
+        catalog: Catalog = CATALOG,
+        wall_s: Callable[[], float] = time.time,
+    ) -> None:
+        self.endpoint = endpoint
+        self.transport = transport
+        self.catalog = catalog
+        self.wall_s = wall_s
+
+    def warm(self) -> None:
+        """Begins what the first request needs (TLS) while the caller still prepares it."""
+        self.transport.warm(self.endpoint.base_url)
+
+    def stream(self, request: Request) -> "MessagesAttempt":
+        model = self.catalog.entry(request.model)
+        built = build(request, model, betas_allowed=self.endpoint.betas_allowed)
+        return MessagesAttempt(self, self._http(MESSAGES, built, request, stream=request.stream))
+
+    def adjustments(self, request: Request) -> tuple[str, ...]:
+        """What of a request cannot be sent to its model as it was asked for, in words."""
+        return build(request, self.catalog.entry(request.model)).adjusted
+
+    async def count_tokens(self, request: Request) -> int | Failure:
+        missing = self.missing_credentials()
+        if missing is not None:
+            return missing
+        model = self.catalog.entry(request.model)
+        built = build_count(request, model, betas_allowed=self.endpoint.betas_allowed)
+        exchange = self.transport.exchange(self._http(COUNT_TOKENS, built, request, stream=False))
+        try:
+            async with asyncio.timeout(COUNT_TIMEOUT_S):
+                counted = await self._counted(exchange)
+        except TransportError as error:
+            counted = failure_of_transport(error, None)
+        except TimeoutError:
+            counted = Failure(kind="stalled", message=f"no count within {COUNT_TIMEOUT_S:g} s")
+        finally:
+            await exchange.close()
+        return self.hidden(counted) if isinstance(counted, Failure) else counted
+
+    async def _counted(self, exchange: Exchange) -> int | Failure:
+        head = await exchange.open()
+        body = await rest_of(exchange, MAX_REFUSAL_BYTES)
+        if head.status != 200:
+            return failure_of_response(head.status, head.headers, body, wall_s=self.wall_s())
+        answer = parse_object(body)
+        tokens = None if isinstance(answer, StreamFault) else answer.get("input_tokens")
+        return tokens if type(tokens) is int else failure_of_content(head.headers, body)
+
+    def describe(self) -> Description:
+        return Description(
+            name="Messages API",
+            endpoint=self.endpoint.base_url,
+            credentials=self.endpoint.credentials,
+        )
+
+    async def aclose(self) -> None:
+        await self.transport.aclose()
+
+    def missing_credentials(self) -> Failure | None:
+        endpoint = self.endpoint
+        if not endpoint.wants_credentials or endpoint.api_key or endpoint.auth_token:
+            return None
+        return Failure(
+            kind="configuration",
+            message=f"no credentials for {endpoint.base_url}: set ANTHROPIC_API_KEY "
+            "(or ANTHROPIC_AUTH_TOKEN), or ANTHROPIC_BASE_URL for another service",
+        )
+
+    def hidden(self, failure: Failure) -> Failure:
+        return msgspec.structs.replace(failure, message=self.endpoint.hide(failure.message))
+
+    def _http(self, path: str, built: Built, request: Request, *, stream: bool) -> HttpRequest:
+        return HttpRequest(
+            method="POST",
+            url=self.endpoint.url(path),
+            headers=request_headers(
+                self.endpoint,
+                betas=built.betas,
+                stream=stream,
+                retry_count=request.retry_count,
+                session_id=request.session_id,
+                agent_id=request.agent_id,
+            ),
+            body=msgspec.json.encode(built.body),
+        )
+
+
+def provider_from_environment(
+    environment: Mapping[str, str], *, catalog: Catalog = CATALOG, proxy: str | None = None
+) -> AnthropicProvider:
+    """The provider the variables describe; nothing is opened yet."""
+    transport = HttpTransport(environment, proxy=proxy)
+    return AnthropicProvider(endpoint_from_environment(environment), transport, catalog=catalog)
+
+
+class MessagesAttempt:
+    """One request on its way; see `clew.providers.base.Attempt`."""
+
+    def __init__(self, provider: AnthropicProvider, request: HttpRequest) -> None:
+        self._provider = provider
+        self._exchange: Exchange = provider.transport.exchange(request)
+        self._streamed = ("accept", "text/event-stream") in request.headers
+        self._head: Head | None = None
+        self._decoder: EventDecoder | None = None
+        self._ready: deque[Json | Failure] = deque()
+        self._ended = False
+        self._answered = False
+
+    @property
+    def bytes_received(self) -> int:
+        return self._exchange.bytes_received
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        return {} if self._head is None else self._head.headers
+
+    @property
+    def request_id(self) -> str | None:
+        return self.headers.get("request-id")
+
+    def __aiter__(self) -> AsyncIterator[Json | Failure]:
+        return self
+
+    async def __anext__(self) -> Json | Failure:
+        while not self._ready:
+            if self._ended:
+                raise StopAsyncIteration
+            await self._advance()
+        event = self._ready.popleft()
+        if not isinstance(event, Failure) and event.get("type") in LAST_WORDS:
+            self._answered = True
+        return event
+
+    async def aclose(self) -> None:
+        self._ended = True
+        self._ready.clear()
+        await self._exchange.close(answered=self._answered)
+
+    async def _advance(self) -> None:
+        """One step: the head, or a piece of the body."""
+        try:
+            if self._head is None:
+                await self._open()
+            else:
+                await self._read()
+        except TransportError as error:
+            self._fail(failure_of_transport(error, self.request_id))
+
+    async def _open(self) -> None:
+        if (missing := self._provider.missing_credentials()) is not None:
+            self._fail(missing)
+            return
+        self._head = await self._exchange.open()
+        headers = self._head.headers
+        if self._head.status != 200:
+            body = await rest_of(self._exchange, MAX_REFUSAL_BYTES)
+            self._fail(
+                failure_of_response(
+                    self._head.status, headers, body, wall_s=self._provider.wall_s()
+                )
+            )
+        elif _is_page(headers):
+            self._fail(
+                failure_of_content(headers, await rest_of(self._exchange, MAX_REFUSAL_BYTES))
+            )
+        elif not self._streamed or _is_json(headers):
+            await self._whole(headers)
+        else:
+            self._decoder = EventDecoder()
+
+    async def _read(self) -> None:
+        assert self._decoder is not None
+        piece = await self._exchange.read()
+        if piece:
+            self._take(self._decoder.feed(piece))
+        else:
+            self._ended = True
+            self._take(self._decoder.close())
+
+    async def _whole(self, headers: Mapping[str, str]) -> None:
+        """An answer in one piece, told as the events of a stream."""
+        body = await rest_of(self._exchange, None)
+        self._ended = True
+        events = events_of_body(body)
+        if any(isinstance(event, StreamFault) for event in events):
+            self._fail(failure_of_content(headers, body))
+        else:
+            self._take(events)
+
+    def _take(self, events: list[Json | StreamFault]) -> None:
+        for event in events:
+            if not isinstance(event, StreamFault):
+                self._ready.append(event)
+            elif event.kind == "error_event":
+                self._fail(Failure(kind="error_event", message=event.message, status=200))
+            else:
+                self._fail(self._failure_of(event))
+
+    def _failure_of(self, fault: StreamFault) -> Failure:
+        if fault.kind == "no_message":
+            return failure_of_content(self.headers, fault.excerpt.encode())
+        shown = f": {fault.excerpt!r}" if fault.excerpt else ""
+        return Failure(
+            kind="truncated" if fault.kind == "unfinished_event" else "event",
+            message=f"{fault.message}{shown}",
+            status=200,
+            request_id=self.request_id,
+        )
+
+    def _fail(self, failure: Failure) -> None:
+        """The last word: whatever else was on its way is not read."""
+        if not (self._ready and isinstance(self._ready[-1], Failure)):
+            self._ready.append(self._provider.hidden(failure))
+        self._ended = True
+
+
+async def rest_of(exchange: Exchange, limit_bytes: int | None) -> bytes:
+    """A body to its end, or until it is longer than anybody would read."""
+    pieces: list[bytes] = []
+    size = 0
+    while limit_bytes is None or size < limit_bytes:
+        piece = await exchange.read()
+        if not piece:
+            break
+        pieces.append(piece)
+        size += len(piece)
+    return b"".join(pieces)
+
+
+def failure_of_transport(error: TransportError, request_id: str | None) -> Failure:
+    return Failure(
+        kind=error.kind, message=error.message, status=error.status, request_id=request_id
+    )
+
+
+def _is_json(headers: Mapping[str, str]) -> bool:
+    return "json" in headers.get("content-type", "")
+
+
+def _is_page(headers: Mapping[str, str]) -> bool:
+    return "html" in headers.get("content-type", "")

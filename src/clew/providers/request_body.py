@@ -1,0 +1,192 @@
+"""From a `Request` and what the catalog knows of its model to the body the Messages API takes.
+
+Owns which members go out, how thinking and effort are fitted to a model, and where the cache marks
+stand. Must never mutate what it was given: the same history is sent again, longer, next time.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from clew.catalog.models import EffortLevel, Model
+from clew.providers.base import Adaptive, Budget, CacheTtl, Json, Off, Request
+
+UNKNOWN_MODEL_OUTPUT = 8_192
+MIN_BUDGET = 1_024
+CONTEXT_MANAGEMENT = "context-management-2025-06-27"
+UNMARKABLE = frozenset({"thinking", "redacted_thinking"})
+LEVELS: tuple[EffortLevel, ...] = ("low", "medium", "high", "xhigh", "max")
+
+
+class Built(Struct, frozen=True, kw_only=True):
+    """A body, the betas its members need, and what could not be sent as it was asked for."""
+
+    body: Json
+    betas: tuple[str, ...]
+    adjusted: tuple[str, ...] = ()
+
+
+def build(request: Request, model: Model, *, betas_allowed: bool = True) -> Built:
+    adjusted: list[str] = []
+    max_tokens = output_limit(request, model)
+    body: Json = {"model": model.id, "max_tokens": max_tokens}
+    body |= _thinking(request, model, max_tokens, adjusted)
+    body |= _output_config(request, model, adjusted)
+    betas = tuple(dict.fromkeys((*model.betas, *request.betas))) if betas_allowed else ()
+    if CONTEXT_MANAGEMENT in betas and body.get("thinking", {}).get("type") in (
+        "adaptive",
+        "enabled",
+    ):
+        # Thinking blocks stay where they are, so that the prefix stays the one that is cached.
+        body["context_management"] = {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]}
+    body |= _conversation(request)
+    if request.tool_choice is not None:
+        body["tool_choice"] = request.tool_choice
+    if request.stop_sequences:
+        body["stop_sequences"] = request.stop_sequences
+    if request.user_id is not None:
+        body["metadata"] = {"user_id": request.user_id}
+    if request.stream:
+        body["stream"] = True
+    if request.extra:
+        body |= request.extra
+    return Built(body=body, betas=betas, adjusted=tuple(adjusted))
+
+
+def build_count(request: Request, model: Model, *, betas_allowed: bool = True) -> Built:
+    """The body of a request that only counts its tokens."""
+    built = build(request, model, betas_allowed=betas_allowed)
+    counted = ("model", "system", "messages", "tools", "tool_choice", "thinking")
+    body = {name: built.body[name] for name in counted if name in built.body}
+    return Built(body=body, betas=built.betas, adjusted=built.adjusted)
+
+
+def output_limit(request: Request, model: Model) -> int:
+    """The `max_tokens` a request goes out with."""
+    wanted = request.max_tokens or model.default_output or UNKNOWN_MODEL_OUTPUT
+    return wanted if model.max_output is None else min(wanted, model.max_output)
+
+
+def _thinking(request: Request, model: Model, max_tokens: int, adjusted: list[str]) -> Json:
+    modes = model.thinking
+    asked = request.thinking
+    if asked is None:
+        # A model nobody described decides for itself.
+        asked = _default_thinking(modes or ())
+    if asked is None:
+        return {}
+    if isinstance(asked, Off):
+        return _no_thinking(model, adjusted)
+    if isinstance(asked, Budget) and (modes is None or "enabled" in modes):
+        return _budget(asked, max_tokens, adjusted)
+    if modes is not None and "adaptive" not in modes:
+        if "enabled" in modes:
+            return _budget(Budget(tokens=max_tokens, display=asked.display), max_tokens, [])
+        adjusted.append(f"{model.name} does not think; thinking was left out")
+        return {}
+    if isinstance(asked, Budget):
+        adjusted.append(f"{model.name} decides itself how long it thinks; the budget was left out")
+    return {"thinking": _shown({"type": "adaptive"}, asked)}
+
+
+def _default_thinking(modes: tuple[str, ...]) -> Adaptive | Budget | None:
+    if "adaptive" in modes:
+        return Adaptive()
+    return Budget(tokens=2**31) if "enabled" in modes else None
+
+
+def _no_thinking(model: Model, adjusted: list[str]) -> Json:
+    modes = model.thinking
+    if modes is None or "disabled" in modes:
+        return {"thinking": {"type": "disabled"}}
+    if "between_tools" in modes:
+        adjusted.append(f"{model.name} can only leave out the thinking before its answer")
+        return {"thinking": {"type": "between_tools"}}
+    if modes:
+        adjusted.append(f"{model.name} always thinks")
+    return {}
+
+
+def _budget(asked: Budget, max_tokens: int, adjusted: list[str]) -> Json:
+    """The budget must stay below `max_tokens`; where no budget fits, there is no thinking."""
+    tokens = max(MIN_BUDGET, min(asked.tokens, max_tokens - 1))
+    if tokens >= max_tokens:
+        adjusted.append(f"max_tokens {max_tokens} leaves no room for thinking")
+        return {}
+    return {"thinking": _shown({"type": "enabled", "budget_tokens": tokens}, asked)}
+
+
+def _shown(thinking: Json, asked: Adaptive | Budget) -> Json:
+    return thinking if asked.display is None else thinking | {"display": asked.display}
+
+
+def _output_config(request: Request, model: Model, adjusted: list[str]) -> Json:
+    config: Json = {}
+    if request.effort is not None:
+        effort = fitting_effort(request.effort, model)
+        if effort is not None:
+            config["effort"] = effort
+        if effort != request.effort:
+            adjusted.append(
+                f"{model.name} takes effort {effort or 'of no kind'}, not {request.effort}"
+            )
+    if request.output_format is not None:
+        config["format"] = request.output_format
+    return {"output_config": config} if config else {}
+
+
+def fitting_effort(asked: EffortLevel, model: Model) -> EffortLevel | None:
+    """The highest level the model takes that is not above the one asked for."""
+    if model.effort is None:
+        return asked
+    below = LEVELS[: LEVELS.index(asked) + 1]
+    return next((level for level in reversed(below) if level in model.effort), None)
+
+
+def _conversation(request: Request) -> Json:
+    """Tools, system and messages, in the order in which the service caches them."""
+    out: Json = {}
+    mark = _mark(request.cache)
+    if request.tools:
+        out["tools"] = request.tools
+    system = request.system
+    if isinstance(system, str):
+        system = [{"type": "text", "text": system}] if system else None
+    if system:
+        out["system"] = _marked_system(system, mark)
+    out["messages"] = _marked_messages(request.messages, request.unshared_tail, mark)
+    return out
+
+
+def _mark(cache: CacheTtl | None) -> Json | None:
+    if cache is None:
+        return None
+    return {"type": "ephemeral"} if cache == "5m" else {"type": "ephemeral", "ttl": "1h"}
+
+
+def _marked_system(system: list[Json], mark: Json | None) -> list[Json]:
+    """The last two blocks are marked: what is the same for everybody, and what is this session's."""
+    if mark is None or any("cache_control" in block for block in system):
+        return system
+    return [*system[:-2], *(block | {"cache_control": mark} for block in system[-2:])]
+
+
+def _marked_messages(messages: list[Json], unshared: int, mark: Json | None) -> list[Json]:
+    """The last block of the last shared message is marked, so that the mark moves on each turn."""
+    if mark is None:
+        return messages
+    for i in range(len(messages) - 1 - unshared, -1, -1):
+        content = _marked_content(messages[i].get("content"), mark)
+        if content is not None:
+            return [*messages[:i], messages[i] | {"content": content}, *messages[i + 1 :]]
+    return messages
+
+
+def _marked_content(content: Any, mark: Json) -> list[Json] | None:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content, "cache_control": mark}] if content else None
+    blocks: list[Json] = content or []
+    for i in range(len(blocks) - 1, -1, -1):
+        if blocks[i].get("type") not in UNMARKABLE:
+            return [*blocks[:i], blocks[i] | {"cache_control": mark}, *blocks[i + 1 :]]
+    return None

@@ -1,0 +1,206 @@
+"""Whether to try again, when, and how: the whole policy as one function over values.
+
+Owns no clock and no randomness: time spent and a number from 0 to 1 are arguments. A request whose
+answer has a completed block never comes here: its tools may have run.
+"""
+
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from clew.providers.base import Failure, Request
+from clew.providers.overflow import Overflow, overflow_of, shrunk
+
+RETRIED_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
+RETRIED_TYPES = frozenset(
+    {"overloaded_error", "rate_limit_error", "api_error", "timeout_error", "gateway_timeout_error"}
+)
+# The line, or what came over it, was at fault: the next attempt meets another server.
+BROKEN_LINE = frozenset({"connect", "connect_timeout", "reset", "stalled", "truncated", "event"})
+# Something on the way that answers for the service; it is rarely gone a second later.
+IN_THE_WAY = frozenset({"protocol", "content", "proxy"})
+# The answer had begun, as a stream, and the stream broke.
+BROKEN_STREAM = frozenset({"reset", "stalled", "truncated", "event"})
+
+# A limit somebody set on money: waiting does not lift it.
+SPEND_CODES = ("spend_limit", "billing", "credit")
+SPEND_WORDS = ("spend limit", "usage limits", "credit balance", "extra usage is required")
+
+
+class Policy(Struct, frozen=True, kw_only=True):
+    """How patient clew is. `unattended` waits out 429 and 529 for as long as they last."""
+
+    max_attempts: int = 10
+    budget_s: float = 600.0
+    base_s: float = 1.0
+    factor: float = 2.0
+    cap_s: float = 30.0
+    # Attempts that meet something in the way of the service.
+    max_in_the_way: int = 3
+    # Broken streams before one attempt asks for the whole answer at once.
+    streams_before_whole: int = 3
+    # Overloads in a row before the next model of the chain is asked.
+    overloads_before_fallback: int = 3
+    unattended: bool = False
+    unattended_cap_s: float = 300.0
+
+
+class Spent(Struct, frozen=True, kw_only=True):
+    """What has been tried for this answer; the counts are of the model that is asked now."""
+
+    attempts: int = 0
+    elapsed_s: float = 0.0
+    in_the_way: int = 0
+    broken_streams: int = 0
+    overloads: int = 0
+    asked_whole: bool = False
+    shrunk: bool = False
+    # Models of the chain that are left.
+    fallbacks: tuple[str, ...] = ()
+
+
+class Again(Struct, frozen=True, kw_only=True):
+    """The same request after a pause; `whole` asks for the answer in one piece."""
+
+    delay_s: float
+    whole: bool = False
+
+
+class Shrink(Struct, frozen=True, kw_only=True):
+    """The same request at once, with less room for the answer."""
+
+    request: Request
+
+
+class FallBack(Struct, frozen=True, kw_only=True):
+    """The same request to the next model, after withdrawing what was shown."""
+
+    model: str
+
+
+class Compact(Struct, frozen=True, kw_only=True):
+    """The conversation does not fit; nothing but compaction helps."""
+
+    overflow: Overflow
+
+
+class GiveUp(Struct, frozen=True, kw_only=True):
+    """No further attempt; `why` is for people."""
+
+    why: str
+
+
+Decision: TypeAlias = Again | Shrink | FallBack | Compact | GiveUp
+
+
+def counted(spent: Spent, failure: Failure) -> Spent:
+    """`spent` after an attempt that failed so."""
+    return Spent(
+        attempts=spent.attempts + 1,
+        elapsed_s=spent.elapsed_s,
+        in_the_way=spent.in_the_way + (failure.kind in IN_THE_WAY),
+        broken_streams=spent.broken_streams + (failure.kind in BROKEN_STREAM),
+        overloads=spent.overloads + 1 if is_overload(failure) else 0,
+        asked_whole=spent.asked_whole,
+        shrunk=spent.shrunk,
+        fallbacks=spent.fallbacks,
+    )
+
+
+def decide(
+    failure: Failure, request: Request, spent: Spent, policy: Policy, *, random: float
+) -> Decision:
+    """What follows a failed attempt; `spent` counts it already, `random` is from 0 to below 1."""
+    overflow = overflow_of(failure)
+    if overflow is not None:
+        smaller = None if spent.shrunk else shrunk(request, overflow)
+        return Compact(overflow=overflow) if smaller is None else Shrink(request=smaller)
+    if spent.fallbacks and (
+        is_missing_model(failure) or spent.overloads >= policy.overloads_before_fallback
+    ):
+        return FallBack(model=spent.fallbacks[0])
+    if (why := final(failure)) is not None:
+        return GiveUp(why=why)
+    unlimited = policy.unattended and is_busy(failure)
+    delay_s = _delay(failure, spent.attempts, policy, random, unlimited=unlimited)
+    why = None if unlimited else _spent(failure, spent, policy, delay_s)
+    if why is None:
+        return Again(delay_s=delay_s, whole=_ask_whole(failure, request, spent, policy))
+    return FallBack(model=spent.fallbacks[0]) if spent.fallbacks else GiveUp(why=why)
+
+
+def final(failure: Failure) -> str | None:
+    """Why no attempt can help, or None if one may."""
+    if is_spend_limit(failure):
+        return "a spending limit is reached; waiting does not lift it"
+    if failure.should_retry is not None:
+        return None if failure.should_retry else "the service says not to try again"
+    match failure.kind:
+        case "status":
+            may = failure.status in RETRIED_STATUSES
+        case "error_event":
+            may = failure.error_type in RETRIED_TYPES
+        case "proxy":
+            may = failure.status is None or failure.status >= 500
+        case _:
+            may = failure.kind in BROKEN_LINE or failure.kind in IN_THE_WAY
+    return None if may else "trying again would end the same way"
+
+
+def is_busy(failure: Failure) -> bool:
+    """The service is there and has no room: 429 and 529, as a status or within a stream."""
+    return failure.status in (429, 529) or failure.error_type in (
+        "rate_limit_error",
+        "overloaded_error",
+    )
+
+
+def is_overload(failure: Failure) -> bool:
+    return failure.status == 529 or failure.error_type == "overloaded_error"
+
+
+def is_missing_model(failure: Failure) -> bool:
+    return failure.status == 404 and failure.error_type == "not_found_error"
+
+
+def is_spend_limit(failure: Failure) -> bool:
+    """The limit is one of money, by its code or, where there is none, by its words."""
+    code = str((failure.details or {}).get("error_code", ""))
+    if any(word in code for word in SPEND_CODES) or failure.error_type == "billing_error":
+        return True
+    said = failure.message.lower()
+    return failure.status in (400, 402, 403, 429) and any(words in said for words in SPEND_WORDS)
+
+
+def _delay(
+    failure: Failure, attempts: int, policy: Policy, random: float, *, unlimited: bool
+) -> float:
+    """Full jitter over a growing span; never before the time the service names."""
+    cap_s = policy.unattended_cap_s if unlimited else policy.cap_s
+    exponent = min(attempts - 1, 30)
+    span_s = min(cap_s, policy.base_s * policy.factor**exponent)
+    if failure.retry_after_s is None:
+        return random * span_s
+    # Everybody was told the same moment: come a little after it, each at another time.
+    return failure.retry_after_s + random * min(span_s, max(1.0, 0.1 * failure.retry_after_s))
+
+
+def _spent(failure: Failure, spent: Spent, policy: Policy, delay_s: float) -> str | None:
+    if spent.attempts >= policy.max_attempts:
+        return f"{spent.attempts} attempts failed"
+    if spent.in_the_way >= policy.max_in_the_way and failure.kind in IN_THE_WAY:
+        return f"{spent.in_the_way} attempts met the same obstacle"
+    if spent.elapsed_s + delay_s > policy.budget_s:
+        if failure.retry_after_s is not None and failure.retry_after_s > policy.budget_s:
+            return f"the service asks to wait {failure.retry_after_s:.0f} s"
+        return f"{spent.elapsed_s:.0f} s of {policy.budget_s:.0f} are spent"
+    return None
+
+
+def _ask_whole(failure: Failure, request: Request, spent: Spent, policy: Policy) -> bool:
+    return (
+        request.stream
+        and not spent.asked_whole
+        and failure.kind in BROKEN_STREAM
+        and spent.broken_streams >= policy.streams_before_whole
+    )

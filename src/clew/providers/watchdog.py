@@ -1,0 +1,163 @@
+"""Tells a slow answer from a dead one, by two clocks that stand still while nobody waits.
+
+Owns the limits and the counting. It only ends waiting for the provider, never the work of whoever
+takes the events, and time the machine slept through is nobody's silence.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from types import TracebackType
+
+from msgspec import Struct
+
+from clew.providers.answer_events import Waiting
+from clew.providers.base import Attempt, Failure, Json
+from clew.providers.clock import Clock
+
+
+class Limits(Struct, frozen=True, kw_only=True):
+    """Seconds of silence: until a hint, until the attempt is given up.
+
+    The service pings while it thinks, so silence of bytes is a dead line long before silence of
+    events is. An answer in one piece sends neither until it is there: it has a limit of its own.
+    """
+
+    hint_s: float = 20.0
+    bytes_s: float = 90.0
+    events_s: float = 300.0
+    whole_s: float = 600.0
+    tick_s: float = 1.0
+    # A tick that took so much longer than it should was the machine asleep.
+    asleep_s: float = 10.0
+
+
+def limits_from_environment(environment: Mapping[str, str]) -> Limits:
+    """The limits with what the variables say in their place; nonsense leaves the usual."""
+
+    def seconds(usual: float, *names: str) -> float:
+        for name in names:
+            text = environment.get(name, "").strip()
+            if text.isascii() and text.isdigit() and int(text[:12]) > 0:
+                return int(text[:12]) / 1000
+        return usual
+
+    usual = Limits()
+    return Limits(
+        hint_s=seconds(usual.hint_s, "CLEW_WAIT_HINT_MS"),
+        bytes_s=seconds(usual.bytes_s, "CLEW_BYTES_TIMEOUT_MS"),
+        events_s=seconds(usual.events_s, "CLEW_EVENTS_TIMEOUT_MS"),
+        whole_s=seconds(usual.whole_s, "CLEW_WHOLE_TIMEOUT_MS", "API_TIMEOUT_MS"),
+    )
+
+
+class Watchdog:
+    """Watches one attempt from beside the task that reads it; leaves no timer behind."""
+
+    def __init__(
+        self,
+        attempt: Attempt,
+        *,
+        limits: Limits,
+        clock: Clock,
+        hint: Callable[[Waiting], Awaitable[None]],
+        whole: bool = False,
+    ) -> None:
+        self._attempt = attempt
+        self._events: AsyncIterator[Json | Failure] = attempt.__aiter__()
+        self._limits = limits
+        self._clock = clock
+        self._hint = hint
+        self._whole = whole
+        self._reader: asyncio.Task[object] | None = None
+        self._ticking: asyncio.Task[None] | None = None
+        self._waiting = False
+        self._seen = 0
+        self._verdict: Failure | None = None
+
+    async def __aenter__(self) -> "Watchdog":
+        self._reader = asyncio.current_task()
+        self._ticking = asyncio.create_task(self._watch(), name="watchdog")
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        ticking = self._ticking
+        assert ticking is not None
+        ticking.cancel()
+        await asyncio.wait([ticking])
+        if (
+            not ticking.cancelled()
+            and (failed := ticking.exception()) is not None
+            and error is None
+        ):
+            raise failed
+
+    async def next(self) -> Json | Failure | None:
+        """The attempt's next event; a `Failure` of ours if it stays silent; None at its end."""
+        self._waiting = True
+        try:
+            event = await anext(self._events, None)
+        except asyncio.CancelledError:
+            # Ours, unless somebody else cancelled too: then theirs stands.
+            assert self._reader is not None
+            if self._verdict is None or self._reader.uncancel() > 0:
+                raise
+            return self._verdict
+        finally:
+            self._waiting = False
+        if not isinstance(event, dict) or event.get("type") != "ping":
+            self._seen += 1
+        return event
+
+    async def _watch(self) -> None:
+        limits = self._limits
+        bytes_before, seen_before = -1, -1
+        no_bytes_s = no_event_s = 0.0
+        next_hint_s = limits.hint_s
+        last_s = self._clock.now_s()
+        while self._verdict is None:
+            await self._clock.sleep(limits.tick_s)
+            now_s = self._clock.now_s()
+            passed_s, last_s = now_s - last_s, now_s
+            if passed_s > limits.tick_s + limits.asleep_s:
+                passed_s = 0.0
+            got, seen = self._attempt.bytes_received, self._seen
+            no_bytes_s = no_bytes_s + passed_s if self._waiting and got == bytes_before else 0.0
+            no_event_s = no_event_s + passed_s if self._waiting and seen == seen_before else 0.0
+            bytes_before, seen_before = got, seen
+            if no_event_s == 0.0:
+                next_hint_s = limits.hint_s
+            self._judge(no_bytes_s, no_event_s)
+            if no_event_s >= next_hint_s and self._reader_waits():
+                next_hint_s = no_event_s + limits.hint_s
+                await self._hint(Waiting(silent_s=no_event_s, limit_s=self._limit_s(no_bytes_s)))
+
+    def _reader_waits(self) -> bool:
+        return self._waiting and self._verdict is None
+
+    def _limit_s(self, no_bytes_s: float) -> float:
+        """After how much silence of its kind the attempt is given up."""
+        if self._whole:
+            return self._limits.whole_s
+        return self._limits.bytes_s if no_bytes_s > 0 else self._limits.events_s
+
+    def _judge(self, no_bytes_s: float, no_event_s: float) -> None:
+        limits = self._limits
+        if self._whole:
+            dead = no_event_s >= limits.whole_s
+            what = f"no answer within {limits.whole_s:g} s"
+        elif no_bytes_s >= limits.bytes_s:
+            dead, what = True, f"nothing came for {limits.bytes_s:g} s"
+        else:
+            dead = no_event_s >= limits.events_s
+            what = f"the line is alive, but no part of an answer came for {limits.events_s:g} s"
+        if dead and self._reader_waits() and self._reader is not None:
+            where = "" if self._attempt.headers else ", not even a response"
+            self._verdict = Failure(
+                kind="stalled", message=what + where, request_id=self._attempt.request_id
+            )
+            self._reader.cancel()

@@ -1,0 +1,56 @@
+"""Where the service is and who asks: both spellings of the variables, and nothing secret in any text."""
+
+from clew.providers.endpoint import Endpoint, endpoint_from_environment, request_headers
+
+
+def test_the_variables_have_two_spellings_and_clews_own_stands_above() -> None:
+    shared = {
+        "ANTHROPIC_BASE_URL": "https://gateway.example/",
+        "ANTHROPIC_API_KEY": "key-one",
+        "ANTHROPIC_AUTH_TOKEN": "token-one",
+        "ANTHROPIC_CUSTOM_HEADERS": "A: 1\\nB: two: three\n\nnot a header\n: nameless",
+        "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS": "1",
+    }
+    endpoint = endpoint_from_environment(shared)
+    assert endpoint.url("/v1/messages") == "https://gateway.example/v1/messages"
+    assert (endpoint.api_key, endpoint.auth_token) == ("key-one", "token-one")
+    assert endpoint.headers == (("A", "1"), ("B", "two: three"))
+    assert not endpoint.betas_allowed
+    assert endpoint.credentials == "API key and bearer token"
+    own = {
+        "CLEW_BASE_URL": "http://127.0.0.1:9/v1",
+        "CLEW_API_KEY": "key-two",
+        "CLEW_AUTH_TOKEN": "token-two",
+        "CLEW_CUSTOM_HEADERS": "C: 3",
+        "CLEW_DISABLE_BETAS": "no",
+    }
+    endpoint = endpoint_from_environment(shared | own)
+    assert endpoint.url("/v1/messages") == "http://127.0.0.1:9/v1/messages"
+    assert (endpoint.api_key, endpoint.auth_token) == ("key-two", "token-two")
+    assert endpoint.headers == (("C", "3"),)
+    assert endpoint.betas_allowed
+
+
+def test_an_empty_environment_is_the_service_itself_without_credentials() -> None:
+    endpoint = endpoint_from_environment({"ANTHROPIC_API_KEY": "  "})
+    assert endpoint == Endpoint()
+    assert endpoint.wants_credentials
+    assert endpoint.credentials == "none"
+
+
+def test_a_persons_headers_stand_in_place_of_clews() -> None:
+    endpoint = Endpoint(api_key="key-one", headers=(("X-API-KEY", "theirs"), ("Accept", "x/y")))
+    headers = request_headers(endpoint, betas=(), stream=True)
+    names = [name.lower() for name, _ in headers]
+    assert len(names) == len(set(names))
+    assert dict(headers)["X-API-KEY"] == "theirs"
+    assert "anthropic-beta" not in names
+    assert not endpoint.wants_credentials
+
+
+def test_credentials_are_hidden_in_any_text() -> None:
+    endpoint = Endpoint(
+        api_key="key-one", auth_token="token-one", headers=(("A", "header-one"), ("B", "x"))
+    )
+    hidden = endpoint.hide("key-one token-one header-one x")
+    assert hidden == "[hidden] [hidden] [hidden] x"

@@ -1,0 +1,102 @@
+"""Whatever comes in place of an answer becomes a failure that says what came."""
+
+import pytest
+
+from clew.providers.refusal import failure_of_content, failure_of_response, words_of
+from clew.providers.retry_after import http_date_s, retry_after_s
+from tests.requirements import requirement
+
+API_ERROR = b'{"type":"error","error":{"type":"rate_limit_error","message":"Slow down","details":{"error_code":"x"}},"request_id":"req_body"}'
+
+
+def test_the_apis_own_error_is_read_whole() -> None:
+    failure = failure_of_response(
+        429,
+        {"request-id": "req_head", "retry-after": "3", "x-should-retry": "TRUE"},
+        API_ERROR,
+        wall_s=0,
+    )
+    assert failure.kind == "status"
+    assert failure.message == "HTTP 429: Slow down"
+    assert (failure.status, failure.error_type, failure.request_id) == (
+        429,
+        "rate_limit_error",
+        "req_head",
+    )
+    assert (failure.retry_after_s, failure.should_retry) == (3.0, True)
+    assert failure.details == {"error_code": "x"}
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b"", "HTTP 502 without a word"),
+        (b"upstream\x00 connect\n error", "HTTP 502: upstream connect error"),
+        (b"<html><head><title>502 Bad\nGateway</title></head><body>x</body></html>", "HTTP 502: 502 Bad Gateway"),
+        (b"<html><title> </title><style>b{}</style><body><h1>Down</h1></body></html>", "HTTP 502: Down"),
+        (b'{"error":"plain words"}', "HTTP 502: plain words"),
+        (b'{"message":"from a gateway"}', "HTTP 502: from a gateway"),
+        (b'{"error":{"message":7}}', 'HTTP 502: {"error":{"message":7}}'),
+        (b'["no object"]', 'HTTP 502: ["no object"]'),
+        (b"\xff\xfe", "HTTP 502: \ufffd\ufffd"),
+        (b"[" * 100_000, "HTTP 502: " + "[" * 300 + "..."),
+    ],
+)  # fmt: skip
+def test_any_other_body_is_quoted_in_short(body: bytes, message: str) -> None:
+    failure = failure_of_response(502, {}, body, wall_s=0)
+    assert failure.message == message
+    assert (failure.request_id, failure.retry_after_s, failure.should_retry) == (None, None, None)
+
+
+def test_a_request_id_is_found_in_the_body_where_no_header_has_it() -> None:
+    assert failure_of_response(429, {}, API_ERROR, wall_s=0).request_id == "req_body"
+    assert failure_of_response(429, {}, b'{"request_id":7}', wall_s=0).request_id is None
+
+
+def test_a_page_in_place_of_an_answer_is_named_with_its_type() -> None:
+    failure = failure_of_content(
+        {"content-type": "text/html; charset=utf-8"}, b"<title>Log in</title>"
+    )
+    assert failure.kind == "content"
+    assert failure.message == "HTTP 200 with text/html in place of an answer: Log in"
+    empty = failure_of_content({}, b"")
+    assert empty.message == "HTTP 200 with no content type in place of an answer: an empty body"
+
+
+def test_words_are_short_and_printable() -> None:
+    assert words_of(b"a\x1b[31mb") == "a [31mb"
+    assert len(words_of(b"x" * 10_000)) == 303
+
+
+@requirement("C6")
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"retry-after": "3"}, 3.0),
+        ({"retry-after": " 1.5 "}, 1.5),
+        ({"retry-after-ms": "250", "retry-after": "9"}, 0.25),
+        ({"retry-after": "soon"}, None),
+        ({"retry-after": "-3"}, None),
+        ({"retry-after": "1.x"}, None),
+        ({"retry-after": "9" * 40}, None),
+        ({"retry-after": "Sun, 06 Nov 1994 08:49:37 GMT"}, 7.0),
+        ({"retry-after": "Sun, 06 Nov 1994 08:49:20 GMT"}, 0.0),
+        ({"retry-after": "Sun, 06 Nov 1994 08:50:37 GMT", "date": "Sun, 06 Nov 1994 08:49:37 GMT"}, 60.0),
+        ({"retry-after": "Sunday, 06-Nov-94 08:49:37 GMT"}, None),
+        ({"retry-after": "Sun, 36 Nov 1994 08:49:37 GMT"}, None),
+        ({"retry-after": "Sun, 06 Nov 1994 at:noon GMT"}, None),
+        ({"retry-after": "Sun, 06 Foo 1994 08:49:37 GMT"}, None),
+        ({"retry-after": "Sun, 06 Nov 1994 08:49:37 PST"}, None),
+    ],
+)  # fmt: skip
+def test_a_wait_is_read_as_seconds_or_as_a_date(
+    headers: dict[str, str], seconds: float | None
+) -> None:
+    assert retry_after_s(headers, wall_s=784111770.0) == seconds
+
+
+def test_a_leap_second_is_a_date() -> None:
+    assert http_date_s("Sat, 31 Dec 2016 23:59:60 GMT") == http_date_s(
+        "Sat, 31 Dec 2016 23:59:59 GMT"
+    )

@@ -1,0 +1,235 @@
+"""The body of a request: what its model takes, marked where the service caches, nothing mutated."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.catalog.lookup import CATALOG
+from clew.providers.base import Adaptive, Budget, Effort, Off, Request, Thinking
+from clew.providers.request_body import build, build_count
+from tests.requirements import requirement
+
+MARK = {"type": "ephemeral"}
+
+
+def body_of(**fields: Any) -> dict[str, Any]:
+    fields.setdefault("model", "opus")
+    fields.setdefault("messages", [{"role": "user", "content": "hi"}])
+    request = Request(**fields)
+    return build(request, CATALOG.entry(request.model)).body
+
+
+@requirement("R046")
+def test_the_smallest_request() -> None:
+    assert body_of() == {
+        "model": "claude-opus-5-5",
+        "max_tokens": 128_000,
+        "thinking": {"type": "adaptive"},
+        "context_management": {"edits": [{"type": "clear_thinking_20251015", "keep": "all"}]},
+        "messages": [
+            {"role": "user", "content": [{"type": "text", "text": "hi", "cache_control": MARK}]}
+        ],
+        "stream": True,
+    }
+
+
+def test_everything_a_request_can_say_goes_out() -> None:
+    body = body_of(
+        system="be kind",
+        tools=[{"name": "read"}],
+        tool_choice={"type": "auto"},
+        max_tokens=1000,
+        effort="high",
+        output_format={"type": "json_schema", "schema": {}},
+        stop_sequences=["END"],
+        user_id='{"session_id":"s"}',
+        extra={"service_tier": "standard_only"},
+        stream=False,
+    )
+    assert body["system"] == [{"type": "text", "text": "be kind", "cache_control": MARK}]
+    assert body["tools"] == [{"name": "read"}]
+    assert body["tool_choice"] == {"type": "auto"}
+    assert body["max_tokens"] == 1000
+    assert body["output_config"] == {
+        "effort": "high",
+        "format": {"type": "json_schema", "schema": {}},
+    }
+    assert body["stop_sequences"] == ["END"]
+    assert body["metadata"] == {"user_id": '{"session_id":"s"}'}
+    assert body["service_tier"] == "standard_only"
+    assert "stream" not in body
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "sent"),
+    [
+        ("opus", None, {"type": "adaptive"}),
+        ("opus", Adaptive(display="summarized"), {"type": "adaptive", "display": "summarized"}),
+        (
+            "opus",
+            Budget(tokens=5000, display="omitted"),
+            {"type": "adaptive", "display": "omitted"},
+        ),
+        ("opus", Off(), None),
+        ("sonnet", Off(), {"type": "between_tools"}),
+        ("haiku", Off(), {"type": "disabled"}),
+        ("claude-opus-4-6", Budget(tokens=5000), {"type": "enabled", "budget_tokens": 5000}),
+        ("claude-opus-4-5", None, {"type": "enabled", "budget_tokens": 31_999}),
+        ("claude-opus-4-5", Adaptive(), {"type": "enabled", "budget_tokens": 31_999}),
+        ("claude-opus-4-5", Budget(tokens=10), {"type": "enabled", "budget_tokens": 1024}),
+        ("claude-opus-4-5", Off(), {"type": "disabled"}),
+        ("claude-3-5-haiku", None, None),
+        ("claude-3-5-haiku", Adaptive(), None),
+        ("claude-3-5-haiku", Budget(tokens=2000), None),
+        ("claude-3-5-haiku", Off(), None),
+        ("some-local-model", None, None),
+        ("some-local-model", Adaptive(), {"type": "adaptive"}),
+        ("some-local-model", Budget(tokens=2000), {"type": "enabled", "budget_tokens": 2000}),
+        ("some-local-model", Off(), {"type": "disabled"}),
+    ],
+)
+def test_thinking_is_fitted_to_the_model(
+    model: str, asked: Thinking | None, sent: dict[str, Any] | None
+) -> None:
+    assert body_of(model=model, thinking=asked).get("thinking") == sent
+
+
+@given(
+    st.sampled_from([m.id for m in CATALOG.models] + ["unknown"]),
+    st.none() | st.integers(1, 10**6),
+    st.none() | st.builds(Budget, tokens=st.integers(1, 10**7)) | st.just(Adaptive()),
+)
+def test_a_budget_is_always_below_the_room_for_the_answer(
+    model: str, max_tokens: int | None, thinking: Thinking | None
+) -> None:
+    body = body_of(model=model, max_tokens=max_tokens, thinking=thinking)
+    limit = CATALOG.entry(model).max_output
+    assert limit is None or body["max_tokens"] <= limit
+    sent = body.get("thinking", {})
+    if sent.get("type") == "enabled":
+        assert 1024 <= sent["budget_tokens"] < body["max_tokens"]
+
+
+@pytest.mark.parametrize(
+    ("model", "asked", "sent"),
+    [
+        ("opus", "xhigh", "xhigh"),
+        ("claude-opus-4-6", "xhigh", "high"),
+        ("claude-opus-4-6", "max", "max"),
+        ("claude-opus-4-5", "max", "high"),
+        ("claude-haiku-4-5", "low", None),
+        ("some-local-model", "max", "max"),
+    ],
+)
+def test_effort_is_never_above_what_was_asked(model: str, asked: Effort, sent: str | None) -> None:
+    assert body_of(model=model, effort=asked).get("output_config", {}).get("effort") == sent
+
+
+def test_what_cannot_be_sent_as_asked_is_said() -> None:
+    def adjusted(**fields: Any) -> tuple[str, ...]:
+        request = Request(messages=[], **fields)
+        return build(request, CATALOG.entry(request.model)).adjusted
+
+    assert adjusted(model="opus", thinking=Off()) == ("Opus 5.5 always thinks",)
+    assert "budget was left out" in adjusted(model="opus", thinking=Budget(tokens=9))[0]
+    assert "before its answer" in adjusted(model="sonnet", thinking=Off())[0]
+    assert "does not think" in adjusted(model="claude-3-5-haiku", thinking=Adaptive())[0]
+    assert adjusted(model="claude-opus-4-5", effort="max") == (
+        "Opus 4.5 takes effort high, not max",
+    )
+    assert adjusted(model="claude-haiku-4-5", effort="low") == (
+        "Haiku 4.5 takes effort of no kind, not low",
+    )
+    small = adjusted(model="claude-opus-4-5", thinking=Budget(tokens=9), max_tokens=100)
+    assert small == ("max_tokens 100 leaves no room for thinking",)
+    assert adjusted(model="opus", thinking=Adaptive(), effort="max") == ()
+
+
+def test_betas_come_from_the_model_and_the_request_and_can_be_switched_off() -> None:
+    request = Request(model="claude-sonnet-4-5[1m]", messages=[], betas=("mine", "mine"))
+    model = CATALOG.entry(request.model)
+    assert build(request, model).betas == (
+        "interleaved-thinking-2025-05-14",
+        "context-management-2025-06-27",
+        "context-1m-2025-08-07",
+        "mine",
+    )
+    plain = build(request, model, betas_allowed=False)
+    assert plain.betas == ()
+    assert "context_management" not in plain.body
+
+
+def marks(body: dict[str, Any]) -> list[str]:
+    """Where a body is marked for the cache."""
+    places = [f"system[{i}]" for i, b in enumerate(body.get("system", [])) if "cache_control" in b]
+    for i, message in enumerate(body["messages"]):
+        if isinstance(message["content"], list):
+            places += [
+                f"messages[{i}][{j}]"
+                for j, block in enumerate(message["content"])
+                if "cache_control" in block
+            ]
+    return places
+
+
+def text(*texts: str) -> list[dict[str, Any]]:
+    return [{"type": "text", "text": t} for t in texts]
+
+
+def test_marks_stand_on_the_end_of_the_system_and_on_the_last_shared_message() -> None:
+    turns = [
+        {"role": "user", "content": text("a", "b")},
+        {"role": "assistant", "content": text("c")},
+        {"role": "user", "content": "d"},
+    ]
+    body = body_of(system=text("x", "y", "z"), messages=turns)
+    assert marks(body) == ["system[1]", "system[2]", "messages[2][0]"]
+    instruction = [*turns, {"role": "user", "content": "summarise"}]
+    body = body_of(messages=instruction, unshared_tail=1)
+    assert marks(body) == ["messages[2][0]"]
+    assert body["messages"][3] == {"role": "user", "content": "summarise"}
+
+
+def test_a_block_that_cannot_be_marked_is_passed_over() -> None:
+    thinking = {"type": "thinking", "thinking": "t", "signature": "s"}
+    messages = [
+        {"role": "user", "content": text("a")},
+        {"role": "assistant", "content": [*text("b"), thinking]},
+    ]
+    assert marks(body_of(messages=messages)) == ["messages[1][0]"]
+    only_thought = [messages[0], {"role": "assistant", "content": [thinking]}]
+    assert marks(body_of(messages=only_thought)) == ["messages[0][0]"]
+    assert marks(body_of(messages=[{"role": "user", "content": ""}])) == []
+    assert marks(body_of(messages=[])) == []
+
+
+def test_marks_of_the_caller_in_the_system_stand_and_an_hour_is_said() -> None:
+    own = [{"type": "text", "text": "x", "cache_control": {"type": "ephemeral", "ttl": "1h"}}]
+    assert body_of(system=[*own, *text("y")])["system"] == [*own, *text("y")]
+    body = body_of(system="x", cache="1h")
+    assert body["system"][0]["cache_control"] == {"type": "ephemeral", "ttl": "1h"}
+    assert marks(body_of(system="x", cache=None)) == []
+    assert "system" not in body_of(system="")
+
+
+def test_nothing_that_was_given_is_changed_and_a_longer_history_keeps_its_prefix() -> None:
+    history: list[dict[str, Any]] = [
+        {"role": "user", "content": text("a")},
+        {"role": "assistant", "content": text("b")},
+        {"role": "user", "content": text("c")},
+    ]
+    before = copy.deepcopy(history)
+    short = body_of(messages=history[:1])["messages"]
+    long = body_of(messages=history)["messages"]
+    assert history == before
+    plain = [{k: v for k, v in b.items() if k != "cache_control"} for b in short[0]["content"]]
+    assert long[0] == {"role": "user", "content": plain}
+
+
+def test_a_count_holds_only_what_is_counted() -> None:
+    request = Request(model="opus", messages=[], system="s", tools=[{"name": "t"}], effort="low")
+    built = build_count(request, CATALOG.entry("opus"))
+    assert set(built.body) == {"model", "system", "tools", "messages", "thinking"}

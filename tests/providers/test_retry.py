@@ -1,0 +1,246 @@
+"""Whether to try again is one function over values: what failed, what was spent, one random number."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from clew.providers.base import Failure, FailureKind, Request
+from clew.providers.overflow import Overflow
+from clew.providers.retry import (
+    RETRIED_STATUSES,
+    Again,
+    Compact,
+    Decision,
+    FallBack,
+    GiveUp,
+    Policy,
+    Shrink,
+    Spent,
+    counted,
+    decide,
+    final,
+)
+from tests.requirements import requirement
+
+REQUEST = Request(model="opus", messages=[])
+BUSY = Failure(
+    kind="status", message="HTTP 529: Overloaded", status=529, error_type="overloaded_error"
+)
+LIMITED = Failure(
+    kind="status", message="HTTP 429: slow", status=429, error_type="rate_limit_error"
+)
+CUT = Failure(kind="truncated", message="cut")
+
+
+def status(code: int, message: str = "no", **more: object) -> Failure:
+    return Failure(kind="status", message=f"HTTP {code}: {message}", status=code, **more)  # type: ignore[arg-type]
+
+
+def after(
+    *failures: Failure, random: float = 0.5, policy: Policy | None = None, **spent: object
+) -> Decision:
+    """What is decided after these failures, one after the other."""
+    so_far = Spent(**spent)  # type: ignore[arg-type]
+    for failure in failures:
+        so_far = counted(so_far, failure)
+    return decide(failures[-1], REQUEST, so_far, policy or Policy(), random=random)
+
+
+@requirement("R073", "C6")
+@pytest.mark.parametrize("code", [408, 409, 429, 500, 502, 503, 504, 529])
+def test_these_statuses_are_tried_again(code: int) -> None:
+    assert isinstance(after(status(code)), Again)
+    assert code in RETRIED_STATUSES
+
+
+@requirement("R073")
+@pytest.mark.parametrize(
+    "kind", ["connect", "connect_timeout", "reset", "stalled", "truncated", "event", "protocol", "content"]
+)  # fmt: skip
+def test_a_broken_line_is_tried_again(kind: FailureKind) -> None:
+    assert isinstance(after(Failure(kind=kind, message="broken")), Again)
+
+
+@requirement("R073")
+def test_an_error_within_a_stream_is_judged_by_its_type() -> None:
+    for error_type in ("overloaded_error", "rate_limit_error", "api_error", "timeout_error"):
+        failure = Failure(kind="error_event", message="x", status=200, error_type=error_type)
+        assert isinstance(after(failure), Again)
+    refused = Failure(
+        kind="error_event", message="x", status=200, error_type="invalid_request_error"
+    )
+    assert isinstance(after(refused), GiveUp)
+
+
+@requirement("R076", "W7")
+@pytest.mark.parametrize(
+    "failure",
+    [
+        *(status(code) for code in (301, 400, 401, 403, 404, 405, 422, 501, 505)),
+        Failure(kind="tls", message="certificate"),
+        Failure(kind="configuration", message="no key"),
+        Failure(kind="proxy", message="407", status=407),
+    ],
+    ids=lambda f: f"{f.kind} {f.status}",
+)
+def test_what_would_end_the_same_way_is_said_at_once(failure: Failure) -> None:
+    assert isinstance(after(failure), GiveUp)
+
+
+@requirement("W7")
+@pytest.mark.parametrize(
+    "failure",
+    [
+        status(429, "This request would exceed your account's monthly spend limit."),
+        status(429, "no", details={"error_code": "enforced_spend_limit_reached"}),
+        status(402, "no", error_type="billing_error"),
+        status(400, "Your credit balance is too low"),
+        status(429, "Extra usage is required for long context requests.", should_retry=True),
+    ],
+)
+def test_a_limit_of_money_is_not_waited_out(failure: Failure) -> None:
+    decision = after(failure, policy=Policy(unattended=True))
+    assert isinstance(decision, GiveUp)
+    assert "spending limit" in decision.why
+
+
+@requirement("C6")
+def test_the_service_has_the_last_word_on_trying_again() -> None:
+    assert isinstance(after(status(400, should_retry=True)), Again)
+    said_no = after(status(529, should_retry=False))
+    assert isinstance(said_no, GiveUp)
+    assert "service says" in said_no.why
+
+
+@requirement("R075", "R234", "C6")
+def test_pauses_grow_by_two_up_to_a_cap_with_full_jitter() -> None:
+    longest = [after(*[BUSY] * n, random=0.999999) for n in range(1, 10)]
+    assert [round(d.delay_s) for d in longest if isinstance(d, Again)] == [
+        1,
+        2,
+        4,
+        8,
+        16,
+        30,
+        30,
+        30,
+        30,
+    ]
+    shortest = [after(*[BUSY] * n, random=0.0) for n in range(1, 10)]
+    assert [d.delay_s for d in shortest if isinstance(d, Again)] == [0.0] * 9
+
+
+@requirement("C6")
+def test_ten_attempts_then_the_end_is_said_with_their_number() -> None:
+    assert isinstance(after(*[BUSY] * 9), Again)
+    end = after(*[BUSY] * 10)
+    assert end == GiveUp(why="10 attempts failed")
+
+
+@requirement("R074", "C6", "W7")
+def test_retry_after_is_waited_and_a_little_more_so_that_not_all_come_at_once() -> None:
+    for random in (0.0, 0.5, 0.999):
+        decision = after(replace(LIMITED, retry_after_s=20.0), random=random)
+        assert isinstance(decision, Again)
+        assert 20.0 <= decision.delay_s <= 21.0
+    short = after(replace(LIMITED, retry_after_s=0.0), random=0.5)
+    assert short == Again(delay_s=0.5)
+
+
+def test_a_wait_beyond_the_budget_is_said_and_not_begun() -> None:
+    decision = after(replace(LIMITED, retry_after_s=7200.0))
+    assert decision == GiveUp(why="the service asks to wait 7200 s")
+    late = after(BUSY, elapsed_s=599.9, random=0.9)
+    assert late == GiveUp(why="600 s of 600 are spent")
+    late_with_wait = after(replace(LIMITED, retry_after_s=30.0), elapsed_s=590.0)
+    assert late_with_wait == GiveUp(why="590 s of 600 are spent")
+
+
+@requirement("C6")
+def test_unattended_work_waits_out_429_and_529_and_nothing_else() -> None:
+    patient = Policy(unattended=True)
+    decision = after(*[BUSY] * 200, policy=patient, elapsed_s=1e6, random=0.999999)
+    assert isinstance(decision, Again)
+    assert round(decision.delay_s) == 300
+    waited = after(replace(LIMITED, retry_after_s=7200.0), policy=patient, elapsed_s=1e6)
+    assert isinstance(waited, Again)
+    assert isinstance(after(*[status(500)] * 10, policy=patient), GiveUp)
+
+
+def test_something_in_the_way_is_tried_three_times() -> None:
+    page = Failure(kind="content", message="a login page", status=200)
+    assert isinstance(after(page, page), Again)
+    assert after(page, page, page) == GiveUp(why="3 attempts met the same obstacle")
+    assert isinstance(after(page, page, page, BUSY), Again)
+    assert isinstance(after(Failure(kind="proxy", message="502", status=502)), Again)
+    assert isinstance(after(Failure(kind="proxy", message="hung up")), Again)
+
+
+def test_when_streams_keep_breaking_one_attempt_asks_for_the_whole_answer() -> None:
+    assert after(CUT, CUT) == Again(delay_s=1.0)
+    assert after(CUT, CUT, CUT) == Again(delay_s=2.0, whole=True)
+    assert after(CUT, CUT, CUT, asked_whole=True) == Again(delay_s=2.0)
+    assert after(CUT, CUT, CUT, BUSY) == Again(delay_s=4.0)
+    whole_already = decide(
+        CUT,
+        replace(REQUEST, stream=False),
+        Spent(attempts=1, broken_streams=9),
+        Policy(),
+        random=0.0,
+    )
+    assert whole_already == Again(delay_s=0.0)
+
+
+def test_the_next_model_is_asked_when_one_stays_overloaded_or_is_not_there() -> None:
+    chain = ("sonnet", "haiku")
+    assert isinstance(after(BUSY, BUSY, fallbacks=chain), Again)
+    assert after(BUSY, BUSY, BUSY, fallbacks=chain) == FallBack(model="sonnet")
+    assert isinstance(after(BUSY, BUSY, status(500), BUSY, fallbacks=chain), Again)
+    missing = status(404, error_type="not_found_error")
+    assert after(missing, fallbacks=chain) == FallBack(model="sonnet")
+    assert isinstance(after(missing), GiveUp)
+    assert after(*[status(500)] * 10, fallbacks=chain) == FallBack(model="sonnet")
+    assert isinstance(after(status(401), fallbacks=chain), GiveUp)
+
+
+@requirement("R077", "R078", "R235", "W8")
+def test_an_overflow_shrinks_the_answer_once_and_then_compaction_is_due() -> None:
+    said = "input length and `max_tokens` exceed context limit: 195000 + 8192 > 200000"
+    decision = after(status(400, said))
+    assert isinstance(decision, Shrink)
+    assert decision.request.max_tokens == 4000
+    assert after(status(400, said), shrunk=True) == Compact(
+        overflow=Overflow(input_tokens=195000, limit_tokens=200000)
+    )
+    too_full = said.replace("195000", "197000")
+    assert isinstance(after(status(400, too_full)), Compact)
+    assert isinstance(after(status(413, "too large")), Compact)
+
+
+def test_only_what_a_failure_counts_for_is_counted() -> None:
+    spent = counted(counted(Spent(fallbacks=("x",), shrunk=True), BUSY), CUT)
+    assert spent == Spent(attempts=2, broken_streams=1, fallbacks=("x",), shrunk=True)
+
+
+failures = st.builds(
+    Failure,
+    kind=st.sampled_from(["status", "reset", "error_event", "content", "tls", "stalled"]),
+    message=st.text(max_size=80),
+    status=st.none() | st.integers(100, 599),
+    error_type=st.none() | st.sampled_from(["overloaded_error", "api_error", "odd"]),
+    retry_after_s=st.none() | st.floats(0, 1e9),
+    should_retry=st.none() | st.booleans(),
+)
+
+
+@given(failures, st.integers(1, 2000), st.floats(0, 1e9), st.floats(0, 1, exclude_max=True))
+def test_attended_work_always_comes_to_an_end(
+    failure: Failure, attempts: int, elapsed_s: float, random: float
+) -> None:
+    spent = Spent(attempts=attempts, elapsed_s=elapsed_s)
+    decision = decide(failure, REQUEST, spent, Policy(), random=random)
+    if isinstance(decision, Again):
+        assert attempts < 10
+        assert final(failure) is None
+        assert 0 <= decision.delay_s <= 600 - elapsed_s
