@@ -1,0 +1,69 @@
+"""One hello over loopback as a whole cold process, beside the official client and a bare interpreter."""
+
+import os
+import sys
+from collections.abc import Iterator
+
+from benchmarks.measure import Figure, process
+from clew.testing.server import serving
+
+OURS = """
+import asyncio, os
+from clew.providers.anthropic import provider_from_environment
+from clew.providers.answer import Answering
+from clew.providers.base import Request
+
+async def main():
+    provider = provider_from_environment(dict(os.environ))
+    provider.transport.trust.warm()
+    request = Request(model="opus", messages=[{"role": "user", "content": "hello"}])
+    async def emit(event): pass
+    ended = await Answering(provider, new_tool_id=lambda: "own").run(request, emit)
+    await provider.transport.trust.context()
+    await provider.aclose()
+    assert ended.message["content"][0]["text"] == "hello there", ended
+
+asyncio.run(main())
+"""
+
+THEIRS = """
+import anthropic
+
+client = anthropic.Anthropic()
+with client.messages.stream(
+    model="claude-opus-5-5", max_tokens=1000, messages=[{"role": "user", "content": "hello"}]
+) as stream:
+    message = stream.get_final_message()
+assert message.content[0].text == "hello there", message
+"""
+
+
+def figures() -> Iterator[Figure]:
+    answers = {"scenario": 1, "answers": [{"text": "hello there", "times": "always"}]}
+    with serving(answers) as server:
+        environment = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.lower().endswith("_proxy") and not name.startswith("ANTHROPIC_")
+        } | {"ANTHROPIC_BASE_URL": server.url, "ANTHROPIC_API_KEY": "key"}
+        bare = process([sys.executable, "-c", "import asyncio"], env=environment)
+        ours = process([sys.executable, "-c", OURS], env=environment)
+        theirs = process([sys.executable, "-c", THEIRS], env=environment, runs=3)
+    yield Figure(name="import asyncio, CPU", value=bare.cpu_s * 1000, unit="ms")
+    yield Figure(
+        name="one hello, TLS context built, CPU", value=ours.cpu_s * 1000, unit="ms", at_most=110
+    )
+    yield Figure(
+        name="one hello, TLS context built, memory", value=ours.peak_rss_mb, unit="MB", at_most=32
+    )
+    yield Figure(
+        name="the official client's hello / ours, CPU",
+        value=theirs.cpu_s / ours.cpu_s,
+        unit="x",
+        at_least=5,
+    )
+    yield Figure(
+        name="the official client's hello / ours, memory",
+        value=theirs.peak_rss_mb / ours.peak_rss_mb,
+        unit="x",
+    )
