@@ -76,7 +76,7 @@ def _told(line: bytes) -> object:
     entry = parse(line)
     if not isinstance(entry, Entry):
         return None
-    return [block.type for block in getattr(entry.view, "blocks", ())]
+    return entry, [block.type for block in getattr(entry.view, "blocks", ())]
 
 
 def _scan_figures(lines: list[bytes], size_mb: float) -> Iterator[Figure]:

@@ -11,10 +11,12 @@ from hypothesis import strategies as st
 
 from clew.messages.encoding import bare, decode, encode
 
-any_text = st.text(st.characters(exclude_categories=()))  # lone surrogates included
+any_text = st.text(st.characters(exclude_categories=()), max_size=20)  # lone surrogates included
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | any_text
 values = st.recursive(
-    scalars, lambda inner: st.lists(inner) | st.dictionaries(any_text, inner), max_leaves=20
+    scalars,
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(any_text, inner, max_size=4),
+    max_leaves=8,
 )
 
 

@@ -12,9 +12,13 @@ from clew.messages.usage import Usage, usage_for_writing, zero_usage
 from clew.messages.views import Field, View, fields
 from tests.requirements import requirement
 
-scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
+scalars = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20)
 values = st.recursive(
-    scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=8
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=8,
 )
 VIEWS = [k.view for k in kinds.KINDS.values()] + [messages.Unknown, blocks.Unknown, Usage]
 VIEWS += list(blocks.BLOCKS.values())

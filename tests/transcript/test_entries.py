@@ -15,12 +15,16 @@ scalars = (
     | st.booleans()
     | st.integers()
     | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text()
+    | st.text(max_size=20)
 )
 values = st.recursive(
-    scalars, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8), inner, max_size=4)
+    ),
+    max_leaves=8,
 )
-objects = st.dictionaries(st.text(), values)
+objects = st.dictionaries(st.text(max_size=8), values, max_size=5)
 
 
 def entry(line: bytes) -> Entry:
