@@ -96,6 +96,12 @@ def test_only_the_callers_limit_ends_a_stream_and_it_does_so_at_every_cut(step: 
     assert brief(decode(*pieces, limit=10)) == expected
 
 
+def test_a_byte_order_mark_counts_towards_no_limit_while_it_arrives() -> None:
+    data = BOM + b"\n"
+    assert decode(data, limit=1) == []
+    assert decode(*(data[i : i + 1] for i in range(len(data))), limit=1) == []
+
+
 def test_without_a_limit_an_event_may_be_of_any_size() -> None:
     (event,) = decode(b"data: " + b"x" * 3_000_000 + b"\n\n")
     assert isinstance(event, ServerSentEvent)

@@ -132,7 +132,7 @@ class SseDecoder:
     ) -> list[ServerSentEvent | StreamFault]:
         """Ends the stream if its unfinished event is larger than the caller allows."""
         limit = self._max_event_bytes
-        if limit is None or self._ended:
+        if limit is None or self._ended or not self._started:
             return events
         # One line end at its end may be the first half of what ends the event.
         if len(self._rest) - self._rest.endswith(b"\n") > limit:
