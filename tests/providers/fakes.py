@@ -60,11 +60,15 @@ class VirtualClock:
         """The machine slept."""
         self.now += seconds
 
+    async def settled(self) -> None:
+        """Returns when everybody has done what they can without time passing."""
+        for _ in range(20):
+            await asyncio.sleep(0)
+
     async def _turn(self) -> None:
         """Gives everybody the time to do what they can, then wakes the next sleeper."""
         while self._sleepers:
-            for _ in range(20):
-                await asyncio.sleep(0)
+            await self.settled()
             if self._sleepers:
                 at, _, future = min(self._sleepers, key=lambda e: e[:2])
                 self.now = max(self.now, at)

@@ -37,7 +37,7 @@ from tests.requirements import requirement
 BUSY = Failure(
     kind="status", message="HTTP 529: Overloaded", status=529, error_type="overloaded_error"
 )
-CUT = Failure(kind="truncated", message="the connection ended too early")
+CUT = Failure(kind="truncated", message="the connection ended too early", status=200)
 OVERFLOW = "input length and `max_tokens` exceed context limit: 195000 + 8192 > 200000"
 
 

@@ -30,7 +30,7 @@ BUSY = Failure(
 LIMITED = Failure(
     kind="status", message="HTTP 429: slow", status=429, error_type="rate_limit_error"
 )
-CUT = Failure(kind="truncated", message="cut")
+CUT = Failure(kind="truncated", message="cut", status=200)
 
 
 def status(code: int, message: str = "no", **more: object) -> Failure:
@@ -180,6 +180,9 @@ def test_something_in_the_way_is_tried_three_times() -> None:
 def test_when_streams_keep_breaking_one_attempt_asks_for_the_whole_answer() -> None:
     assert after(CUT, CUT) == Again(delay_s=1.0)
     assert after(CUT, CUT, CUT) == Again(delay_s=2.0, whole=True)
+    assert after(CUT, CUT, CUT, elapsed_s=400.0) == Again(delay_s=2.0)
+    before_the_head = Failure(kind="reset", message="hung up")
+    assert after(before_the_head, before_the_head, before_the_head) == Again(delay_s=2.0)
     assert after(CUT, CUT, CUT, asked_whole=True) == Again(delay_s=2.0)
     assert after(CUT, CUT, CUT, BUSY) == Again(delay_s=4.0)
     whole_already = decide(

@@ -111,12 +111,12 @@ def test_a_slow_reader_is_nobodys_silence() -> None:
 
 def test_an_answer_in_one_piece_has_a_limit_of_its_own() -> None:
     request = Request(model="opus", messages=[], stream=False)
-    asked, ended = ask([Pause(500), *hello()], request=request)
+    asked, ended = ask([Pause(250), *hello()], request=request)
     assert isinstance(ended, Answered)
-    assert {e.limit_s for e in asked.events if isinstance(e, Waiting)} == {600}
+    assert {e.limit_s for e in asked.events if isinstance(e, Waiting)} == {300}
     _, ended = ask([Hang()], request=request, policy=ONCE)
     assert isinstance(ended, GaveUp)
-    assert ended.failure.message.startswith("no answer within 600 s")
+    assert ended.failure.message.startswith("no answer within 300 s")
 
 
 @requirement("R072")

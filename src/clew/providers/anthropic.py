@@ -185,7 +185,10 @@ class MessagesAttempt:
             else:
                 await self._read()
         except TransportError as error:
-            self._fail(failure_of_transport(error, self.request_id))
+            failure = failure_of_transport(error, self.request_id)
+            if self._head is not None:
+                failure = msgspec.structs.replace(failure, status=self._head.status)
+            self._fail(failure)
 
     async def _open(self) -> None:
         if (missing := self._provider.missing_credentials()) is not None:
@@ -204,7 +207,7 @@ class MessagesAttempt:
             self._fail(
                 failure_of_content(headers, await rest_of(self._exchange, MAX_REFUSAL_BYTES))
             )
-        elif not self._streamed or _is_json(headers):
+        elif _is_json(headers) or not (self._streamed or _is_stream(headers)):
             await self._whole(headers)
         else:
             self._decoder = EventDecoder()
@@ -272,6 +275,10 @@ def failure_of_transport(error: TransportError, request_id: str | None) -> Failu
     return Failure(
         kind=error.kind, message=error.message, status=error.status, request_id=request_id
     )
+
+
+def _is_stream(headers: Mapping[str, str]) -> bool:
+    return "event-stream" in headers.get("content-type", "")
 
 
 def _is_json(headers: Mapping[str, str]) -> bool:

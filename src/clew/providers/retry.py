@@ -19,7 +19,7 @@ RETRIED_TYPES = frozenset(
 BROKEN_LINE = frozenset({"connect", "connect_timeout", "reset", "stalled", "truncated", "event"})
 # Something on the way that answers for the service; it is rarely gone a second later.
 IN_THE_WAY = frozenset({"protocol", "content", "proxy"})
-# The answer had begun, as a stream, and the stream broke.
+# Where these come after the head, a stream had begun and broke.
 BROKEN_STREAM = frozenset({"reset", "stalled", "truncated", "event"})
 
 # A limit somebody set on money: waiting does not lift it.
@@ -37,8 +37,9 @@ class Policy(Struct, frozen=True, kw_only=True):
     cap_s: float = 30.0
     # Attempts that meet something in the way of the service.
     max_in_the_way: int = 3
-    # Broken streams before one attempt asks for the whole answer at once.
+    # Broken streams before one attempt asks for the whole answer at once, and what it may take.
     streams_before_whole: int = 3
+    whole_s: float = 300.0
     # Overloads in a row before the next model of the chain is asked.
     overloads_before_fallback: int = 3
     unattended: bool = False
@@ -99,7 +100,7 @@ def counted(spent: Spent, failure: Failure) -> Spent:
         attempts=spent.attempts + 1,
         elapsed_s=spent.elapsed_s,
         in_the_way=spent.in_the_way + (failure.kind in IN_THE_WAY),
-        broken_streams=spent.broken_streams + (failure.kind in BROKEN_STREAM),
+        broken_streams=spent.broken_streams + is_broken_stream(failure),
         overloads=spent.overloads + 1 if is_overload(failure) else 0,
         asked_whole=spent.asked_whole,
         shrunk=spent.shrunk,
@@ -159,6 +160,10 @@ def is_overload(failure: Failure) -> bool:
     return failure.status == 529 or failure.error_type == "overloaded_error"
 
 
+def is_broken_stream(failure: Failure) -> bool:
+    return failure.status == 200 and failure.kind in BROKEN_STREAM
+
+
 def is_missing_model(failure: Failure) -> bool:
     return failure.status == 404 and failure.error_type == "not_found_error"
 
@@ -201,6 +206,7 @@ def _ask_whole(failure: Failure, request: Request, spent: Spent, policy: Policy)
     return (
         request.stream
         and not spent.asked_whole
-        and failure.kind in BROKEN_STREAM
+        and is_broken_stream(failure)
         and spent.broken_streams >= policy.streams_before_whole
+        and spent.elapsed_s + policy.whole_s <= policy.budget_s
     )

@@ -25,7 +25,7 @@ class Limits(Struct, frozen=True, kw_only=True):
     hint_s: float = 20.0
     bytes_s: float = 90.0
     events_s: float = 300.0
-    whole_s: float = 600.0
+    whole_s: float = 300.0
     tick_s: float = 1.0
     # A tick that took so much longer than it should was the machine asleep.
     asleep_s: float = 10.0
@@ -158,6 +158,9 @@ class Watchdog:
         if dead and self._reader_waits() and self._reader is not None:
             where = "" if self._attempt.headers else ", not even a response"
             self._verdict = Failure(
-                kind="stalled", message=what + where, request_id=self._attempt.request_id
+                kind="stalled",
+                message=what + where,
+                status=200 if self._attempt.headers else None,
+                request_id=self._attempt.request_id,
             )
             self._reader.cancel()

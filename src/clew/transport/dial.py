@@ -1,6 +1,7 @@
 """Makes a connection: name to socket, tunnel through a proxy, TLS; each failure with its kind."""
 
 import asyncio
+import os
 import socket
 import ssl
 from typing import TypeAlias
@@ -46,7 +47,9 @@ async def dial(url: Url, proxy: Proxy | None, trust: Trust, *, timeout_s: float)
 
 def _reason(error: OSError) -> str:
     """The system's word for it, without the addresses asyncio mixes in."""
-    return error.strerror if error.errno is not None and error.strerror else str(error)
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error) or type(error).__name__
 
 
 async def _dial(url: Url, proxy: Proxy | None, trust: Trust) -> Channel:

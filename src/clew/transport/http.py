@@ -220,7 +220,7 @@ class HttpExchange:
 
     def _refused(self, error: h11.RemoteProtocolError) -> TransportError:
         if not self._line_ended:
-            return TransportError("protocol", f"what came is not HTTP/1.1 ({error})")
+            return TransportError("protocol", f"what came is not HTTP/1.1 ({_said(error)})")
         if self.bytes_received == 0:
             return TransportError("reset", "the connection ended before an answer came")
         return TransportError("truncated", f"the connection ended too early ({error})")
@@ -254,6 +254,11 @@ class HttpExchange:
         if self._channel is not None:
             self._transport.drop(self._channel)
             self._channel = None
+
+
+def _said(error: h11.RemoteProtocolError) -> str:
+    """The library's words with what came as plain text, in short."""
+    return str(error).replace("bytearray(b'", "'").replace("')", "'")[:200]
 
 
 def _cause(error: OSError) -> str:
