@@ -8,12 +8,22 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from clew.config.environment import VARIABLES
 from clew.providers.overflow import MIN_OUTPUT_TOKENS, SAFETY_TOKENS
 from clew.providers.retry import Policy
 from clew.providers.watchdog import Limits
 from clew.stream.lines import READ_SIZE_BYTES
 from clew.transcript import files, light
 from tests.requirements import BY_ID, ids_in_tests, requirement
+
+NAMES_OF_VARIABLES = {name for known in VARIABLES for name in known.names}
+ENVIRONMENT = {
+    "ANTHROPIC_API_KEY",
+    "CLAUDE_MODEL",
+    "BASH_MAX_OUTPUT_LENGTH",
+    "BASH_DEFAULT_TIMEOUT_MS",
+    "CLAUDE_TELEMETRY_DISABLED",
+}
 
 CONSTANTS: list[tuple[Any, Callable[[], Any], Any]] = [
     (requirement("R232"), lambda: READ_SIZE_BYTES, 65_536),
@@ -24,6 +34,7 @@ CONSTANTS: list[tuple[Any, Callable[[], Any], Any]] = [
     (requirement("R235"), lambda: (SAFETY_TOKENS, MIN_OUTPUT_TOKENS), (1000, 3000)),
     (requirement("R240"), lambda: light.READ_SIZE_BYTES, 65_536),
     (requirement("R242"), lambda: (files.FOLDER_MODE, files.FILE_MODE), (0o700, 0o600)),
+    (requirement("R244"), lambda: NAMES_OF_VARIABLES & ENVIRONMENT, ENVIRONMENT),
 ]
 
 

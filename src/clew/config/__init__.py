@@ -1,0 +1,1 @@
+"""What a person, a project and an administrator decided: settings, environment, keys, trust."""

@@ -1,0 +1,165 @@
+"""The variables clew reads, in every spelling, read once and frozen.
+
+Owns the table. `freeze` takes the process's environment at the start; nothing asks `os.environ`
+after that, so that a session means the same from its first turn to its last. Our own spelling wins
+over the others. A value that is no number where one is needed is a fault, and the default stands.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+Kind = Literal["text", "secret", "number", "switch"]
+
+
+class Variable(Struct, frozen=True, kw_only=True):
+    """One meaning and the names it is read under, the strongest first."""
+
+    field: str
+    names: tuple[str, ...]
+    kind: Kind
+    meaning: str
+    default: str | None = None
+
+
+def variable(
+    field: str, kind: Kind, names: str, meaning: str, default: str | None = None
+) -> Variable:
+    return Variable(
+        field=field, names=tuple(names.split()), kind=kind, meaning=meaning, default=default
+    )
+
+
+VARIABLES: tuple[Variable, ...] = (
+    variable("api_key", "secret", "CLEW_API_KEY ANTHROPIC_API_KEY", "the key of the Messages API"),
+    variable(
+        "auth_token", "secret", "CLEW_AUTH_TOKEN ANTHROPIC_AUTH_TOKEN", "a bearer token instead"
+    ),
+    variable("base_url", "text", "CLEW_BASE_URL ANTHROPIC_BASE_URL", "where the API answers"),
+    variable(
+        "custom_headers",
+        "secret",
+        "CLEW_CUSTOM_HEADERS ANTHROPIC_CUSTOM_HEADERS",
+        "further headers, one `Name: value` a line",
+    ),
+    variable("model", "text", "CLEW_MODEL ANTHROPIC_MODEL CLAUDE_MODEL", "the model"),
+    variable(
+        "small_model",
+        "text",
+        "CLEW_SMALL_MODEL ANTHROPIC_DEFAULT_HAIKU_MODEL ANTHROPIC_SMALL_FAST_MODEL",
+        "the model for small work",
+    ),
+    variable("config_dir", "text", "CLEW_CONFIG_DIR CLAUDE_CONFIG_DIR", "the config home"),
+    variable(
+        "bash_max_output",
+        "number",
+        "CLEW_BASH_MAX_OUTPUT_LENGTH BASH_MAX_OUTPUT_LENGTH",
+        "characters of a command's output that the model sees",
+        "30000",
+    ),
+    variable(
+        "bash_timeout_ms",
+        "number",
+        "CLEW_BASH_DEFAULT_TIMEOUT_MS BASH_DEFAULT_TIMEOUT_MS",
+        "a command's time unless it says otherwise",
+        "120000",
+    ),
+    variable(
+        "bash_max_timeout_ms",
+        "number",
+        "CLEW_BASH_MAX_TIMEOUT_MS BASH_MAX_TIMEOUT_MS",
+        "the longest time a command may ask for",
+        "600000",
+    ),
+    variable(
+        "max_output_tokens",
+        "number",
+        "CLEW_MAX_OUTPUT_TOKENS CLAUDE_CODE_MAX_OUTPUT_TOKENS",
+        "the most tokens of an answer",
+    ),
+    variable(
+        "max_thinking_tokens",
+        "number",
+        "CLEW_MAX_THINKING_TOKENS MAX_THINKING_TOKENS",
+        "the most tokens of thinking",
+    ),
+    variable(
+        "api_timeout_ms", "number", "CLEW_API_TIMEOUT_MS API_TIMEOUT_MS", "a request's whole time"
+    ),
+    variable("effort", "text", "CLEW_EFFORT CLAUDE_CODE_EFFORT_LEVEL", "how much the model thinks"),
+    variable(
+        "telemetry_disabled",
+        "switch",
+        "CLEW_TELEMETRY_DISABLED DISABLE_TELEMETRY CLAUDE_TELEMETRY_DISABLED",
+        "no telemetry (it is off unless a person turns it on)",
+        "1",
+    ),
+    variable(
+        "sandboxed",
+        "switch",
+        "CLEW_SANDBOXED IS_SANDBOX",
+        "the whole program runs in a container or machine made for it",
+        "0",
+    ),
+    variable(
+        "bedrock", "switch", "CLEW_USE_BEDROCK CLAUDE_CODE_USE_BEDROCK", "use Amazon Bedrock", "0"
+    ),
+    variable(
+        "vertex",
+        "switch",
+        "CLEW_USE_VERTEX CLAUDE_CODE_USE_VERTEX",
+        "use Google's Agent Platform",
+        "0",
+    ),
+    variable("https_proxy", "secret", "https_proxy HTTPS_PROXY", "the proxy for https"),
+    variable("no_proxy", "text", "no_proxy NO_PROXY", "hosts reached without a proxy"),
+    variable("ca_file", "text", "CLEW_CA_FILE NODE_EXTRA_CA_CERTS SSL_CERT_FILE", "further CAs"),
+    variable("home", "text", "HOME USERPROFILE", "the home folder"),
+)
+
+BY_FIELD = {v.field: v for v in VARIABLES}
+OFF = frozenset({"", "0", "false", "no", "off"})
+NUMBER = re.compile(r"[0-9][0-9_]*(?:[eE]\+?[0-9])?")
+
+
+class Environment(Struct, frozen=True, kw_only=True):
+    """What the variables said when the session began."""
+
+    values: dict[str, str]
+    named: dict[str, str]
+    faults: tuple[str, ...] = ()
+
+    def text(self, field: str) -> str | None:
+        """The value of a field, or its default."""
+        return self.values.get(field, BY_FIELD[field].default)
+
+    def number(self, field: str) -> int | None:
+        value = self.text(field)
+        return None if value is None else int(float(value.replace("_", "")))
+
+    def switch(self, field: str) -> bool:
+        value = self.text(field)
+        return value is not None and value.strip().lower() not in OFF
+
+    def source(self, field: str) -> str | None:
+        """The spelling the value came from; None where the default stands."""
+        return self.named.get(field)
+
+
+def freeze(environ: Mapping[str, str], overlay: Mapping[str, str] | None = None) -> Environment:
+    """Reads every known variable once. `overlay` is the settings' `env`, which wins by name."""
+    read = {**environ, **(overlay or {})}
+    values: dict[str, str] = {}
+    named: dict[str, str] = {}
+    faults: list[str] = []
+    for known in VARIABLES:
+        name = next((n for n in known.names if read.get(n)), None)
+        if name is None:
+            continue
+        if known.kind == "number" and not NUMBER.fullmatch(read[name]):
+            faults.append(f"{name}: expected a whole number; using {known.default or 'none'}")
+            continue
+        values[known.field], named[known.field] = read[name], name
+    return Environment(values=values, named=named, faults=tuple(faults))

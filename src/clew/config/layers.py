@@ -1,0 +1,162 @@
+"""Settings of several files as one: who wins, what adds up, and where each value came from.
+
+Owns the order of scopes, the merge, and what a folder nobody trusts may not say. Scalars: the
+highest scope wins. Objects are merged by key. Arrays add up over all scopes, the highest first,
+each element once; so a deny rule anywhere counts (see `clew.permissions`).
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from clew.config.positions import Path, scan
+from clew.config.settings import KEYS, Fault
+
+Scope = Literal["managed", "cli", "session", "local", "project", "user"]
+
+# Highest first.
+SCOPES: tuple[Scope, ...] = ("managed", "cli", "session", "local", "project", "user")
+
+# These lie in the folder itself: whoever wrote the folder may have written them.
+OF_THE_FOLDER: frozenset[Scope] = frozenset({"local", "project"})
+
+# Modes that a folder's own files never switch on, trusted or not.
+RECKLESS_MODES = frozenset({"auto", "bypassPermissions"})
+
+
+class Layer(Struct, frozen=True, kw_only=True):
+    """One source of settings. `root` is what a rule `/path` of this file stands on."""
+
+    scope: Scope
+    data: dict[str, Any]
+    root: str
+    file: str | None = None
+    text: str = ""
+    faults: tuple[Fault, ...] = ()
+    unreadable: str | None = None
+
+    def line(self, path: Path) -> int | None:
+        """The line of a member of the file; None for what came from no file."""
+        return scan(self.text).line(path) if self.file is not None and self.text else None
+
+
+class Origin(Struct, frozen=True, kw_only=True):
+    """One layer's word on a key, the winner first."""
+
+    layer: Layer
+    path: Path
+    value: Any
+
+
+def ordered(layers: Iterable[Layer]) -> list[Layer]:
+    """Highest scope first; within a scope as they came."""
+    return sorted(layers, key=lambda layer: SCOPES.index(layer.scope))
+
+
+def usable(layer: Layer) -> dict[str, Any]:
+    """The layer's data without the values that are of the wrong kind."""
+    data = layer.data
+    for fault in reversed(layer.faults):
+        if fault.fatal and fault.path:
+            data = dropped(data, fault.path)
+    return data
+
+
+def dropped(holder: Any, path: Path) -> Any:
+    """A copy without one member; what does not hold the member is returned as it is."""
+    head, rest = path[0], path[1:]
+    if not holds(holder, head):
+        return holder
+    if isinstance(holder, list):
+        return [v for i, v in enumerate(holder) if i != head]
+    if not rest:
+        return {k: v for k, v in holder.items() if k != head}
+    return {**holder, head: dropped(holder[head], rest)}
+
+
+def merge(layers: Iterable[Layer]) -> dict[str, Any]:
+    """The settings in force."""
+    merged: dict[str, Any] = {}
+    for layer in reversed(ordered(layers)):
+        merged = merged_value(merged, usable(layer))
+    return merged
+
+
+def merged_value(below: Any, above: Any) -> Any:
+    if isinstance(below, dict) and isinstance(above, dict):
+        merged = dict(below)
+        for name, value in above.items():
+            merged[name] = merged_value(below[name], value) if name in below else value
+        return merged
+    if isinstance(below, list) and isinstance(above, list):
+        return [*above, *(value for value in below if value not in above)]
+    return above
+
+
+def origins(layers: Iterable[Layer], path: Path) -> list[Origin]:
+    """Every layer that says something on a key, the strongest first."""
+    said: list[Origin] = []
+    for layer in ordered(layers):
+        present, value = value_at(usable(layer), path)
+        if present:
+            said.append(Origin(layer=layer, path=path, value=value))
+    return said
+
+
+def value_at(data: Any, path: Path) -> tuple[bool, Any]:
+    """Whether the path leads to a value, and the value."""
+    for part in path:
+        if not holds(data, part):
+            return False, None
+        data = data[part]
+    return True, data
+
+
+def holds(data: Any, part: str | int) -> bool:
+    if isinstance(data, list):
+        return isinstance(part, int) and part < len(data)
+    return isinstance(data, dict) and part in data
+
+
+class Inert(Struct, frozen=True, kw_only=True):
+    """A value that does not count, and why."""
+
+    layer: Layer
+    path: Path
+    why: str
+
+
+NOT_TRUSTED = "the folder is not trusted"
+NOT_FROM_A_FOLDER = "a folder's own files may not switch this mode on"
+
+EXECUTING: tuple[Path, ...] = tuple(tuple(k.name.split(".")) for k in KEYS if k.executes)
+
+
+def in_force(layers: Sequence[Layer], *, trusted: bool) -> tuple[list[Layer], list[Inert]]:
+    """The layers without what may not count, and the list of what was taken out."""
+    kept: list[Layer] = []
+    inert: list[Inert] = []
+    for layer in layers:
+        stopped = stopped_in(layer, trusted=trusted) if layer.scope in OF_THE_FOLDER else []
+        data: Any = layer.data
+        for path, why in stopped:
+            data = dropped(data, path)
+            inert.append(Inert(layer=layer, path=path, why=why))
+        kept.append(Layer(**{**fields(layer), "data": data}) if stopped else layer)
+    return kept, inert
+
+
+def stopped_in(layer: Layer, *, trusted: bool) -> list[tuple[Path, str]]:
+    stopped: list[tuple[Path, str]] = []
+    if not trusted:
+        present = [path for path in EXECUTING if value_at(layer.data, path)[0]]
+        stopped += [(path, NOT_TRUSTED) for path in present]
+    mode: Path = ("permissions", "defaultMode")
+    if value_at(layer.data, mode)[1] in RECKLESS_MODES:
+        stopped.append((mode, NOT_FROM_A_FOLDER))
+    return stopped
+
+
+def fields(layer: Layer) -> dict[str, Any]:
+    return {name: getattr(layer, name) for name in layer.__struct_fields__}

@@ -1,0 +1,38 @@
+"""Takes secrets out of text that leaves the process: logs, errors, exports.
+
+Owns the one function `mask` and its table of shapes. It must be linear in the text and never show
+more than the head that tells which kind of secret stood there.
+"""
+
+import re
+from collections.abc import Iterable
+
+# Each shape: what stays visible, then the secret. The visible head is group 1.
+SHAPES: tuple[re.Pattern[str], ...] = (
+    re.compile(
+        r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)"
+        r"[\s\S]{0,20000}?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
+    ),
+    re.compile(r"\b(sk-(?:ant-|proj-)?)[A-Za-z0-9_-]{12,}"),
+    re.compile(r"\b(gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|npm_|pypi-|hf_)[A-Za-z0-9_-]{10,}"),
+    re.compile(r"\b(AKIA|ASIA|AIza)[A-Za-z0-9_-]{12,}"),
+    re.compile(r"\b(eyJ)[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"),
+    re.compile(r"(?i)(authorization[\"']?\s{0,5}[:=]\s{0,5}[\"']?[a-z]{1,20}\s+)[^\s\"',;]{6,}"),
+    re.compile(r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{16,}"),
+    re.compile(r"(?i)(\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@\"']{0,100}:)[^\s/@\"']{1,200}(?=@)"),
+    re.compile(
+        r"(?i)((?:api[_-]?key|secret|token|password|passwd|authorization|credential)[a-z_-]{0,20}"
+        r"[\"']?\s{0,5}[:=]\s{0,5}[\"']?)(?!(?:true|false|null|none|bearer|basic|\d+)\b)[^\s\"',;&}]{6,}"
+    ),
+)
+
+HIDDEN = "[masked]"
+
+
+def mask(text: str, known: Iterable[str] = ()) -> str:
+    """The text with every secret replaced: those named in `known`, and those of a known shape."""
+    for secret in sorted({s for s in known if len(s) >= 6}, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    for shape in SHAPES:
+        text = shape.sub(lambda match: match[1] + HIDDEN, text)
+    return text

@@ -1,0 +1,97 @@
+"""Where settings, keys and clew's own files lie, for one environment and one working folder.
+
+Owns the rule of the config home: `$CLEW_CONFIG_DIR`, else `$CLAUDE_CONFIG_DIR`, else `~/.claude`,
+asked at run time. Everything of clew's own lies in its folder `clew`. Nothing is read or made here
+except the look for the project's root.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+MANAGED = {
+    "linux": ("/etc/clew", "/etc/claude-code"),
+    "darwin": ("/Library/Application Support/clew", "/Library/Application Support/ClaudeCode"),
+    "win32": (r"C:\Program Files\clew", r"C:\Program Files\ClaudeCode"),
+}
+
+
+class Places(Struct, frozen=True, kw_only=True):
+    """The files of one session; `root` is the folder whose `.claude` speaks for the project."""
+
+    cwd: Path
+    root: Path
+    home: Path
+    config_home: Path
+    managed_folders: tuple[Path, ...]
+
+    @property
+    def user_settings(self) -> Path:
+        return self.config_home / "settings.json"
+
+    @property
+    def project_settings(self) -> Path:
+        return self.root / ".claude" / "settings.json"
+
+    @property
+    def local_settings(self) -> Path:
+        return self.root / ".claude" / "settings.local.json"
+
+    @property
+    def own(self) -> Path:
+        return self.config_home / "clew"
+
+    @property
+    def trust(self) -> Path:
+        return self.own / "trust.json"
+
+    @property
+    def credentials(self) -> Path:
+        return self.own / "credentials.json"
+
+    def settings_file(self, scope: str) -> Path:
+        """The file that a command writes for a scope."""
+        return {
+            "user": self.user_settings,
+            "project": self.project_settings,
+            "local": self.local_settings,
+        }[scope]
+
+
+def find_places(
+    environ: Mapping[str, str], cwd: Path, *, managed_folders: tuple[Path, ...] | None = None
+) -> Places:
+    named_home = environ.get("HOME") or environ.get("USERPROFILE")
+    home = Path(named_home) if named_home else Path.home()
+    named = environ.get("CLEW_CONFIG_DIR") or environ.get("CLAUDE_CONFIG_DIR")
+    config_home = cwd / named if named else home / ".claude"
+    if managed_folders is None:
+        names = MANAGED.get(sys.platform, MANAGED["linux"])
+        managed_folders = tuple(Path(name) for name in names)
+    return Places(
+        cwd=cwd,
+        root=project_root(cwd, home, config_home),
+        home=home,
+        config_home=config_home,
+        managed_folders=managed_folders,
+    )
+
+
+def project_root(cwd: Path, home: Path, config_home: Path) -> Path:
+    """The nearest folder upwards with settings of its own, at most the repository's; else cwd.
+
+    A session begun in a subfolder stands under the same deny rules as one begun at the top.
+    """
+    for folder in (cwd, *cwd.parents):
+        if has_settings(folder / ".claude", config_home):
+            return folder
+        if folder == home or (folder / ".git").exists():
+            break
+    return cwd
+
+
+def has_settings(claude: Path, config_home: Path) -> bool:
+    names = ("settings.json", "settings.local.json")
+    return claude != config_home and any((claude / name).exists() for name in names)

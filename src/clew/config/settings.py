@@ -1,0 +1,215 @@
+"""The keys a settings file may hold, and what each must be.
+
+Owns the table of known keys and the check of a decoded file against it. A key that is not in the
+table is kept, so that newer files and other tools' keys live on; it is named with the nearest known
+key. A value of the wrong kind is left out by the merge (see `layers`), never guessed at.
+Described in docs/settings.md, whose table is this one.
+"""
+
+from difflib import get_close_matches
+from typing import Any
+
+from msgspec import Struct
+
+from clew.config.positions import Path, dotted
+
+STRING = "a string"
+BOOLEAN = "true or false"
+WHOLE = "a whole number"
+OBJECT = "an object"
+STRINGS = "an array of strings"
+RULES = "an array of permission rules"
+TEXTS = "an object of strings"
+LIST = "an array"
+ANY = "any value"
+
+MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions", "manual")
+RULE_LISTS = ("allow", "ask", "deny", "askAfterUntrusted")
+
+
+class Key(Struct, frozen=True, kw_only=True):
+    """One known key: its dotted name, what it must be, and one line for people.
+
+    `executes`: the value can start programs or widen what runs unasked, so a project's own files
+    may not set it before the folder is trusted.
+    """
+
+    name: str
+    kind: str
+    meaning: str
+    choices: tuple[str, ...] = ()
+    executes: bool = False
+    managed_only: bool = False
+
+
+def key(name: str, kind: str, meaning: str, **more: Any) -> Key:
+    return Key(name=name, kind=kind, meaning=meaning, **more)
+
+
+KEYS: tuple[Key, ...] = (
+    key("$schema", STRING, "the schema an editor checks the file with"),
+    key("model", STRING, "the model, or an alias of one"),
+    key("fallbackModel", STRING, "the model to use while the first is overloaded"),
+    key("effortLevel", STRING, "how much the model thinks"),
+    key("alwaysThinkingEnabled", BOOLEAN, "think in every turn"),
+    key("maxThinkingTokens", WHOLE, "the most tokens of thinking in a turn"),
+    key("env", TEXTS, "variables for the session and the programs it starts", executes=True),
+    key("apiKeyHelper", STRING, "a command that prints the API key", executes=True),
+    key("awsAuthRefresh", STRING, "a command that renews AWS credentials", executes=True),
+    key("awsCredentialExport", STRING, "a command that prints AWS credentials", executes=True),
+    key("gcpAuthRefresh", STRING, "a command that renews Google credentials", executes=True),
+    key("otelHeadersHelper", STRING, "a command that prints telemetry headers", executes=True),
+    key("cleanupPeriodDays", WHOLE, "days until a session nobody opened is removed"),
+    key("includeCoAuthoredBy", BOOLEAN, "name the agent in commits"),
+    key("attribution", OBJECT, "how commits and pull requests name the agent"),
+    key("outputStyle", STRING, "the output style"),
+    key("language", STRING, "the language of answers"),
+    key("theme", STRING, "the colours of the terminal"),
+    key("editorMode", STRING, "the keys of the input", choices=("normal", "emacs", "vim")),
+    key("verbose", BOOLEAN, "show what tools print, whole"),
+    key("spinnerTipsEnabled", BOOLEAN, "show tips while waiting"),
+    key("autoCompactEnabled", BOOLEAN, "shorten a history that grows too long"),
+    key("respectGitignore", BOOLEAN, "leave ignored files out of completion"),
+    key("plansDirectory", STRING, "the folder of plan files"),
+    key("statusLine", OBJECT, "the command behind the status line", executes=True),
+    key("subagentStatusLine", OBJECT, "the command behind a subagent's line", executes=True),
+    key("fileSuggestion", OBJECT, "the command behind @-completion", executes=True),
+    key("hooks", OBJECT, "commands run at events", executes=True),
+    key("disableAllHooks", BOOLEAN, "run no hooks and no status line"),
+    key("mcpServers", OBJECT, "MCP servers", executes=True),
+    key("enableAllProjectMcpServers", BOOLEAN, "start every server of .mcp.json", executes=True),
+    key("enabledMcpjsonServers", STRINGS, "servers of .mcp.json to start", executes=True),
+    key("disabledMcpjsonServers", STRINGS, "servers of .mcp.json never to start"),
+    key("allowedMcpServers", LIST, "servers that may be used", managed_only=True),
+    key("deniedMcpServers", LIST, "servers that may not be used"),
+    key("enabledPlugins", OBJECT, "plugins that are on", executes=True),
+    key("extraKnownMarketplaces", OBJECT, "further sources of plugins", executes=True),
+    key("strictKnownMarketplaces", LIST, "the only sources of plugins", managed_only=True),
+    key("sandbox", OBJECT, "the operating system's walls around commands", executes=True),
+    key("worktree", OBJECT, "how git worktrees are made"),
+    key("skipWebFetchPreflight", BOOLEAN, "fetch without asking a service first"),
+    key("forceLoginMethod", STRING, "the only way to log in"),
+    key("companyAnnouncements", STRINGS, "lines shown at the start"),
+    key("allowManagedHooksOnly", BOOLEAN, "run managed hooks alone", managed_only=True),
+    key(
+        "allowManagedPermissionRulesOnly",
+        BOOLEAN,
+        "heed managed permission rules alone",
+        managed_only=True,
+    ),
+    key("disableAutoMode", STRING, "take mode auto away", choices=("disable",)),
+    key("permissions", OBJECT, "what may be done, and by whom it is decided"),
+    key("permissions.allow", RULES, "what runs without asking", executes=True),
+    key("permissions.ask", RULES, "what always asks"),
+    key("permissions.deny", RULES, "what never runs"),
+    key(
+        "permissions.askAfterUntrusted",
+        RULES,
+        "what asks once untrusted text stands in the conversation",
+    ),
+    key("permissions.defaultMode", STRING, "the mode at the start", choices=MODES),
+    key(
+        "permissions.additionalDirectories",
+        STRINGS,
+        "further folders that count as the workspace",
+        executes=True,
+    ),
+    key(
+        "permissions.disableBypassPermissionsMode",
+        STRING,
+        "take mode bypassPermissions away",
+        choices=("disable",),
+    ),
+    key("permissions.disableAutoMode", STRING, "take mode auto away", choices=("disable",)),
+    key("permissions.skipDangerousModePermissionPrompt", BOOLEAN, "do not warn of bypass mode"),
+)
+
+BY_NAME = {k.name: k for k in KEYS}
+OPEN_OBJECTS = {k.name for k in KEYS if k.kind in (OBJECT, TEXTS)} - {"permissions"}
+
+
+class Fault(Struct, frozen=True, kw_only=True):
+    """One thing a settings file says wrongly. `fatal`: the value is left out of the merge."""
+
+    path: Path
+    what: str
+    fatal: bool = True
+
+    def __str__(self) -> str:
+        name = dotted(self.path)
+        return f"{name}: {self.what}" if name else self.what
+
+
+def check(data: Any, *, managed: bool = False) -> list[Fault]:
+    """What a decoded settings file says wrongly, in the order of the file."""
+    if not isinstance(data, dict):
+        return [Fault(path=(), what=f"expected an object at the top, found {found(data)}")]
+    faults: list[Fault] = []
+    for name, value in data.items():
+        faults += check_member((name,), value, managed=managed)
+    permissions = data.get("permissions")
+    if isinstance(permissions, dict):
+        for name, value in permissions.items():
+            faults += check_member(("permissions", name), value, managed=managed)
+    return faults
+
+
+def check_member(path: Path, value: Any, *, managed: bool) -> list[Fault]:
+    name = dotted(path)
+    known = BY_NAME.get(name)
+    if known is None:
+        near = nearest(name)
+        hint = f"; did you mean {near}?" if near else " (kept as it is)"
+        return [Fault(path=path, what=f"unknown key{hint}", fatal=False)]
+    if known.managed_only and not managed:
+        return [Fault(path=path, what="counts in managed settings only")]
+    return check_value(known, path, value)
+
+
+def check_value(known: Key, path: Path, value: Any) -> list[Fault]:
+    if not has_kind(known.kind, value):
+        return [Fault(path=path, what=f"expected {known.kind}, found {found(value)}")]
+    if known.choices and value not in known.choices:
+        near = get_close_matches(value, known.choices, n=1)
+        hint = f"; nearest: {near[0]}" if near else ""
+        listed = ", ".join(known.choices)
+        return [Fault(path=path, what=f"expected one of {listed}, found {value!r}{hint}")]
+    if known.kind in (STRINGS, RULES):
+        inside = [(i, v) for i, v in enumerate(value) if not isinstance(v, str)]
+        return [
+            Fault(path=(*path, i), what=f"expected a string, found {found(v)}") for i, v in inside
+        ]
+    if known.kind == TEXTS:
+        odd = [(k, v) for k, v in value.items() if not isinstance(v, (str, int, float, bool))]
+        return [Fault(path=(*path, k), what=f"expected a string, found {found(v)}") for k, v in odd]
+    return []
+
+
+def has_kind(kind: str, value: Any) -> bool:
+    match kind:
+        case "a string":
+            return isinstance(value, str)
+        case "true or false":
+            return isinstance(value, bool)
+        case "a whole number":
+            return isinstance(value, int) and not isinstance(value, bool)
+        case "an object" | "an object of strings":
+            return isinstance(value, dict)
+        case _:
+            return isinstance(value, list)
+
+
+def found(value: Any) -> str:
+    names = {bool: "true or false", str: "a string", dict: "an object", list: "an array"}
+    if value is None:
+        return "null"
+    return names.get(type(value), "a number")
+
+
+def nearest(name: str) -> str | None:
+    """The known key a misspelled one most likely meant."""
+    exact = {k.lower(): k for k in BY_NAME}
+    if name.lower() in exact:
+        return exact[name.lower()]
+    near = get_close_matches(name, BY_NAME, n=1, cutoff=0.75)
+    return near[0] if near else None

@@ -1,0 +1,48 @@
+"""Replaces a file whole or not at all.
+
+Owns the atomic replace: a new file beside the old one, made durable, renamed over it. A link is
+followed, so that a settings file kept elsewhere stays a link. Permission bits of an existing file
+are kept unless a mode is given; a reader sees the old text or the new one, never half.
+"""
+
+import contextlib
+import os
+import stat
+import tempfile
+from pathlib import Path
+
+
+def replace(path: Path, text: str, *, mode: int | None = None) -> None:
+    target = path.resolve()
+    target.parent.mkdir(mode=0o700 if mode == 0o600 else 0o755, parents=True, exist_ok=True)
+    bits = mode if mode is not None else bits_of(target)
+    handle, name = tempfile.mkstemp(prefix=".clew-", dir=target.parent)
+    draft = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            os.fchmod(stream.fileno(), bits)
+            stream.write(text.encode("utf-8"))
+            stream.flush()
+            os.fsync(stream.fileno())
+        draft.replace(target)
+    except BaseException:
+        draft.unlink(missing_ok=True)
+        raise
+    sync_folder(target.parent)
+
+
+def bits_of(path: Path) -> int:
+    try:
+        return stat.S_IMODE(path.stat().st_mode)
+    except OSError:
+        return 0o644
+
+
+def sync_folder(folder: Path) -> None:
+    """Makes the rename durable; a file system that cannot is left as it is."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):
+            os.fsync(handle)
+    finally:
+        os.close(handle)

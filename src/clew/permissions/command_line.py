@@ -1,0 +1,237 @@
+"""Judges a command line: every command in it, every file it names, every variable it sets.
+
+Owns how rules meet commands. A restraining rule is held against every spelling of a command (as
+written, without quotes, by the program's bare name, without git's leading options); an allow rule
+against the one spelling that says what runs.
+"""
+
+from clew.permissions.decision import Finding
+from clew.permissions.files import Bench, judge_use
+from clew.permissions.git import git_plain
+from clew.permissions.index import CommandEntry
+from clew.permissions.protected import is_critical
+from clew.permissions.readonly import (
+    HARMLESS_VARIABLES,
+    changes_meaning,
+    exceeds_looking,
+    looks_only,
+)
+from clew.permissions.rules import Behavior, Rule
+from clew.permissions.shell import Problem, Simple
+from clew.permissions.uses import Use, redirect_uses, uses_of
+from clew.permissions.wrappers import Part, basename, env_assignments, everything
+
+# What mode acceptEdits runs unasked inside the workspace, with the options it may have.
+EDITING: dict[str, frozenset[str]] = {
+    "mkdir": frozenset({"-p", "-v", "-pv", "--parents"}),
+    "touch": frozenset({"-c", "-a", "-m"}),
+    "cp": frozenset({"-r", "-R", "-a", "-p", "-f", "-v", "-n", "-i", "-rf", "-pr", "-rp"}),
+    "mv": frozenset({"-f", "-v", "-n", "-i", "-u"}),
+}
+REMOVING = frozenset({"rm", "rmdir", "shred", "srm", "trash", "unlink"})
+
+
+def judge_command_line(bench: Bench, command: str, allow: Rule | None) -> list[Finding]:
+    """A finding for each part. `allow` is a rule that allows the tool as a whole."""
+    text = command.strip()
+    findings = [f for f in (restrained_by_text(bench, text),) if f is not None]
+    exact = bench.rules.commands["allow"].find((text,), untrusted=True)
+    whole = allow or (exact.rule if exact is not None and exact.exact else None)
+    seen = everything(text)
+    for problem in seen.script.problems:
+        findings.append(from_problem(bench, problem, whole))
+    for part in seen.parts:
+        findings += judge_part(bench, part, whole)
+    for redirect in seen.script.redirects:
+        told = [judge_use(bench, use, whole) for use in redirect_uses(redirect)]
+        findings += [f for f in told if f is not None]
+    findings += judge_variables(bench, seen.parts, [a.name for a in seen.script.assignments], whole)
+    return findings or [
+        Finding(subject=text, verdict="allow", reason="runs nothing", effect="look")
+    ]
+
+
+def restrained_by_text(bench: Bench, text: str) -> Finding | None:
+    """A restraining rule for the line as it stands."""
+    for behavior in RESTRAINING:
+        entry = bench.rules.commands[behavior].find((text,), untrusted=bench.untrusted)
+        if entry is not None:
+            return by_rule(text, entry.rule)
+    return None
+
+
+RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
+WORDS = {"deny": "denied by", "ask": "to be asked by", "allow": "allowed by"}
+
+
+def by_rule(subject: str, rule: Rule) -> Finding:
+    return Finding(
+        subject=subject,
+        verdict=rule.behavior,
+        reason=f"{WORDS[rule.behavior]} {rule.text}",
+        nature="rule",
+        rule=rule,
+    )
+
+
+def from_problem(bench: Bench, problem: Problem, whole: Rule | None) -> Finding:
+    """Text that nobody can vouch for asks; a rule for exactly this line settles what it can."""
+    if problem.syntax or bench.rules.restrains_commands():
+        return Finding(subject=problem.text, verdict="ask", reason=problem.why, nature="guard")
+    if whole is not None:
+        return by_rule(problem.text, whole)
+    return Finding(subject=problem.text, verdict="ask", reason=problem.why)
+
+
+def judge_part(bench: Bench, part: Part, whole: Rule | None) -> list[Finding]:
+    command = part.command
+    restrained = restrained_command(bench, command)
+    if restrained is not None and restrained.verdict == "deny":
+        return [restrained]
+    entry = permitted_command(bench, command)
+    allow = whole or (entry.rule if entry is not None else None)
+    findings = [restrained] if restrained is not None else []
+    findings += [from_problem(bench, problem, allow) for problem in part.problems]
+    looks = looks_only(command)
+    uses = uses_of(command)
+    kept = allow if covers(command, entry, whole) else None
+    told = [judge_use(bench, u, kept) for u in uses if u.named or not part.plain_wrapper]
+    findings += [f for f in told if f is not None]
+    critical = removes_too_much(bench, command, uses)
+    if critical is not None:
+        findings.append(critical)
+    findings.append(judge_itself(bench, part, allow if kept is not None else None, looks=looks))
+    return findings
+
+
+def restrained_command(bench: Bench, command: Simple) -> Finding | None:
+    texts = spellings(command)
+    for behavior in RESTRAINING:
+        entry = bench.rules.commands[behavior].find(texts, untrusted=bench.untrusted)
+        if entry is not None:
+            return by_rule(command.text, entry.rule)
+    return None
+
+
+def spellings(command: Simple) -> tuple[str, ...]:
+    """Every text by which a restraining rule may know a command."""
+    bare = " ".join(word.text for word in command.words)
+    texts = [command.text, command.raw, bare]
+    if "/" in command.name:
+        rest = command.text[len(command.words[0].shown) :]
+        texts.append(basename(command.words[0]) + rest)
+    plain = git_plain(command)
+    if plain is not None:
+        texts.append(plain)
+    if command.assignments:
+        front = " ".join(a.raw for a in command.assignments)
+        texts.append(f"{front} {command.text}")
+    return tuple(dict.fromkeys(texts))
+
+
+def permitted_command(bench: Bench, command: Simple) -> CommandEntry | None:
+    """The allow rule for a command, or one that spells out the command which starts it."""
+    front = [a for a in command.assignments if not HARMLESS_VARIABLES.fullmatch(a.name)]
+    text = command.text
+    raw = command.raw
+    if front:
+        named = " ".join(a.raw for a in command.assignments)
+        text, raw = f"{named} {text}", f"{named} {raw}"
+    index = bench.rules.commands["allow"]
+    for spelling in dict.fromkeys((text, raw)):
+        for entry in index.candidates(spelling):
+            if entry.matches(spelling):
+                return entry
+    if command.outer is not None:
+        for entry in index.candidates(command.outer):
+            if entry.matches(command.outer) and reaches_inside(entry, command):
+                return entry
+    return None
+
+
+def reaches_inside(entry: CommandEntry, command: Simple) -> bool:
+    """Whether a rule for `sudo apt update` spells out the `apt` it starts."""
+    if entry.exact:
+        return True
+    return command.at is not None and len(entry.head.rstrip()) >= command.at + len(command.name)
+
+
+def covers(command: Simple, entry: CommandEntry | None, whole: Rule | None) -> bool:
+    """Whether the allow rule answers for all of the command: see `exceeds_looking`."""
+    if whole is not None or entry is None:
+        return whole is not None
+    return entry.exact or not exceeds_looking(command)
+
+
+def judge_itself(bench: Bench, part: Part, allow: Rule | None, *, looks: bool) -> Finding:
+    """The command apart from its files."""
+    command = part.command
+    text = command.text
+    if looks:
+        return Finding(subject=text, verdict="allow", reason="only looks", effect="look")
+    if allow is not None:
+        return by_rule(text, allow)
+    if part.plain_wrapper:
+        return Finding(
+            subject=text, verdict="allow", reason="runs the command it names", effect="look"
+        )
+    if bench.context.mode == "acceptEdits" and edits(command):
+        return Finding(
+            subject=text, verdict="allow", reason="changes files (acceptEdits)", effect="change"
+        )
+    return Finding(subject=text, verdict="ask", reason="no rule allows it")
+
+
+def edits(command: Simple) -> bool:
+    options = EDITING.get(command.name)
+    if options is None or command.assignments or command.more_arguments:
+        return False
+    words = command.words[1:]
+    flags = [w for w in words if w.text.startswith("-")]
+    return all(f.text in options for f in flags) and not any(w.dynamic for w in words)
+
+
+def removes_too_much(bench: Bench, command: Simple, uses: list[Use]) -> Finding | None:
+    """`rm -rf /`, `rm -rf ~`, `rm -rf $DIR/*`: asked about whatever is allowed."""
+    if basename(command.words[0]) not in REMOVING:
+        return None
+    for word in command.words[1:]:
+        if word.dynamic and ("/" in word.text or word.text == "") and not word.text.startswith("-"):
+            return critical(command, "removes a place that is known only when it runs")
+    for use in uses:
+        for text in use.paths:
+            place = text[:-2] or "/" if text.endswith("/*") else text
+            place = "." if place == "*" else place
+            if is_critical(bench.resolve(place), bench.context):
+                return critical(command, "would take the workspace, a home or the system with it")
+    return None
+
+
+def critical(command: Simple, why: str) -> Finding:
+    return Finding(subject=command.text, verdict="ask", reason=why, nature="guard", effect="change")
+
+
+def judge_variables(
+    bench: Bench, parts: tuple[Part, ...], names: list[str], whole: Rule | None
+) -> list[Finding]:
+    """Variables that decide which program runs or what it loads ask."""
+    given = [*names, *(n for part in parts for n in env_assignments(part.command))]
+    risky = [name for name in dict.fromkeys(given) if changes_meaning(name)]
+    if whole is not None or not risky:
+        return []
+    covered = spelled_out(bench, parts)
+    return [
+        Finding(subject=f"{name}=", verdict="ask", reason="changes what programs run or load")
+        for name in risky
+        if name not in covered
+    ]
+
+
+def spelled_out(bench: Bench, parts: tuple[Part, ...]) -> set[str]:
+    """The variables that allow rules spell out in front of their command."""
+    names: set[str] = set()
+    for part in parts:
+        entry = permitted_command(bench, part.command)
+        if entry is not None:
+            names |= {a.name for a in part.command.assignments if f"{a.name}=" in entry.head}
+    return names

@@ -1,0 +1,195 @@
+"""May this call run? The one function every tool's call goes through.
+
+Owns the order: rules for the tool as a whole, then what its row in `request.TOOLS` says it touches,
+then the mode. Pure: the same request under the same rules is decided the same, and says why.
+"""
+
+from typing import assert_never
+
+from clew.permissions.command_line import by_rule as command_by_rule
+from clew.permissions.command_line import judge_command_line
+from clew.permissions.decision import Allow, Decision, Effect, Finding, decided
+from clew.permissions.files import Bench, judge_path, restraint
+from clew.permissions.modes import under
+from clew.permissions.protected import in_workspace
+from clew.permissions.request import (
+    Context,
+    Request,
+    Resolve,
+    ResolvedPath,
+    Tool,
+    canonical,
+    domain_of,
+    paths_of,
+    subject_of,
+    tool_of,
+)
+from clew.permissions.rules import Kind, Rule, RuleSet
+from clew.permissions.uses import Access
+
+
+def decide(request: Request, rules: RuleSet, context: Context, resolve: Resolve) -> Decision:
+    bench = Bench(rules=rules, context=context, resolve=resolve, untrusted=bool(request.untrusted))
+    findings = [under(context.mode, f) for f in judge(bench, request)]
+    decision = decided(findings)
+    if rules.unreadable and isinstance(decision, Allow):
+        careful = Finding(
+            subject="settings",
+            verdict="deny" if context.mode == "dontAsk" else "ask",
+            reason=f"a rule may be missing: {rules.unreadable[0]}",
+            nature="guard",
+        )
+        return decided([*findings, careful])
+    return decision
+
+
+def judge(bench: Bench, request: Request) -> list[Finding]:
+    """Every finding on a call, before the mode has its say."""
+    name = canonical(request.tool)
+    tool = tool_of(name)
+    named = bench.rules.for_tool("deny", name, untrusted=bench.untrusted)
+    if named is not None:
+        return [whole_tool(request, named)]
+    findings: list[Finding] = []
+    for behavior in ("deny", "ask"):
+        found = bench.rules.for_input(behavior, name, request.input, untrusted=bench.untrusted)
+        if found is not None:
+            findings.append(whole_tool(request, found))
+    asked = bench.rules.for_tool("ask", name, untrusted=bench.untrusted)
+    if asked is not None:
+        findings.append(whole_tool(request, asked))
+    allow = bench.rules.for_tool("allow", name, untrusted=True)
+    return [*findings, *by_family(bench, request, tool, allow)]
+
+
+def whole_tool(request: Request, rule: Rule) -> Finding:
+    return command_by_rule(request.tool, rule)
+
+
+def by_family(bench: Bench, request: Request, tool: Tool, allow: Rule | None) -> list[Finding]:
+    match tool.family:
+        case "read" | "edit":
+            return files(bench, request, tool, allow)
+        case "shell":
+            command = subject_of(request)
+            if command is None:
+                return [unusable(request)]
+            return judge_command_line(bench, command, allow)
+        case "fetch":
+            url = subject_of(request)
+            domain = domain_of(url) if url is not None else None
+            if domain is None:
+                return [unusable(request)]
+            return [subject(bench, request, "domain", domain, allow, looks=True)]
+        case "agent" | "skill":
+            named = subject_of(request) or "general-purpose"
+            named = named.removeprefix("/") if tool.family == "skill" else named
+            return [subject(bench, request, "subject", named, allow, looks=tool.family == "agent")]
+        case "free":
+            return [
+                Finding(
+                    subject=request.tool,
+                    verdict="allow",
+                    reason="touches nothing but the session",
+                    effect="look",
+                )
+            ]
+        case "person":
+            return [
+                Finding(
+                    subject=request.tool,
+                    verdict="ask",
+                    reason="is a question to a person",
+                    nature="guard",
+                    effect="look",
+                )
+            ]
+        case "mcp" | "other":
+            return [plain_tool(request, allow)]
+        case _ as never:
+            assert_never(never)
+
+
+def unusable(request: Request) -> Finding:
+    """A call whose input does not say what it would do."""
+    return Finding(
+        subject=request.tool,
+        verdict="ask",
+        reason="the input does not say what it would touch",
+        nature="guard",
+    )
+
+
+def files(bench: Bench, request: Request, tool: Tool, allow: Rule | None) -> list[Finding]:
+    paths = paths_of(request)
+    if paths is None:
+        return [unusable(request)]
+    access: Access = "read" if tool.family == "read" else "write"
+    findings = [judge_path(bench, path, access, request.tool, allow) for path in paths]
+    pattern = request.input.get("pattern")
+    if request.tool == "Glob" and isinstance(pattern, str) and pattern.startswith(("/", "~")):
+        # A pattern from the root looks where it says, not below `path`.
+        place = pattern.partition("*")[0].rpartition("/")[0] or "/"
+        findings.append(judge_path(bench, place, "read", request.tool, allow))
+    return findings
+
+
+def subject(
+    bench: Bench,
+    request: Request,
+    kind: Kind,
+    value: str,
+    allow: Rule | None,
+    *,
+    looks: bool,
+) -> Finding:
+    """A domain, an agent or a skill, named in the input."""
+    name = canonical(request.tool)
+    for behavior in ("deny", "ask", "allow"):
+        rule = bench.rules.for_value(
+            behavior, name, kind, value, untrusted=bench.untrusted or behavior == "allow"
+        )
+        if rule is not None:
+            found = command_by_rule(value, rule)
+            return looking(found) if looks else found
+    if allow is not None:
+        found = command_by_rule(value, allow)
+        return looking(found) if looks else found
+    if tool_of(name).family == "agent":
+        return Finding(
+            subject=value, verdict="allow", reason="its own calls are judged", effect="look"
+        )
+    effect: Effect = "look" if looks else "unknown"
+    return Finding(subject=value, verdict="ask", reason="no rule allows it", effect=effect)
+
+
+def looking(finding: Finding) -> Finding:
+    return Finding(
+        subject=finding.subject,
+        verdict=finding.verdict,
+        reason=finding.reason,
+        nature=finding.nature,
+        effect="look",
+        rule=finding.rule,
+    )
+
+
+def plain_tool(request: Request, allow: Rule | None) -> Finding:
+    """A tool nobody here knows: an MCP server's, or one without a row."""
+    looks = request.read_only or request.tool == "WebSearch"
+    if allow is not None:
+        found = command_by_rule(request.tool, allow)
+        return looking(found) if looks else found
+    return Finding(
+        subject=request.tool,
+        verdict="ask",
+        reason="no rule allows it",
+        effect="look" if looks else "unknown",
+    )
+
+
+def may_read(rules: RuleSet, path: ResolvedPath, context: Context, resolve: Resolve) -> bool:
+    """Whether a searching tool may show what it found in a file below a folder it may search."""
+    bench = Bench(rules=rules, context=context, resolve=resolve)
+    restrained = restraint(bench, "deny", path, "read") or restraint(bench, "ask", path, "read")
+    return restrained is None and in_workspace(path, context)

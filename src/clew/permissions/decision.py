@@ -1,0 +1,90 @@
+"""What was decided and why, as values: one finding for each part, the strictest counts.
+
+Owns `Finding` and the four decisions. A compound is never weaker than its strictest part because a
+decision is the maximum of its findings and nothing else.
+"""
+
+from collections.abc import Sequence
+from typing import Literal, assert_never
+
+from msgspec import Struct
+
+from clew.permissions.rules import Rule
+
+Verdict = Literal["allow", "review", "ask", "deny"]
+ORDER: dict[Verdict, int] = {"allow": 0, "review": 1, "ask": 2, "deny": 3}
+
+# Where a verdict came from. A mode softens what is `base` only; rules and guards stand in each.
+Nature = Literal["rule", "guard", "base"]
+
+# What the part would do: look, change something known, or something nobody knows.
+Effect = Literal["look", "change", "unknown"]
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """The judgement of one part of a call."""
+
+    subject: str
+    verdict: Verdict
+    reason: str
+    nature: Nature = "base"
+    effect: Effect = "unknown"
+    rule: Rule | None = None
+
+
+class Allow(Struct, frozen=True, kw_only=True, tag="allow"):
+    """It may run."""
+
+    findings: tuple[Finding, ...]
+
+
+class Ask(Struct, frozen=True, kw_only=True, tag="ask"):
+    """A person decides; where nobody can be asked, it does not run."""
+
+    findings: tuple[Finding, ...]
+
+
+class Deny(Struct, frozen=True, kw_only=True, tag="deny"):
+    """It does not run, and nobody is asked."""
+
+    findings: tuple[Finding, ...]
+
+
+class NeedsReview(Struct, frozen=True, kw_only=True, tag="review"):
+    """Mode auto: a reviewer decides (see `modes.after_review`); without one, a person does."""
+
+    findings: tuple[Finding, ...]
+
+
+Decision = Allow | Ask | Deny | NeedsReview
+
+
+def decided(findings: Sequence[Finding]) -> Decision:
+    """The decision that a call's findings come to."""
+    every = tuple(findings)
+    match strictest(every).verdict:
+        case "allow":
+            return Allow(findings=every)
+        case "review":
+            return NeedsReview(findings=every)
+        case "ask":
+            return Ask(findings=every)
+        case "deny":
+            return Deny(findings=every)
+        case _ as never:
+            assert_never(never)
+
+
+def strictest(findings: Sequence[Finding]) -> Finding:
+    """The finding that decides: the strictest, a rule before other reasons."""
+    return max(findings, key=lambda f: (ORDER[f.verdict], f.nature == "rule"))
+
+
+def reason(decision: Decision) -> str:
+    """One line for people: what decided."""
+    finding = strictest(decision.findings)
+    return f"{finding.subject}: {finding.reason}" if finding.subject else finding.reason
+
+
+def verdict(decision: Decision) -> Verdict:
+    return strictest(decision.findings).verdict

@@ -1,0 +1,193 @@
+"""Judges paths: what a file tool names, and what a command line would touch.
+
+Owns the order in which a path is judged: deny, what cannot be known, ask, protected, allow, and
+last where the file lies. Every spelling of the path is held against restraining rules; an allow
+rule counts only where all of them are allowed.
+"""
+
+from msgspec import Struct
+
+from clew.permissions.decision import Effect, Finding
+from clew.permissions.protected import (
+    HARMLESS_DEVICES,
+    glob_meets,
+    in_workspace,
+    is_critical,
+    why_protected_read,
+    why_protected_write,
+)
+from clew.permissions.request import Context, Resolve, ResolvedPath
+from clew.permissions.rules import Behavior, Rule, RuleSet
+from clew.permissions.uses import Access, Use
+
+RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
+FAMILIES: tuple[str, ...] = ("read", "edit")
+
+
+class Bench(Struct, frozen=True, kw_only=True):
+    """What every judgement needs at hand."""
+
+    rules: RuleSet
+    context: Context
+    resolve: Resolve
+    untrusted: bool = False
+
+
+EFFECTS: dict[Access, Effect] = {"read": "look", "write": "change"}
+
+
+def restraint(bench: Bench, behavior: Behavior, path: ResolvedPath, access: Access) -> Rule | None:
+    """A restraining rule for the path; what may not be read may not be written either."""
+    found = bench.rules.paths[behavior, "read"].find(path, "", untrusted=bench.untrusted)
+    if found is None and access == "write":
+        found = bench.rules.paths[behavior, "edit"].find(path, "", untrusted=bench.untrusted)
+    return found
+
+
+def permit(bench: Bench, path: ResolvedPath, access: Access, tool: str) -> Rule | None:
+    """An allow rule for every spelling of the path; who may write a file may read it."""
+    found = bench.rules.paths["allow", "edit"].find_for_all(path, tool)
+    if found is None and access == "read":
+        found = bench.rules.paths["allow", "read"].find_for_all(path, tool)
+    return found
+
+
+def by_rule(subject: str, rule: Rule, access: Access) -> Finding:
+    words = {"deny": "denied by", "ask": "to be asked by", "allow": "allowed by"}
+    return Finding(
+        subject=subject,
+        verdict=rule.behavior,
+        reason=f"{words[rule.behavior]} {rule.text}",
+        nature="rule",
+        effect=EFFECTS[access],
+        rule=rule,
+    )
+
+
+def guard(subject: str, why: str, access: Access) -> Finding:
+    return Finding(
+        subject=subject, verdict="ask", reason=why, nature="guard", effect=EFFECTS[access]
+    )
+
+
+def why_protected(bench: Bench, path: ResolvedPath, access: Access) -> str | None:
+    if access == "write":
+        return why_protected_write(path, bench.context)
+    return why_protected_read(path)
+
+
+def judge_path(bench: Bench, text: str, access: Access, tool: str, allow: Rule | None) -> Finding:
+    """One path that a file tool names. `allow` is a rule that allows the tool as a whole."""
+    path = bench.resolve(text)
+    denied = restraint(bench, "deny", path, access)
+    if denied is not None:
+        return by_rule(text, denied, access)
+    if not path.known:
+        return guard(text, "it cannot be told which file this is", access)
+    asked = restraint(bench, "ask", path, access)
+    if asked is not None:
+        return by_rule(text, asked, access)
+    protected = why_protected(bench, path, access)
+    if protected is not None:
+        return guard(text, protected, access)
+    allowed = allow or permit(bench, path, access, tool)
+    if allowed is not None:
+        return by_rule(text, allowed, access)
+    return by_place(bench, text, path, access)
+
+
+def by_place(bench: Bench, text: str, path: ResolvedPath, access: Access) -> Finding:
+    """What holds where no rule speaks: the workspace may be read, and edited in acceptEdits."""
+    inside = in_workspace(path, bench.context)
+    if path.real in HARMLESS_DEVICES:
+        return allowed_by_place(text, "holds nothing", "read")
+    if access == "read":
+        if inside:
+            return allowed_by_place(text, "lies in the workspace", access)
+        return asked_by_place(text, "lies outside the workspace", access)
+    if path.real == bench.context.plan_file:
+        return allowed_by_place(text, "is the plan", "read")
+    if inside and bench.context.mode == "acceptEdits":
+        return allowed_by_place(text, "lies in the workspace (acceptEdits)", access)
+    where = "would change a file" if inside else "would change a file outside the workspace"
+    return asked_by_place(text, where, access)
+
+
+def allowed_by_place(text: str, why: str, access: Access) -> Finding:
+    return Finding(subject=text, verdict="allow", reason=why, effect=EFFECTS[access])
+
+
+def asked_by_place(text: str, why: str, access: Access) -> Finding:
+    return Finding(subject=text, verdict="ask", reason=why, effect=EFFECTS[access])
+
+
+def judge_use(bench: Bench, use: Use, allow: Rule | None) -> Finding | None:
+    """One path a command line would touch; None where there is nothing to say.
+
+    `allow` is a rule that allows the command. It answers for where the file lies, never for what
+    is denied, protected or unknown beside restraining rules.
+    """
+    if not use.paths:
+        return unknown_path(bench, use, allow)
+    findings = [judge_spelling(bench, use, text, allow) for text in use.paths]
+    told = [f for f in findings if f is not None]
+    return max(told, key=lambda f: {"allow": 0, "ask": 1}.get(f.verdict, 2)) if told else None
+
+
+def unknown_path(bench: Bench, use: Use, allow: Rule | None) -> Finding | None:
+    why = "names a file that is known only when it runs"
+    if bench.rules.restrains_paths():
+        return guard(use.text, f"{why}, and some files are denied", use.access)
+    if allow is not None:
+        return None
+    return asked_by_place(use.text, why, use.access)
+
+
+def judge_spelling(bench: Bench, use: Use, text: str, allow: Rule | None) -> Finding | None:
+    path = bench.resolve(text)
+    denied = restraint(bench, "deny", path, use.access)
+    if denied is not None:
+        return by_rule(use.text, denied, use.access)
+    asked = restraint(bench, "ask", path, use.access) or reaches(bench, use, path)
+    if asked is not None and asked.behavior == "ask":
+        return by_rule(use.text, asked, use.access)
+    if asked is not None:
+        return guard(use.text, f"could touch what {asked.text} denies", use.access)
+    if not path.known and use.named:
+        return unknown_path(bench, use, allow)
+    protected = why_protected(bench, path, use.access) or wide(bench, use, path)
+    if protected is not None and (use.named or use.access == "read"):
+        return guard(use.text, protected, use.access)
+    if allow is not None or (not use.named and in_workspace(path, bench.context)):
+        return None
+    permitted = permit(bench, path, use.access, "Bash")
+    if permitted is not None:
+        return by_rule(use.text, permitted, use.access)
+    return by_place(bench, use.text, path, use.access)
+
+
+def reaches(bench: Bench, use: Use, path: ResolvedPath) -> Rule | None:
+    """A restraining rule for something below the path, or something a glob could stand for."""
+    if path.is_file or not (use.glob or use.below):
+        return None
+    pattern = f"{path.real}/**" if use.below else path.real
+    families = FAMILIES if use.access == "write" else FAMILIES[:1]
+    for behavior in RESTRAINING:
+        for family in families:
+            found = bench.rules.paths[behavior, family].may_touch(
+                pattern, untrusted=bench.untrusted
+            )
+            if found is not None:
+                return found
+    return None
+
+
+def wide(bench: Bench, use: Use, path: ResolvedPath) -> str | None:
+    """Why a glob or a whole tree asks: it may hold protected files."""
+    if use.access == "write" and use.below and is_critical(path, bench.context):
+        return "would take the workspace, a home or the system with it"
+    if use.glob:
+        met = glob_meets(path.real, writes=use.access == "write")
+        if met is not None:
+            return f"could stand for {met}"
+    return None

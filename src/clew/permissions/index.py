@@ -1,0 +1,251 @@
+"""Where a request finds the few rules that can concern it among many.
+
+Owns two indexes. Commands: by the first word a rule spells out. Paths: by the folder a pattern
+stands on and, for a pattern that holds at any depth, by the name it spells out. A regular
+expression is compiled when its rule is first a candidate, so that loading costs no compiling.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from clew.permissions.patterns import (
+    GLOB,
+    command_regex,
+    literal_head,
+    may_meet,
+    normal,
+    path_regex,
+)
+from clew.permissions.request import ResolvedPath
+
+if TYPE_CHECKING:
+    from clew.permissions.rules import Rule
+
+
+# `*.pem`: found by what stands after the last dot.
+ENDING = re.compile(r"\*\.[^*?\[\]\\.]+")
+
+
+class CommandEntry:
+    """A rule and its pattern; `exact` has no star, `head` is what it spells out before one."""
+
+    __slots__ = ("_regex", "exact", "head", "pattern", "rule")
+
+    def __init__(self, rule: "Rule", pattern: str) -> None:
+        self.rule = rule
+        self.pattern = pattern
+        self.exact = "*" not in pattern
+        self.head = literal_head(pattern)
+        self._regex: re.Pattern[str] | None = None
+
+    def matches(self, text: str) -> bool:
+        if self.exact:
+            return self.pattern == text
+        if self._regex is None:
+            self._regex = command_regex(self.pattern)
+        return self._regex.fullmatch(text) is not None
+
+
+class CommandIndex:
+    def __init__(self) -> None:
+        self.size = 0
+        self._by_word: dict[str, list[CommandEntry]] = {}
+        self._open: list[CommandEntry] = []
+
+    def add(self, rule: "Rule", pattern: str) -> None:
+        entry = CommandEntry(rule, pattern.strip())
+        self.size += 1
+        words = entry.head.split()
+        # The first word is whole when a blank or the rule's end follows it, or the colon of `:*`.
+        closed = len(words) > 1 or entry.exact or entry.head[-1:].isspace()
+        if words and (closed or entry.pattern == f"{entry.head}:*"):
+            self._by_word.setdefault(words[0], []).append(entry)
+        else:
+            self._open.append(entry)
+
+    def find(self, texts: Iterable[str], *, untrusted: bool) -> CommandEntry | None:
+        """The first rule that matches one of the texts."""
+        for text in texts:
+            for entry in self.candidates(text):
+                if (untrusted or not entry.rule.after_untrusted) and entry.matches(text):
+                    return entry
+        return None
+
+    def candidates(self, text: str) -> Iterator[CommandEntry]:
+        word = text.split(maxsplit=1)
+        if word:
+            yield from self._by_word.get(word[0], ())
+        yield from self._open
+
+
+class PathEntry:
+    """A rule's pattern, absolute: the folder it stands on and the segments below."""
+
+    __slots__ = ("_folded", "_plain", "base", "floating", "restrains", "rule", "segments")
+
+    def __init__(
+        self,
+        rule: "Rule",
+        base: str,
+        segments: tuple[str, ...],
+        *,
+        floating: bool,
+        restrains: bool,
+    ) -> None:
+        self.rule = rule
+        self.base = base
+        self.segments = segments
+        self.floating = floating
+        self.restrains = restrains
+        self._plain: re.Pattern[str] | None = None
+        self._folded: re.Pattern[str] | None = None
+
+    def matches(self, path: str, *, folds_case: bool) -> bool:
+        """Whether the pattern names the path or a folder around it."""
+        found = self._folded if folds_case else self._plain
+        if found is None:
+            source = path_regex(
+                normal(self.base),
+                tuple(normal(s) for s in self.segments),
+                floating=self.floating,
+                itself=self.restrains,
+            )
+            found = re.compile(source, re.S | re.I if folds_case else re.S)
+            if folds_case:
+                self._folded = found
+            else:
+                self._plain = found
+        return found.fullmatch(normal(path)) is not None
+
+    def from_root(self) -> tuple[str, ...]:
+        """The pattern as segments from the root of the disk."""
+        between = ("**",) if self.floating else ()
+        last = () if self.segments[-1:] == ("**",) else ("**",)
+        return (*split(self.base), *between, *self.segments, *last)
+
+
+def split(path: str) -> tuple[str, ...]:
+    return tuple(part for part in path.split("/") if part)
+
+
+class PathIndex:
+    def __init__(self) -> None:
+        self.size = 0
+        self.entries: list[PathEntry] = []
+        self._fixed: dict[str, list[PathEntry]] = {}
+        self._named: dict[str, list[PathEntry]] = {}
+        self._ending: dict[str, list[PathEntry]] = {}
+
+    def add(
+        self,
+        rule: "Rule",
+        pattern: str,
+        *,
+        root: str,
+        cwd: str,
+        home: str,
+        restrains: bool,
+        spellings: Callable[[str], tuple[str, ...]] = lambda folder: (folder,),
+    ) -> None:
+        base, anchored, segments = place(pattern, root=root, cwd=cwd, home=home)
+        # Restraining patterns hold at any depth unless they say where they begin.
+        floating = not anchored and (restrains or len(segments) == 1)
+        if segments[:1] == ("**",) and len(segments) > 1:
+            floating, segments = True, segments[1:]
+        while not floating and segments and segments[0] != "**" and not GLOB.search(segments[0]):
+            base, segments = f"{base.rstrip('/')}/{segments[0]}", segments[1:]
+        self.size += 1
+        for name in dict.fromkeys((base, *(spellings(base) if restrains else ()))):
+            self._file(PathEntry(rule, name, segments, floating=floating, restrains=restrains))
+
+    def _file(self, entry: PathEntry) -> None:
+        self.entries.append(entry)
+        first = normal(entry.segments[0]).casefold() if entry.segments else ""
+        if entry.floating and first and not GLOB.search(first):
+            self._named.setdefault(first, []).append(entry)
+        elif entry.floating and ENDING.fullmatch(first):
+            self._ending.setdefault(first.rpartition(".")[2], []).append(entry)
+        else:
+            self._fixed.setdefault(normal(entry.base).casefold(), []).append(entry)
+
+    def candidates(self, path: str) -> Iterator[PathEntry]:
+        key = normal(path).casefold()
+        parts = split(key)
+        around = ""
+        yield from self._fixed.get("/", ())
+        for part in parts:
+            around = f"{around}/{part}"
+            yield from self._fixed.get(around, ())
+            yield from self._named.get(part, ())
+            if self._ending and "." in part:
+                yield from self._ending.get(part.rpartition(".")[2], ())
+
+    def find(self, path: ResolvedPath, tool: str, *, untrusted: bool) -> "Rule | None":
+        """The first rule that names one spelling of the path."""
+        for name in path.names:
+            for entry in self.candidates(name):
+                if applies(entry.rule, tool, untrusted=untrusted) and entry.matches(
+                    name, folds_case=path.folds_case
+                ):
+                    return entry.rule
+        return None
+
+    def find_for_all(self, path: ResolvedPath, tool: str) -> "Rule | None":
+        """A rule that names the path as written, where every other spelling is named too."""
+        found: Rule | None = None
+        for name in path.names:
+            rule = next(
+                (
+                    entry.rule
+                    for entry in self.candidates(name)
+                    if applies(entry.rule, tool, untrusted=True)
+                    and entry.matches(name, folds_case=False)
+                ),
+                None,
+            )
+            if rule is None:
+                return None
+            found = found or rule
+        return found
+
+    def may_touch(self, pattern: str, *, untrusted: bool) -> "Rule | None":
+        """The first rule that could name a file which an absolute pattern of the shell names."""
+        segments = split(normal(pattern).casefold())
+        for entry in self.entries:
+            if (untrusted or not entry.rule.after_untrusted) and may_meet(
+                segments, tuple(normal(s).casefold() for s in entry.from_root())
+            ):
+                return entry.rule
+        return None
+
+
+def applies(rule: "Rule", tool: str, *, untrusted: bool) -> bool:
+    """Whether a path rule speaks of this tool.
+
+    Rules of `Read` and `Edit` speak of their families. So does every restraining rule; an allow
+    rule for `Write`, `Grep` and the others speaks of that tool alone.
+    """
+    if rule.after_untrusted and not untrusted:
+        return False
+    return rule.behavior != "allow" or rule.tool in ("Read", "Edit", tool)
+
+
+def place(pattern: str, *, root: str, cwd: str, home: str) -> tuple[str, bool, tuple[str, ...]]:
+    """What a path pattern stands on, whether it says so itself, and its segments."""
+    pattern = pattern.strip()
+    if pattern.startswith("//"):
+        return "/", True, cleaned(pattern)
+    if pattern == "~" or pattern.startswith("~/"):
+        return home, True, cleaned(pattern[1:])
+    if pattern.startswith("/"):
+        return root, True, cleaned(pattern)
+    base, anchored = cwd, pattern.startswith(("./", "../"))
+    segments = cleaned(pattern)
+    while segments[:1] == ("..",):
+        base, segments = base.rpartition("/")[0] or "/", segments[1:]
+    return base, anchored, segments or ("**",)
+
+
+def cleaned(pattern: str) -> tuple[str, ...]:
+    return tuple(part for part in pattern.split("/") if part not in ("", "."))

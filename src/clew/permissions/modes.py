@@ -1,0 +1,120 @@
+"""Modes: what holds where no rule speaks, who may enter which, and the reviewer of mode auto.
+
+Owns the seven words a person may write and what each does to a finding. A mode softens only what
+came from nobody's rule; it hardens everything.
+"""
+
+from typing import Literal, assert_never
+
+from msgspec import Struct, structs
+
+from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, NeedsReview
+from clew.permissions.request import Mode
+
+MODES: tuple[Mode, ...] = (
+    "default",
+    "acceptEdits",
+    "plan",
+    "auto",
+    "dontAsk",
+    "bypassPermissions",
+)
+ALIASES: dict[str, Mode] = {"manual": "default"}
+
+
+class Refused(Struct, frozen=True, kw_only=True):
+    """A mode that may not be entered, and why."""
+
+    mode: str
+    why: str
+
+
+def enter_mode(
+    word: str,
+    *,
+    is_root: bool,
+    is_sandboxed: bool,
+    disabled: frozenset[Mode] = frozenset(),
+) -> Mode | Refused:
+    """The mode a word names, if this process may run in it."""
+    mode = next((m for m in MODES if m == word), ALIASES.get(word))
+    if mode is None:
+        return Refused(mode=word, why=f"no such mode; there are {', '.join(MODES)}")
+    if mode in disabled:
+        return Refused(mode=mode, why="settings have taken this mode away")
+    if mode == "bypassPermissions" and is_root and not is_sandboxed:
+        return Refused(
+            mode=mode, why="not as root, unless the whole program runs in a sandbox (IS_SANDBOX=1)"
+        )
+    return mode
+
+
+def disabled_modes(settings: dict[str, object]) -> frozenset[Mode]:
+    """The modes that settings, whoever wrote them, take away."""
+    permissions = settings.get("permissions")
+    held = permissions if isinstance(permissions, dict) else {}
+    disabled: set[Mode] = set()
+    if held.get("disableBypassPermissionsMode") == "disable":
+        disabled.add("bypassPermissions")
+    if "disable" in (held.get("disableAutoMode"), settings.get("disableAutoMode")):
+        disabled.add("auto")
+    return frozenset(disabled)
+
+
+def under(mode: Mode, finding: Finding) -> Finding:
+    """A finding as the mode has it."""
+    match mode:
+        case "default" | "acceptEdits":
+            return finding
+        case "plan":
+            return planned(finding)
+        case "auto":
+            if finding.verdict == "ask" and finding.nature == "base":
+                return structs.replace(finding, verdict="review")
+            return finding
+        case "dontAsk":
+            if finding.verdict == "ask":
+                why = f"{finding.reason} (nobody is asked in mode dontAsk)"
+                return structs.replace(finding, verdict="deny", reason=why)
+            return finding
+        case "bypassPermissions":
+            if finding.verdict == "ask" and finding.nature == "base":
+                return structs.replace(finding, verdict="allow", reason="mode bypassPermissions")
+            return finding
+        case _ as never:
+            assert_never(never)
+
+
+def planned(finding: Finding) -> Finding:
+    """Plan mode looks and does not touch, whatever is allowed."""
+    if finding.verdict == "deny" or finding.effect == "look":
+        return finding
+    return structs.replace(
+        finding, verdict="deny", nature="base", rule=None, reason="plan mode only looks"
+    )
+
+
+Review = Literal["safe", "unsafe"]
+
+
+def after_review(needed: NeedsReview, review: Review | None, why: str = "") -> Decision:
+    """The decision once the reviewer has spoken. No reviewer, or one that failed: a person decides.
+
+    The review stands among the findings, so that it is recorded with them.
+    """
+    subject = needed.findings[0].subject if needed.findings else ""
+    if review is None:
+        note = Finding(
+            subject=subject, verdict="ask", reason=f"not reviewed: {why or 'no reviewer'}"
+        )
+        return Ask(findings=(*needed.findings, note))
+    if review == "unsafe":
+        note = Finding(subject=subject, verdict="deny", reason=f"the reviewer refused it: {why}")
+        return Deny(findings=(*needed.findings, note))
+    passed = [
+        structs.replace(f, verdict="allow", reason=f"{f.reason}; the reviewer passed it")
+        if f.verdict == "review"
+        else f
+        for f in needed.findings
+    ]
+    return Allow(findings=tuple(passed))

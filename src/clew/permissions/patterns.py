@@ -1,0 +1,180 @@
+"""Patterns as rules spell them: paths (gitignore's language), commands, domains, tool names.
+
+Owns the translation into regular expressions and the question whether two path patterns can name
+the same file. Every expression built here runs in time linear in what it is matched against: stars
+become `[^/]*` or `.*` without nesting. Path patterns are compared with gitignore's own reader in
+the tests.
+"""
+
+import re
+import unicodedata
+
+GLOB = re.compile(r"[*?\[\\]")
+
+
+def normal(text: str) -> str:
+    """One spelling for what looks the same: composed and decomposed letters."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
+
+
+def segment_regex(segment: str) -> str:
+    """One part of a path pattern, without slashes, as a regular expression."""
+    out: list[str] = []
+    i = 0
+    while i < len(segment):
+        char = segment[i]
+        i += 1
+        if char == "*":
+            if out[-1:] != ["[^/]*"]:
+                out.append("[^/]*")
+        elif char == "?":
+            out.append("[^/]")
+        elif char == "[" and (end := class_end(segment, i)):
+            out.append(class_regex(segment[i : end - 1]))
+            i = end
+        elif char == "\\" and i < len(segment):
+            out.append(re.escape(segment[i]))
+            i += 1
+        else:
+            out.append(re.escape(char))
+    return "".join(out)
+
+
+def class_end(segment: str, start: int) -> int:
+    """The position after the `]` that closes a class begun before `start`; 0 if none does."""
+    i = start + 1 if segment[start : start + 1] in ("!", "^") else start
+    end = segment.find("]", i + 1)
+    return end + 1
+
+
+def class_regex(body: str) -> str:
+    negated = body[0] in "!^"
+    body = body[1:] if negated else body
+    inside = re.sub(r"([\\\[\]&~|^])", r"\\\1", body)
+    try:
+        re.compile(f"[{inside}]")
+    except re.error:  # a range written backwards names nothing
+        return "(?!)" if not negated else "[^/]"
+    return f"(?!/)[{'^' if negated else ''}{inside}]"
+
+
+def path_regex(base: str, segments: tuple[str, ...], *, floating: bool, itself: bool) -> str:
+    """The expression of a pattern below `base`: what it names and everything beneath that.
+
+    `floating`: at any depth below the base. `itself`: a last `**` names the folder before it too.
+    """
+    out = [re.escape(base.rstrip("/"))]
+    if floating:
+        out.append("(?:/[^/]+)*")
+    last = len(segments) - 1
+    for i, segment in enumerate(segments):
+        if segment != "**":
+            out.append("/" + segment_regex(segment))
+        elif i == last:
+            return "".join(out) + ("(?:/.*)?" if itself else "/.+")
+        else:
+            out.append("(?:/[^/]+)*")
+    return "".join(out) + "(?:/.*)?"
+
+
+def braces(pattern: str) -> list[str]:
+    """`*.{pem,key}` as the patterns it stands for; at most 64, so that none can be a bomb."""
+    match = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
+    if match is None:
+        return [pattern]
+    head, tail = pattern[: match.start()], pattern[match.end() :]
+    out: list[str] = []
+    for choice in match[1].split(","):
+        out += braces(head + choice + tail)
+        if len(out) > 64:
+            return [pattern]
+    return out
+
+
+def command_regex(pattern: str) -> re.Pattern[str]:
+    """A command rule: `*` is any text, ` *` at the end leaves the word before it whole."""
+    tail = ""
+    if pattern.endswith(":*") or (pattern.endswith(" *") and pattern.count("*") == 1):
+        pattern, tail = pattern[:-2].rstrip(), r"(?:\s.*)?"
+    parts = [re.escape(part) for part in re.split(r"\*+", pattern)]
+    return re.compile(".*".join(parts) + tail, re.S)
+
+
+def literal_head(pattern: str) -> str:
+    """What stands before a command rule's first star, the colon of `:*` left out."""
+    head = pattern[:-2] if pattern.endswith(":*") else pattern
+    return head.partition("*")[0]
+
+
+def domain_regex(pattern: str) -> re.Pattern[str]:
+    """`*.example.com`: any subdomain. Elsewhere a star stays between two dots."""
+    pattern = pattern.strip().lower().rstrip(".")
+    if pattern == "*":
+        return re.compile(".*", re.S)
+    head = ""
+    if pattern.startswith("*."):
+        head, pattern = r"(?:[^.]+\.)+", pattern[2:]
+    return re.compile(head + "[^.]*".join(re.escape(part) for part in pattern.split("*")))
+
+
+def word_regex(pattern: str) -> re.Pattern[str]:
+    """A tool's name or an input's value: `*` is any text."""
+    return re.compile(".*".join(re.escape(part) for part in re.split(r"\*+", pattern)), re.S)
+
+
+def may_meet(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
+    """Whether some path could be named by both patterns, given as segments from the root.
+
+    `left` is the shell's, whose stars do not stand for a dot at the head of a name.
+    `**` is any number of segments; a segment with stars or classes is compared by what its plain
+    ends leave open. Answers yes when in doubt: the question is asked before letting something run.
+    """
+    reached = {(0, 0)}
+    while reached:
+        after: set[tuple[int, int]] = set()
+        for i, j in reached:
+            if i == len(left) and j == len(right):
+                return True
+            after |= steps(left, right, i, j)
+        reached = after
+    return False
+
+
+def steps(left: tuple[str, ...], right: tuple[str, ...], i: int, j: int) -> set[tuple[int, int]]:
+    a = left[i] if i < len(left) else None
+    b = right[j] if j < len(right) else None
+    out: set[tuple[int, int]] = set()
+    if a == "**":
+        out.add((i + 1, j))
+        if b is not None and b != "**":
+            out.add((i, j + 1))
+    if b == "**":
+        out.add((i, j + 1))
+        if a is not None and a != "**":
+            out.add((i + 1, j))
+    if a is not None and b is not None and "**" not in (a, b) and segments_meet(a, b):
+        out.add((i + 1, j + 1))
+    return out
+
+
+def segments_meet(a: str, b: str) -> bool:
+    a, b = normal(a).casefold(), normal(b).casefold()
+    if a[0] in "*?[" and b[0] == ".":
+        return False
+    wild_a, wild_b = GLOB.search(a), GLOB.search(b)
+    if wild_a is None and wild_b is None:
+        return a == b
+    if wild_a is None:
+        return re.fullmatch(segment_regex(b), a, re.S) is not None
+    if wild_b is None:
+        return re.fullmatch(segment_regex(a), b, re.S) is not None
+    head_a, head_b = a[: wild_a.start()], b[: wild_b.start()]
+    tail_a, tail_b = plain_tail(a), plain_tail(b)
+    heads = head_a.startswith(head_b) or head_b.startswith(head_a)
+    tails = tail_a.endswith(tail_b) or tail_b.endswith(tail_a)
+    return heads and tails
+
+
+def plain_tail(segment: str) -> str:
+    """What follows the last sign of a pattern that can stand for more than itself."""
+    return re.split(r"[*?\[\]\\]", segment)[-1]

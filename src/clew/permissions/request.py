@@ -1,0 +1,180 @@
+"""What is asked: a tool's call as values, and the table that says how each tool is judged.
+
+Owns `Request`, `ResolvedPath`, `Context` and the table `TOOLS`. A tool is judged by what its row
+says it touches, never by code of its own; a tool without a row asks. Nothing here looks at a disk:
+whoever calls brings `resolve`.
+"""
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+from msgspec import Struct
+
+Mode = Literal["default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions"]
+
+# What a tool does to the world. `free` touches nothing but the session; `person` is a question to
+# the person in front of it and so always asks.
+Family = Literal[
+    "read", "edit", "shell", "fetch", "mcp", "agent", "skill", "free", "person", "other"
+]
+
+
+class ResolvedPath(Struct, frozen=True, kw_only=True):
+    """Every absolute spelling of one path, the one as written first, the real one last.
+
+    `known` is false where it cannot be told which file is meant. `folds_case`: the file system
+    takes `A` and `a` for the same name. `is_file`: an ordinary file, with nothing below it.
+    """
+
+    names: tuple[str, ...]
+    known: bool = True
+    folds_case: bool = False
+    is_file: bool = False
+
+    @property
+    def real(self) -> str:
+        return self.names[-1]
+
+
+Resolve = Callable[[str], ResolvedPath]
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    """One call of a tool.
+
+    `untrusted` names where text that nobody vouches for came from (web, mcp, tool, project) if any
+    stands before this call in the conversation. `read_only` is what an MCP server says of its tool.
+    """
+
+    tool: str
+    input: dict[str, Any]
+    untrusted: tuple[str, ...] = ()
+    read_only: bool = False
+
+
+class Context(Struct, frozen=True, kw_only=True):
+    """Where the call would run. Paths are real, absolute, without a slash at the end."""
+
+    cwd: str
+    home: str
+    mode: Mode = "default"
+    directories: tuple[str, ...] = ()
+    config_home: str = ""
+    plan_file: str | None = None
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The workspace: the working folder and the further ones."""
+        return (self.cwd, *self.directories)
+
+
+class Tool(Struct, frozen=True, kw_only=True):
+    """A row: the family, and the fields of the input that name a path or the main thing judged."""
+
+    family: Family
+    paths: tuple[str, ...] = ()
+    subject: str = ""
+    default_path: str | None = None
+
+
+TOOLS: dict[str, Tool] = {
+    "Read": Tool(family="read", paths=("file_path",)),
+    "NotebookRead": Tool(family="read", paths=("notebook_path",)),
+    "Glob": Tool(family="read", paths=("path",), default_path="."),
+    "Grep": Tool(family="read", paths=("path",), default_path="."),
+    "LS": Tool(family="read", paths=("path",), default_path="."),
+    "LSP": Tool(family="read", paths=("filePath", "file_path"), default_path="."),
+    "Edit": Tool(family="edit", paths=("file_path",)),
+    "MultiEdit": Tool(family="edit", paths=("file_path",)),
+    "Write": Tool(family="edit", paths=("file_path",)),
+    "NotebookEdit": Tool(family="edit", paths=("notebook_path",)),
+    "Bash": Tool(family="shell", subject="command"),
+    "Monitor": Tool(family="shell", subject="command"),
+    "WebFetch": Tool(family="fetch", subject="url"),
+    "WebSearch": Tool(family="other"),
+    "Agent": Tool(family="agent", subject="subagent_type"),
+    "Task": Tool(family="agent", subject="subagent_type"),
+    "Skill": Tool(family="skill", subject="skill"),
+    "SlashCommand": Tool(family="skill", subject="command"),
+    "AskUserQuestion": Tool(family="person"),
+    "ExitPlanMode": Tool(family="person"),
+    **{
+        name: Tool(family="free")
+        for name in (
+            "BashOutput",
+            "EnterPlanMode",
+            "KillShell",
+            "ListMcpResourcesTool",
+            "TaskCreate",
+            "TaskGet",
+            "TaskList",
+            "TaskOutput",
+            "TaskStop",
+            "TaskUpdate",
+            "TodoRead",
+            "TodoWrite",
+            "ToolSearch",
+        )
+    },
+}
+
+# Two names of one tool: a rule for either holds for both.
+SAME_TOOL = {"Task": "Agent", "SlashCommand": "Skill", "Monitor": "Bash"}
+
+# The input that each family's rules read by rules of their own; `Tool(param:value)` may not.
+JUDGED_FIELDS = frozenset(
+    {"command", "file_path", "filePath", "notebook_path", "path", "url", "subagent_type", "skill"}
+)
+
+MCP_PREFIX = "mcp__"
+UNKNOWN_TOOL = Tool(family="other")
+MCP_TOOL = Tool(family="mcp")
+
+
+def tool_of(name: str) -> Tool:
+    """The row of a tool; the names of MCP tools say themselves what they are."""
+    row = TOOLS.get(name)
+    if row is not None:
+        return row
+    return MCP_TOOL if name.startswith(MCP_PREFIX) else UNKNOWN_TOOL
+
+
+def canonical(name: str) -> str:
+    return SAME_TOOL.get(name, name)
+
+
+def paths_of(request: Request) -> tuple[str, ...] | None:
+    """The paths a call of a file tool names; None where it names none and the tool needs one."""
+    tool = tool_of(request.tool)
+    named = [request.input[field] for field in tool.paths if field in request.input]
+    if not named and tool.default_path is not None:
+        return (tool.default_path,)
+    if not named or not all(isinstance(path, str) and path for path in named):
+        return None
+    return tuple(named)
+
+
+def subject_of(request: Request) -> str | None:
+    """The command, address, agent or skill a call names; None where it names none."""
+    value = request.input.get(tool_of(request.tool).subject)
+    return value if isinstance(value, str) and value else None
+
+
+def domain_of(url: str) -> str | None:
+    """The host of an address in lower case, without user, port and last dot; None if unreadable.
+
+    Readers of addresses disagree on backslashes, control characters and a second `@`; what could
+    be read two ways is not read at all.
+    """
+    scheme, separator, rest = url.partition("://")
+    if not separator or scheme.lower() not in ("http", "https"):
+        return None
+    authority = rest
+    for end in "/?#":
+        authority = authority.partition(end)[0]
+    if not authority.isascii() or any(c in authority for c in "\\%[]@ \t\r\n\0"):
+        return None
+    host, _, port = authority.partition(":")
+    if port and not port.isdigit():
+        return None
+    return host.lower().rstrip(".") or None

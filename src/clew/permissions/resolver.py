@@ -1,0 +1,141 @@
+"""One path, every name it has: the resolver that all tools are judged with.
+
+Owns what a path means on this machine: `~`, `..`, links hop by hop, the links of `/proc`, names
+that a file system folds. It opens nothing. Two names that a hard link gives one file cannot be told
+to be one file, and what a link points to may change after it was asked (see docs/permissions.md).
+"""
+
+import os
+import posixpath
+import re
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from clew.permissions.request import ResolvedPath
+
+MAX_HOPS = 40
+OWN_PROCESS = re.compile(r"/proc/(?:self|thread-self)/(?:task/[^/]+/)?(cwd|root)")
+SELF = frozenset({"/proc/self", "/proc/thread-self"})
+OPEN_FILES = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?fd(?:/|\Z)|/dev/fd(?:/|\Z)")
+
+
+def make_resolver(*, cwd: str, home: str) -> Callable[[str], ResolvedPath]:
+    """A resolver for calls made in `cwd` by the person whose home is `home`."""
+
+    def resolve(text: str) -> ResolvedPath:
+        if "\0" in text:
+            return ResolvedPath(names=(cwd,), known=False)
+        expanded = expand(text, home)
+        if expanded is None:
+            return ResolvedPath(names=(posixpath.join(cwd, text),), known=False)
+        return follow(posixpath.join(cwd, expanded), cwd)
+
+    return resolve
+
+
+def expand(text: str, home: str) -> str | None:
+    """A path with its `~` replaced; None for the home of somebody nobody knows."""
+    if not text.startswith("~"):
+        return text
+    user, slash, rest = text[1:].partition("/")
+    if not user:
+        return home + slash + rest
+    import pwd
+
+    try:
+        return pwd.getpwnam(user).pw_dir + slash + rest
+    except (KeyError, UnicodeError):
+        return None
+
+
+def follow(path: str, cwd: str) -> ResolvedPath:
+    """Walks a path part by part as the kernel does, noting the whole path after each link."""
+    flat = squeezed(posixpath.normpath(path))
+    names = [flat]
+    pending = parts_of(path)
+    done = ""
+    hops = 0
+    while pending:
+        part = pending.pop(0)
+        if part == "..":
+            done = done.rpartition("/")[0]
+            continue
+        here = f"{done}/{part}"
+        own = OWN_PROCESS.fullmatch(here)
+        if own is not None:
+            done = cwd if own[1] == "cwd" else ""
+            names.append(whole(done, pending))
+            continue
+        # `self` would lead to this process, whose folder is not the one the call runs in.
+        target = None if here in SELF else link_target(here)
+        if target is None:
+            done = here
+            continue
+        hops += 1
+        if hops > MAX_HOPS:
+            return ResolvedPath(names=tuple(dict.fromkeys(names)), known=False)
+        if target.startswith("/"):
+            done = ""
+        pending = [*parts_of(target), *pending]
+        names.append(whole(done, pending))
+    names.append(done or "/")
+    # The last name is the real one, even where an earlier spelling was the same.
+    unique = (*dict.fromkeys(n for n in names[:-1] if n != names[-1]), names[-1])
+    known = not any(OPEN_FILES.match(name) for name in unique)
+    real = unique[-1]
+    return ResolvedPath(
+        names=unique, known=known, folds_case=folds_case(real), is_file=is_file(real)
+    )
+
+
+def is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def parts_of(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in ("", ".")]
+
+
+def whole(done: str, pending: list[str]) -> str:
+    return squeezed(posixpath.normpath("/".join([done or "", *pending]) or "/"))
+
+
+def squeezed(path: str) -> str:
+    """POSIX lets two leading slashes mean something else; here they mean one."""
+    return "/" + path.lstrip("/")
+
+
+def link_target(path: str) -> str | None:
+    try:
+        if not stat.S_ISLNK(os.lstat(path).st_mode):
+            return None
+        return str(Path(path).readlink())
+    except (OSError, ValueError):
+        return None
+
+
+def folds_case(path: str) -> bool:
+    """Whether the file system under a path takes its letters in either case.
+
+    Asked of the nearest folder that exists and has letters: does its name in other letters lead to
+    the same folder?
+    """
+    folder = path
+    while folder not in ("/", ""):
+        name = posixpath.basename(folder)
+        other = name.swapcase()
+        if other != name:
+            try:
+                mine = os.lstat(folder)
+                theirs = os.lstat(posixpath.join(posixpath.dirname(folder), other))
+            except (OSError, ValueError):
+                if os.path.lexists(folder):
+                    return False
+            else:
+                return (mine.st_ino, mine.st_dev) == (theirs.st_ino, theirs.st_dev)
+        folder = posixpath.dirname(folder)
+    return False

@@ -1,0 +1,351 @@
+"""Rules as people write them, read once and put where a request finds them quickly.
+
+Owns the syntax `Tool` and `Tool(content)`, the faults in it, and `RuleSet`. Rules of every scope
+stand side by side; which list a rule is in decides, never how exact it is (see `decide`). A rule
+that restrains and cannot be read makes the whole set careful: see `RuleSet.unreadable`.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, assert_never
+
+from msgspec import Struct
+
+from clew.config.layers import Layer, Scope, ordered, usable
+from clew.config.positions import Path
+from clew.permissions.index import CommandIndex, PathIndex
+from clew.permissions.patterns import braces, domain_regex, word_regex
+from clew.permissions.request import (
+    JUDGED_FIELDS,
+    MCP_PREFIX,
+    Family,
+    Resolve,
+    canonical,
+    tool_of,
+)
+
+Behavior = Literal["deny", "ask", "allow"]
+BEHAVIORS: tuple[Behavior, ...] = ("deny", "ask", "allow")
+
+LISTS: dict[str, Behavior] = {
+    "deny": "deny",
+    "ask": "ask",
+    "askAfterUntrusted": "ask",
+    "allow": "allow",
+}
+
+# Kinds of rules. `path` rules of the reading family hold for every reader, and so on.
+Kind = Literal["tool", "path", "command", "domain", "parameter", "subject"]
+
+RULE = re.compile(r"\s*([A-Za-z_*][\w*:.-]*)\s*(?:\((.*)\))?\s*", re.S)
+PARAMETER = re.compile(r"([A-Za-z_]\w*)\s*:\s*(.+)", re.S)
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """Where a rule stands: the scope, the file, and its place in it."""
+
+    scope: Scope
+    file: str | None = None
+    path: Path = ()
+
+
+class Rule(Struct, frozen=True, kw_only=True):
+    """One rule. `root` is what a path `/x` of it stands on; `after_untrusted` limits it to calls
+    that untrusted text stands before."""
+
+    behavior: Behavior
+    tool: str
+    content: str | None
+    text: str
+    root: str
+    source: Source
+    kind: Kind
+    after_untrusted: bool = False
+
+
+class Rejected(Struct, frozen=True, kw_only=True):
+    """A rule that cannot be read, and what is wrong with it."""
+
+    text: str
+    what: str
+
+
+class Anchors(Struct, frozen=True, kw_only=True):
+    """What relative path patterns stand on."""
+
+    cwd: str
+    home: str
+
+
+def parse_rule(
+    text: str,
+    behavior: Behavior,
+    *,
+    root: str,
+    source: Source,
+    after_untrusted: bool = False,
+) -> Rule | Rejected:
+    match = RULE.fullmatch(text)
+    if match is None:
+        return Rejected(text=text, what="expected Tool or Tool(content)")
+    tool, content = canonical(match[1]), match[2]
+    if content is not None and content.strip() in ("", "*"):
+        content = None
+    kind = kind_of(tool, content, behavior)
+    wrong = fault_in(tool, content, behavior, kind)
+    if wrong is not None:
+        return Rejected(text=text, what=wrong)
+    return Rule(
+        behavior=behavior,
+        tool=tool,
+        content=content,
+        text=text.strip(),
+        root=root,
+        source=source,
+        kind=kind,
+        after_untrusted=after_untrusted,
+    )
+
+
+# The inputs that a rule `Tool(field:value)` may name. For other tools every field may be named.
+PARAMETERS: dict[Family, frozenset[str]] = {
+    "shell": frozenset({"run_in_background", "timeout", "dangerouslyDisableSandbox", "command"}),
+    "read": frozenset({"file_path", "notebook_path", "path", "pattern", "glob"}),
+    "edit": frozenset({"file_path", "notebook_path", "path", "replace_all"}),
+    "agent": frozenset({"model", "isolation", "run_in_background", "mode", "subagent_type"}),
+    "skill": frozenset({"args", "skill"}),
+    "fetch": frozenset({"prompt", "url"}),
+}
+
+KINDS: dict[Family, Kind] = {
+    "read": "path",
+    "edit": "path",
+    "shell": "command",
+    "fetch": "domain",
+    "agent": "subject",
+    "skill": "subject",
+}
+
+
+def kind_of(tool: str, content: str | None, behavior: Behavior) -> Kind:
+    if content is None:
+        return "tool"
+    family = tool_of(tool).family
+    named = PARAMETER.fullmatch(content) if behavior != "allow" else None
+    if named and (family not in PARAMETERS or named[1] in PARAMETERS[family]):
+        return "parameter"
+    return KINDS.get(family, "subject")
+
+
+def fault_in(tool: str, content: str | None, behavior: Behavior, kind: Kind) -> str | None:
+    if "*" in tool and behavior == "allow":
+        server = tool.removeprefix(MCP_PREFIX).partition("__")[0]
+        if not tool.startswith(MCP_PREFIX) or "*" in server or tool.count("__") < 2:
+            return "an allow rule names its tool; a star may stand after mcp__server__ only"
+    if content is None:
+        return None
+    if "*" in tool or tool.startswith(MCP_PREFIX):
+        if kind != "parameter":
+            return "a rule for MCP tools or with a star in the tool's name has no content"
+        return None
+    if kind == "parameter":
+        field = content.partition(":")[0].strip()
+        if field in JUDGED_FIELDS:
+            return f"{field} is judged by rules of its own: write {tool}(...) without {field}:"
+    if kind == "domain" and not content.startswith("domain:"):
+        return "expected WebFetch(domain:host)"
+    if kind == "path" and content.startswith("!"):
+        return "a path pattern cannot begin with !: deny rules have no exceptions"
+    return None
+
+
+class RuleSet:
+    """Every rule, indexed. Equal questions get equal answers; nothing is changed after `__init__`
+    but caches.
+
+    `unreadable` says what of the settings could not be read and may have restrained something.
+    With `resolve`, a folder that a restraining rule names through a link is known by its real name
+    as well.
+    """
+
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        *,
+        anchors: Anchors,
+        unreadable: Sequence[str] = (),
+        warnings: Sequence[str] = (),
+        resolve: Resolve | None = None,
+    ) -> None:
+        self.rules = tuple(rules)
+        self.anchors = anchors
+        self.unreadable = tuple(unreadable)
+        self.warnings = tuple(warnings)
+        self.tools: dict[Behavior, list[Rule]] = {b: [] for b in BEHAVIORS}
+        self.others: dict[Behavior, dict[str, list[Rule]]] = {b: {} for b in BEHAVIORS}
+        self.commands = {b: CommandIndex() for b in BEHAVIORS}
+        self.paths = {(b, f): PathIndex() for b in BEHAVIORS for f in ("read", "edit")}
+        self._resolve = resolve
+        self._spellings: dict[str, tuple[str, ...]] = {}
+        for rule in rules:
+            self._file(rule)
+
+    def _file(self, rule: Rule) -> None:
+        match rule.kind:
+            case "tool" if tool_of(rule.tool).family in ("read", "edit") and rule.tool in (
+                "Read",
+                "Edit",
+            ):
+                self._file_path(rule, "//**")
+            case "tool":
+                self.tools[rule.behavior].append(rule)
+            case "path":
+                for pattern in braces(rule.content or ""):
+                    self._file_path(rule, pattern)
+            case "command":
+                self.commands[rule.behavior].add(rule, rule.content or "")
+            case "domain" | "parameter" | "subject":
+                self.others[rule.behavior].setdefault(rule.tool, []).append(rule)
+            case _ as never:
+                assert_never(never)
+
+    def _file_path(self, rule: Rule, pattern: str) -> None:
+        family = tool_of(rule.tool).family
+        self.paths[rule.behavior, family].add(
+            rule,
+            pattern,
+            root=rule.root,
+            cwd=self.anchors.cwd,
+            home=self.anchors.home,
+            restrains=rule.behavior != "allow",
+            spellings=self._spelled,
+        )
+
+    def _spelled(self, folder: str) -> tuple[str, ...]:
+        """The real names of a folder that a restraining rule names through links."""
+        if self._resolve is None:
+            return (folder,)
+        if folder not in self._spellings:
+            self._spellings[folder] = self._resolve(folder).names
+        return self._spellings[folder]
+
+    def restrains_paths(self) -> bool:
+        """Whether any rule denies or asks for some paths."""
+        return any(self.paths[b, f].size for b in ("deny", "ask") for f in ("read", "edit"))
+
+    def restrains_commands(self) -> bool:
+        return self.restrains_paths() or any(self.commands[b].size for b in ("deny", "ask"))
+
+    def for_tool(self, behavior: Behavior, tool: str, *, untrusted: bool) -> Rule | None:
+        """The first rule that names the tool as a whole."""
+        for rule in self.tools[behavior]:
+            if (untrusted or not rule.after_untrusted) and names_tool(rule.tool, tool):
+                return rule
+        return None
+
+    def for_value(
+        self, behavior: Behavior, tool: str, kind: Kind, value: str, *, untrusted: bool
+    ) -> Rule | None:
+        """The first rule whose content names a domain, an agent or a skill."""
+        for rule in self.others[behavior].get(tool, ()):
+            if rule.kind == kind and (untrusted or not rule.after_untrusted):
+                content = rule.content or ""
+                if kind == "domain":
+                    if domain_regex(content.removeprefix("domain:")).fullmatch(value):
+                        return rule
+                elif subject_matches(content, value):
+                    return rule
+        return None
+
+    def for_input(
+        self, behavior: Behavior, tool: str, given: dict[str, Any], *, untrusted: bool
+    ) -> Rule | None:
+        """The first rule `Tool(field:value)` that names what the call gives for a field."""
+        for rule in self.others[behavior].get(tool, ()):
+            if rule.kind != "parameter" or (rule.after_untrusted and not untrusted):
+                continue
+            field, _, pattern = (rule.content or "").partition(":")
+            if field.strip() in given:
+                value = given[field.strip()]
+                text = value if isinstance(value, str) else str(value).lower()
+                if word_regex(pattern.strip()).fullmatch(text):
+                    return rule
+        return None
+
+
+def names_tool(pattern: str, tool: str) -> bool:
+    if pattern == tool:
+        return True
+    if "*" in pattern:
+        return word_regex(pattern).fullmatch(tool) is not None
+    # `mcp__server` stands for every tool of the server.
+    return pattern.startswith(MCP_PREFIX) and tool.startswith(f"{pattern}__")
+
+
+def subject_matches(content: str, value: str) -> bool:
+    if content.endswith(":*"):
+        head = content[:-2]
+        return value == head or value.startswith((f"{head}:", f"{head} "))
+    return word_regex(content).fullmatch(value) is not None
+
+
+def read_rules(layers: Iterable[Layer]) -> tuple[list[Rule], list[str], list[str]]:
+    """The rules of every layer, what could not be read and may restrain, and other complaints."""
+    rules: list[Rule] = []
+    unreadable: list[str] = []
+    warnings: list[str] = []
+    layers = ordered(layers)
+    managed_only = any(
+        layer.scope == "managed" and layer.data.get("allowManagedPermissionRulesOnly") is True
+        for layer in layers
+    )
+    for layer in layers:
+        unreadable += restraints_lost(layer)
+        if managed_only and layer.scope != "managed":
+            continue
+        for rule in rules_of(layer):
+            if isinstance(rule, Rule):
+                rules.append(rule)
+                continue
+            complaint = complain(layer, rule)
+            (warnings if rule[0][1] == "allow" else unreadable).append(complaint)
+    return rules, unreadable, warnings
+
+
+def rules_of(layer: Layer) -> Iterable[Rule | tuple[Path, Rejected]]:
+    permissions = usable(layer).get("permissions")
+    lists = permissions if isinstance(permissions, dict) else {}
+    for name, behavior in LISTS.items():
+        for i, text in enumerate(lists.get(name, ())):
+            path: Path = ("permissions", name, i)
+            rule = parse_rule(
+                text,
+                behavior,
+                root=layer.root,
+                source=Source(scope=layer.scope, file=layer.file, path=path),
+                after_untrusted=name == "askAfterUntrusted",
+            )
+            yield (path, rule) if isinstance(rule, Rejected) else rule
+
+
+def complain(layer: Layer, rejected: tuple[Path, Rejected]) -> str:
+    path, rule = rejected
+    line = layer.line(path)
+    where = f"{layer.file}:{line}" if line else f"({layer.scope})"
+    return f"{where}: {rule.text}: {rule.what}"
+
+
+def restraints_lost(layer: Layer) -> list[str]:
+    """What the layer may have denied in a place that could not be read."""
+    if layer.unreadable is not None:
+        return [layer.unreadable]
+    lost = []
+    for fault in layer.faults:
+        restrains = fault.path == ("permissions",) or (
+            fault.path[:1] == ("permissions",)
+            and fault.path[1:2] in (("deny",), ("ask",), ("askAfterUntrusted",))
+        )
+        if fault.fatal and restrains:
+            line = layer.line(fault.path)
+            lost.append(f"{layer.file}:{line}: {fault}" if line else str(fault))
+    return lost

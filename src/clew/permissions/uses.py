@@ -1,0 +1,319 @@
+"""Which files a command line would read and write, as far as its text tells.
+
+Owns the tables of commands that write, and the rule for the others: every argument that could be a
+path counts as read, because a denied file must not come out through a program nobody listed.
+"""
+
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+from clew.permissions.readonly import READERS, parted
+from clew.permissions.shell import Redirect, Simple, joined
+from clew.permissions.words import Word
+from clew.permissions.wrappers import WRAPPERS, basename, find_starts
+
+Access = Literal["read", "write"]
+
+
+class Use(Struct, frozen=True, kw_only=True):
+    """A path that a command may touch.
+
+    `paths` are its spellings, one for each folder the command may run in; none if it is not known.
+    `glob`: they are patterns. `below`: what lies beneath is touched too. `named`: the command is
+    known to touch it; else the word merely could be a path.
+    """
+
+    access: Access
+    text: str
+    paths: tuple[str, ...]
+    glob: bool = False
+    below: bool = False
+    named: bool = True
+
+
+# Commands whose operands are all written, or removed, or both.
+WRITES_ALL = frozenset(
+    [
+        "rm",
+        "rmdir",
+        "unlink",
+        "shred",
+        "truncate",
+        "touch",
+        "mkdir",
+        "chmod",
+        "chown",
+        "chgrp",
+        "mkfifo",
+        "mknod",
+        "tee",
+        "gzip",
+        "gunzip",
+        "bzip2",
+        "bunzip2",
+        "xz",
+        "unxz",
+        "zstd",
+        "unzstd",
+        "lz4",
+        "compress",
+        "uncompress",
+        "setfacl",
+        "chattr",
+        "setfattr",
+        "xattr",
+        "sponge",
+        "patch",
+        "srm",
+        "wipe",
+        "trash",
+    ]
+)
+# Commands that read every operand but the last and write that one.
+WRITES_LAST = frozenset(["cp", "install", "ln", "rsync", "scp", "link", "ditto"])
+WRITES_BOTH = frozenset({"mv", "rename"})
+RECURSIVE = frozenset({"rm", "mv", "chmod", "chown", "chgrp", "rsync", "shred", "trash", "ln"})
+
+# git subcommands that write the paths they name.
+GIT_WRITES = frozenset({"rm", "mv", "checkout", "restore", "clean"})
+
+# Options that name a file to be written, whatever the command.
+WRITING_OPTIONS = re.compile(
+    r"(--output(?:-file|-document)?|--out|--outfile|--log-file|--target)=(.+)"
+)
+WRITING_LETTERS = {
+    "sort": "-o",
+    "curl": "-o",
+    "wget": "-O",
+    "gcc": "-o",
+    "cc": "-o",
+    "clang": "-o",
+    "go": "-o",
+    "tree": "-o",
+    "xxd": "",
+    "sdiff": "-o",
+    "shuf": "-o",
+    "ffmpeg": "",
+    "pandoc": "-o",
+}
+TARGET_OPTIONS = frozenset({"-t", "--target-directory"})
+IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
+
+# Words of these are text, not paths.
+TEXT_ONLY = frozenset(name for name, row in READERS.items() if row.operands == "text")
+PATTERN_FIRST = frozenset(name for name, row in READERS.items() if row.operands == "pattern") | {
+    "sed",
+    "awk",
+    "gawk",
+    "mawk",
+    "nawk",
+    "perl",
+    "zgrep",
+    "xargs",
+}
+LISTS_NAMES = frozenset(
+    {"find", "ls", "tree", "du", "stat", "file", "cd", "fd", "fdfind", "test", "["}
+)
+READS_BELOW = re.compile(
+    r"-[a-zA-Z]*[rRa][a-zA-Z]*|--recursive|--dereference-recursive|--archive|--directories=recurse"
+)
+CAN_READ_BELOW = frozenset(
+    ["grep", "egrep", "fgrep", "zgrep", "cp", "scp", "diff", "ln", "install", "ditto"]
+)
+ALWAYS_BELOW = frozenset({"rg", "ag", "ack", "tar", "zip", "rsync", "7z", "ripgrep"})
+
+
+def uses_of(command: Simple) -> list[Use]:
+    """What one simple command touches; wrappers touch nothing but their own options' files."""
+    name = basename(command.words[0])
+    if name in TEXT_ONLY:
+        return []
+    flags, operands = parted(command.words[1:])
+    below = name in ALWAYS_BELOW or (
+        name in CAN_READ_BELOW and any(READS_BELOW.fullmatch(f.text) for f in flags)
+    )
+    uses = option_uses(command, name, flags)
+    if name in WRAPPERS and name != "xargs":
+        return uses
+    if name == "find":
+        return [*uses, *find_uses(command)]
+    if name in WRITES_ALL:
+        return [*uses, *(touch(command, w, "write", below=name in RECURSIVE) for w in operands)]
+    if name in WRITES_LAST or name in WRITES_BOTH:
+        return [*uses, *copy_uses(command, name, flags, operands, below=below)]
+    if name == "dd":
+        return dd_uses(command)
+    if name == "git":
+        return [*uses, *git_uses(command, operands)]
+    written = in_place(name, flags)
+    reads = operands[1:] if name in PATTERN_FIRST and not pattern_by_option(flags) else operands
+    known = name in READERS or name in PATTERN_FIRST
+    uses += [
+        touch(command, w, "read", below=below and name not in LISTS_NAMES, named=known)
+        for w in reads
+    ]
+    if below and not reads and known and name not in LISTS_NAMES:
+        uses.append(touch(command, Word(raw=".", text="."), "read", below=True))
+    if written:
+        uses += [touch(command, w, "write") for w in reads]
+    if name in ("uniq", "xxd") and len(operands) > 1:
+        uses.append(touch(command, operands[-1], "write"))
+    if command.more_arguments and known:
+        uses.append(Use(access="read", text="what comes over the input", paths=()))
+    return uses
+
+
+def touch(
+    command: Simple, word: Word, access: Access, *, below: bool = False, named: bool = True
+) -> Use:
+    return Use(
+        access=access,
+        text=word.raw,
+        paths=spelled(word, command.folders),
+        glob=word.glob,
+        below=below,
+        named=named,
+    )
+
+
+def spelled(word: Word, folders: tuple[str, ...]) -> tuple[str, ...]:
+    """A word as a path from where the session stands, once for each folder it may be in."""
+    if word.dynamic:
+        return ()
+    path = word.path
+    if path.startswith(("/", "~")):
+        return (path,)
+    return tuple(joined(folder, path) for folder in folders)
+
+
+def redirect_uses(redirect: Redirect) -> list[Use]:
+    paths = spelled(redirect.word, redirect.folders)
+    accesses: list[Access] = []
+    if redirect.reads:
+        accesses.append("read")
+    if redirect.writes:
+        accesses.append("write")
+    return [
+        Use(access=a, text=redirect.raw, paths=paths, glob=redirect.word.glob) for a in accesses
+    ]
+
+
+def option_uses(command: Simple, name: str, flags: list[Word]) -> list[Use]:
+    """Files named inside options: `--output=f`, `-of`, `--file=f`."""
+    uses: list[Use] = []
+    for word in flags:
+        written = WRITING_OPTIONS.fullmatch(word.text)
+        if written:
+            uses.append(touch(command, part(word, written[2]), "write"))
+            continue
+        _, equals, value = word.text.partition("=")
+        attached = value if equals else word.text[2:] if not word.text.startswith("--") else ""
+        if attached:
+            uses.append(touch(command, part(word, attached), "read", named=False))
+    letter = WRITING_LETTERS.get(name)
+    if letter:
+        uses += [touch(command, w, "write") for w in values_of(command, letter)]
+    return uses
+
+
+def part(word: Word, text: str) -> Word:
+    """A piece of a word, as unknown as the whole; `@file` names a file."""
+    text = text.removeprefix("@")
+    return Word(
+        raw=word.raw, text=text, dynamic=word.dynamic, glob=word.glob, tilde=text[:1] == "~"
+    )
+
+
+def values_of(command: Simple, option: str) -> list[Word]:
+    """What stands after an option, apart or attached."""
+    found: list[Word] = []
+    words = command.words
+    for i, word in enumerate(words[1:], 1):
+        if word.text == option and i + 1 < len(words):
+            found.append(words[i + 1])
+        elif (
+            word.text.startswith(option) and not word.text.startswith("--") and word.text != option
+        ):
+            found.append(part(word, word.text[len(option) :]))
+    return found
+
+
+def find_uses(command: Simple) -> list[Use]:
+    starts = find_starts(command)
+    deletes = any(w.text == "-delete" for w in command.words)
+    uses = [touch(command, w, "write" if deletes else "read", below=deletes) for w in starts]
+    for i, word in enumerate(command.words):
+        if word.text in ("-fprint", "-fprint0", "-fprintf", "-fls"):
+            uses += [touch(command, w, "write") for w in command.words[i + 1 : i + 2]]
+        elif word.text in ("-newer", "-samefile", "-anewer", "-cnewer"):
+            uses += [touch(command, w, "read") for w in command.words[i + 1 : i + 2]]
+    return uses
+
+
+def copy_uses(
+    command: Simple, name: str, flags: list[Word], operands: list[Word], *, below: bool
+) -> list[Use]:
+    """Copies, moves and links: what is read, what is written, and the names inside a folder."""
+    targets = [w for option in TARGET_OPTIONS for w in values_of(command, option)]
+    targets += [
+        part(f, f.text.partition("=")[2]) for f in flags if f.text.startswith("--target-directory=")
+    ]
+    sources = [w for w in operands if w not in targets]
+    if not targets and len(sources) > 1:
+        targets, sources = sources[-1:], sources[:-1]
+    uses = [touch(command, w, "read", below=below or name == "mv") for w in sources]
+    if name in WRITES_BOTH:
+        uses += [touch(command, w, "write", below=True) for w in sources]
+    for target in targets:
+        uses.append(touch(command, target, "write"))
+        uses += [touch(command, inside(target, source), "write") for source in sources]
+    return uses
+
+
+def inside(folder: Word, source: Word) -> Word:
+    """The name a copy gets when its target is a folder."""
+    text = f"{folder.text.rstrip('/')}/{source.text.rstrip('/').rpartition('/')[2]}"
+    return Word(
+        raw=folder.raw,
+        text=text,
+        dynamic=folder.dynamic or source.dynamic,
+        glob=folder.glob or source.glob,
+        tilde=folder.tilde,
+    )
+
+
+def dd_uses(command: Simple) -> list[Use]:
+    uses = []
+    for word in command.words[1:]:
+        field, _, value = word.text.partition("=")
+        if field in ("if", "of"):
+            access: Access = "read" if field == "if" else "write"
+            uses.append(touch(command, part(word, value), access))
+    return uses
+
+
+def git_uses(command: Simple, operands: list[Word]) -> list[Use]:
+    """Paths a git line names, alone or behind a revision (`HEAD:path`)."""
+    writes = bool(operands) and operands[0].text in GIT_WRITES
+    uses: list[Use] = []
+    for word in operands[1:]:
+        uses.append(touch(command, word, "read", named=False))
+        _, colon, path = word.text.partition(":")
+        if colon and path:
+            uses.append(touch(command, part(word, path), "read", named=False))
+        if writes:
+            uses.append(touch(command, word, "write"))
+    return uses
+
+
+def in_place(name: str, flags: list[Word]) -> bool:
+    """`sed -i`, `perl -pi`: the files that are read are written as well."""
+    return name in ("sed", "gsed", "perl", "ruby", "yq") and any(
+        IN_PLACE.match(f.text) for f in flags
+    )
+
+
+def pattern_by_option(flags: list[Word]) -> bool:
+    return any(re.match(r"-[a-zA-Z]*[ef]\b|--regexp|--file|--expression", f.text) for f in flags)

@@ -1,0 +1,215 @@
+"""A word of a command line as the shell would read it: its text, and what cannot be known of it.
+
+Owns the undoing of quotes on syntax nodes. What a word becomes only when the shell runs (variables,
+substitutions, braces) makes it `dynamic`: nobody may act as if its text were known.
+"""
+
+import re
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+# Variables whose value a path may begin with, as the path they stand for.
+KNOWN_FOLDERS = {"HOME": "~", "PWD": "."}
+
+SECRET_NAME = re.compile(r"(?i)key|token|secret|passw|credential|auth")
+
+# Signs that end a word or begin something else; a plain word that holds one was read wrongly.
+META = frozenset(";|&<>()\"'`$\n")
+
+# Text that means itself without quotes; the plainest words need no further reading at all.
+UNQUOTED = re.compile(r"[\w@%+=:,./~^{}\[\]-]+")
+PLAIN = re.compile(rb"[A-Za-z0-9_@%+=:,./-]+")
+
+ANSI_C = re.compile(
+    r"\\(?:([abeEfnrtv\\'\"?])|([0-7]{1,3})|x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})"
+    r"|U([0-9a-fA-F]{1,8})|c(.))",
+    re.S,
+)
+ANSI_SIMPLE = dict(zip("abeEfnrtv\\'\"?", "\a\b\x1b\x1b\f\n\r\t\v\\'\"?", strict=True))
+
+
+class Word(Struct, frozen=True, kw_only=True):
+    """One word. `text` is what the program gets, as far as it is known.
+
+    `tilde`: begins with an unquoted `~`, which stands for a home folder. `glob`: holds unquoted
+    signs that the shell replaces by names of files.
+    """
+
+    raw: str
+    text: str
+    dynamic: bool = False
+    glob: bool = False
+    tilde: bool = False
+    variables: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """The text as a path; a quoted `~` is a file's name, not a home."""
+        return f"./{self.text}" if self.text.startswith("~") and not self.tilde else self.text
+
+    @property
+    def shown(self) -> str:
+        """One spelling for a word however it was quoted; it is quoted only where it must be."""
+        if self.dynamic:
+            return self.raw
+        if self.glob or UNQUOTED.fullmatch(self.text):
+            return self.text
+        return "'" + self.text.replace("'", "'\\''") + "'"
+
+
+class Pieces:
+    """A word while it is put together."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.dynamic = False
+        self.glob = False
+        self.tilde = False
+        self.variables: list[str] = []
+        self.unquoted: list[str] = []
+
+    def literal(self, text: str) -> None:
+        self.text.append(text)
+        self.unquoted.append("_" * len(text))
+
+    def unknown(self) -> None:
+        self.dynamic = True
+        self.unquoted.append("_")
+
+    @property
+    def is_first(self) -> bool:
+        return not any(self.text) and not self.dynamic
+
+
+def read_word(node: "Node") -> Word:
+    data = node.text or b""
+    if PLAIN.fullmatch(data):
+        text = data.decode("ascii")
+        return Word(raw=text, text=text)
+    pieces = Pieces()
+    add(node, pieces)
+    raw = source(node)
+    return Word(
+        raw=raw,
+        text="".join(pieces.text),
+        dynamic=pieces.dynamic or ("{" in raw and has_braces("".join(pieces.unquoted))),
+        glob=pieces.glob,
+        tilde=pieces.tilde,
+        variables=tuple(pieces.variables),
+    )
+
+
+def source(node: "Node") -> str:
+    return (node.text or b"").decode("utf-8", "replace")
+
+
+def has_braces(unquoted: str) -> bool:
+    """Whether the shell would make several words of one: `{a,b}`, `{1..9}`."""
+    return re.search(r"\{[^{}]*(?:,|\.\.)|\{.*\{", unquoted, re.S) is not None
+
+
+def add(node: "Node", pieces: Pieces) -> None:
+    match node.type:
+        case "command_name":
+            for child in node.children:
+                add(child, pieces)
+        case "word" | "number" | "variable_name" if not node.child_count:
+            add_plain(source(node), pieces)
+        case "concatenation":
+            add_joined(node, pieces)
+        case "raw_string":
+            pieces.literal(source(node)[1:-1])
+        case "ansi_c_string":
+            add_ansi_c(source(node)[2:-1], pieces)
+        case "string":
+            add_quoted(node, pieces)
+        case "simple_expansion" | "expansion":
+            add_variable(node, pieces)
+        case _:
+            pieces.unknown()
+
+
+def add_joined(node: "Node", pieces: Pieces) -> None:
+    """Parts that stand without a blank between them."""
+    for child in node.children:
+        add(child, pieces)
+
+
+def add_plain(raw: str, pieces: Pieces) -> None:
+    """Unquoted text: backslashes quote the next sign, `~` at the head is a home."""
+    if raw.startswith("~") and pieces.is_first:
+        pieces.tilde = True
+    i = 0
+    while i < len(raw):
+        char = raw[i]
+        if char == "\\":
+            pieces.literal(raw[i + 1 : i + 2])
+            i += 2
+            continue
+        if char in META:
+            pieces.unknown()
+        if char in "*?[":
+            pieces.glob = True
+        pieces.text.append(char)
+        pieces.unquoted.append(char)
+        i += 1
+
+
+def add_quoted(node: "Node", pieces: Pieces) -> None:
+    """Text between double quotes, with what the shell fills in."""
+    raw = node.text or b""
+    place = 1
+    for child in node.children:
+        start, end = child.start_byte - node.start_byte, child.end_byte - node.start_byte
+        if child.type in ('"', "string_content"):
+            continue
+        add_double(raw[place:start].decode("utf-8", "replace"), pieces)
+        if child.type in ("simple_expansion", "expansion"):
+            add_variable(child, pieces)
+        else:
+            pieces.unknown()
+        place = end
+    add_double(raw[place:-1].decode("utf-8", "replace"), pieces)
+
+
+def add_double(text: str, pieces: Pieces) -> None:
+    text = text.removeprefix('"')
+    if text:
+        pieces.literal(re.sub(r"\\([$`\"\\\n])", lambda m: m[1].strip("\n"), text))
+
+
+def add_ansi_c(body: str, pieces: Pieces) -> None:
+    def decode(match: re.Match[str]) -> str:
+        simple, octal, *rest = match.groups()
+        if simple:
+            return ANSI_SIMPLE[simple]
+        if octal:
+            return chr(int(octal, 8) & 0xFF)
+        control = rest.pop()
+        if control:
+            return chr(ord(control) & 0x1F)
+        code = int(next(h for h in rest if h), 16)
+        return chr(code) if code < 0x110000 and not 0xD800 <= code < 0xE000 else "\ufffd"
+
+    text = ANSI_C.sub(decode, body)
+    if "\0" in text or "\ufffd" in text or not text.isascii():
+        # Bytes and code points above ASCII depend on the locale; a NUL ends the word early.
+        pieces.unknown()
+    pieces.literal(text)
+
+
+def add_variable(node: "Node", pieces: Pieces) -> None:
+    raw = source(node)
+    name = re.fullmatch(r"\$\{?(\w+|[@*#?$!-])\}?", raw)
+    if name and name[1] in KNOWN_FOLDERS and pieces.is_first:
+        folder = KNOWN_FOLDERS[name[1]]
+        pieces.tilde = folder == "~"
+        pieces.literal(folder)
+        pieces.variables.append(name[1])
+        return
+    pieces.variables.append(name[1] if name else raw)
+    pieces.unknown()

@@ -1,0 +1,375 @@
+"""Commands that start other commands, and how to find what they start.
+
+Owns the table. `unwrapped` gives the inner commands of a simple command, and says whether the outer
+one adds nothing of its own (`timeout 30 make` is `make`). What cannot be followed is a `Problem`.
+"""
+
+from msgspec import Struct, structs
+
+from clew.permissions.shell import Problem, Script, Simple, split
+from clew.permissions.words import Word
+
+MAX_DEPTH = 6
+
+
+class Wrapper(Struct, frozen=True, kw_only=True):
+    """How one wrapper's line is read: options that take a value, operands before the command.
+
+    `plain`: the options with which it adds nothing of its own; any other makes it a command that
+    needs a rule as well.
+    """
+
+    values: frozenset[str] = frozenset()
+    operands: int = 0
+    plain: frozenset[str] | None = None
+    assigns: bool = False
+    more_arguments: bool = False
+
+
+def options(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+WRAPPERS: dict[str, Wrapper] = {
+    "timeout": Wrapper(
+        values=options("-s -k --signal --kill-after"),
+        operands=1,
+        plain=options("-s -k -v -p -f --signal --kill-after --preserve-status --foreground"),
+    ),
+    "time": Wrapper(values=options("-o -f --output --format"), plain=options("-p")),
+    "nice": Wrapper(values=options("-n --adjustment"), plain=options("-n --adjustment")),
+    "nohup": Wrapper(plain=frozenset()),
+    "stdbuf": Wrapper(
+        values=options("-i -o -e --input --output --error"),
+        plain=options("-i -o -e --input --output --error"),
+    ),
+    "command": Wrapper(plain=frozenset()),
+    "builtin": Wrapper(plain=frozenset()),
+    "!": Wrapper(plain=frozenset()),
+    "coproc": Wrapper(plain=frozenset()),
+    "env": Wrapper(
+        values=options("-u -C -S --unset --chdir --split-string --argv0 -a"),
+        plain=options("-u -i - --unset --ignore-environment"),
+        assigns=True,
+    ),
+    "xargs": Wrapper(
+        values=options(
+            "-I -n -P -L -d -E -s -a --replace --max-args --max-procs --max-lines --delimiter "
+            "--eof --max-chars --arg-file"
+        ),
+        plain=options("-0 -r -t -n -P -L -I -d --null --no-run-if-empty --max-args --max-procs"),
+        more_arguments=True,
+    ),
+    "exec": Wrapper(values=options("-a")),
+    "sudo": Wrapper(
+        values=options(
+            "-u -g -h -p -C -D -R -r -t -T -U --user --group --host --prompt --chdir --chroot"
+        ),
+        assigns=True,
+    ),
+    "doas": Wrapper(values=options("-u -C")),
+    "ionice": Wrapper(values=options("-c -n -p --class --classdata")),
+    "chrt": Wrapper(values=options("-T -P -D"), operands=1),
+    "taskset": Wrapper(operands=1),
+    "setsid": Wrapper(),
+    "setarch": Wrapper(operands=1),
+    "unbuffer": Wrapper(),
+    "caffeinate": Wrapper(values=options("-t -w")),
+    "strace": Wrapper(values=options("-e -o -p -s -u -E -P -O -S -a -b -I -X")),
+    "ltrace": Wrapper(values=options("-e -o -p -s -u -l -n -a -A")),
+    "watch": Wrapper(values=options("-n -q --interval --equexit")),
+    "parallel": Wrapper(values=options("-j -N -n -I -a -S --jobs"), more_arguments=True),
+    "chroot": Wrapper(operands=1),
+    "unshare": Wrapper(values=options("-S -G -R -w")),
+    "nsenter": Wrapper(values=options("-t -S -G -r -w")),
+    "flock": Wrapper(values=options("-w -E --timeout --conflict-exit-code"), operands=1),
+    "busybox": Wrapper(),
+    "toybox": Wrapper(),
+    "direnv": Wrapper(operands=2),
+    "runuser": Wrapper(values=options("-u -g -G")),
+    "fakeroot": Wrapper(),
+    "proxychains": Wrapper(values=options("-f")),
+    "rtk": Wrapper(),
+}
+
+SHELLS = frozenset(
+    {"sh", "bash", "dash", "zsh", "ksh", "ash", "mksh", "rbash", "fish", "csh", "tcsh"}
+)
+RESERVED = frozenset(
+    [
+        "{",
+        "}",
+        "if",
+        "then",
+        "elif",
+        "else",
+        "fi",
+        "for",
+        "while",
+        "until",
+        "do",
+        "done",
+        "case",
+        "esac",
+        "function",
+        "select",
+        "[[",
+        "]]",
+        "in",
+    ]
+)
+
+
+class Unwrapped(Struct, frozen=True, kw_only=True):
+    """What a command starts. `plain`: nothing else is to be judged of the outer command."""
+
+    inner: tuple[Simple, ...] = ()
+    scripts: tuple[Script, ...] = ()
+    problems: tuple[Problem, ...] = ()
+    plain: bool = False
+
+
+NOTHING = Unwrapped()
+
+
+def basename(word: Word) -> str:
+    return word.text.rpartition("/")[2]
+
+
+def unwrapped(command: Simple) -> Unwrapped:
+    """What one command starts, one level deep."""
+    first = command.words[0]
+    name = basename(first)
+    if first.dynamic or first.glob:
+        return troubled(command, "the command's name is known only when it runs")
+    if first.text in RESERVED:
+        return troubled(command, "the parser took a keyword for a command", syntax=True)
+    if name in SHELLS:
+        return shell(command)
+    match name:
+        case "eval":
+            return code(command, command.words[1:])
+        case "source" | ".":
+            return troubled(command, "runs a file whose text is not in the command line")
+        case "trap":
+            return code(command, command.words[1:2]) if len(command.words) > 2 else NOTHING
+        case "find":
+            return found_by(command)
+        case "fd" | "fdfind":
+            return after_flag(command, options("-x -X --exec --exec-batch"))
+        case "su" | "script" | "runuser" | "flock" if flag_value(command, "-c"):
+            return code(command, flag_value(command, "-c"))
+        case _:
+            wrapper = WRAPPERS.get(name)
+            return wrapped(command, wrapper) if wrapper is not None else NOTHING
+
+
+def troubled(command: Simple, why: str, *, syntax: bool = False) -> Unwrapped:
+    return Unwrapped(problems=(Problem(text=command.raw[:60], why=why, syntax=syntax),))
+
+
+def wrapped(command: Simple, wrapper: Wrapper) -> Unwrapped:
+    words = command.words
+    plain = wrapper.plain is not None
+    place, chdir = 1, False
+    while place < len(words) and words[place].text.startswith("-"):
+        word = words[place]
+        name = word.text.partition("=")[0]
+        if word.text == "--":
+            place += 1
+            break
+        if name.startswith("--"):
+            takes = name in wrapper.values and "=" not in word.text
+        else:
+            name, takes = word.text[:2], word.text in wrapper.values
+        if name in ("-S", "--split-string") and basename(words[0]) == "env":
+            return env_string(command, place)
+        if name in ("-v", "-V") and basename(words[0]) == "command":
+            return NOTHING
+        chdir = chdir or name in ("-C", "-D", "-R", "--chdir", "--chroot")
+        plain = plain and not word.dynamic and wrapper.plain is not None and name in wrapper.plain
+        place += 2 if takes else 1
+    while wrapper.assigns and place < len(words) and is_assignment(words[place]):
+        plain = plain and not words[place].dynamic
+        place += 1
+    place += wrapper.operands
+    inner = words[place:]
+    if not inner:
+        return NOTHING
+    return Unwrapped(inner=(started(command, place, wrapper, chdir=chdir),), plain=plain)
+
+
+def started(command: Simple, place: int, wrapper: Wrapper, *, chdir: bool) -> Simple:
+    inner = command.words[place:]
+    before = " ".join(word.shown for word in command.words[:place])
+    return Simple(
+        words=inner,
+        raw=" ".join(word.raw for word in inner),
+        folders=() if chdir else command.folders,
+        outer=command.text,
+        at=len(before) + 1,
+        more_arguments=wrapper.more_arguments or command.more_arguments,
+    )
+
+
+def is_assignment(word: Word) -> bool:
+    name, equals, _ = word.text.partition("=")
+    return bool(equals) and name.replace("_", "a").isalnum() and not name[0].isdigit()
+
+
+def env_assignments(command: Simple) -> list[str]:
+    """The names that `env A=1 B=2 command` and `sudo A=1 command` set."""
+    wrapper = WRAPPERS.get(basename(command.words[0]))
+    if wrapper is None or not wrapper.assigns:
+        return []
+    return [w.text.partition("=")[0] for w in command.words[1:] if is_assignment(w)]
+
+
+def env_string(command: Simple, place: int) -> Unwrapped:
+    word = command.words[place]
+    _, equals, text = word.text.partition("=")
+    attached = text if equals else word.text[2:] if not word.text.startswith("--") else ""
+    rest = command.words[place + 1 :]
+    if attached:
+        rest = (Word(raw=attached, text=attached, dynamic=word.dynamic), *rest)
+    return code(command, rest)
+
+
+def shell(command: Simple) -> Unwrapped:
+    """`bash -c 'text'` is the text; a shell without one runs what nobody showed."""
+    for i, word in enumerate(command.words[1:], 1):
+        if word.text == "-c":
+            inner = code(command, command.words[i + 1 : i + 2])
+            return structs.replace(inner, plain=inner.plain and i == 1)
+        if word.text.startswith("-") and "c" in word.text[1:] and not word.text.startswith("--"):
+            inner = code(command, command.words[i + 1 : i + 2])
+            return structs.replace(inner, plain=False)
+        if not word.text.startswith(("-", "+")):
+            return troubled(command, "runs a file whose text is not in the command line")
+    if any(word.text in ("--version", "--help") for word in command.words[1:]):
+        return NOTHING
+    return troubled(command, "runs what comes over its input")
+
+
+def code(command: Simple, words: tuple[Word, ...]) -> Unwrapped:
+    """Words that a command joins and runs as a command line."""
+    if any(word.dynamic or word.glob for word in words):
+        return troubled(command, "runs text that is known only when it runs")
+    text = " ".join(word.text for word in words)
+    script = split(text, command.folders)
+    inside = tuple(
+        structs.replace(inner, outer=inner.outer or command.text) for inner in script.commands
+    )
+    return Unwrapped(scripts=(structs.replace(script, commands=inside),), plain=True)
+
+
+def flag_value(command: Simple, flag: str) -> tuple[Word, ...]:
+    for i, word in enumerate(command.words[1:], 1):
+        if word.text == flag:
+            return command.words[i + 1 : i + 2]
+    return ()
+
+
+FIND_RUNS = options("-exec -execdir -ok -okdir")
+
+
+def found_by(command: Simple) -> Unwrapped:
+    """What `find -exec` starts; `{}` stands for anything below where it looks."""
+    starts = find_starts(command)
+    inner: list[Simple] = []
+    words = list(command.words)
+    while any(w.text in FIND_RUNS for w in words):
+        begin = next(i for i, w in enumerate(words) if w.text in FIND_RUNS) + 1
+        end = next((i for i in range(begin, len(words)) if words[i].text in (";", "+")), len(words))
+        started = tuple(found_word(w, starts) for w in words[begin:end])
+        words = words[end:]
+        if started:
+            inner.append(
+                Simple(
+                    words=started,
+                    raw=" ".join(w.raw for w in started),
+                    folders=command.folders,
+                    outer=command.text,
+                )
+            )
+    return Unwrapped(inner=tuple(inner))
+
+
+def find_starts(command: Simple) -> tuple[Word, ...]:
+    """The folders a `find` looks into."""
+    starts: list[Word] = []
+    for word in command.words[1:]:
+        if word.text in ("-L", "-H", "-P"):
+            continue
+        if word.text.startswith(("-", "(", "!")):
+            break
+        starts.append(word)
+    return tuple(starts) or (Word(raw=".", text="."),)
+
+
+def found_word(word: Word, starts: tuple[Word, ...]) -> Word:
+    if "{}" not in word.text:
+        return word
+    start = starts[0]
+    if word.text != "{}" or len(starts) != 1 or start.dynamic or start.glob:
+        return structs.replace(word, dynamic=True)
+    return Word(raw="{}", text=f"{start.text.rstrip('/')}/**", glob=True, tilde=start.tilde)
+
+
+def after_flag(command: Simple, flags: frozenset[str]) -> Unwrapped:
+    for i, word in enumerate(command.words[1:], 1):
+        if word.text in flags:
+            inner = tuple(
+                structs.replace(w, dynamic=True) if "{" in w.text else w
+                for w in command.words[i + 1 :]
+            )
+            more = Simple(
+                words=inner,
+                raw=" ".join(w.raw for w in inner),
+                folders=command.folders,
+                outer=command.text,
+                more_arguments=True,
+            )
+            return Unwrapped(inner=(more,)) if inner else NOTHING
+    return NOTHING
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """A simple command to be judged; a plain wrapper is judged by restraining rules alone."""
+
+    command: Simple
+    plain_wrapper: bool = False
+    problems: tuple[Problem, ...] = ()
+
+
+class Everything(Struct, frozen=True, kw_only=True):
+    """All that a command line would do, wrappers opened."""
+
+    parts: tuple[Part, ...]
+    script: Script
+
+
+def everything(text: str) -> Everything:
+    parts: list[Part] = []
+    scripts = [split(text)]
+    problems: list[Problem] = []
+    pending = [(command, 0) for command in reversed(scripts[0].commands)]
+    while pending:
+        command, depth = pending.pop()
+        if depth > MAX_DEPTH:
+            problems.append(Problem(text=command.raw[:60], why="nested too deeply", syntax=True))
+            continue
+        opened = unwrapped(command)
+        parts.append(Part(command=command, plain_wrapper=opened.plain, problems=opened.problems))
+        inner = [*opened.inner, *(c for s in opened.scripts for c in s.commands)]
+        scripts += opened.scripts
+        pending += [(c, depth + 1) for c in reversed(inner)]
+    return Everything(
+        parts=tuple(parts),
+        script=Script(
+            commands=tuple(p.command for p in parts),
+            redirects=tuple(r for s in scripts for r in s.redirects),
+            assignments=tuple(a for s in scripts for a in s.assignments),
+            problems=(*(p for s in scripts for p in s.problems), *problems),
+        ),
+    )
