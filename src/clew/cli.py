@@ -10,7 +10,9 @@ from clew.version import VERSION
 
 # name -> (module, one line for the help). The module is imported when its command is called, and
 # offers `main(argv: list[str]) -> int`.
-COMMANDS: dict[str, tuple[str, str]] = {}
+COMMANDS: dict[str, tuple[str, str]] = {
+    "sessions": ("clew.transcript.commands", "list, show, check and repair sessions"),
+}
 
 HELP_HEAD = """\
 usage: clew [--version] [--help] COMMAND [ARG ...]

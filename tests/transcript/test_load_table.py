@@ -63,6 +63,12 @@ ROWS: dict[str, tuple[Lines, str]] = {
     "= a lone surrogate": ([U1, encoded([A1]).replace(b'"a1"', b'"\\ud800"'), U2], "u1 a1 u2"),
     "= nothing": ([], ""),
     "= only line ends": ([b"\n\r\n\n"], ""),
+    "> two entries in one line": ([U1, encoded([A1, U2]).replace(b"\n", b"") + b"\n"], "u1 a1 u2"),
+    "> an entry behind a torn one": ([U1, encoded([A2])[:90] + encoded([A1]), U2], "u1 a1 u2"),
+    "> a line beside the chain behind a torn one": (
+        [*talk(2), b'{"torn":"' + encoded([last_prompt("a1", explicit=True)])],
+        "u1 a1",
+    ),
     # -- what is left out
     "> timestamps missing": ([without(m, "timestamp") for m in talk(2)], "u1 a1 u2 a2"),
     "> timestamps that are numbers": ([m | {"timestamp": 5} for m in talk(2)], "u1 a1 u2 a2"),
@@ -449,3 +455,8 @@ def test_what_a_line_says_comes_out_whole(change: Callable[[bytes], bytes], tmp_
     path = tmp_path / "x.jsonl"
     path.write_bytes(change(encoded([line])))
     assert load(path).messages == [line]
+
+
+def test_a_line_of_endless_beginnings_is_not_searched_for_ever(tmp_path: Path) -> None:
+    path = write(tmp_path, [U1, b'{"type":' * 5000 + encoded([A1]), U2])
+    assert names(load(path).messages) == "u1 u2"

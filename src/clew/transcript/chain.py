@@ -27,6 +27,7 @@ class Chain(msgspec.Struct, kw_only=True):
     leaf: int
     live: list[int]
     boundary: int
+    is_kept_missing: bool
     notes: list[Note]
 
     @property
@@ -82,8 +83,15 @@ def build(
     leaf = choose(links, markers, is_agent_file=is_agent_file)
     notes: list[Note] = []
     path, boundary = _walk(links, leaf, notes, body)
-    live = with_siblings(links, path, body)
-    return Chain(links=links, leaf=leaf, live=live, boundary=boundary, notes=notes)
+    kept = _kept(links, boundary, body) if boundary != ROOT else _Kept([], ROOT)
+    return Chain(
+        links=links,
+        leaf=leaf,
+        live=with_siblings(links, path, body),
+        boundary=boundary,
+        is_kept_missing=kept.is_named and not kept.entries,
+        notes=notes,
+    )
 
 
 def past_boundary(links: Links, i: int) -> int:
@@ -147,6 +155,7 @@ class _Kept(msgspec.Struct, frozen=True):
 
     entries: list[int]
     anchor: int
+    is_named: bool = False
 
 
 def _kept(links: Links, boundary: int, body: Body) -> _Kept:
@@ -156,11 +165,13 @@ def _kept(links: Links, boundary: int, body: Body) -> _Kept:
     if isinstance(segment, dict):
         anchor = _position(links, segment.get("anchorUuid"))
         head = _position(links, segment.get("headUuid"))
-        return _Kept(_between(links, head, _position(links, segment.get("tailUuid"))), anchor)
+        tail = _position(links, segment.get("tailUuid"))
+        return _Kept(_between(links, head, tail), anchor, is_named=True)
     if isinstance(listed, dict) and isinstance(listed.get("uuids"), list):
         known = [_position(links, uuid) for uuid in listed["uuids"]]
         anchor = _position(links, listed.get("anchorUuid"))
-        return _Kept([i for i in known if i != ROOT and links.is_shown(i)], anchor)
+        shown = [i for i in known if i != ROOT and links.is_shown(i)]
+        return _Kept(shown, anchor, is_named=bool(known))
     return _Kept([], ROOT)
 
 

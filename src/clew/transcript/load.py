@@ -19,6 +19,7 @@ from clew.transcript.entries import Keys, Rejected, scan
 from clew.transcript.leaf import NOBODY
 from clew.transcript.links import ROOT, Node, Note
 from clew.transcript.policy import CONVERSATION
+from clew.transcript.salvage import entries_in
 from clew.transcript.side import CURRENT, Side
 from clew.transcript.source import Source
 
@@ -39,7 +40,7 @@ class Loaded(msgspec.Struct, kw_only=True):
     leaf_uuid: str | None
     side: Side
     chain: Chain
-    rejected: list[Rejected]
+    line_notes: list[Note]
     owed: list[dict[str, Any]]
     read_from: int
     size_bytes: int
@@ -55,15 +56,8 @@ class Loaded(msgspec.Struct, kw_only=True):
 
     def report(self) -> Iterator[Note]:
         """Every line that is damaged, healed or not live, with the reason, in file order."""
-        notes = [
-            *(
-                Note(rule="not-an-entry", number=r.number, at=0, detail=r.reason)
-                for r in self.rejected
-            ),
-            *self.chain.links.notes,
-            *self.chain.notes,
-            *self.chain.left_out(),
-        ]
+        chain = self.chain
+        notes = [*self.line_notes, *chain.links.notes, *chain.notes, *chain.left_out()]
         return iter(sorted(notes, key=lambda note: note.number))
 
 
@@ -136,11 +130,11 @@ class _Lines(msgspec.Struct, kw_only=True):
 
     nodes: list[Node]
     side: Side
-    rejected: list[Rejected]
+    notes: list[Note]
 
 
 def read_lines(source: Source, start: int) -> _Lines:
-    lines = _Lines(nodes=[], side=Side(), rejected=[])
+    lines = _Lines(nodes=[], side=Side(), notes=[])
     if start:
         for number, at, raw in source.lines(0, HEAD_SIZE_BYTES):
             keys = scan(raw, number)
@@ -151,12 +145,32 @@ def read_lines(source: Source, start: int) -> _Lines:
         keys = scan(raw, number)
         if isinstance(keys, Rejected):
             if not _is_blank(raw):
-                lines.rejected.append(Rejected(number=number, reason=keys.reason, raw=b""))
+                _salvage(lines, keys, number, at, raw)
         elif keys.type in CONVERSATION or (keys.uuid is not None and keys.type is not None):
             nodes.append(Node(keys=keys, number=number, at=at, size=len(raw)))
         else:
             side.feed(keys.type, raw, number, at)
     return lines
+
+
+def _salvage(lines: _Lines, line: Rejected, number: int, at: int, raw: bytes) -> None:
+    """Takes the whole entries out of a line that is none, and notes the line."""
+    parts = entries_in(raw)
+    lines.notes.append(
+        Note(
+            rule="spliced" if parts else "not-an-entry",
+            number=number,
+            at=at,
+            detail=f"holds {len(parts)} entries" if parts else line.reason,
+        )
+    )
+    for start, end in parts:
+        keys = scan(raw[start:end], number)
+        if isinstance(keys, Keys):
+            if keys.type in CONVERSATION:
+                lines.nodes.append(Node(keys=keys, number=number, at=at + start, size=end - start))
+            else:
+                lines.side.feed(keys.type, raw[start:end], number, at + start)
 
 
 def _is_blank(raw: bytes) -> bool:
@@ -188,7 +202,7 @@ def _finish(path: Path, source: Source, lines: _Lines, start: int) -> Loaded:
         leaf_uuid=chain.leaf_uuid,
         side=side,
         chain=chain,
-        rejected=lines.rejected,
+        line_notes=lines.notes,
         owed=[node.data for node in chain.nodes() if node.data is not None],
         read_from=start,
         size_bytes=source.size,

@@ -60,11 +60,15 @@ class LogFile:
         return sum(map(len, self._tail))
 
     def claim(self) -> bool:
-        """Takes the lock of a file that exists; False if another process has it."""
-        if self._fd is not None or not self._files.exists(self.path):
+        """Takes the lock of a file that exists; False if another process has it.
+
+        What an earlier run left in an emergency copy is in the file when this returns.
+        """
+        if self._fd is not None or not any(map(self._files.exists, [self.path, *self._rescues])):
             return True
         try:
             self._open()
+            self.sync()
         except LockedError:
             return False
         except OSError as error:

@@ -1,0 +1,220 @@
+"""Makes a damaged session whole for every reader, without touching a byte that is there.
+
+What only lacks something at its end is appended to, after a copy was laid aside. Anything else is
+written anew as a session of its own beside the original: entries linked as the loader links them,
+each line readable, each call answered. The original stays as it is.
+"""
+
+import os
+import shutil
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from clew.messages.encoding import decode, encode
+from clew.messages.history import missing_results
+from clew.messages.wording import RESULT_MISSING
+from clew.transcript.chain import past_boundary
+from clew.transcript.check import Finding
+from clew.transcript.examine import Examination, examine, session_id_of
+from clew.transcript.links import ROOT, Node
+from clew.transcript.load import read_lines
+from clew.transcript.log import Log
+from clew.transcript.salvage import entries_in
+from clew.transcript.source import Source
+
+_APPENDABLE = {"missing-result", "written-ahead", "torn-line"}
+_PLACE_KEYS = (
+    "isSidechain", "userType", "entrypoint", "cwd", "sessionId", "version", "gitBranch", "agentId",
+)  # fmt: skip
+_LONG_AGO = "1970-01-01T00:00:00.000Z"
+
+Kind = Literal["nothing", "append", "new session"]
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a repair would do. `target` is the file it would write; `lines` go there."""
+
+    kind: Kind
+    source: Path
+    target: Path
+    lines: list[bytes]
+    findings: list[Finding]
+
+
+class Repaired(msgspec.Struct, frozen=True, kw_only=True):
+    """What a repair did; `remaining` are the problems that the written file still has."""
+
+    plan: Plan
+    backup: Path | None
+    remaining: list[Finding]
+
+
+class HeldError(Exception):
+    """Another process writes the session that was to be repaired."""
+
+
+def plan(path: Path, *, new_uuid: Callable[[], str] | None = None) -> Plan:
+    found = examine(path)
+    new_uuid = new_uuid or (lambda: str(uuid.uuid4()))
+    wrong = {finding.name for finding in found.problems}
+    if not found.errors and "written-ahead" not in wrong:
+        kind: Kind = "nothing"
+    elif wrong & {f.name for f in found.errors} <= _APPENDABLE and _ends_with_calls(found):
+        kind = "append"
+    else:
+        kind = "new session"
+    target, lines = path, list[bytes]()
+    if kind == "append":
+        lines = [encode(line) + b"\n" for line in _at_the_end(found, new_uuid)]
+    elif kind == "new session":
+        session_id = new_uuid()
+        target = path.with_name(f"{session_id}.jsonl")
+        lines = [encode(line) + b"\n" for line in _anew(found, session_id, new_uuid)]
+    return Plan(kind=kind, source=path, target=target, lines=lines, findings=found.problems)
+
+
+def carry_out(planned: Plan, backups: Path) -> Repaired:
+    """Does what was planned; raises `HeldError` if another process writes the session."""
+    backup = None
+    if planned.kind == "append":
+        log = Log()
+        try:
+            if not log.claim(planned.source):
+                raise HeldError(f"{planned.source} is open in another process")
+            backup = _copy_aside(planned.source, backups)
+            log.append(planned.target, planned.lines)
+            for trouble in log.flush().troubles:
+                raise OSError(str(trouble))
+        finally:
+            log.close()
+    elif planned.kind == "new session":
+        _write_new(planned.target, planned.lines)
+    return Repaired(plan=planned, backup=backup, remaining=examine(planned.target).problems)
+
+
+def _ends_with_calls(found: Examination) -> bool:
+    """Whether all that lacks a result is the last answer: a result behind it changes nothing else."""
+    chain = found.loaded.chain
+    lacking = {finding.at for finding in found.errors if finding.name == "missing-result"}
+    last = chain.live[-1:]
+    while last and chain.links.nodes[last[0]].keys.type != "assistant":
+        last = [chain.links.parents[last[0]]] if chain.links.parents[last[0]] != ROOT else []
+    if not lacking or not last:
+        return not lacking
+    answers = [_answer_of(m) for m in found.loaded.messages]
+    at = [node.at for node in chain.nodes()]
+    final = answers[chain.live.index(last[0])] if last[0] in chain.live else None
+    return all(answers[at.index(a)] == final for a in lacking if a in at)
+
+
+def _answer_of(message: dict[str, Any]) -> Any:
+    said = message.get("message")
+    is_answer = message.get("type") == "assistant" and isinstance(said, dict)
+    return said.get("id") if is_answer and isinstance(said, dict) else None
+
+
+def _at_the_end(found: Examination, new_uuid: Callable[[], str]) -> Iterator[dict[str, Any]]:
+    yield from found.loaded.owed
+    yield from (result for _, result in _results(found, new_uuid))
+
+
+def _results(
+    found: Examination, new_uuid: Callable[[], str]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    """An error result for each call of the live conversation that has none, and its call's entry."""
+    by_uuid = {message.get("uuid"): message for message in found.loaded.messages}
+    for result in missing_results(
+        found.loaded.messages, RESULT_MISSING, new_uuid=new_uuid, at=_LONG_AGO
+    ):
+        caller = by_uuid[result["sourceToolAssistantUUID"]]
+        place = {key: caller[key] for key in _PLACE_KEYS if key in caller}
+        parent = str(caller["uuid"])
+        stamp = {"timestamp": caller.get("timestamp", _LONG_AGO)}
+        yield parent, {"parentUuid": parent, **place, **result, **stamp}
+
+
+def _anew(
+    found: Examination, session_id: str, new_uuid: Callable[[], str]
+) -> Iterator[dict[str, Any]]:
+    """Every entry of the original in its order, linked, stamped and answered."""
+    links = found.loaded.chain.links
+    void = {f.at for f in found.findings if f.name == "boundary-without-summary"}
+    results: dict[str, list[dict[str, Any]]] = {}
+    for call, result in _results(found, new_uuid):
+        results.setdefault(call, []).append(result | {"sessionId": session_id})
+    time = _LONG_AGO
+    tree = {node.at: i for i, node in enumerate(links.nodes)}
+    for at, entry in _in_order(found):
+        if at not in tree:
+            yield _renamed(entry, session_id)
+            continue
+        i = tree[at]
+        node = links.nodes[i]
+        if not node.is_conversation or at in void:
+            continue
+        time = _time_of(node) or time
+        parent = links.parents[i]
+        while parent != ROOT and links.nodes[parent].at in void:
+            parent = past_boundary(links, parent)
+        is_first = node.is_boundary or parent == ROOT
+        fixed = {"parentUuid": None if is_first else links.nodes[parent].uuid}
+        rest = {key: value for key, value in entry.items() if key != "parentUuid"}
+        yield fixed | rest | {"uuid": node.uuid, "sessionId": session_id, "timestamp": time}
+        yield from (result | {"timestamp": time} for result in results.get(node.uuid, []))
+
+
+def _renamed(entry: dict[str, Any], session_id: str) -> dict[str, Any]:
+    return entry | {"sessionId": session_id} if "sessionId" in entry else entry
+
+
+def _time_of(node: Node) -> str | None:
+    time = node.keys.timestamp
+    is_written_well = time is not None and len(time) in (20, 24) and time.endswith("Z")
+    return time if is_written_well else None
+
+
+def _in_order(found: Examination) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The entries to keep with their offsets: those of the tree, and the lines beside it."""
+    nodes = found.loaded.chain.links.nodes
+    ahead = [(node.at, node.data) for node in nodes if node.data is not None]
+    wanted = {node.at: node.size for node in nodes if node.data is None}
+    with found.path.open("rb", buffering=0) as file:
+        source = Source(file.fileno())
+        kept = {node.at: node for node in read_lines(source, 0).nodes}
+        entries: list[tuple[int, int]] = list(wanted.items())
+        for _, at, raw in source.lines(0):
+            spans = [(0, len(raw))] if _is_object(raw) else entries_in(raw)
+            entries += [(at + a, b - a) for a, b in spans if at + a not in kept]
+        found_entries = [(at, decode(source.read(at, size))) for at, size in sorted(entries)]
+    yield from sorted([*found_entries, *ahead], key=lambda pair: pair[0])
+
+
+def _is_object(raw: bytes) -> bool:
+    try:
+        return isinstance(decode(raw), dict)
+    except ValueError:
+        return False
+
+
+def _copy_aside(path: Path, backups: Path) -> Path:
+    backups.mkdir(mode=0o700, parents=True, exist_ok=True)
+    taken = len(list(backups.glob(f"{session_id_of(path)}*")))
+    copy = backups / f"{session_id_of(path)}.{taken + 1}.jsonl"
+    shutil.copy2(path, copy)
+    copy.chmod(0o600)
+    return copy
+
+
+def _write_new(path: Path, lines: list[bytes]) -> None:
+    """The whole file or none: written beside, synced, then named."""
+    beside = path.with_suffix(".new")
+    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.writelines(lines)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.rename(path)

@@ -1,0 +1,178 @@
+"""`clew sessions` as a process: what it prints, what it writes, how it ends."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.transcript import paths
+from clew.transcript.load import load
+from tests.requirements import requirement
+from tests.transcript.build import SESSION, call, said, summary, talk, user, write
+from tests.transcript.session import OTHER, Session
+
+CLEW = str(Path(sys.executable).parent / "clew")
+
+
+class Place:
+    """A config home and a working folder, and clew in them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.home = folder / "home"
+        self.cwd = folder / "work"
+        self.cwd.mkdir()
+        self.sessions = paths.project_dir(self.home, str(self.cwd))
+
+    def clew(self, *words: str, code: int = 0) -> str:
+        done = subprocess.run(
+            [CLEW, "sessions", *words],
+            cwd=self.cwd,
+            env={**os.environ, "CLEW_CONFIG_DIR": str(self.home)},
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr.decode()
+        assert b"Traceback" not in done.stderr
+        return (done.stdout or done.stderr).decode()
+
+    def json(self, *words: str, code: int = 0) -> Any:
+        return json.loads(self.clew(*words, "--json", code=code))
+
+    def write(self, lines: list[Any], name: str = SESSION) -> Path:
+        mine = {"cwd": str(self.cwd), "sessionId": name}
+        here = [m | mine if isinstance(m, dict) else m for m in lines]
+        return write(self.sessions, here, name=name)
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_list_shows_this_folders_sessions_newest_first(place: Place) -> None:
+    place.write(talk(1))
+    newer = place.write([user("n", None, "newer \x1b[31mred")], OTHER)
+    os.utime(newer, (4e9, 4e9))
+    shown = place.clew("list").splitlines()
+    assert [line.split()[0] for line in shown] == [OTHER, SESSION]
+    assert "\x1b" not in shown[0]
+    listed = place.json("list", "--limit", "1")
+    assert [o["sessionId"] for o in listed] == [OTHER]
+    assert listed[0]["firstPrompt"] == "newer \x1b[31mred"
+
+
+@requirement("C17")
+def test_sessions_of_another_path_with_the_same_name_are_told_apart(place: Place) -> None:
+    twin = place.cwd.with_name("work-x")
+    nested = place.cwd.with_name("work") / "x"
+    twin.mkdir()
+    nested.mkdir()
+    assert paths.project_dir(place.home, str(twin)) == paths.project_dir(place.home, str(nested))
+    folder = paths.project_dir(place.home, str(twin))
+    write(folder, [user("a", None, "of the twin", cwd=str(twin))])
+    write(folder, [user("b", None, "of the nested", cwd=str(nested))], name=OTHER)
+    place.cwd = nested
+    assert [o["title"] for o in place.json("list")] == ["of the nested"]
+    assert len(place.json("list", "--all")) == 2
+
+
+def test_show_prints_the_live_conversation(place: Place) -> None:
+    path = place.write(
+        [*talk(1), said("t", "a1", call("x")), {"type": "custom-title", "customTitle": "Mine"}]
+    )
+    assert place.clew("show", SESSION).splitlines() == [
+        "user: u1", "assistant [text]: a1", 'assistant [Bash]: {"command":"x"}',
+    ]  # fmt: skip
+    for name in (str(path), "Mine"):
+        found = place.json("show", name)
+        assert [m["type"] for m in found["messages"]] == ["user", "assistant", "assistant"]
+        assert found["leafUuid"] == found["messages"][-1]["uuid"]
+
+
+def test_check_says_what_is_broken_and_ends_with_one(place: Place) -> None:
+    path = place.write(talk(2))
+    assert "ok, 4 live messages" in place.clew("check", SESSION)
+    path.write_bytes(path.read_bytes() + b'{"torn')
+    said_text = place.clew("check", code=1)
+    assert "line 5: L01 warning" in said_text
+    report = place.json("check", "--all", code=1)
+    assert report[0]["ok"] is False
+    assert [f["name"] for f in report[0]["findings"]] == ["torn-line"]
+    place.write([*talk(1), user("v", "u1")], OTHER)
+    path.unlink()
+    assert "N01" not in place.clew("check")
+    assert "N01 note" in place.clew("check", "--notes")
+
+
+def test_repair_says_first_and_then_does(place: Place) -> None:
+    path = place.write([user("u1", None), said("t1", "u1", call("x"))])
+    before = path.read_bytes()
+    dry = place.json("repair", SESSION, "--dry-run")
+    assert (dry["action"], dry["lines"], dry["dryRun"]) == ("append", 1, True)
+    assert path.read_bytes() == before
+    assert "would be appended" in place.clew("repair", SESSION, "--dry-run")
+    done = place.json("repair", SESSION)
+    assert Path(done["backup"]).read_bytes() == before
+    assert Path(done["backup"]).is_relative_to(place.home / "clew" / "backups")
+    assert done["remaining"] == []
+    assert "nothing to repair" in place.clew("repair", SESSION)
+    place.clew("check", SESSION)
+
+
+def test_repair_writes_a_new_session_where_the_old_one_cannot_be_added_to(place: Place) -> None:
+    u1, a1, u2, a2 = talk(2)
+    path = place.write([u1, a1, u2 | {"parentUuid": "gone"}, a2])
+    before = path.read_bytes()
+    done = place.json("repair", SESSION)
+    assert done["action"] == "new session"
+    assert path.read_bytes() == before
+    target = Path(done["target"])
+    assert target.parent == path.parent
+    assert len(load(target).messages) == 4
+    place.clew("check", target.stem)
+    assert "a repaired copy written to" in place.clew("repair", SESSION)
+
+
+def test_repair_leaves_what_it_cannot_mend_named(place: Place) -> None:
+    place.write([m | {"isSidechain": True} for m in talk(1)])
+    assert "remains: line 1: C10" in place.clew("repair", SESSION, code=1)
+
+
+@requirement("W29")
+def test_repair_of_a_session_that_runs_is_refused(place: Place) -> None:
+    session = Session(place.home, cwd=str(place.cwd))
+    session.recorder.record([session.user("go"), *session.answer(call("x"))])
+    session.load()
+    assert "open in another process" in place.clew("repair", SESSION, code=2)
+    session.close()
+
+
+@pytest.mark.parametrize("word", ["show", "check", "repair"])
+def test_what_is_not_there_or_not_one_is_said(place: Place, word: str) -> None:
+    assert "no session 'nope'" in place.clew(word, "nope", code=2)
+    assert "No such file" in place.clew(word, "missing.jsonl", code=2)
+    write(place.home / "projects" / "-a", talk(1))
+    write(place.home / "projects" / "-b", [*talk(1), summary("s", "a1")])
+    assert "means several sessions" in place.clew(word, SESSION, code=2)
+
+
+def test_damage_of_every_kind_is_listed_shown_and_checked_without_a_fault(place: Place) -> None:
+    from tests.transcript.test_repair import ODD
+
+    for lines in list(ODD.values())[::9]:
+        path = place.write(lines)
+        place.clew("list")
+        place.clew("show", str(path))
+        report = place.json("check", str(path), code=0 if not problems(path) else 1)
+        assert len(report) == 1
+
+
+def problems(path: Path) -> list[Any]:
+    from clew.transcript.examine import examine
+
+    return examine(path).problems

@@ -1,0 +1,110 @@
+"""Repair: every odd file becomes one that every reader reads whole; the original stays."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk import get_session_messages
+
+from clew.transcript.load import load
+from clew.transcript.repair import HeldError, carry_out, plan
+from tests.requirements import requirement
+from tests.transcript.build import call, encoded, names, said, talk, user, write
+from tests.transcript.session import Session
+from tests.transcript.test_check import CASES
+from tests.transcript.test_load_table import ROWS, TWO_CALLS
+
+Lines = list[dict[str, Any] | bytes]
+ODD: dict[str, Lines] = {**{name: lines for name, (lines, _) in ROWS.items()}, **CASES}
+# Another reader's own ways, not damage: it knows no rewinds, no withdrawals and no kept entries.
+OTHERWISE = (
+    "marker", "reset", "prompt after", "withdrawn", "kept", "late result", "two tries", "rewound",
+    "beside the chain", "without a message id", "is linked", "parent-before", "branch to before",
+    "another branch", "in two branches",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_what_was_live_stays_live_and_no_error_remains(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write(tmp_path / "projects" / "-w", ODD[name])
+    before, live = path.read_bytes(), load(path, whole=True)
+    done = carry_out(plan(path), tmp_path / "backups")
+    after = path.read_bytes()
+    if done.plan.kind == "append":
+        assert after.startswith(before)
+        assert done.backup is not None
+        assert done.backup.read_bytes() == before
+    else:
+        assert after == before
+    errors = [f for f in done.remaining if f.severity == "error" and f.name != "nothing-live"]
+    assert not errors, [str(f) for f in errors]
+    repaired = load(done.plan.target, whole=True)
+    kept = [m.uuid for m in live.chain.nodes() if not is_void(live, m)]
+    assert [u for u in ids(repaired) if u in set(kept)] == kept
+    if not any(word in name for word in OTHERWISE):
+        monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+        seen = [m.uuid for m in get_session_messages(done.plan.target.stem)]
+        assert set(seen) == talking(repaired)
+
+
+def ids(loaded: Any) -> list[str]:
+    return [node.uuid for node in loaded.chain.nodes()]
+
+
+def is_void(loaded: Any, node: Any) -> bool:
+    return node.is_boundary and loaded.chain.boundary < 0
+
+
+def talking(loaded: Any) -> set[str]:
+    """What another reader shows of a conversation: prompts, answers, results."""
+    return {
+        m["uuid"]
+        for m in loaded.messages
+        if m["type"] in ("user", "assistant") and not m.get("isSidechain")
+    }
+
+
+def test_what_only_lacks_its_end_is_appended_to(tmp_path: Path) -> None:
+    path = write(tmp_path, [*TWO_CALLS, b'{"torn'])
+    planned = plan(path)
+    assert planned.kind == "append"
+    assert path.read_bytes() == encoded([*TWO_CALLS, b'{"torn'])
+    carry_out(planned, tmp_path / "backups")
+    live = load(path).messages
+    assert len(live) == 5
+    assert all(m["message"]["content"][0]["is_error"] for m in live[3:])
+    assert plan(path).kind == "nothing"
+
+
+def test_a_call_in_the_middle_is_answered_in_its_place(tmp_path: Path) -> None:
+    lines = [*talk(1)[:1], said("t1", "u1", call("x")), user("u2", "t1"), said("a2", "u2")]
+    done = carry_out(plan(write(tmp_path, lines)), tmp_path / "backups")
+    assert done.plan.kind == "new session"
+    assert names(load(done.plan.target).messages).split()[-2:] == ["u2", "a2"]
+    assert len(load(done.plan.target).messages) == 5
+    assert done.remaining == []
+
+
+def test_a_session_that_runs_is_not_repaired(tmp_path: Path) -> None:
+    session = Session(tmp_path)
+    session.recorder.record([session.user("go"), *session.answer(call_block())])
+    session.load()
+    with pytest.raises(HeldError):
+        carry_out(plan(session.recorder.transcript), tmp_path / "backups")
+    session.close()
+
+
+def call_block() -> dict[str, Any]:
+    return call("x")
+
+
+@requirement("W32")
+def test_two_repairs_leave_two_copies(tmp_path: Path) -> None:
+    path = write(tmp_path, [*TWO_CALLS])
+    first = carry_out(plan(path), tmp_path / "backups")
+    path.write_bytes(encoded(TWO_CALLS))
+    second = carry_out(plan(path), tmp_path / "backups")
+    assert first.backup != second.backup
+    assert len(list((tmp_path / "backups").iterdir())) == 2
