@@ -14,6 +14,7 @@ from clew.providers.retry import Policy
 from clew.providers.watchdog import Limits
 from clew.stream.lines import READ_SIZE_BYTES
 from clew.transcript import files, light
+from clew.tools.limits import BASH_TIMEOUT_MS
 from tests.requirements import BY_ID, ids_in_tests, requirement
 
 NAMES_OF_VARIABLES = {name for known in VARIABLES for name in known.names}
@@ -35,6 +36,7 @@ CONSTANTS: list[tuple[Any, Callable[[], Any], Any]] = [
     (requirement("R240"), lambda: light.READ_SIZE_BYTES, 65_536),
     (requirement("R242"), lambda: (files.FOLDER_MODE, files.FILE_MODE), (0o700, 0o600)),
     (requirement("R244"), lambda: NAMES_OF_VARIABLES & ENVIRONMENT, ENVIRONMENT),
+    (requirement("R243"), lambda: BASH_TIMEOUT_MS, 120_000),
 ]
 
 

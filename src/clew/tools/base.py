@@ -1,0 +1,163 @@
+"""What a tool is, what it is given, and what it gives back.
+
+Owns the words every tool and the executor share. A tool never decides whether it may run, and
+never raises to the model: a failure is a `ToolResult` it can act on (`ToolError` inside a tool,
+turned into one by `door`).
+"""
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from msgspec import Struct
+
+from clew.messages.errors import ClewError
+from clew.messages.factories import tool_result
+from clew.process.spawn import Launcher
+from clew.tools.ledger import ContentCache, ReadLedger
+from clew.tools.limits import Limits
+
+Input = TypeVar("Input", bound=Struct)
+
+
+class ToolError(ClewError):
+    """Why a call did nothing, in words for the model: what was wrong, and what to do instead."""
+
+
+class Progress(Struct, frozen=True, kw_only=True):
+    """What a call says while it runs; shown, never recorded."""
+
+    text: str
+    data: dict[str, Any]
+
+
+class ToolResult(Struct, frozen=True, kw_only=True):
+    """A call's outcome: `content` for the model, `tool_use_result` for programs, `display` for people."""
+
+    content: str | list[dict[str, Any]]
+    is_error: bool = False
+    tool_use_result: Any = None
+    display: str = ""
+
+    def block(self, tool_use_id: str) -> dict[str, Any]:
+        """The content block that answers the call."""
+        return tool_result(tool_use_id, self.content, is_error=self.is_error)
+
+
+def failed(text: str) -> ToolResult:
+    return ToolResult(
+        content=text,
+        is_error=True,
+        tool_use_result=f"Error: {text}",
+        display=text.split("\n", 1)[0],
+    )
+
+
+Emit = Callable[[Progress], Awaitable[None]]
+
+
+class Surroundings(Struct, frozen=True, kw_only=True):
+    """How the session stands at the moment of a call: the model, the mode, who is there."""
+
+    model: str = ""
+    permissions: Any = None
+    tools: tuple["Tool[Any]", ...] = ()
+    mcp_clients: tuple[Any, ...] = ()
+    max_thinking_tokens: int | None = None
+    interactive: bool = False
+    debug: bool = False
+    verbose: bool = False
+
+
+class ToolSession:
+    """What tools remember from call to call. `cwd` moves with the shell; `environment` does not."""
+
+    __slots__ = (
+        "contents",
+        "cwd",
+        "environment",
+        "launcher",
+        "ledger",
+        "limits",
+        "project",
+        "spill_folder",
+        "todos",
+    )
+
+    def __init__(
+        self,
+        *,
+        cwd: str | os.PathLike[str],
+        launcher: Launcher,
+        spill_folder: Path,
+        environment: Mapping[str, str],
+        limits: Limits | None = None,
+        ledger: ReadLedger | None = None,
+        contents: ContentCache | None = None,
+    ) -> None:
+        self.cwd = os.fspath(cwd)
+        # Where the shell returns to when its folder is gone.
+        self.project = self.cwd
+        self.launcher = launcher
+        self.spill_folder = spill_folder
+        self.environment = environment
+        self.limits = limits or Limits()
+        self.ledger = ledger or ReadLedger()
+        self.contents = contents or ContentCache()
+        self.todos: list[dict[str, Any]] = []
+
+    def path(self, text: str) -> Path:
+        """The file a path of the model's means: `~` is the home, what is relative begins at `cwd`."""
+        return Path(self.cwd, Path(text).expanduser() if text.startswith("~") else text)
+
+
+class ToolContext(Struct, frozen=True, kw_only=True):
+    """One call's surroundings. Cancelling the task that awaits `call` is how a call is stopped."""
+
+    session: ToolSession
+    emit: Emit
+    tool_use_id: str
+    message_uuid: str = ""
+    surroundings: Callable[[], Surroundings] = Surroundings
+
+
+class Tool(Generic[Input]):
+    """A tool. What it does to the world depends on its input, so every question takes one."""
+
+    name: ClassVar[str]
+    # For people: what the tool does, in one line.
+    description: ClassVar[str]
+    # For the model: when and how to use it; the description where a tool has nothing to add.
+    prompt: ClassVar[str] = ""
+    is_mcp: ClassVar[bool] = False
+
+    @property
+    def input_type(self) -> type[Input]:
+        raise NotImplementedError
+
+    def is_enabled(self, settings: Mapping[str, Any]) -> bool:
+        return True
+
+    def is_read_only(self, given: Input) -> bool:
+        """Whether the call leaves everything outside the session as it is."""
+        return False
+
+    def is_concurrency_safe(self, given: Input) -> bool:
+        """Whether it may run beside others that say so too."""
+        return self.is_read_only(given)
+
+    def is_destructive(self, given: Input) -> bool:
+        """Whether it may take away what cannot be brought back."""
+        return False
+
+    def paths(self, given: Input) -> tuple[str, ...]:
+        """The files or folders the input names, as it names them."""
+        return ()
+
+    def title(self, given: Input) -> str:
+        """The call in a few words for a person."""
+        return self.name
+
+    async def call(self, given: Input, ctx: ToolContext) -> ToolResult:
+        raise NotImplementedError

@@ -1,0 +1,227 @@
+"""Bash: a command in a shell of its own; the folder it ends in is where the next one begins."""
+
+import os
+import re
+import secrets
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from clew.process.output import Output
+from clew.process.run import Finished, run
+from clew.process.tree import SIGNALLED, signal_name
+from clew.tools.base import Progress, Tool, ToolContext, ToolError, ToolResult, failed
+
+# The longest single argument Linux hands to a program is 128 KiB.
+ARGUMENT_MAX_BYTES = 100_000
+# High, because scripts number their own files from 3 on, and locks like 9 and 200.
+FOLDER_FD = 198
+SCRIPT_FD = 197
+FOLDER_MAX_BYTES = 65536
+SHOWN_TAIL_CHARS = 400
+
+
+class BashInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    command: Annotated[str, Meta(min_length=1, description="The command")]
+    timeout: (
+        Annotated[int, Meta(ge=1, description="How long it may take, in milliseconds")] | None
+    ) = None
+    description: Annotated[str, Meta(description="What it does, in five to ten words")] | None = (
+        None
+    )
+
+
+class Bash(Tool[BashInput]):
+    name = "Bash"
+    description = "Run a shell command"
+    prompt = (
+        "Runs a command in bash and gives back what it prints, both streams in order, and its exit "
+        "code if that is not 0. The working folder carries over to the next command; variables, "
+        "functions and options do not. There is no terminal and no input. A command gets two "
+        "minutes unless timeout says otherwise, then it and all it started are ended. Of long "
+        "output the beginning and the end are shown and the whole is kept in a file that is named. "
+        "For reading, searching and changing files prefer Read, Grep, Glob, Edit and Write."
+    )
+    input_type = BashInput
+
+    def is_destructive(self, given: BashInput) -> bool:
+        return True
+
+    def title(self, given: BashInput) -> str:
+        return given.description or given.command.strip().split("\n", 1)[0]
+
+    async def call(self, given: BashInput, ctx: ToolContext) -> ToolResult:
+        limits = ctx.session.limits
+        timeout_ms = min(given.timeout or limits.bash_timeout_ms, limits.bash_max_timeout_ms)
+        # In UTF-8 a character has at most four bytes, and half of what is shown comes from each end.
+        output = Output(keep_bytes=2 * limits.bash_max_output_chars, spill=spill_path(ctx))
+        moved_from = start_folder(ctx)
+        with script(given.command) as (argv, descriptors), FolderReport() as report:
+            finished = await run(
+                ctx.session.launcher,
+                argv,
+                cwd=ctx.session.cwd,
+                env=environment(ctx),
+                stdout=output,
+                descriptors=descriptors | {FOLDER_FD: report.write_end},
+                timeout_s=timeout_ms / 1000,
+                tick=lambda: tell(output, ctx),
+            )
+            ctx.session.cwd = report.folder() or ctx.session.cwd
+        text = shown(output, limits.bash_max_output_chars)
+        return outcome(text, output, finished, timeout_ms, moved_from)
+
+
+def environment(ctx: ToolContext) -> dict[str, str]:
+    """The session's environment; programs that would open an editor do not, as nobody sees it."""
+    return {**ctx.session.environment, "CLEW": "1", "GIT_EDITOR": "true"}
+
+
+def start_folder(ctx: ToolContext) -> str | None:
+    """The folder that is gone, if the shell's is; the command then begins where the session did."""
+    folder = ctx.session.cwd
+    if Path(folder).is_dir():
+        return None
+    ctx.session.cwd = ctx.session.project
+    return folder
+
+
+def shell() -> str:
+    found = shutil.which("bash") or shutil.which("sh")
+    if found is None:
+        raise ToolError("There is neither bash nor sh on this system.")
+    return found
+
+
+def quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+@contextmanager
+def script(command: str) -> Iterator[tuple[list[str], dict[int, int]]]:
+    """The shell's arguments and descriptors; what is too long for one goes through a nameless file."""
+    # A trap, because the command may end by `exit`; eval, because it may not even parse.
+    report = f"trap 'command pwd -P >/dev/fd/{FOLDER_FD} 2>/dev/null' EXIT\n"
+    line = f"{report}eval {quoted(command)}"
+    if len(os.fsencode(line)) <= ARGUMENT_MAX_BYTES:
+        yield [shell(), "-c", line], {}
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(os.fsencode(command))
+        file.seek(0)
+        yield [shell(), "-c", f"{report}. /dev/fd/{SCRIPT_FD}"], {SCRIPT_FD: file.fileno()}
+
+
+class FolderReport:
+    """A pipe through which the shell says where it ended."""
+
+    def __enter__(self) -> "FolderReport":
+        self._read_end, self.write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._read_end)
+        os.close(self.write_end)
+
+    def folder(self) -> str | None:
+        """The last folder told, if it is there; a command that ends by exec or a signal tells none."""
+        try:
+            told = os.fsdecode(os.read(self._read_end, FOLDER_MAX_BYTES)).rstrip("\n")
+        except BlockingIOError:
+            return None
+        return told if Path(told).is_dir() else None
+
+
+def spill_path(ctx: ToolContext) -> Path:
+    """A file of this call's own; the id comes from a model, so only its tame characters count."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "", ctx.tool_use_id)[:100]
+    path = ctx.session.spill_folder / f"{name or secrets.token_hex(8)}.txt"
+    return path.with_stem(f"{path.stem}-{secrets.token_hex(4)}") if path.exists() else path
+
+
+async def tell(output: Output, ctx: ToolContext) -> None:
+    tail = (output.tail or bytes(output.head)).decode("utf-8", "replace")[-SHOWN_TAIL_CHARS:]
+    await ctx.emit(Progress(text=tail, data={"totalBytes": output.size}))
+
+
+def shown(output: Output, limit_chars: int) -> str:
+    """The whole output if it is short; else its two ends and where the whole is."""
+    if not output.left_out:
+        text = (bytes(output.head) + output.tail).decode("utf-8", "replace")
+        if len(text) <= limit_chars:
+            return text.rstrip("\n")
+        output.save()
+        output.close()
+    half = limit_chars // 2
+    head = bytes(output.head).decode("utf-8", "replace")[:half]
+    # The tail begins anywhere, also inside a character.
+    tail = (bytes(output.head) + output.tail).decode("utf-8", "replace")[-half:]
+    return f"{head}\n\n[... {whereabouts(output)} ...]\n\n{tail}".rstrip("\n")
+
+
+def whereabouts(output: Output) -> str:
+    cut = f"the middle of {output.size:,} bytes is left out here"
+    if output.saved_at is None:
+        return f"{cut}, and could not be kept: no file could be written"
+    if output.saved_bytes < output.size:
+        return f"{cut}; the first {output.saved_bytes:,} bytes are in {output.saved_at}"
+    return f"{cut}; the whole is in {output.saved_at}"
+
+
+def outcome(
+    text: str, output: Output, finished: Finished, timeout_ms: int, gone: str | None
+) -> ToolResult:
+    notes = [
+        f"({note})"
+        for note in (
+            f"The folder {gone} is gone; the command began in the project's folder."
+            if gone
+            else "",
+            left_running(finished.left),
+        )
+        if note
+    ]
+    ending = how_it_ended(finished, timeout_ms)
+    if ending:
+        return failed("\n".join([ending, *([text] if text else []), *notes]))
+    result = {
+        "stdout": text,
+        "stderr": "",
+        "interrupted": False,
+        "isImage": False,
+        "noOutputExpected": False,
+    }
+    if output.saved_at is not None:
+        result |= {
+            "persistedOutputPath": str(output.saved_at),
+            "persistedOutputSize": output.size,
+        }
+    content = "\n".join([text or "(no output)", *notes])
+    return ToolResult(content=content, tool_use_result=result, display=content.split("\n", 1)[0])
+
+
+def left_running(left: int) -> str:
+    if not left:
+        return ""
+    who = "1 process runs" if left == 1 else f"{left} processes run"
+    return f"{who} on in the background; what it prints now is not kept, and it ends with clew."
+
+
+def how_it_ended(finished: Finished, timeout_ms: int) -> str:
+    """Empty when all went well."""
+    ended = finished.exit
+    if finished.timed_out:
+        return f"Timed out after {timeout_ms / 1000:g} s; it and all it started were ended."
+    if ended.signal:
+        return f"Exit code {ended.code} (the shell was ended by {ended.signal})"
+    if ended.code > SIGNALLED and not (name := signal_name(ended.code - SIGNALLED)).startswith(
+        "signal"
+    ):
+        return f"Exit code {ended.code} (as when {name} ends a command)"
+    return f"Exit code {ended.code}" if ended.code else ""

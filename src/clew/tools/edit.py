@@ -1,0 +1,150 @@
+"""Edit: one exact text of a file becomes another; everything else stays byte for byte."""
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from clew.tools import files
+from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
+from clew.tools.patch import patch_of_spans
+from clew.tools.text_file import Text, crlf, decode, is_crlf, lines_of
+from clew.tools.write import create, whole_range
+
+LINE_NUMBERS = re.compile(r"(?m)^\s*\d+\t")
+
+
+class EditInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    file_path: Annotated[str, Meta(min_length=1, description="The file; absolute is best")]
+    old_string: Annotated[str, Meta(description="The exact text to replace")]
+    new_string: Annotated[str, Meta(description="The text to put there")]
+    replace_all: Annotated[bool, Meta(description="Replace every occurrence")] = False
+
+
+class Edit(Tool[EditInput]):
+    name = "Edit"
+    description = "Replace an exact text in a file"
+    prompt = (
+        "Replaces old_string by new_string in a file that was read in this session and has not "
+        "changed since. old_string must be the file's text exactly, white space included, without "
+        "the line numbers that Read shows, and must occur once: take in a line or two around it if "
+        "need be, or set replace_all. An empty old_string creates a file that is not there yet."
+    )
+    input_type = EditInput
+
+    def paths(self, given: EditInput) -> tuple[str, ...]:
+        return (given.file_path,)
+
+    def title(self, given: EditInput) -> str:
+        return given.file_path
+
+    async def call(self, given: EditInput, ctx: ToolContext) -> ToolResult:
+        return edit(ctx.session.path(given.file_path), given, ctx)
+
+
+def edit(path: Path, given: EditInput, ctx: ToolContext) -> ToolResult:
+    if given.old_string == given.new_string:
+        raise ToolError("old_string and new_string are the same; there is nothing to change.")
+    if not given.old_string:
+        if path.exists():
+            raise ToolError(f"{path} exists, so old_string must not be empty.")
+        return create(path, given.new_string, ctx)
+    known = files.take_known(path, ctx)
+    text = decode(known.data)
+    if text is None:
+        raise ToolError(f"{path} is not text; change it with a program of your own.")
+    old, new, spans = occurrences(text.text, given, path)
+    changed = replaced(text.text, spans, new)
+    written = files.put(known.path, encoded(text, changed, path), known.status)
+    files.note(ctx, written, whole_range(changed))
+    return outcome(path, text.text, changed, old, new, spans, given)
+
+
+def occurrences(text: str, given: EditInput, path: Path) -> tuple[str, str, list[tuple[int, int]]]:
+    """Old and new text in the file's line ends, and where the old one stands: once, or as often as asked."""
+    old, new = given.old_string, given.new_string
+    spans = find(text, old)
+    if not spans and "\r\n" in text and "\n" in old:
+        # Read shows lines without the carriage return, so the model cannot know of it.
+        old, new = crlf(old), crlf(new)
+        spans = find(text, old)
+    elif is_crlf(text):
+        new = crlf(new)
+    if not spans:
+        raise ToolError(f"old_string is not in {path}.{why_not(text, given.old_string)}")
+    if len(spans) > 1 and not given.replace_all:
+        at = [text.count("\n", 0, begin) + 1 for begin, _ in spans]
+        shown = ", ".join(map(str, at[:10])) + (", ..." if len(at) > 10 else "")
+        raise ToolError(
+            f"old_string occurs {len(spans)} times in {path} (lines {shown}). Take in more of the "
+            "text around the one you mean, or set replace_all."
+        )
+    return old, new, spans
+
+
+def find(text: str, old: str) -> list[tuple[int, int]]:
+    spans: list[tuple[int, int]] = []
+    at = text.find(old)
+    while at >= 0:
+        spans.append((at, at + len(old)))
+        at = text.find(old, at + len(old))
+    return spans
+
+
+def why_not(text: str, old: str) -> str:
+    """What about old_string may be wrong, where that can be seen."""
+    bare = LINE_NUMBERS.sub("", old)
+    if bare != old and bare.strip() and bare in text:
+        return " It holds the line numbers that Read shows; leave them out."
+    words = re.escape(" ".join(old.split())).replace(r"\ ", r"\s+")
+    if len(words) < 20_000 and words and (match := re.search(words, text)):
+        line = text.count("\n", 0, match.start()) + 1
+        return f" The text at line {line} differs from it in white space only; copy it exactly."
+    return " Read the file again and copy the text exactly."
+
+
+def replaced(text: str, spans: list[tuple[int, int]], new: str) -> str:
+    parts: list[str] = []
+    at = 0
+    for begin, end in spans:
+        parts += (text[at:begin], new)
+        at = end
+    return "".join((*parts, text[at:]))
+
+
+def encoded(like: Text, text: str, path: Path) -> bytes:
+    try:
+        return like.encode(text)
+    except UnicodeEncodeError as error:
+        character = text[error.start]
+        raise ToolError(
+            f"{path} is in {like.encoding}, which has no {character!r}. Use other characters, or "
+            "convert the file to UTF-8 first."
+        ) from None
+
+
+def outcome(
+    path: Path,
+    before: str,
+    after: str,
+    old: str,
+    new: str,
+    spans: list[tuple[int, int]],
+    given: EditInput,
+) -> ToolResult:
+    first = before.count("\n", 0, spans[0][0]) + 1
+    times = "1 replacement" if len(spans) == 1 else f"{len(spans)} replacements"
+    return ToolResult(
+        content=f"Edited {path}: {times}, the first at line {first} of now {len(lines_of(after)):,}.",
+        tool_use_result={
+            "filePath": str(path),
+            "oldString": old,
+            "newString": new,
+            "originalFile": before,
+            "structuredPatch": patch_of_spans(before, after, spans, new),
+            "userModified": False,
+            "replaceAll": given.replace_all,
+        },
+        display=times,
+    )

@@ -1,0 +1,184 @@
+"""Grep: what lies in files, by regular expression."""
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
+from clew.tools.search import Job
+from clew.tools.searching import Found, Place, display_path, place, ripgrep, search
+
+MOST_ENTRIES = 250
+LINE_MAX_CHARS = 500
+
+Mode = Literal["files_with_matches", "content", "count"]
+After = Annotated[int, Meta(ge=0, le=1000, description="Lines after each match")]
+Before = Annotated[int, Meta(ge=0, le=1000, description="Lines before each match")]
+Around = Annotated[int, Meta(ge=0, le=1000, description="Lines before and after")]
+
+TYPES = {
+    "c": "*.{c,h}", "cpp": "*.{C,cc,cpp,cxx,h,hh,hpp,hxx}", "css": "*.{css,scss}",
+    "go": "*.go", "html": "*.{htm,html}", "java": "*.java",
+    "js": "*.{js,jsx,mjs,cjs}", "json": "*.json", "md": "*.{md,markdown}",
+    "php": "*.php", "py": "*.{py,pyi}", "ruby": "*.rb", "rust": "*.rs", "sh": "*.{sh,bash,zsh}",
+    "sql": "*.sql", "swift": "*.swift", "toml": "*.toml", "ts": "*.{ts,tsx,mts,cts}",
+    "txt": "*.txt", "xml": "*.xml", "yaml": "*.{yaml,yml}",
+}  # fmt: skip
+
+
+class GrepInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pattern: Annotated[str, Meta(min_length=1, description="A regular expression")]
+    path: Annotated[str, Meta(description="A file or folder; else the working folder")] | None = (
+        None
+    )
+    glob: Annotated[str, Meta(description="Only files of such names: *.{ts,tsx}")] | None = None
+    type: Annotated[str, Meta(description="Only files of this kind: py, js, rust")] | None = None
+    output_mode: Annotated[
+        Mode, Meta(description="File names (the default), the lines, or how many lines in each")
+    ] = "files_with_matches"
+    after: After | None = field(default=None, name="-A")
+    before: Before | None = field(default=None, name="-B")
+    around: Around | None = field(default=None, name="-C")
+    ignore_case: Annotated[bool, Meta(description="Ignore case")] = field(default=False, name="-i")
+    numbers: Annotated[bool, Meta(description="Line numbers; on by default")] = field(
+        default=True, name="-n"
+    )
+    head_limit: Annotated[int, Meta(ge=0, description="How many lines or files; 0: all")] | None = (
+        None
+    )
+    multiline: Annotated[bool, Meta(description="Let . and the pattern cross line ends")] = False
+
+
+class Grep(Tool[GrepInput]):
+    name = "Grep"
+    description = "Search in files by regular expression"
+    prompt = (
+        "Searches the text of files by regular expression, line by line. -A, -B, -C (lines after, "
+        "before, around) and -n (line numbers, on by default) go with output_mode content; -i "
+        f"ignores case. At most {MOST_ENTRIES} lines or files come back unless head_limit says "
+        "otherwise. What .gitignore excludes is left out. Use it rather than grep or rg in Bash."
+    )
+    input_type = GrepInput
+
+    def is_read_only(self, given: GrepInput) -> bool:
+        return True
+
+    def paths(self, given: GrepInput) -> tuple[str, ...]:
+        return (given.path or ".",)
+
+    def title(self, given: GrepInput) -> str:
+        return given.pattern if given.path is None else f"{given.pattern} in {given.path}"
+
+    async def call(self, given: GrepInput, ctx: ToolContext) -> ToolResult:
+        return await grep(given, ctx, ripgrep())
+
+
+async def grep(given: GrepInput, ctx: ToolContext, program: str | None) -> ToolResult:
+    where = place(ctx, given.path)
+    found = await search(ctx, where, job_of(given), program)
+    most = given.head_limit if given.head_limit is not None else MOST_ENTRIES
+    match given.output_mode:
+        case "files_with_matches":
+            entries = [display_path(ctx, where, name) for name in found.text.split("\0") if name]
+            return listed(entries, most, found)
+        case "content":
+            lines = [content_line(given, ctx, where, line) for line in rows(found)]
+            return content(lines, most, found)
+        case "count":
+            counts = [line.rsplit("\0", 1) for line in rows(found)]
+            return counted([(display_path(ctx, where, n), int(c)) for n, c in counts], most, found)
+
+
+def job_of(given: GrepInput) -> Job:
+    globs = [given.glob] if given.glob else []
+    if given.type is not None:
+        if given.type not in TYPES:
+            raise ToolError(
+                f"There is no type {given.type}; use glob, or one of: {', '.join(TYPES)}."
+            )
+        if globs:
+            raise ToolError("Give either type or glob, not both.")
+        globs = [TYPES[given.type]]
+    shows = given.output_mode == "content"
+    around = given.around or 0
+    return Job(
+        pattern=given.pattern,
+        mode=given.output_mode,
+        ignore_case=given.ignore_case,
+        multiline=given.multiline,
+        before=(around if given.before is None else given.before) if shows else 0,
+        after=(around if given.after is None else given.after) if shows else 0,
+        globs=globs,
+    )
+
+
+def rows(found: Found) -> list[str]:
+    lines = found.text.split("\n")
+    # What follows the last line end is nothing, or a line that was cut.
+    lines.pop()
+    return lines
+
+
+def content_line(given: GrepInput, ctx: ToolContext, where: Place, line: str) -> str:
+    name, separator, rest = line.partition("\0")
+    if not separator:
+        return line
+    digits = len(rest) - len(rest.lstrip("0123456789"))
+    number, mark, text = rest[:digits], rest[digits : digits + 1], rest[digits + 1 :].rstrip("\r")
+    if len(text) > LINE_MAX_CHARS:
+        text = f"{text[:LINE_MAX_CHARS]}… [{len(text) - LINE_MAX_CHARS:,} more characters]"
+    shown = display_path(ctx, where, name)
+    return f"{shown}{mark}{number}{mark}{text}" if given.numbers else f"{shown}{mark}{text}"
+
+
+def limited(entries: list[str], most: int, found: Found, what: str) -> tuple[list[str], str]:
+    kept = entries[:most] if most else entries
+    if len(kept) == len(entries) and not found.cut:
+        return kept, ""
+    total = f"{len(entries):,}{' or more' if found.cut else ''}"
+    return kept, f"\n(The first {len(kept):,} of {total} {what}; head_limit sets how many.)"
+
+
+def listed(names: list[str], most: int, found: Found) -> ToolResult:
+    kept, note = limited(names, most, found, "files")
+    return ToolResult(
+        content=("\n".join(kept) or "No files match.") + note,
+        tool_use_result={
+            "mode": "files_with_matches",
+            "numFiles": len(kept),
+            "filenames": kept,
+        },
+        display=f"{len(names):,} files" if len(names) != 1 else "1 file",
+    )
+
+
+def content(lines: list[str], most: int, found: Found) -> ToolResult:
+    kept, note = limited(lines, most, found, "lines")
+    text = "\n".join(kept)
+    return ToolResult(
+        content=(text or "No lines match.") + note,
+        tool_use_result={
+            "mode": "content",
+            "numFiles": 0,
+            "filenames": [],
+            "content": text,
+            "numLines": len(kept),
+        },
+        display=f"{len(lines):,} lines" if len(lines) != 1 else "1 line",
+    )
+
+
+def counted(counts: list[tuple[str, int]], most: int, found: Found) -> ToolResult:
+    kept, note = limited([f"{name}:{count}" for name, count in counts], most, found, "files")
+    total = sum(count for _, count in counts)
+    return ToolResult(
+        content=("\n".join(kept) or "No lines match.") + note,
+        tool_use_result={
+            "mode": "count",
+            "numFiles": len(kept),
+            "filenames": [],
+            "content": "\n".join(kept),
+            "numMatches": total,
+        },
+        display=f"{total:,} in {len(counts):,} files",
+    )

@@ -1,0 +1,121 @@
+"""What the session knows of files: a small record of each that was read, and some of their bytes.
+
+The ledger is the ground on which an edit is allowed, so nothing ever leaves it; the contents are a
+convenience within a budget of bytes. Both go by a file's real path.
+"""
+
+from collections import OrderedDict
+
+from msgspec import Struct
+
+CONTENT_BUDGET_BYTES = 32 << 20
+
+
+class ReadRecord(Struct, frozen=True, kw_only=True):
+    """A file as the model last saw it. `sha256` is None where the file was too large to read whole.
+
+    `ranges` are the lines seen, first and last, counted from 1; `message_uuid` is the message whose
+    tool call showed them.
+    """
+
+    path: str
+    size: int
+    mtime_ns: int
+    sha256: bytes | None
+    ranges: tuple[tuple[int, int], ...]
+    message_uuid: str
+
+    def same_file_state(self, size: int, mtime_ns: int, sha256: bytes | None) -> bool:
+        """Whether the file is as it was seen: by its content if that is known, else by its state."""
+        if self.sha256 is not None and sha256 is not None:
+            return self.sha256 == sha256
+        return (self.size, self.mtime_ns) == (size, mtime_ns)
+
+
+class ReadLedger:
+    """Path to record, for the whole session."""
+
+    __slots__ = ("_records",)
+
+    def __init__(self, records: tuple[ReadRecord, ...] = ()) -> None:
+        self._records = {record.path: record for record in records}
+
+    def __len__(self) -> int:
+        return len(self._records)
+
+    def get(self, path: str) -> ReadRecord | None:
+        return self._records.get(path)
+
+    def records(self) -> tuple[ReadRecord, ...]:
+        return tuple(self._records.values())
+
+    def note(self, record: ReadRecord) -> None:
+        """Keeps the record; ranges seen before count as long as the file is the same."""
+        before = self._records.get(record.path)
+        if before is not None and before.same_file_state(
+            record.size, record.mtime_ns, record.sha256
+        ):
+            record = replace_ranges(record, joined(before.ranges + record.ranges))
+        self._records[record.path] = record
+
+
+def replace_ranges(record: ReadRecord, ranges: tuple[tuple[int, int], ...]) -> ReadRecord:
+    return ReadRecord(
+        path=record.path,
+        size=record.size,
+        mtime_ns=record.mtime_ns,
+        sha256=record.sha256,
+        ranges=ranges,
+        message_uuid=record.message_uuid,
+    )
+
+
+def joined(ranges: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """The same lines as few ranges, in order."""
+    result: list[tuple[int, int]] = []
+    for first, last in sorted(ranges):
+        if result and first <= result[-1][1] + 1:
+            result[-1] = (result[-1][0], max(result[-1][1], last))
+        else:
+            result.append((first, last))
+    return tuple(result)
+
+
+class Content(Struct, frozen=True, kw_only=True):
+    """A file's bytes at one moment."""
+
+    data: bytes
+    mtime_ns: int
+    sha256: bytes
+
+
+class ContentCache:
+    """The bytes of files used last, never more of them than the budget."""
+
+    __slots__ = ("_budget_bytes", "_contents", "held_bytes")
+
+    def __init__(self, budget_bytes: int = CONTENT_BUDGET_BYTES) -> None:
+        self._budget_bytes = budget_bytes
+        self._contents: OrderedDict[str, Content] = OrderedDict()
+        self.held_bytes = 0
+
+    def get(self, path: str) -> Content | None:
+        content = self._contents.get(path)
+        if content is not None:
+            self._contents.move_to_end(path)
+        return content
+
+    def put(self, path: str, content: Content) -> None:
+        self.drop(path)
+        if len(content.data) > self._budget_bytes:
+            return
+        self._contents[path] = content
+        self.held_bytes += len(content.data)
+        while self.held_bytes > self._budget_bytes:
+            _, oldest = self._contents.popitem(last=False)
+            self.held_bytes -= len(oldest.data)
+
+    def drop(self, path: str) -> None:
+        content = self._contents.pop(path, None)
+        if content is not None:
+            self.held_bytes -= len(content.data)

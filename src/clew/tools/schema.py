@@ -1,0 +1,100 @@
+"""One type per tool's input: the JSON Schema the model sees and the check of what it sends.
+
+Both come from the same msgspec type. The schema is made once, when first asked for; so is the
+check. Numbers, booleans and null may come as strings, which models send and nobody is harmed by.
+"""
+
+import re
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from clew.tools.base import Input, Tool, ToolResult, failed
+
+WHERE = re.compile(r" - at `\$\.?([^`]*)`")
+NAMES = {"str": "a string", "int": "a whole number", "float": "a number", "bool": "true or false"}
+NAMES |= {"array": "a list", "object": "an object", "null": "null"}
+
+
+@cache
+def schema_of(input_type: type[Struct]) -> dict[str, Any]:
+    (schema,), components = msgspec.json.schema_components([input_type], ref_template="{name}")
+    return lean(schema, components)
+
+
+def lean(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
+    """The schema without references, titles, nulls and defaults of null: what a model needs of it."""
+    if "$ref" in schema:
+        return lean(components[schema["$ref"]], components)
+    result: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("title", "default"):
+            continue
+        if key == "anyOf":
+            (only,) = [kind for kind in value if kind != {"type": "null"}]
+            result |= lean(only, components)
+        elif key == "properties":
+            result[key] = {name: lean(one, components) for name, one in value.items()}
+        elif key == "items":
+            result[key] = lean(value, components)
+        else:
+            result[key] = value
+    return result
+
+
+def definition(tool: Tool[Input]) -> dict[str, Any]:
+    """The tool as the API takes it."""
+    return {
+        "name": tool.name,
+        "description": tool.prompt or tool.description,
+        "input_schema": schema_of(tool.input_type),
+    }
+
+
+def parse_input(tool: Tool[Input], raw: Any) -> Input | ToolResult:
+    """The input as the tool's type, or a result that says which field is wrong and what it takes."""
+    try:
+        return msgspec.convert(raw, tool.input_type, strict=False)
+    except msgspec.ValidationError as error:
+        return invalid(tool, raw, str(error))
+
+
+def invalid(tool: Tool[Input], raw: Any, why: str) -> ToolResult:
+    schema = schema_of(tool.input_type)
+    fields = schema.get("properties", {})
+    given = raw if isinstance(raw, dict) else schema.get("required", ())
+    missing = [name for name in schema.get("required", ()) if name not in given]
+    unknown = [name for name in given if name not in fields]
+    if missing:
+        said = "missing: " + ", ".join(missing)
+    elif unknown:
+        said = "unknown: " + ", ".join(map(str, unknown))
+    else:
+        said = spoken(why)
+    text = f"{tool.name} was not run, its input does not fit. {said}. It takes {signature(schema)}."
+    return failed(f"<tool_use_error>{text}</tool_use_error>")
+
+
+def spoken(why: str) -> str:
+    """msgspec's complaint with the field first and the types in words."""
+    where = WHERE.search(why)
+    what = WHERE.sub("", why)
+    what = re.sub(r"`(\w+)`", lambda kind: NAMES.get(kind[1], kind[0]), what)
+    what = re.sub(r"`(\w+) \| null`", lambda kind: NAMES.get(kind[1], kind[0]), what)
+    return f"{where[1]}: {what}" if where and where[1] else what
+
+
+def signature(schema: dict[str, Any]) -> str:
+    required = schema.get("required", ())
+    return ", ".join(
+        f"{name} ({kind_of(one)}{', required' if name in required else ''})"
+        for name, one in schema.get("properties", {}).items()
+    )
+
+
+def kind_of(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return " | ".join(map(str, schema["enum"]))
+    return str(schema.get("type", "any"))

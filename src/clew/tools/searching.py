@@ -1,0 +1,147 @@
+"""Runs a search as a process: ripgrep where there is one, clew's own program elsewhere."""
+
+import os
+import shutil
+import sys
+from functools import cache
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from clew.process.output import Output
+from clew.process.run import run
+from clew.tools.base import ToolContext, ToolError
+from clew.tools.search import VERSION_CONTROL, Job, braces, chooser
+
+SEARCH_TIMEOUT_S = 20.0
+KEPT_BYTES = 4 << 20
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """Where a search happens: the folder it runs in, and the name it starts from there."""
+
+    folder: Path
+    name: str
+
+
+@cache
+def ripgrep() -> str | None:
+    """On the PATH, or brought by the `search` extra beside this interpreter."""
+    return shutil.which("rg") or shutil.which("rg", path=str(Path(sys.executable).parent))
+
+
+def place(ctx: ToolContext, path: str | None) -> Place:
+    top = ctx.session.path(path) if path else Path(ctx.session.cwd)
+    if top.is_dir():
+        return Place(folder=top, name=".")
+    if not top.exists():
+        raise ToolError(f"There is no file or folder {top}.")
+    return Place(folder=top.parent, name=top.name)
+
+
+def refused(globs: list[str]) -> list[str]:
+    return [glob for whole in globs for glob in braces(whole) if glob.startswith("!")]
+
+
+def plain_names(globs: list[str]) -> list[str]:
+    """The globs as ripgrep's types, which look at a file's name alone; none if that is not enough.
+
+    As ripgrep's globs they would bring back what .gitignore excludes.
+    """
+    chosen = [glob for whole in globs for glob in braces(whole) if not glob.startswith("!")]
+    names = [glob.removeprefix("**/") for glob in chosen]
+    return [] if any("/" in name for name in names) else names
+
+
+def ripgrep_command(program: str, job: Job) -> list[str]:
+    command = [program, "--no-config", "--hidden", "--no-require-git", "--no-messages", "--null"]
+    command += ["--color=never", "--no-ignore-global", "--no-ignore-dot", "--no-ignore-exclude"]
+    for glob in (*refused(job.globs), *(f"!{name}" for name in VERSION_CONTROL)):
+        command += ["--glob", glob]
+    for name in plain_names(job.globs):
+        command += ["--type-add", f"wanted:{name}", "--type=wanted"]
+    if job.pattern is None:
+        return [*command, "--files", "--sortr=modified", "--", job.path]
+    if job.mode == "files_with_matches":
+        command += ["--files-with-matches", "--sortr=modified"]
+    else:
+        command += ["--with-filename", "--no-heading", "--line-number", "--sort=path"]
+    if job.mode == "count":
+        command.append("--count-matches" if job.multiline else "--count")
+    if job.before or job.after:
+        command += [f"--before-context={job.before}", f"--after-context={job.after}"]
+    if job.ignore_case:
+        command.append("--ignore-case")
+    if job.multiline:
+        command += ["--multiline", "--multiline-dotall"]
+    return [*command, "--regexp", job.pattern, "--", job.path]
+
+
+def own_command(job: Job) -> list[str]:
+    source = str(Path(__file__).parents[2])
+    program = (
+        f"import sys; sys.path.append({source!r}); "
+        "from clew.tools.search import main; sys.exit(main(sys.argv[1]))"
+    )
+    return [sys.executable, "-I", "-c", program, msgspec.json.encode(job).decode()]
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """What a search printed, in full unless `cut`."""
+
+    text: str
+    cut: bool
+
+
+async def search(ctx: ToolContext, where: Place, job: Job, program: str | None) -> Found:
+    job.path = where.name
+    out, err = Output(keep_bytes=KEPT_BYTES), Output(keep_bytes=2000)
+    finished = await run(
+        ctx.session.launcher,
+        ripgrep_command(program, job) if program else own_command(job),
+        cwd=where.folder,
+        env=ctx.session.environment,
+        stdout=out,
+        stderr=err,
+        timeout_s=SEARCH_TIMEOUT_S,
+    )
+    if finished.timed_out:
+        raise ToolError(
+            f"The search took more than {SEARCH_TIMEOUT_S:g} s. Narrow it: a path, a glob, a "
+            "simpler pattern."
+        )
+    if finished.exit.code not in (0, 1) and not out.size:
+        raise ToolError(f"The search failed: {os.fsdecode(bytes(err.head)).strip()}")
+    text = (bytes(out.head) + (out.tail if not out.left_out else b"")).decode("utf-8", "replace")
+    if program and not plain_names(job.globs):
+        text = only_wanted(text, job)
+    return Found(text=text, cut=bool(out.left_out))
+
+
+def only_wanted(text: str, job: Job) -> str:
+    """What ripgrep found in files that the globs choose."""
+    wanted = chooser(job.globs)
+    if job.pattern is None or job.mode == "files_with_matches":
+        return "".join(f"{name}\0" for name in text.split("\0") if name and wanted(plain(name)))
+    kept: list[str] = []
+    for line in text.split("\n"):
+        name, named, rest = line.partition("\0")
+        if named and wanted(plain(name)):
+            kept.append(f"{name}\0{rest}\n")
+        elif line == "--" and kept and kept[-1] != "--\n":
+            kept.append("--\n")
+    if kept and kept[-1] == "--\n":
+        kept.pop()
+    return "".join(kept)
+
+
+def plain(name: str) -> str:
+    return name.removeprefix("./")
+
+
+def display_path(ctx: ToolContext, where: Place, name: str) -> str:
+    """As short as can be and still right for the next call: relative to the session's folder."""
+    path = os.path.normpath(where.folder / name)
+    below = os.path.relpath(path, ctx.session.cwd)
+    return path if below.startswith("..") else below

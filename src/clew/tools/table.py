@@ -1,0 +1,28 @@
+"""`python -m clew.tools.table`: the tools and their inputs as docs/tools.md shows them."""
+
+import sys
+
+from clew.tools.base import Input, Tool
+from clew.tools.registry import builtin_tools
+from clew.tools.schema import kind_of, schema_of
+
+
+def table() -> str:
+    return "".join(section(tool) for tool in builtin_tools()).lstrip("\n")
+
+
+def section(tool: Tool[Input]) -> str:
+    schema = schema_of(tool.input_type)
+    rows = "".join(
+        f"| `{name}` | {kind_of(one).replace('|', 'or')} "
+        f"| {'yes' if name in schema['required'] else ''} | {one.get('description', '')} |\n"
+        for name, one in schema["properties"].items()
+    )
+    return (
+        f"\n### {tool.name}\n\n{tool.description}.\n\n"
+        f"| field | kind | required | meaning |\n|---|---|---|---|\n{rows}"
+    )
+
+
+if __name__ == "__main__":
+    sys.stdout.write(table())

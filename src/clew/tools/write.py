@@ -1,0 +1,110 @@
+"""Write: a whole file, new or in place of one that was read."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from clew.tools import files
+from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
+from clew.tools.patch import patch_of_texts
+from clew.tools.text_file import Text, crlf, decode, lines_of
+
+
+class WriteInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    file_path: Annotated[str, Meta(min_length=1, description="The file; absolute is best")]
+    content: Annotated[str, Meta(description="All that the file shall hold")]
+
+
+class Write(Tool[WriteInput]):
+    name = "Write"
+    description = "Create a file, or write one anew"
+    prompt = (
+        "Writes a whole file; missing folders are made. A file that is there must have been read "
+        "in this session and not changed since. To change parts of a file use Edit."
+    )
+    input_type = WriteInput
+
+    def is_destructive(self, given: WriteInput) -> bool:
+        return True
+
+    def paths(self, given: WriteInput) -> tuple[str, ...]:
+        return (given.file_path,)
+
+    def title(self, given: WriteInput) -> str:
+        return given.file_path
+
+    async def call(self, given: WriteInput, ctx: ToolContext) -> ToolResult:
+        return put_content(ctx.session.path(given.file_path), given.content, ctx)
+
+
+def put_content(path: Path, content: str, ctx: ToolContext) -> ToolResult:
+    return (update if path.exists() else create)(path, content, ctx)
+
+
+def update(path: Path, content: str, ctx: ToolContext) -> ToolResult:
+    old = files.take_known(path, ctx)
+    text = decode(old.data) or Text(text="")
+    # Read shows lines without their carriage returns, so the model cannot have meant to drop them.
+    new = crlf(content) if text.is_crlf else content
+    written = files.put(old.path, encoded(text, new, path), old.status)
+    files.note(ctx, written, whole_range(content))
+    return ToolResult(
+        content=f"Wrote {path}: {count(content)}.",
+        tool_use_result=outcome("update", path, content, patch_of_texts(text.text, new), text.text),
+        display=f"Wrote {count(content)}",
+    )
+
+
+def create(path: Path, content: str, ctx: ToolContext) -> ToolResult:
+    """A new file under the user's umask, never over one that appeared meanwhile."""
+    # A link that leads nowhere is created at its far end, as a shell's `>` does.
+    path = Path(os.path.realpath(path))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolError(f"The folder {path.parent} cannot be made: {error.strerror}.") from None
+    written = files.put(path, encoded(Text(text=""), content, path), None)
+    files.note(ctx, written, whole_range(content))
+    return ToolResult(
+        content=f"Created {path}: {count(content)}.",
+        tool_use_result=outcome("create", path, content, [], None),
+        display=f"Created, {count(content)}",
+    )
+
+
+def encoded(like: Text, content: str, path: Path) -> bytes:
+    """In the encoding of the file that was there; UTF-8 where that cannot hold the new text."""
+    try:
+        return like.encode(content)
+    except UnicodeEncodeError:
+        pass
+    try:
+        return content.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ToolError(
+            f"The content for {path} holds half a surrogate pair; leave it out."
+        ) from None
+
+
+def outcome(
+    kind: str, path: Path, content: str, patch: list[dict[str, Any]], original: str | None
+) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "filePath": str(path),
+        "content": content,
+        "structuredPatch": patch,
+        "originalFile": original,
+    }
+
+
+def whole_range(content: str) -> tuple[tuple[int, int], ...]:
+    total = len(lines_of(content))
+    return ((1, total),) if total else ()
+
+
+def count(content: str) -> str:
+    total = len(lines_of(content))
+    return f"{total:,} line{'' if total == 1 else 's'}"

@@ -1,0 +1,3 @@
+from tests.tools.workshop import workshop
+
+__all__ = ["workshop"]
