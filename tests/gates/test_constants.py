@@ -13,8 +13,8 @@ from clew.providers.overflow import MIN_OUTPUT_TOKENS, SAFETY_TOKENS
 from clew.providers.retry import Policy
 from clew.providers.watchdog import Limits
 from clew.stream.lines import READ_SIZE_BYTES
-from clew.transcript import files, light
 from clew.tools.limits import BASH_TIMEOUT_MS
+from clew.transcript import files, light
 from tests.requirements import BY_ID, ids_in_tests, requirement
 
 NAMES_OF_VARIABLES = {name for known in VARIABLES for name in known.names}

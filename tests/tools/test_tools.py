@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
+from clew.config.environment import freeze
 from clew.messages.errors import OutsideError
 from clew.tools.base import Progress, Surroundings, Tool, ToolContext, ToolResult
 from clew.tools.limits import Limits, limits_from
@@ -175,7 +176,7 @@ def test_the_toolbox_holds_what_is_enabled_in_a_fixed_order() -> None:
     assert not any(tool.is_mcp for tool in TOOLS)
 
 
-@requirement("R131", "R132")
+@requirement("R131", "R132", "W25")
 def test_a_tool_that_says_nothing_is_taken_to_change_the_world() -> None:
     tool, given = Odd(), NothingInput(how="x")
     assert not tool.is_read_only(given)
@@ -207,3 +208,19 @@ def test_limits_come_from_the_frozen_environment() -> None:
         bash_timeout_ms=5000, bash_max_timeout_ms=5000, bash_max_output_chars=150_000
     )
     assert limits_from(lambda _: None) == Limits()
+
+
+@requirement("R243", "R244")
+@pytest.mark.parametrize("prefix", ["", "CLEW_"])
+def test_the_limits_of_commands_are_read_in_either_spelling(prefix: str) -> None:
+    frozen = freeze(
+        {
+            f"{prefix}BASH_DEFAULT_TIMEOUT_MS": "3000",
+            f"{prefix}BASH_MAX_TIMEOUT_MS": "4000",
+            f"{prefix}BASH_MAX_OUTPUT_LENGTH": "5000",
+        }
+    )
+    assert limits_from(frozen.number) == Limits(
+        bash_timeout_ms=3000, bash_max_timeout_ms=4000, bash_max_output_chars=5000
+    )
+    assert limits_from(freeze({}).number) == Limits()

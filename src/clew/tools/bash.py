@@ -49,8 +49,21 @@ class Bash(Tool[BashInput]):
     )
     input_type = BashInput
 
+    def is_read_only(self, given: BashInput) -> bool:
+        from clew.tools.bash_judged import only_looks
+
+        return only_looks(given.command)
+
+    def is_concurrency_safe(self, given: BashInput) -> bool:
+        from clew.tools.bash_judged import moves
+
+        # Two that leave the shell in another folder would race for where the next one begins.
+        return self.is_read_only(given) and not moves(given.command)
+
     def is_destructive(self, given: BashInput) -> bool:
-        return True
+        from clew.tools.bash_judged import may_destroy
+
+        return may_destroy(given.command)
 
     def title(self, given: BashInput) -> str:
         return given.description or given.command.strip().split("\n", 1)[0]

@@ -1,0 +1,57 @@
+"""What a command line does to the world, as far as its text tells; what cannot be read counts as all."""
+
+from clew.permissions.readonly import looks_only
+from clew.permissions.wrappers import Part, basename, everything
+
+MOVES = frozenset({"cd", "pushd", "popd"})
+NOWHERE = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr"})
+DESTROYS = frozenset({"rm", "rmdir", "unlink", "shred", "truncate", "dd", "wipefs", "srm", "mv"})
+DESTROYING_GIT = {
+    "reset": {"--hard"},
+    "clean": set[str](),
+    "push": {"--force", "-f", "--force-with-lease", "--delete", "-d", "--mirror"},
+    "checkout": {"--", ".", "-f", "--force"},
+    "restore": set[str](),
+    "branch": {"-D", "-d", "--delete"},
+    "stash": {"drop", "clear"},
+    "reflog": {"expire", "delete"},
+    "gc": {"--prune=now"},
+}
+
+
+def only_looks(command: str) -> bool:
+    """Whether every part is known to change nothing outside the shell."""
+    seen = everything(command.strip())
+    if seen.script.problems or any(
+        redirect.writes and redirect.word.text not in NOWHERE for redirect in seen.script.redirects
+    ):
+        return False
+    return bool(seen.parts) and all(part_looks(part) for part in seen.parts)
+
+
+def part_looks(part: Part) -> bool:
+    return not part.problems and (part.plain_wrapper or looks_only(part.command))
+
+
+def moves(command: str) -> bool:
+    """Whether it may end in another folder than it began."""
+    return any(part.command.name in MOVES for part in everything(command.strip()).parts)
+
+
+def may_destroy(command: str) -> bool:
+    """Whether a part is known to take things away, or cannot be read."""
+    seen = everything(command.strip())
+    return bool(seen.script.problems) or any(destroys(part) for part in seen.parts)
+
+
+def destroys(part: Part) -> bool:
+    if part.problems or not part.command.words:
+        return bool(part.problems)
+    name = basename(part.command.words[0])
+    words = [word.text for word in part.command.words[1:]]
+    if name == "git":
+        return any(
+            verb in words and (not marks or not marks.isdisjoint(words))
+            for verb, marks in DESTROYING_GIT.items()
+        )
+    return name in DESTROYS or name.startswith("mkfs") or (name == "find" and "-delete" in words)
