@@ -30,8 +30,7 @@ $(READY): locks/dev.txt
 	@touch $@
 
 demo: $(READY) ## run the main job end to end with the embedded scripted model
-	@$(BIN)/clew --version
-	@$(BIN)/clew --help
+	@$(BIN)/clew demo
 
 test: $(READY) ## run the tests (quick profiles, warnings are errors, 100 % branches on PURE modules)
 	@$(PYTEST) -n 2 -m "not laws and not e2e and not crash" --cov --cov-report=term

@@ -11,6 +11,7 @@ from clew.version import VERSION
 # name -> (module, one line for the help). The module is imported when its command is called, and
 # offers `main(argv: list[str]) -> int`.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("clew.testing.demo", "play a scripted conversation: no key, no network"),
     "sessions": ("clew.transcript.commands", "list, show, check and repair sessions"),
 }
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from clew.providers.scenario_text import ScenarioError
 from clew.testing.server import LoopbackServer, serving
 
 ASK = {
@@ -257,3 +258,11 @@ def test_as_a_program_it_says_what_is_wrong_with_its_file(tmp_path: Path, text: 
     assert said == ""
     assert "bad.yaml" in complaint
     assert "Traceback" not in complaint
+
+
+def test_a_scenario_that_is_none_is_refused_before_anything_is_served() -> None:
+    with (
+        pytest.raises(ScenarioError, match=r"answers\[0\].txt: unknown key"),
+        serving({"scenario": 1, "answers": [{"txt": "x"}]}),
+    ):
+        pass

@@ -1,16 +1,22 @@
 """A scenario in the place of the network: the transport's seam, answered in memory.
 
-Whatever speaks through the seam is tested as it is, without a socket: the same requests, the same
-decoding, the same failures. Must never wait by itself: the sleep is handed in.
+Whatever speaks through the seam runs as it is, without a socket: the same requests, the same
+decoding, the same failures. The scripted provider is the Messages provider over that seam, so that
+there is no second client to keep equal. Must never wait by itself: the sleep is handed in.
 """
 
 import asyncio
 import json
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from clew.catalog.lookup import CATALOG, Catalog
+from clew.providers.anthropic import AnthropicProvider, MessagesAttempt
+from clew.providers.base import Description, Failure, Request
+from clew.providers.endpoint import Endpoint
 from clew.providers.scenario import Scenario
 from clew.providers.scenario_answer import Reply
 from clew.providers.scenario_host import ENDPOINTS, ScenarioHost
@@ -28,6 +34,37 @@ class Heard(Struct, frozen=True, kw_only=True):
     body: Json
     place: str | None
     status: int
+
+
+class ScriptedProvider:
+    """A model that says what the scenario says."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        sleep: Sleep = asyncio.sleep,
+        catalog: Catalog = CATALOG,
+        wall_s: Callable[[], float] = time.time,
+    ) -> None:
+        self.transport = ScriptedTransport(scenario, sleep=sleep)
+        self._name = scenario.name or "unnamed"
+        endpoint = Endpoint(base_url="http://scenario")
+        self._provider = AnthropicProvider(endpoint, self.transport, catalog=catalog, wall_s=wall_s)
+
+    def stream(self, request: Request) -> MessagesAttempt:
+        return self._provider.stream(request)
+
+    async def count_tokens(self, request: Request) -> int | Failure:
+        return await self._provider.count_tokens(request)
+
+    def describe(self) -> Description:
+        return Description(
+            name="scripted model", endpoint=f"scenario {self._name}", credentials="none"
+        )
+
+    async def aclose(self) -> None:
+        await self._provider.aclose()
 
 
 class ScriptedTransport:
@@ -104,8 +141,7 @@ class ScriptedExchange:
         return self._decoder.close()
 
     async def close(self, *, answered: bool = False) -> None:
-        """Whether it was answered or not, there is no connection to keep."""
-        del answered
+        del answered  # there is no connection to keep
         self._steps = iter(())
 
     async def _wait(self, step: Wait) -> None:

@@ -167,15 +167,14 @@ def serving(
     scenario: Scenario | dict[str, Any], *, strict: bool = False, api_key: str | None = None
 ) -> Iterator[LoopbackServer]:
     """A server in a thread of its own, for tests that have no loop or that start processes."""
+    server = LoopbackServer(scenario, strict=strict, api_key=api_key)
     started = threading.Event()
-    found: list[LoopbackServer] = []
     stop: list[Callable[[], object]] = []
 
     async def run() -> None:
-        async with LoopbackServer(scenario, strict=strict, api_key=api_key) as server:
+        async with server:
             end, loop = asyncio.Event(), asyncio.get_running_loop()
             stop.append(lambda: loop.call_soon_threadsafe(end.set))
-            found.append(server)
             started.set()
             await end.wait()
 
@@ -189,7 +188,9 @@ def serving(
     thread.start()
     started.wait()
     try:
-        yield found[0]
+        if not stop:
+            raise RuntimeError("the loopback server did not start; its thread says why")
+        yield server
     finally:
         for end in stop:
             end()
