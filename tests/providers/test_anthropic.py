@@ -216,6 +216,12 @@ def test_what_came_before_the_failure_was_told_first() -> None:
     assert events[:-1] == [start(), *text(0, "kept")]
 
 
+def test_nothing_is_told_after_the_failure() -> None:
+    events = attempted(streamed(sse(start()) + b"data: nonsense\n\n" + sse(*hello())))
+    assert events[0] == start()
+    assert [type(event) for event in events] == [dict, Failure]
+
+
 def test_an_error_event_is_passed_on_as_it_came() -> None:
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     assert attempted(streamed(sse(start(), error))) == [start(), error]

@@ -31,6 +31,11 @@ def test_the_variables_have_two_spellings_and_clews_own_stands_above() -> None:
     assert endpoint.betas_allowed
 
 
+def test_the_address_is_shown_without_its_user_and_password() -> None:
+    assert Endpoint(base_url="https://me:pw@gateway.example/x").shown == "https://gateway.example/x"
+    assert Endpoint().shown == "https://api.anthropic.com"
+
+
 def test_an_empty_environment_is_the_service_itself_without_credentials() -> None:
     endpoint = endpoint_from_environment({"ANTHROPIC_API_KEY": "  "})
     assert endpoint == Endpoint()

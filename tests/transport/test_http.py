@@ -328,6 +328,24 @@ def test_a_header_that_cannot_be_sent_is_named_without_its_value(
     assert "secret" not in error.message
 
 
+def test_the_user_and_password_of_a_url_are_sent_and_a_header_stands_above_them() -> None:
+    seen: list[str | None] = []
+
+    async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _, headers, _ = await read_request(reader)
+        seen.append(headers.get("authorization"))
+        writer.write(answer(b"x", headers="Connection: close\r\n"))
+
+    async def main() -> None:
+        async with serving(handler) as server:
+            url = f"http://me:p%40ss@127.0.0.1:{server.port}"
+            await fetch(transport_of(), url)
+            await fetch(transport_of(), url, Authorization="Bearer t")
+
+    asyncio.run(main())
+    assert seen == ["Basic bWU6cEBzcw==", "Bearer t"]
+
+
 @pytest.mark.parametrize("url", ["api.example", "ftp://api.example/", "https://user:secret@:x/"])
 def test_a_base_url_that_cannot_be_used_is_said_before_anything_is_sent(url: str) -> None:
     error = asyncio.run(fault(transport_of(), url))

@@ -90,7 +90,7 @@ class AnthropicProvider:
     def describe(self) -> Description:
         return Description(
             name="Messages API",
-            endpoint=self.endpoint.base_url,
+            endpoint=self.endpoint.shown,
             credentials=self.endpoint.credentials,
         )
 
@@ -103,7 +103,7 @@ class AnthropicProvider:
             return None
         return Failure(
             kind="configuration",
-            message=f"no credentials for {endpoint.base_url}: set ANTHROPIC_API_KEY "
+            message=f"no credentials for {endpoint.shown}: set ANTHROPIC_API_KEY "
             "(or ANTHROPIC_AUTH_TOKEN), or ANTHROPIC_BASE_URL for another service",
         )
 
@@ -232,15 +232,16 @@ class MessagesAttempt:
             self._take(events)
 
     def _take(self, events: list[Json | StreamFault]) -> None:
+        """Hands on events up to the first that is none: what follows it cannot be trusted."""
         for event in events:
-            if not isinstance(event, StreamFault):
-                self._ready.append(event)
-            elif event.kind == "error_event":
-                self._fail(Failure(kind="error_event", message=event.message, status=200))
-            else:
+            if isinstance(event, StreamFault):
                 self._fail(self._failure_of(event))
+                return
+            self._ready.append(event)
 
     def _failure_of(self, fault: StreamFault) -> Failure:
+        if fault.kind == "error_event":
+            return Failure(kind="error_event", message=fault.message, status=200)
         if fault.kind == "no_message":
             return failure_of_content(self.headers, fault.excerpt.encode())
         shown = f": {fault.excerpt!r}" if fault.excerpt else ""
@@ -253,8 +254,7 @@ class MessagesAttempt:
 
     def _fail(self, failure: Failure) -> None:
         """The last word: whatever else was on its way is not read."""
-        if not (self._ready and isinstance(self._ready[-1], Failure)):
-            self._ready.append(self._provider.hidden(failure))
+        self._ready.append(self._provider.hidden(failure))
         self._ended = True
 
 

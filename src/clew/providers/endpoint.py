@@ -41,6 +41,13 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         ]
         return " and ".join(kinds) or "none"
 
+    @property
+    def shown(self) -> str:
+        """The address as people may see it: without a user and a password."""
+        scheme, separator, rest = self.base_url.partition("://")
+        authority, slash, path = rest.partition("/")
+        return f"{scheme}{separator}{authority.rpartition('@')[2]}{slash}{path}"
+
     def url(self, path: str) -> str:
         base = self.base_url.rstrip("/").removesuffix("/v1")
         return f"{base}{path}"

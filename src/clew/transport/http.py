@@ -12,7 +12,7 @@ import h11
 from clew.transport.body import Decoder, Identity, decoder_for
 from clew.transport.channel import Channel
 from clew.transport.dial import dial
-from clew.transport.proxy import Proxy, ProxyRules, rules_from_environment
+from clew.transport.proxy import Proxy, ProxyRules, basic, rules_from_environment
 from clew.transport.seam import Head, HttpRequest, TransportError
 from clew.transport.tls import Trust
 from clew.transport.url import BadUrlError, Url, split_url
@@ -158,6 +158,9 @@ class HttpExchange:
         request = self._request
         headers = [("Host", url.authority), ("Accept-Encoding", "identity"), *request.headers]
         headers.append(("Content-Length", str(len(request.body))))
+        own = {name.lower() for name, _ in request.headers}
+        if url.credentials is not None and "authorization" not in own:
+            headers.append(("Authorization", basic(url.credentials) or ""))
         target = url.target
         if proxy is not None and url.scheme == "http":
             target = f"http://{url.authority}{target}"

@@ -68,11 +68,12 @@ def read_proxy(text: str) -> Proxy:
             "name an http:// or https:// proxy (most SOCKS servers offer one) or add the host to NO_PROXY",
         )
     return Proxy(
-        scheme=url.scheme, host=url.host, port=url.port, authorization=_basic(url.credentials)
+        scheme=url.scheme, host=url.host, port=url.port, authorization=basic(url.credentials)
     )
 
 
-def _basic(credentials: str | None) -> str | None:
+def basic(credentials: str | None) -> str | None:
+    """The header for the user and password of a URL, as written there."""
     if credentials is None:
         return None
     user, _, password = credentials.partition(":")
