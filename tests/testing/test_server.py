@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from clew.providers.scenario_text import ScenarioError
+from clew.testing.http import masked
 from clew.testing.server import LoopbackServer, serving
 
 ASK = {
@@ -266,3 +267,20 @@ def test_a_scenario_that_is_none_is_refused_before_anything_is_served() -> None:
         serving({"scenario": 1, "answers": [{"txt": "x"}]}),
     ):
         pass
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "kept"),
+    [
+        ("authorization", "Bearer abcdef", "Bearer ***6"),
+        ("X-Api-Key", "abc", "***3"),
+        ("x-gateway-token", "abc", "***3"),
+        ("cookie", "a=b", "***3"),
+        ("idempotency-key", "abc", "abc"),
+        ("content-type", "text/plain", "text/plain"),
+    ],
+)
+def test_credentials_are_masked_whatever_their_header_is_called(
+    name: str, value: str, kept: str
+) -> None:
+    assert masked([(name, value)]) == [(name, kept)]

@@ -44,6 +44,10 @@ VALID: list[dict[str, Any]] = [
     block({"type": "thinking", "thinking": "", "signature": "s"}, "assistant"),
     body(USER, {"role": "assistant", "content": [{**CALL, "type": "server_tool_use"}]}),
     body(USER, {"role": "assistant", "content": [{"type": "web_search_tool_result"}]}),
+    body(
+        USER,
+        {"role": "assistant", "content": [{**CALL, "type": "mcp_tool_use", "server_name": "s"}]},
+    ),
 ]
 
 

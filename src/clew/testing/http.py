@@ -5,6 +5,7 @@ library refuses to do. Must never know what a request means.
 """
 
 import asyncio
+import re
 import socket
 import struct
 from collections.abc import Coroutine
@@ -18,7 +19,8 @@ T = TypeVar("T")
 
 READ_BYTES = 65536
 HEAD_BYTES = 131072
-MASKED = ("authorization", "x-api-key", "proxy-authorization", "cookie", "set-cookie")
+# Whatever name a gateway gives to its credentials.
+SECRET = re.compile(r"auth|cookie|secret|token|(?<!idempotency-)key", re.I)
 LAST_CHUNK = b"0\r\n\r\n"
 
 
@@ -136,7 +138,7 @@ def _request(head: h11.Request, body: bytes) -> HttpRequest:
 
 def masked(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Headers to keep: of a secret only the scheme and the length stay."""
-    return [(k, _mask(v) if k.lower() in MASKED else v) for k, v in headers]
+    return [(k, _mask(v) if SECRET.search(k) else v) for k, v in headers]
 
 
 def _mask(value: str) -> str:

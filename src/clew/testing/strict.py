@@ -46,13 +46,15 @@ BLOCK_KEYS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "thinking": (frozenset({"thinking", "signature"}), frozenset()),
     "redacted_thinking": (frozenset({"data"}), frozenset()),
     "server_tool_use": (frozenset({"id", "name", "input"}), frozenset({"caller"})),
+    "mcp_tool_use": (frozenset({"id", "name", "input", "server_name"}), frozenset()),
     "container_upload": (frozenset({"file_id"}), frozenset()),
     "tool_reference": (frozenset({"tool_name"}), frozenset()),
     "compaction": (frozenset({"content"}), frozenset()),
 }
 ROLES = ("user", "assistant", "system")
 MAX_CACHE_MARKS = 4
-ASSISTANT_ONLY = ("tool_use", "server_tool_use", "thinking", "redacted_thinking", "compaction")
+TOOL_USES = ("tool_use", "server_tool_use", "mcp_tool_use")
+ASSISTANT_ONLY = (*TOOL_USES, "thinking", "redacted_thinking", "compaction")
 
 
 class RefusedError(Exception):
@@ -148,7 +150,7 @@ def _messages(messages: Any) -> None:
 def _paused(content: Any) -> bool:
     """After `pause_turn` the assistant's content goes back as it came, and is the last message."""
     kind = content[-1]["type"] if isinstance(content, list) else ""
-    return kind == "server_tool_use" or kind.endswith("_tool_result")
+    return kind in TOOL_USES or kind.endswith("_tool_result")
 
 
 def _shape(message: Any, place: str) -> None:
@@ -193,7 +195,7 @@ def _inside(block: Json, kind: str, place: str, role: str) -> None:
             raise RefusedError(f"{place}: text content blocks must be non-empty")
         if not text.strip():
             raise RefusedError(f"{place}: text content blocks must contain non-whitespace text")
-    if kind in ("tool_use", "server_tool_use") and not isinstance(block.get("input"), dict):
+    if kind in TOOL_USES and not isinstance(block.get("input"), dict):
         raise RefusedError(f"{place}.{kind}.input: Input should be a valid dictionary")
     if "cache_control" in block and kind in ("thinking", "redacted_thinking"):
         raise RefusedError(f"{place}.{kind}.cache_control: Extra inputs are not permitted")
