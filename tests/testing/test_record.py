@@ -18,11 +18,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.providers.anthropic import AnthropicProvider
+from clew.providers.base import Provider, Request
+from clew.providers.endpoint import Endpoint
 from clew.providers.scenario import from_value
 from clew.providers.scenario_file import read_scenario
+from clew.providers.scripted import ScriptedProvider
 from clew.testing.record import RecordingProxy
 from clew.testing.recording import Recording
 from clew.testing.server import LoopbackServer, serving
+from clew.transport.http import HttpTransport
 
 SECRET = "sk-very-secret"
 
@@ -140,6 +145,37 @@ def test_each_request_finds_its_own_answer_again_in_any_order() -> None:
     ):
         back = [client.messages.create(**ask(q)).to_dict() for q in "321"]
     assert back == live[::-1]
+
+
+def test_a_run_of_clew_s_own_client_is_played_back_in_memory() -> None:
+    """Recorded over two sockets, played back without any: the same message, the same failure."""
+    live = {
+        "scenario": 1,
+        "answers": [
+            {"status": 529, "headers": {"retry-after": 3}},
+            {"content": [{"thinking": "hm"}, "Größe", {"tool": "T", "input": {"a": [1]}}]},
+        ],
+    }
+    request = Request(model="m", messages=ask("x")["messages"], max_tokens=9)
+
+    async def two_attempts(provider: Provider) -> list[list[Any]]:
+        return [[event async for event in provider.stream(request)] for _ in range(2)]
+
+    async def run() -> None:
+        recorded = Recording()
+        async with (
+            asyncio.timeout(20),
+            LoopbackServer(live, strict=True) as service,
+            RecordingProxy(service.url, recorded) as proxy,
+        ):
+            provider = AnthropicProvider(Endpoint(base_url=proxy.url), HttpTransport({}))
+            told = await two_attempts(provider)
+            await provider.aclose()
+        assert told[0][0].retry_after_s == 3
+        assert told[1][-1] == {"type": "message_stop"}
+        assert await two_attempts(ScriptedProvider(from_value(recorded.scenario()))) == told
+
+    asyncio.run(run())
 
 
 def test_what_is_no_message_passes_unrecorded(capfd: pytest.CaptureFixture[str]) -> None:
