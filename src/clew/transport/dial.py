@@ -4,10 +4,12 @@ import asyncio
 import os
 import socket
 import ssl
+from functools import partial
 from typing import TypeAlias
 
 import h11
 
+from clew.transport.aside import aside
 from clew.transport.channel import Channel
 from clew.transport.proxy import Proxy
 from clew.transport.seam import TransportError
@@ -109,7 +111,7 @@ async def _addresses(host: str, port: int) -> list[tuple[int, Address]]:
         except OSError:
             continue
         return [(family, (host, port))]
-    found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found = await aside(partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM))
     places: list[tuple[int, Address]] = [(family, address) for family, *_, address in found]
     firsts = [place for place in places if place[0] == places[0][0]]
     others = [place for place in places if place[0] != places[0][0]]

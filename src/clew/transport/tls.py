@@ -7,7 +7,9 @@ those of NODE_EXTRA_CA_CERTS on top. Must never switch verification off.
 import asyncio
 import ssl
 from collections.abc import Mapping
+from functools import partial
 
+from clew.transport.aside import aside
 from clew.transport.seam import TransportError
 
 
@@ -20,8 +22,7 @@ class Trust:
 
     def warm(self) -> None:
         if self._building is None:
-            loop = asyncio.get_running_loop()
-            self._building = loop.run_in_executor(None, build_context, self._environment)
+            self._building = aside(partial(build_context, self._environment))
             # A fault is told to whoever connects; nobody may ever ask for a warmed context.
             self._building.add_done_callback(lambda f: f.cancelled() or f.exception())
 
