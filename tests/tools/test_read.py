@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.permissions.resolver import make_resolver
 from clew.tools import files
 from clew.tools.read import LINE_MAX_CHARS, RESULT_MAX_CHARS, Read, pieces
 from clew.tools.text_file import lines_of
@@ -116,12 +117,15 @@ def test_an_empty_file_is_empty(workshop: Workshop) -> None:
     assert not result.is_error
 
 
-def test_home_and_relative_paths(workshop: Workshop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", str(workshop.folder))
+def test_a_path_means_what_permissions_take_it_to_mean(workshop: Workshop) -> None:
     workshop.write("sub/a.txt", "x")
-    assert workshop.use(Read(), file_path="~/sub/a.txt").content == "1\tx"
+    workshop.write("a.txt", "y")
     workshop.session.cwd = str(workshop.folder / "sub")
-    assert workshop.use(Read(), file_path="a.txt").content == "1\tx"
+    resolve = make_resolver(cwd=workshop.session.cwd, home=str(workshop.folder))
+    for text, holds in [("~/sub/a.txt", "x"), ("a.txt", "x"), ("../a.txt", "y"), ("./a.txt", "x")]:
+        assert workshop.use(Read(), file_path=text).content == f"1\t{holds}"
+        assert os.path.realpath(workshop.session.path(text)) == resolve(text).real
+    assert workshop.use(Read(), file_path="~nobody-of-that-name/a.txt").is_error
 
 
 @requirement("W1", "R135")

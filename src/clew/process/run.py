@@ -15,8 +15,8 @@ from clew.process.output import Output
 from clew.process.spawn import Launcher
 from clew.process.tree import Child, Exit
 
-READ_BYTES = 1 << 20
-PIPE_BYTES = 1 << 20
+READ_BYTES = 1 << 18
+PIPE_BYTES = 1 << 18
 TICK_S = 1.0
 # A person who cancels waits; a command that ran out of time may put its things in order.
 CANCEL_GRACE_S = 0.05

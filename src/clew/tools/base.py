@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from clew.messages.errors import ClewError
 from clew.messages.factories import tool_result
+from clew.permissions.resolver import expand
 from clew.process.spawn import Launcher
 from clew.tools.ledger import ContentCache, ReadLedger
 from clew.tools.limits import Limits
@@ -108,8 +109,8 @@ class ToolSession:
         self.todos: list[dict[str, Any]] = []
 
     def path(self, text: str) -> Path:
-        """The file a path of the model's means: `~` is the home, what is relative begins at `cwd`."""
-        return Path(self.cwd, Path(text).expanduser() if text.startswith("~") else text)
+        """The file a path of the model's means: the same that the resolver of permissions judges."""
+        return Path(self.cwd, expand(text, self.environment.get("HOME", "~")) or text)
 
 
 class ToolContext(Struct, frozen=True, kw_only=True):

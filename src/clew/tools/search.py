@@ -18,7 +18,8 @@ from msgspec import Struct
 from pathspec import GitIgnoreSpec
 
 VERSION_CONTROL = (".git", ".hg", ".svn", ".jj", ".bzr")
-NAMES_AT_ONCE = 1 << 16
+# Larger files are left to ripgrep, which need not hold them.
+FILE_MAX_BYTES = 256 << 20
 
 
 class Job(Struct, kw_only=True):
@@ -182,10 +183,10 @@ def text_of(name: str) -> str | None:
     """None for what cannot be read or is no text."""
     try:
         with open(name, "rb") as file:
-            data = file.read()
+            data = file.read(FILE_MAX_BYTES + 1)
     except OSError:
         return None
-    if b"\0" in data:
+    if b"\0" in data or len(data) > FILE_MAX_BYTES:
         return None
     return data.decode("utf-8", "surrogateescape")
 
