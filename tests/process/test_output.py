@@ -102,3 +102,40 @@ def test_a_runaway_output_stops_growing_the_file(
     assert (tmp_path / "whole.txt").read_bytes() == b"01234" * 4
     assert output.saved_bytes == 20
     assert (output.tail, output.size) == (b"1234", 50)
+
+
+def test_a_pipe_is_moved_into_the_file_unseen_and_the_tail_is_still_known(tmp_path: Path) -> None:
+    there, ours = os.pipe()
+    os.set_blocking(there, False)
+    output = Output(keep_bytes=4, spill=tmp_path / "whole.txt")
+    os.write(ours, b"abcdef")
+    assert output.take_from(there, 100) is None
+    output.feed(b"0123456789")
+    assert output.take_from(there, 100) == 6
+    with pytest.raises(BlockingIOError):
+        output.take_from(there, 100)
+    assert (output.size, output.tail) == (16, b"cdef")
+    os.close(ours)
+    assert output.take_from(there, 100) == 0
+    output.close()
+    assert (tmp_path / "whole.txt").read_bytes() == b"0123456789abcdef"
+    os.close(there)
+
+
+def test_a_move_that_fails_takes_nothing_from_the_pipe(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, ours = os.pipe()
+    output = Output(keep_bytes=4, spill=tmp_path / "whole.txt")
+    output.feed(b"0123456789")
+    os.write(ours, b"ab")
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "splice", full)
+    assert output.take_from(there, 100) is None
+    assert os.read(there, 9) == b"ab"
+    output.close()
+    os.close(there)
+    os.close(ours)

@@ -4,6 +4,7 @@ Must never fail because a disk is full: what is kept then is the head and the ta
 """
 
 import os
+import sys
 from collections import deque
 from pathlib import Path
 
@@ -64,6 +65,25 @@ class Output:
             self._keep_tail(self._write(data))
         else:
             self._keep_tail(data[max(0, room) :])
+
+    def take_from(self, pipe: int, most: int) -> int | None:
+        """Moves bytes of a pipe into the file without a look at them; None where that cannot be.
+
+        0 is the pipe's end. Raises BlockingIOError when the pipe is empty.
+        """
+        most = min(most, SPILL_MAX_BYTES - self.saved_bytes)
+        if sys.platform != "linux" or self._file < 0 or most <= 0:
+            return None
+        try:
+            moved = os.splice(pipe, self._file, most)
+        except BlockingIOError:
+            raise
+        except OSError:
+            # A full disk, or a file system without splice; writing finds out which.
+            return None
+        self.size += moved
+        self.saved_bytes += moved
+        return moved
 
     def save(self) -> None:
         """Puts what came so far into the file, which everything further follows."""

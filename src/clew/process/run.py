@@ -75,13 +75,15 @@ class Stream:
 
     def _read(self, size: int) -> int:
         try:
-            count = os.readv(self._read_end, [self._buffer[:size]])
+            count = self._output.take_from(self._read_end, size) if self._output else None
+            if count is None:
+                count = os.readv(self._read_end, [self._buffer[:size]])
+                if self._output is not None:
+                    self._output.feed(self._buffer[:count])
         except BlockingIOError:
             return size
         if not count:
             self.close()
-        elif self._output is not None:
-            self._output.feed(self._buffer[:count])
         return count
 
 
