@@ -140,6 +140,26 @@ def test_a_character_that_the_encoding_lacks_is_said(workshop: Workshop) -> None
     assert path.read_bytes() == b"caf\xe9\n"
 
 
+@pytest.mark.parametrize("nameless", [True, False])
+@pytest.mark.parametrize("fails", ["write", "fsync"])
+def test_a_full_disk_leaves_the_file_as_it_was(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, nameless: bool, fails: str
+) -> None:
+    path = known(workshop, "one")
+
+    def full(*_: object) -> int:
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, fails, full)
+        if not nameless:
+            patch.setattr(os, "O_TMPFILE", os.O_DIRECTORY)
+        assert "cannot be written: No space left on device" in edit(workshop, "one", "two")
+    assert path.read_text("utf-8") == "one"
+    assert list(workshop.folder.iterdir()) == [path]
+    assert "1 replacement" in edit(workshop, "one", "two")
+
+
 def test_mode_and_links_stay(workshop: Workshop, tmp_path: Path) -> None:
     path = workshop.write("a.txt", "one")
     path.chmod(0o4751)

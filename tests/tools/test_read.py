@@ -89,7 +89,7 @@ def test_encodings_marks_and_line_ends(workshop: Workshop, data: bytes, shown: s
         ("pipe", "is not a regular file"),
         ("binary", "is not text (9 bytes of binary data)"),
         ("half16", "is not text"),
-        ("nul\0name", "null byte"),
+        ("nul\0name", "cannot hold a NUL"),
     ],
 )
 def test_what_cannot_be_read_is_said(workshop: Workshop, name: str, says: str) -> None:

@@ -103,9 +103,10 @@ async def run(
 
     Raises OSError when the program cannot be started. `tick` is awaited every second meanwhile.
     """
-    streams = [Stream(output) for output in (stdout, stderr) if output is not None]
+    streams: list[Stream] = []
     child: Child | None = None
     try:
+        streams += (Stream(output) for output in (stdout, stderr) if output is not None)
         targets = {1: streams[0].write_end, 2: streams[-1].write_end, **(descriptors or {})}
         child = await launcher.spawn(argv, cwd=cwd, env=env, descriptors=targets)
         for stream in streams:

@@ -110,6 +110,8 @@ class ToolSession:
 
     def path(self, text: str) -> Path:
         """The file a path of the model's means: the same that the resolver of permissions judges."""
+        if "\0" in text:
+            raise ToolError("A path cannot hold a NUL character.")
         return Path(self.cwd, expand(text, self.environment.get("HOME", "~")) or text)
 
 

@@ -62,7 +62,7 @@ class Read(Tool[ReadInput]):
         descriptor, status = files.open_regular(path)
         try:
             if status.st_size > files.WHOLE_MAX_BYTES:
-                found = await asyncio.to_thread(pieces, descriptor, path, first, count)
+                found = await asyncio.to_thread(in_pieces, os.dup(descriptor), path, first, count)
                 note_large(ctx, path, status, found)
             else:
                 found = whole(ctx, descriptor, status, path, first, count)
@@ -113,6 +113,14 @@ def seen(found: Lines) -> tuple[tuple[int, int], ...]:
 
 def not_text(path: Path, size: int) -> ToolError:
     return ToolError(f"{path} is not text ({size:,} bytes of binary data), so it was not read.")
+
+
+def in_pieces(descriptor: int, path: Path, first: int, count: int) -> Lines:
+    """With a descriptor of the thread's own: a cancelled call closes its, and the thread reads on."""
+    try:
+        return pieces(descriptor, path, first, count)
+    finally:
+        os.close(descriptor)
 
 
 def pieces(descriptor: int, path: Path, first: int, count: int) -> Lines:
