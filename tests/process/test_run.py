@@ -108,6 +108,7 @@ def test_exit_codes_are_honest_and_signals_have_their_names(command: str, expect
         (["/etc/hostname-not-there"], "/", "no such program"),
         (["sh"], "/no/such/folder", "No such file"),
         (["sh", "-c", "x" * 200_000], "/", "too long"),
+        (["sh", "-c", "a\0b"], "/", "NUL character"),
     ],
 )
 def test_a_program_that_cannot_start_is_an_oserror(argv: list[str], cwd: str, says: str) -> None:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from clew.tools.bash import ARGUMENT_MAX_BYTES, Bash
+from clew.tools.glob import Glob
+from clew.tools.grep import Grep
 from clew.tools.limits import Limits
 from tests.process.processes import lives, wait_ended
 from tests.tools.workshop import Workshop
@@ -212,6 +214,22 @@ def test_a_long_command_tells_how_far_it_is(
 
     workshop.use_later(go)
     assert {"totalBytes": 6} in [progress.data for progress in workshop.progress]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"), [("a\0b", "a NUL character"), ("\ud800", "half a surrogate pair")]
+)
+def test_characters_that_no_system_call_takes_are_refused_in_words(
+    workshop: Workshop, text: str, says: str
+) -> None:
+    for result in (
+        workshop.use(Bash(), command=text),
+        workshop.use(Grep(), pattern=text),
+        workshop.use(Glob(), pattern=text),
+        workshop.use(Glob(), pattern="*", path=text),
+    ):
+        assert result.is_error
+        assert str(result.content).endswith(f"cannot hold {says}.")
 
 
 def test_titles() -> None:

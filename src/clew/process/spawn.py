@@ -6,6 +6,7 @@ costs more the bigger a process has grown, and copies what other threads hold.
 
 import asyncio
 import contextlib
+import errno
 import marshal
 import os
 import shutil
@@ -84,6 +85,8 @@ class Launcher:
         program = shutil.which(argv[0], path=env.get("PATH", os.defpath))
         if program is None:
             raise FileNotFoundError(f"no such program: {argv[0]}")
+        if any("\0" in text for text in argv):
+            raise OSError(errno.EINVAL, "an argument holds a NUL character")
         request = marshal.dumps(
             (
                 [os.fsencode(program), *map(os.fsencode, argv[1:])],

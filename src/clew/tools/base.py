@@ -55,6 +55,16 @@ def failed(text: str) -> ToolResult:
     )
 
 
+def refuse_odd(text: str, what: str) -> None:
+    """Models can write characters that no system call takes."""
+    try:
+        odd = b"\0" in os.fsencode(text)
+    except UnicodeEncodeError:
+        raise ToolError(f"{what} cannot hold half a surrogate pair.") from None
+    if odd:
+        raise ToolError(f"{what} cannot hold a NUL character.")
+
+
 Emit = Callable[[Progress], Awaitable[None]]
 
 
@@ -110,8 +120,7 @@ class ToolSession:
 
     def path(self, text: str) -> Path:
         """The file a path of the model's means: the same that the resolver of permissions judges."""
-        if "\0" in text:
-            raise ToolError("A path cannot hold a NUL character.")
+        refuse_odd(text, "A path")
         return Path(self.cwd, expand(text, self.environment.get("HOME", "~")) or text)
 
 

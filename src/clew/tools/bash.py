@@ -15,7 +15,15 @@ from msgspec import Meta, Struct
 from clew.process.output import Output
 from clew.process.run import Finished, run
 from clew.process.tree import SIGNALLED, signal_name
-from clew.tools.base import Progress, Tool, ToolContext, ToolError, ToolResult, failed
+from clew.tools.base import (
+    Progress,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    failed,
+    refuse_odd,
+)
 
 # The longest single argument Linux hands to a program is 128 KiB.
 ARGUMENT_MAX_BYTES = 100_000
@@ -69,6 +77,7 @@ class Bash(Tool[BashInput]):
         return given.description or given.command.strip().split("\n", 1)[0]
 
     async def call(self, given: BashInput, ctx: ToolContext) -> ToolResult:
+        refuse_odd(given.command, "A command")
         limits = ctx.session.limits
         timeout_ms = min(given.timeout or limits.bash_timeout_ms, limits.bash_max_timeout_ms)
         # In UTF-8 a character has at most four bytes, and half of what is shown comes from each end.

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from clew.process.output import Output
 from clew.process.run import run
-from clew.tools.base import ToolContext, ToolError
+from clew.tools.base import ToolContext, ToolError, refuse_odd
 from clew.tools.search import VERSION_CONTROL, Job, braces, chooser
 
 SEARCH_TIMEOUT_S = 20.0
@@ -95,6 +95,8 @@ class Found(Struct, frozen=True, kw_only=True):
 
 
 async def search(ctx: ToolContext, where: Place, job: Job, program: str | None) -> Found:
+    for text in (job.pattern or "", *job.globs):
+        refuse_odd(text, "A pattern")
     job.path = where.name
     out, err = Output(keep_bytes=KEPT_BYTES), Output(keep_bytes=2000)
     finished = await run(
