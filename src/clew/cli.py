@@ -11,7 +11,11 @@ from clew.version import VERSION
 # name -> (module, one line for the help). The module is imported when its command is called, and
 # offers `main(argv: list[str]) -> int`.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "config": ("clew.config.commands", "read, explain and set settings; trust folders"),
     "demo": ("clew.testing.demo", "play a scripted conversation: no key, no network"),
+    "login": ("clew.config.login", "keep an API key in a file only you can read"),
+    "logout": ("clew.config.logout", "forget the key that login kept"),
+    "permissions": ("clew.permissions.commands", "ask what may run, and why; edit the rules"),
     "sessions": ("clew.transcript.commands", "list, show, check and repair sessions"),
 }
 

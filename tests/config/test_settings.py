@@ -157,6 +157,16 @@ def test_every_layer_is_read_and_a_change_of_any_file_is_seen(places: Places) ->
     assert merge(load(places, sources=()).layers) == {"model": "twenty", "language": "de"}
 
 
+def test_in_the_home_folder_a_persons_settings_are_read_once_and_as_their_own(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path.resolve()
+    places = find_places({"HOME": str(home)}, home, managed_folders=())
+    write(places.user_settings, '{"model": "m"}')
+    assert [one.scope for one in load(places).layers] == ["user"]
+    assert [one.scope for one in load(places, sources=("project",)).layers] == []
+
+
 def test_a_file_that_comes_later_is_a_change(places: Places) -> None:
     loaded = load(places)
     write(places.managed_folders[0] / "managed-settings.d" / "10.json", "{}")

@@ -62,7 +62,8 @@ def load(
     ]
     if "local" in sources:
         files.append(("local", places.local_settings, places.root))
-    if "project" in sources:
+    # In the home folder the two are one file, and it is the person's own.
+    if "project" in sources and places.project_settings != places.user_settings:
         files.append(("project", places.project_settings, places.root))
     if "user" in sources:
         files.append(("user", places.user_settings, places.config_home))

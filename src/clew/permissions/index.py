@@ -244,7 +244,7 @@ def place(pattern: str, *, root: str, cwd: str, home: str) -> tuple[str, bool, t
     segments = cleaned(pattern)
     while segments[:1] == ("..",):
         base, segments = base.rpartition("/")[0] or "/", segments[1:]
-    return base, anchored, segments or ("**",)
+    return base, anchored, segments
 
 
 def cleaned(pattern: str) -> tuple[str, ...]:

@@ -21,7 +21,15 @@ OPEN_FILES = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?fd(?:/|\Z)|/dev/fd(?:/|\Z)
 
 
 def make_resolver(*, cwd: str, home: str) -> Callable[[str], ResolvedPath]:
-    """A resolver for calls made in `cwd` by the person whose home is `home`."""
+    """A resolver for calls made in `cwd`, a real path, by the person whose home is `home`."""
+    # A file system does not change its mind about letters while a session runs.
+    folding: dict[str, bool] = {}
+
+    def folds(path: str) -> bool:
+        folder = posixpath.dirname(path)
+        if folder not in folding:
+            folding[folder] = folds_case(path)
+        return folding[folder]
 
     def resolve(text: str) -> ResolvedPath:
         if "\0" in text:
@@ -29,7 +37,7 @@ def make_resolver(*, cwd: str, home: str) -> Callable[[str], ResolvedPath]:
         expanded = expand(text, home)
         if expanded is None:
             return ResolvedPath(names=(posixpath.join(cwd, text),), known=False)
-        return follow(posixpath.join(cwd, expanded), cwd)
+        return follow(expanded, cwd, folds)
 
     return resolve
 
@@ -49,12 +57,11 @@ def expand(text: str, home: str) -> str | None:
         return None
 
 
-def follow(path: str, cwd: str) -> ResolvedPath:
+def follow(path: str, cwd: str, folds: Callable[[str], bool]) -> ResolvedPath:
     """Walks a path part by part as the kernel does, noting the whole path after each link."""
-    flat = squeezed(posixpath.normpath(path))
-    names = [flat]
+    names = [squeezed(posixpath.normpath(posixpath.join(cwd, path)))]
     pending = parts_of(path)
-    done = ""
+    done = "" if path.startswith("/") else cwd.rstrip("/")
     hops = 0
     while pending:
         part = pending.pop(0)
@@ -84,9 +91,7 @@ def follow(path: str, cwd: str) -> ResolvedPath:
     unique = (*dict.fromkeys(n for n in names[:-1] if n != names[-1]), names[-1])
     known = not any(OPEN_FILES.match(name) for name in unique)
     real = unique[-1]
-    return ResolvedPath(
-        names=unique, known=known, folds_case=folds_case(real), is_file=is_file(real)
-    )
+    return ResolvedPath(names=unique, known=known, folds_case=folds(real), is_file=is_file(real))
 
 
 def is_file(path: str) -> bool:

@@ -1,0 +1,278 @@
+"""`clew permissions`: asks the pure functions the questions a person has, and edits rules.
+
+Owns the words of the command line and how an answer is shown. It decides nothing itself.
+"""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+
+from clew.config.load import Given
+from clew.config.paths import Places, find_places
+from clew.config.trust import trusts
+from clew.messages.errors import CommandLineError, SettingsError
+from clew.permissions.decide import decide
+from clew.permissions.decision import Decision, Finding, reason, strictest, verdict
+from clew.permissions.edit_rules import add_rule, remove_rule
+from clew.permissions.modes import MODES, Refused, disabled_modes, enter_mode
+from clew.permissions.request import Mode, Request
+from clew.permissions.rules import LISTS
+from clew.permissions.session_rules import Standing, stand
+from clew.permissions.suggest import suggestions
+
+
+def main(argv: list[str]) -> int:
+    options = arguments().parse_args(argv)
+    code: int = options.run(options)
+    return code
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="clew permissions", description="Ask what may run, and why; change the rules."
+    )
+    words = parser.add_subparsers(dest="word", required=True, metavar="COMMAND")
+    for name, line, run in (
+        ("check", "decide one call and say what decided it", run_check),
+        ("explain", "decide one call and say why each part was judged so", run_explain),
+    ):
+        word = words.add_parser(name, help=line, description=line)
+        word.add_argument("tool", help="the tool: Bash, Read, Edit, mcp__server__tool, ...")
+        word.add_argument(
+            "input", nargs="?", default="{}", help="its input as JSON; for Bash a command will do"
+        )
+        word.add_argument(
+            "--untrusted", action="append", default=[], metavar="SOURCE", help="what stands before"
+        )
+        shared(word)
+        word.set_defaults(run=run)
+    word = words.add_parser("test", help="run a table of cases from a file")
+    word.add_argument("file", type=Path, help="a JSON array of {tool, input, expect}")
+    shared(word)
+    word.set_defaults(run=run_test)
+    word = words.add_parser("list", help="every rule, with its file and line")
+    shared(word)
+    word.set_defaults(run=run_list)
+    for name, line, run in (
+        ("add", "write a rule into a settings file", run_add),
+        ("remove", "take a rule out of a settings file", run_remove),
+    ):
+        word = words.add_parser(name, help=line, description=line)
+        word.add_argument("rule", help="such as 'Bash(npm run test *)'")
+        word.add_argument("--list", choices=LISTS, default="allow", help="which list (allow)")
+        word.add_argument(
+            "--scope", choices=("local", "project", "user"), default="local", help="which file"
+        )
+        word.set_defaults(run=run)
+    return parser
+
+
+def shared(word: argparse.ArgumentParser) -> None:
+    word.add_argument("--json", action="store_true", help="print JSON")
+    word.add_argument("--mode", help=f"one of {', '.join(MODES)}")
+    word.add_argument("--settings", help="further settings: a file, or JSON")
+
+
+def show(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
+def complain(line: str) -> int:
+    sys.stderr.write(f"clew permissions: {line}\n")
+    return 2
+
+
+def standing(options: argparse.Namespace) -> Standing:
+    """The rules of this folder; what is wrong with the settings is told first."""
+    found = stand(os.environ, Path.cwd(), mode=mode_of(options.mode), given=given(options.settings))
+    if options.mode:
+        settled = enter_mode(
+            options.mode,
+            is_root=hasattr(os, "geteuid") and os.geteuid() == 0,
+            is_sandboxed=os.environ.get("IS_SANDBOX", "0") not in ("", "0"),
+            disabled=disabled_modes(found.settings),
+        )
+        if isinstance(settled, Refused):
+            raise CommandLineError(f"{settled.mode}: {settled.why}")
+    for line in found.complaints:
+        sys.stderr.write(f"{line}\n")
+    return found
+
+
+def mode_of(word: str | None) -> Mode | None:
+    found = enter_mode(word, is_root=False, is_sandboxed=True) if word else None
+    if isinstance(found, Refused):
+        raise CommandLineError(f"{found.mode}: {found.why}")
+    return found
+
+
+def given(text: str | None) -> Given | None:
+    """Settings of the command line: JSON as it stands, or a file's name."""
+    if text is None:
+        return None
+    file = None if text.lstrip().startswith("{") else text
+    try:
+        body = Path(file).read_text("utf-8") if file else text
+        data = json.loads(body)
+    except (OSError, ValueError) as error:
+        raise CommandLineError(f"--settings: {error}") from error
+    if not isinstance(data, dict):
+        raise CommandLineError("--settings: expected an object")
+    return Given(data=data, file=file, text=body)
+
+
+def input_of(tool: str, text: str) -> dict[str, Any]:
+    if tool == "Bash" and not text.lstrip().startswith("{"):
+        return {"command": text}
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise CommandLineError(f"the input is not JSON: {error}") from error
+    if not isinstance(data, dict):
+        raise CommandLineError("the input of a tool is an object")
+    return data
+
+
+def asked(options: argparse.Namespace) -> tuple[Standing, Request, Decision]:
+    found = standing(options)
+    request = Request(
+        tool=options.tool,
+        input=input_of(options.tool, options.input),
+        untrusted=tuple(options.untrusted),
+    )
+    return found, request, decide(request, found.rules, found.context, found.resolve)
+
+
+def run_check(options: argparse.Namespace) -> int:
+    try:
+        found, request, decision = asked(options)
+    except CommandLineError as error:
+        return complain(str(error))
+    if options.json:
+        show(json.dumps(described(found, request, decision), indent=2))
+    else:
+        show(f"{verdict(decision)}: {reason(decision)}{place(found, strictest(decision.findings))}")
+    return 0 if verdict(decision) == "allow" else 1
+
+
+def run_explain(options: argparse.Namespace) -> int:
+    try:
+        found, request, decision = asked(options)
+    except CommandLineError as error:
+        return complain(str(error))
+    if options.json:
+        show(json.dumps(described(found, request, decision), indent=2))
+        return 0 if verdict(decision) == "allow" else 1
+    show(f"{verdict(decision)} (mode {found.context.mode})")
+    for finding in decision.findings:
+        subject = f"{finding.subject}: " if finding.subject else ""
+        show(f"  {finding.verdict:<6} {subject}{finding.reason}{place(found, finding)}")
+    for rule in suggestions(request, decision):
+        show(f"  would be allowed by: {rule}")
+    return 0 if verdict(decision) == "allow" else 1
+
+
+def place(found: Standing, finding: Finding) -> str:
+    return f" ({found.where(finding.rule)})" if finding.rule is not None else ""
+
+
+def described(found: Standing, request: Request, decision: Decision) -> dict[str, Any]:
+    return {
+        "decision": verdict(decision),
+        "reason": reason(decision),
+        "mode": found.context.mode,
+        "findings": [
+            {
+                "subject": f.subject,
+                "verdict": f.verdict,
+                "reason": f.reason,
+                "rule": f.rule.text if f.rule is not None else None,
+                "at": found.where(f.rule) if f.rule is not None else None,
+            }
+            for f in decision.findings
+        ],
+        "suggestions": suggestions(request, decision),
+    }
+
+
+def run_list(options: argparse.Namespace) -> int:
+    try:
+        found = standing(options)
+    except CommandLineError as error:
+        return complain(str(error))
+    rows = [
+        {
+            "list": rule.source.path[1] if len(rule.source.path) > 1 else rule.behavior,
+            "rule": rule.text,
+            "scope": rule.source.scope,
+            "at": found.where(rule),
+        }
+        for rule in found.rules.rules
+    ]
+    if options.json:
+        show(json.dumps(rows, indent=2))
+        return 0
+    for row in rows:
+        show(f"{row['list']:<6} {row['rule']}  {row['at']}")
+    return 0
+
+
+def run_test(options: argparse.Namespace) -> int:
+    """Runs every case; the cases that turn out otherwise are shown, and the exit code says so."""
+    try:
+        found = standing(options)
+        cases = json.loads(options.file.read_text("utf-8"))
+        if not isinstance(cases, list):
+            raise CommandLineError(f"{options.file}: expected an array of cases")
+        results = [tested(found, i, case) for i, case in enumerate(cases)]
+    except (CommandLineError, OSError, ValueError) as error:
+        return complain(str(error))
+    failed = [line for line in results if line is not None]
+    if options.json:
+        show(json.dumps({"cases": len(cases), "failed": failed}, indent=2))
+    else:
+        for line in failed:
+            show(line)
+        show(f"{len(cases)} cases, {len(failed)} otherwise")
+    return 1 if failed else 0
+
+
+def tested(found: Standing, number: int, case: Any) -> str | None:
+    """What a case came to, if it is not what the case expects."""
+    if not isinstance(case, dict) or "expect" not in case:
+        raise CommandLineError(f"case {number}: expected an object with tool, input and expect")
+    tool = case.get("tool", "Bash")
+    given_input = case.get("input", {"command": case.get("command", "")})
+    request = Request(tool=tool, input=given_input, untrusted=tuple(case.get("untrusted", ())))
+    mode = mode_of(case.get("mode")) or found.context.mode
+    context = structs.replace(found.context, mode=mode)
+    decision = decide(request, found.rules, context, found.resolve)
+    if verdict(decision) == case["expect"]:
+        return None
+    shown = case.get("name") or json.dumps(given_input)
+    return f"case {number} ({tool} {shown}): expected {case['expect']}, {verdict(decision)}: {reason(decision)}"
+
+
+def edited(options: argparse.Namespace, change: Callable[[Places, str, str, str], str]) -> int:
+    places = find_places(os.environ, Path.cwd())
+    try:
+        show(change(places, options.scope, options.list, options.rule))
+        if options.list == "allow" and options.scope != "user" and not trusts(places):
+            show("it does not count before the folder is trusted: clew config trust")
+    except (SettingsError, OSError) as error:
+        return complain(str(error))
+    return 0
+
+
+def run_add(options: argparse.Namespace) -> int:
+    return edited(options, add_rule)
+
+
+def run_remove(options: argparse.Namespace) -> int:
+    return edited(options, remove_rule)

@@ -1,0 +1,102 @@
+"""The rules of a folder, read from its settings: what a session and the commands both begin with.
+
+Owns the way from files to a `RuleSet` and a `Context`. It reads; it never writes (see `edit_rules`).
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from clew.config.layers import Inert, Layer, in_force, merge
+from clew.config.load import Given, Loaded, complaints, load
+from clew.config.paths import Places, find_places
+from clew.config.positions import dotted
+from clew.config.trust import trusts
+from clew.permissions.modes import ALIASES, MODES
+from clew.permissions.request import Context, Mode, Resolve
+from clew.permissions.resolver import make_resolver
+from clew.permissions.rules import Anchors, Rule, RuleSet, read_rules
+
+
+class Standing(Struct, frozen=True, kw_only=True):
+    """Everything a decision in one folder needs, and what is to be told about its settings."""
+
+    places: Places
+    loaded: Loaded
+    layers: tuple[Layer, ...]
+    settings: dict[str, Any]
+    inert: tuple[Inert, ...]
+    rules: RuleSet
+    resolve: Resolve
+    context: Context
+    complaints: tuple[str, ...]
+
+    def where(self, rule: Rule) -> str:
+        """`file:line` of a rule, or the scope it came with."""
+        for layer in self.layers:
+            if layer.file is not None and layer.file == rule.source.file:
+                return f"{layer.file}:{layer.line(rule.source.path)}"
+        return f"({rule.source.scope})"
+
+
+def stand(
+    environ: Mapping[str, str],
+    cwd: Path,
+    *,
+    mode: Mode | None = None,
+    given: Given | None = None,
+    places: Places | None = None,
+) -> Standing:
+    places = places or find_places(environ, cwd)
+    here, home = str(cwd.resolve()), str(places.home.resolve())
+    loaded = load(places, given=given)
+    layers, inert = in_force(loaded.layers, trusted=trusts(places))
+    settings = merge(layers)
+    rules, unreadable, warnings = read_rules(layers)
+    resolve = make_resolver(cwd=here, home=home)
+    told = [
+        *complaints(loaded.layers),
+        *(w for w in (*unreadable, *warnings) if w not in complaints(loaded.layers)),
+        *(f"{i.layer.file}: {dotted(i.path)}: does not count, {i.why}" for i in inert),
+    ]
+    return Standing(
+        places=places,
+        loaded=loaded,
+        layers=tuple(layers),
+        settings=settings,
+        inert=tuple(inert),
+        rules=RuleSet(
+            rules,
+            anchors=Anchors(cwd=here, home=home),
+            unreadable=unreadable,
+            warnings=warnings,
+            resolve=resolve,
+        ),
+        resolve=resolve,
+        context=Context(
+            cwd=here,
+            home=home,
+            mode=mode or default_mode(settings),
+            directories=further_directories(settings, resolve),
+            config_home=str(places.config_home.resolve()),
+        ),
+        complaints=tuple(dict.fromkeys(told)),
+    )
+
+
+def held(settings: dict[str, Any]) -> dict[str, Any]:
+    permissions = settings.get("permissions")
+    return permissions if isinstance(permissions, dict) else {}
+
+
+def default_mode(settings: dict[str, Any]) -> Mode:
+    word = held(settings).get("defaultMode")
+    found = ALIASES.get(str(word)) or next((m for m in MODES if m == word), None)
+    return found or "default"
+
+
+def further_directories(settings: dict[str, Any], resolve: Resolve) -> tuple[str, ...]:
+    named = held(settings).get("additionalDirectories", ())
+    return tuple(resolve(path).real for path in named if isinstance(path, str))

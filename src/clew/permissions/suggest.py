@@ -1,0 +1,190 @@
+"""What `always allow` offers: rules that fit the next call like this one, never the line verbatim.
+
+Owns the table of programs whose second word says what they do, and of those for which no rule is
+offered because a rule on their name would allow anything.
+"""
+
+import re
+
+from clew.permissions.decision import ORDER, Decision, Finding
+from clew.permissions.readonly import changes_meaning
+from clew.permissions.request import MCP_PREFIX, Request, canonical, domain_of, subject_of, tool_of
+from clew.permissions.shell import Simple
+from clew.permissions.wrappers import SHELLS, WRAPPERS, basename, everything
+
+MAX_RULES = 5
+
+# With these the second word says what is done; with RUNNERS the third does.
+SUBCOMMANDS = frozenset(
+    [
+        "git",
+        "npm",
+        "pnpm",
+        "yarn",
+        "bun",
+        "cargo",
+        "go",
+        "docker",
+        "kubectl",
+        "uv",
+        "pip",
+        "pip3",
+        "poetry",
+        "gh",
+        "terraform",
+        "helm",
+        "make",
+        "just",
+        "brew",
+        "systemctl",
+        "rustup",
+        "dotnet",
+        "mvn",
+        "gradle",
+        "rails",
+        "composer",
+        "bundle",
+        "conda",
+        "hatch",
+        "tox",
+        "nox",
+        "deno",
+    ]
+)
+RUNNERS = frozenset({"npm run", "pnpm run", "yarn run", "bun run", "uv run", "poetry run"})
+
+# A rule `name *` for these would allow whatever anybody writes behind it.
+NEVER_BY_NAME = (
+    SHELLS
+    | frozenset(WRAPPERS)
+    | frozenset(
+        [
+            "python",
+            "python3",
+            "node",
+            "ruby",
+            "perl",
+            "php",
+            "lua",
+            "deno",
+            "eval",
+            "source",
+            ".",
+            "trap",
+            "ssh",
+            "su",
+            "rm",
+            "rmdir",
+            "mv",
+            "dd",
+            "mkfs",
+            "chmod",
+            "chown",
+            "curl",
+            "wget",
+            "nc",
+            "kill",
+            "pkill",
+            "npx",
+            "bunx",
+            "uvx",
+            "docker",
+            "kubectl",
+            "find",
+            "fd",
+            "awk",
+            "sed",
+            "xargs",
+            "tee",
+            "git",
+            "npm",
+            "pnpm",
+            "yarn",
+            "bun",
+            "cargo",
+            "uv",
+            "pip",
+            "gh",
+            "sudo",
+            "make",
+            "crontab",
+            "at",
+        ]
+    )
+)
+
+SUBCOMMAND = re.compile(r"[a-z][a-z0-9-]*(?::[a-z0-9-]+)*")
+MAX_EXACT = 80
+
+
+def suggestions(request: Request, decision: Decision) -> list[str]:
+    """Rules that would have allowed the parts that were asked about; at most five."""
+    asked = [f for f in decision.findings if ORDER[f.verdict] > 0 and f.nature == "base"]
+    if not asked or any(f.verdict == "deny" or f.nature != "base" for f in strict(decision)):
+        return []
+    name = canonical(request.tool)
+    match tool_of(name).family:
+        case "shell":
+            return for_commands(subject_of(request) or "", {f.subject for f in asked})
+        case "fetch":
+            domain = domain_of(subject_of(request) or "")
+            return [f"WebFetch(domain:{domain})"] if domain else []
+        case "read":
+            return list(dict.fromkeys(f"Read({folder_of(f.subject)})" for f in asked))
+        case "skill":
+            return [f"Skill({f.subject})" for f in asked]
+        case _:
+            return [name] if name.startswith(MCP_PREFIX) or name == "WebSearch" else []
+
+
+def strict(decision: Decision) -> list[Finding]:
+    return [f for f in decision.findings if ORDER[f.verdict] > 0]
+
+
+def for_commands(line: str, asked: set[str]) -> list[str]:
+    rules: list[str] = []
+    for part in everything(line).parts:
+        if part.command.text in asked:
+            rule = for_command(part.command)
+            if rule is None:
+                return []
+            rules.append(rule)
+    return list(dict.fromkeys(rules))[:MAX_RULES]
+
+
+def for_command(command: Simple) -> str | None:
+    """One rule for one command: its name and what it is asked to do."""
+    if command.words[0].dynamic or any(changes_meaning(a.name) for a in command.assignments):
+        return None
+    head = prefix(command)
+    if head is not None:
+        return f"Bash({head} *)"
+    unknown = any(word.dynamic for word in command.words)
+    if unknown or len(command.text) > MAX_EXACT or "\n" in command.text or "*" in command.text:
+        return None
+    return f"Bash({command.text})"
+
+
+def prefix(command: Simple) -> str | None:
+    words = [word.text for word in command.words if not word.dynamic]
+    name = words[0]
+    if basename(command.words[0]) in NEVER_BY_NAME - SUBCOMMANDS or not re.fullmatch(
+        r"[\w./@+-]+", name
+    ):
+        return None
+    if name not in SUBCOMMANDS:
+        return name
+    if len(words) < 2 or not SUBCOMMAND.fullmatch(words[1]):
+        return None
+    two = f"{name} {words[1]}"
+    if two in RUNNERS:
+        return f"{two} {words[2]}" if len(words) > 2 and SUBCOMMAND.fullmatch(words[2]) else None
+    return two
+
+
+def folder_of(path: str) -> str:
+    """The folder around a file as a pattern for all below it."""
+    folder = path.rpartition("/")[0]
+    if path.startswith("/"):
+        return f"/{folder}/**"
+    return f"{folder}/**" if folder else path

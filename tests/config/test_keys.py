@@ -1,0 +1,82 @@
+"""Where the key comes from, in which order, and that nothing tells it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.config.environment import freeze
+from clew.config.keys import Key, NoKey, find_key, find_keyring, read_login, shown, write_login
+from clew.config.paths import Places, find_places
+
+SECRET = "sk-ant-api03-AbCdEf0123456789"
+
+
+class Keyring:
+    """The two calls of the package of that name."""
+
+    def __init__(self, secret: str | None) -> None:
+        self.secret = secret
+
+    def get_password(self, service: str, account: str) -> str | None:
+        return self.secret if (service, account) == ("clew", "api-key") else None
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return find_places({"HOME": str(tmp_path)}, tmp_path)
+
+
+def find(
+    places: Places,
+    environ: dict[str, str],
+    settings: dict[str, Any],
+    helper: str | None,
+    ring: Any = None,
+) -> Any:
+    return find_key(freeze(environ), settings, places, run_helper=lambda _: helper, keyring=ring)
+
+
+def test_the_order_is_environment_helper_keyring_file(places: Places) -> None:
+    write_login(places.credentials, "from-login")
+    helper = {"apiKeyHelper": "print-key"}
+    ring = Keyring("from-ring")
+    assert find(places, {"ANTHROPIC_API_KEY": "e"}, helper, "h", ring) == Key(
+        source="environment", secret="e"
+    )
+    assert find(places, {}, helper, " h\n", ring) == Key(source="apiKeyHelper", secret="h")
+    assert find(places, {}, helper, None, ring) == Key(source="keyring", secret="from-ring")
+    assert find(places, {}, {}, None, Keyring(None)) == Key(source="login", secret="from-login")
+
+
+def test_no_key_says_where_it_was_looked_for(places: Places) -> None:
+    found = find(places, {}, {"apiKeyHelper": "x"}, "  ", Keyring(None))
+    assert isinstance(found, NoKey)
+    assert len(found.tried) == 4
+    assert found.tried[-1].endswith("write one with: clew login")
+    assert isinstance(find(places, {}, {"apiKeyHelper": 3}, "x"), NoKey)
+
+
+def test_a_key_is_not_in_its_representation() -> None:
+    assert SECRET not in repr(Key(source="login", secret=SECRET))
+    assert SECRET not in f"{[Key(source='login', secret=SECRET)]}"
+    assert shown(SECRET) == "...6789"
+    assert shown("short") == "(a short key)"
+
+
+def test_a_file_that_others_can_read_is_not_used(places: Places) -> None:
+    write_login(places.credentials, SECRET)
+    assert read_login(places.credentials) == SECRET
+    places.credentials.chmod(0o644)
+    assert read_login(places.credentials) is None
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"apiKey": 3}', '{"apiKey": ""}'])
+def test_a_broken_file_holds_no_key(places: Places, text: str) -> None:
+    write_login(places.credentials, SECRET)
+    places.credentials.write_text(text, "utf-8")
+    assert read_login(places.credentials) is None
+
+
+def test_without_the_extra_there_is_no_keyring() -> None:
+    assert find_keyring() is None

@@ -1,0 +1,77 @@
+"""`Always allow` offers rules that fit the next call too, and none that would allow anything."""
+
+from typing import Any
+
+import pytest
+
+from clew.permissions.request import Request
+from clew.permissions.suggest import suggestions
+from tests.permissions.world import World
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "expected"),
+    [
+        ("Bash", {"command": "npm run build --watch"}, ["Bash(npm run build *)"]),
+        ("Bash", {"command": "npm run"}, ["Bash(npm run)"]),
+        ("Bash", {"command": "npm run 'a b'"}, ["Bash(npm run 'a b')"]),
+        (
+            "Bash",
+            {"command": "npm test && cargo build -q"},
+            ["Bash(npm test *)", "Bash(cargo build *)"],
+        ),
+        ("Bash", {"command": "git commit -m 'x y'"}, ["Bash(git commit *)"]),
+        ("Bash", {"command": "git -C x push"}, ["Bash(git -C x push)"]),
+        ("Bash", {"command": "pytest -q tests/x.py"}, ["Bash(pytest *)"]),
+        ("Bash", {"command": "./gradlew build"}, ["Bash(./gradlew *)"]),
+        ("Bash", {"command": "'a b' c"}, ["Bash('a b' c)"]),
+        ("Bash", {"command": "python x.py"}, ["Bash(python x.py)"]),
+        ("Bash", {"command": "python -c '" + "x" * 90 + "'"}, []),
+        ("Bash", {"command": "python -c 'a\nb'"}, []),
+        ("Bash", {"command": "python $X"}, []),
+        ("Bash", {"command": "python a*"}, []),
+        ("Bash", {"command": "PATH=. make all"}, []),
+        ("Bash", {"command": "$X y"}, []),
+        ("Bash", {"command": "ls >"}, []),
+        ("Bash", {"command": "ls"}, []),
+        ("Bash", {"command": "ls; make all"}, ["Bash(make all *)"]),
+        (
+            "Bash",
+            {"command": "; ".join(f"tool{i}" for i in range(9))},
+            [f"Bash(tool{i} *)" for i in range(5)],
+        ),
+        ("Read", {"file_path": "/etc/ssl/x.conf"}, ["Read(//etc/ssl/**)"]),
+        ("Read", {"file_path": "~/notes/x"}, ["Read(~/notes/**)"]),
+        ("Read", {"file_path": ".."}, ["Read(..)"]),
+        ("Read", {"file_path": "~/.ssh/id_rsa"}, []),
+        ("Edit", {"file_path": "a.py"}, []),
+        ("WebFetch", {"url": "https://example.com/x"}, ["WebFetch(domain:example.com)"]),
+        ("WebFetch", {"url": "nothing"}, []),
+        ("Skill", {"skill": "commit"}, ["Skill(commit)"]),
+        ("mcp__a__b", {}, ["mcp__a__b"]),
+        ("WebSearch", {"query": "x"}, ["WebSearch"]),
+    ],
+)
+def test_the_rules_that_are_offered(
+    world: World, tool: str, given: dict[str, Any], expected: list[str]
+) -> None:
+    decision = world.decide(tool, given)
+    offered = suggestions(Request(tool=tool, input=given), decision)
+    assert offered == expected
+    if tool != "Bash" and offered:
+        assert world.verdict(tool, given, world.rules(allow=offered)) == "allow"
+
+
+def test_nothing_is_offered_against_a_rule(world: World) -> None:
+    given = {"command": "make all; rm x"}
+    decision = world.decide("Bash", given, world.rules(deny=["Bash(rm *)"]))
+    assert suggestions(Request(tool="Bash", input=given), decision) == []
+
+
+@pytest.mark.parametrize(
+    "command", ["npm run build --watch", "pytest -q", "git commit -m 'x y'", "make all"]
+)
+def test_what_is_offered_allows_the_call_it_was_offered_for(world: World, command: str) -> None:
+    given = {"command": command}
+    offered = suggestions(Request(tool="Bash", input=given), world.decide("Bash", given))
+    assert world.bash(command, world.rules(allow=offered)) == "allow"
