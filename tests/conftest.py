@@ -1,7 +1,9 @@
 """Hypothesis profiles: quick by default, deep for `make laws`; no deadlines, wall time is not a law."""
 
 import os
+from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -11,3 +13,12 @@ settings.register_profile(
     "deep", max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("CLEW_HYPOTHESIS", "quick"))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Prints the sums of what passing tests counted with `record_property`."""
+    counted: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("passed", []):
+        counted.update({name: n for name, n in report.user_properties if type(n) is int})
+    for name, number in counted.items():
+        terminalreporter.write_line(f"{number:,} {name}")

@@ -5,13 +5,17 @@ Each row: what clew says, what the specification gives (or its correction asks),
 """
 
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from clew.catalog.lookup import CATALOG
+from clew.catalog.prices import rates
 from clew.config.environment import VARIABLES
 from clew.providers.overflow import MIN_OUTPUT_TOKENS, SAFETY_TOKENS
 from clew.providers.retry import Policy
 from clew.providers.watchdog import Limits
+from clew.session.estimate import RESULT_OVERHEAD, USE_OVERHEAD
 from clew.stream.lines import READ_SIZE_BYTES
 from clew.tools.limits import BASH_TIMEOUT_MS
 from clew.transcript import files, light
@@ -26,6 +30,12 @@ ENVIRONMENT = {
     "CLAUDE_TELEMETRY_DISABLED",
 }
 
+
+def _rates(model: str) -> tuple[Decimal, Decimal]:
+    base = CATALOG.entry(model).prices[-1].rates
+    return base.input, base.output
+
+
 CONSTANTS: list[tuple[Any, Callable[[], Any], Any]] = [
     (requirement("R232"), lambda: READ_SIZE_BYTES, 65_536),
     # C5 in place of the 30 seconds: a dead line, and a line that is alive and says nothing.
@@ -34,9 +44,17 @@ CONSTANTS: list[tuple[Any, Callable[[], Any], Any]] = [
     (requirement("R234"), lambda: (Policy().base_s, Policy().cap_s, Policy().factor), (1, 30, 2)),
     (requirement("R235"), lambda: (SAFETY_TOKENS, MIN_OUTPUT_TOKENS), (1000, 3000)),
     (requirement("R240"), lambda: light.READ_SIZE_BYTES, 65_536),
+    (
+        requirement("R236"),
+        lambda: (rates("1", "1").cache_read, rates("1", "1").cache_write_5m),
+        (Decimal("0.1"), Decimal("1.25")),
+    ),
     (requirement("R242"), lambda: (files.FOLDER_MODE, files.FILE_MODE), (0o700, 0o600)),
     (requirement("R244"), lambda: NAMES_OF_VARIABLES & ENVIRONMENT, ENVIRONMENT),
     (requirement("R243"), lambda: BASH_TIMEOUT_MS, 120_000),
+    (requirement("R245"), lambda: (USE_OVERHEAD, RESULT_OVERHEAD), (20, 10)),
+    (requirement("R248"), lambda: CATALOG.entry("claude-sonnet-4-20250514").known, True),
+    (requirement("R249"), lambda: _rates("claude-sonnet-4-20250514"), (Decimal(3), Decimal(15))),
 ]
 
 

@@ -1,0 +1,103 @@
+"""What a memory file says to whoever loads it: imports, directives, the paths it is for.
+
+Owns the reading of text only. `@path` in prose imports a file; in code it is just code. `@override` or
+`@append` alone on the first line says how the file stands to those before it. A block of front matter with
+`paths:` makes a rule speak of those files only.
+"""
+
+import re
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+Stance: TypeAlias = Literal["append", "override"]
+
+_FRONT = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.S | re.M)
+_DIRECTIVE = re.compile(r"\A\s*@(override|append)[ \t]*(?:\n|\Z)")
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
+_IMPORT = re.compile(r"(?:(?<=\s)|\A)@((?:\\ |[^\s\\])+)")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+MAX_ALTERNATIVES = 64
+_ENDS = ".,;:!?)]}'\"*"
+
+
+class Directed(Struct, frozen=True, kw_only=True):
+    """A memory file's text without its directives, and what they said."""
+
+    text: str
+    stance: Stance = "append"
+    paths: tuple[str, ...] = ()
+
+
+def directed(text: str) -> Directed:
+    """Reads a file's front matter and first line."""
+    paths: tuple[str, ...] = ()
+    front = _FRONT.match(text)
+    if front is not None:
+        paths = _paths(front[1])
+        text = text[front.end() :]
+    first = _DIRECTIVE.match(text)
+    if first is None:
+        return Directed(text=text.strip(), paths=paths)
+    stance: Stance = "override" if first[1] == "override" else "append"
+    return Directed(text=text[first.end() :].strip(), stance=stance, paths=paths)
+
+
+def _paths(front: str) -> tuple[str, ...]:
+    """The patterns under `paths:`, on its line with commas between or one a line behind dashes."""
+    found: list[str] = []
+    is_inside = False
+    for line in front.split("\n"):
+        name, colon, rest = line.partition(":")
+        if colon and not line[:1].isspace() and not line.startswith("-"):
+            is_inside = name.strip() == "paths"
+            found += _listed(rest) if is_inside else []
+        elif is_inside and line.strip().startswith("-"):
+            found += _listed(line.strip()[1:])
+    return tuple(found)
+
+
+def _listed(text: str) -> list[str]:
+    # Commas inside braces belong to a pattern.
+    parts = re.split(r",(?![^{]*\})", text.strip().removeprefix("[").removesuffix("]"))
+    return [part for p in parts if (part := p.strip().strip("'\""))]
+
+
+def alternatives(pattern: str) -> list[str]:
+    """A pattern with `{a,b}` in it as the patterns it stands for, at most `MAX_ALTERNATIVES`."""
+    made = [pattern]
+    while len(made) < MAX_ALTERNATIVES:
+        found = [(one, match) for one in made if (match := _BRACES.search(one))]
+        if not found:
+            break
+        one, match = found[0]
+        made.remove(one)
+        made += [one[: match.start()] + w + one[match.end() :] for w in match[1].split(",")]
+    return made[:MAX_ALTERNATIVES]
+
+
+def imports(text: str) -> list[str]:
+    """The paths that a text imports, in order and each once; none from code blocks and spans."""
+    prose = _SPAN.sub(" ` ", _without_fences(text))
+    found: dict[str, None] = {}
+    for match in _IMPORT.finditer(prose):
+        path = match[1].rstrip(_ENDS).replace("\\ ", " ")
+        if path and (path[0].isalnum() or path[0] in "./~_"):
+            found[path] = None
+    return list(found)
+
+
+def _without_fences(text: str) -> str:
+    kept: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        mark = _FENCE.match(line)
+        if fence:
+            is_end = mark is not None and mark[1].startswith(fence)
+            fence = "" if is_end else fence
+        elif mark is not None:
+            fence = mark[1]
+        else:
+            kept.append(line)
+    return "\n".join(kept)

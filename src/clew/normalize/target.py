@@ -1,0 +1,67 @@
+"""What the receiver of a request takes; every rule that differs between models is a field here."""
+
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from clew.catalog.models import Model
+
+# The family of a receiver that takes nobody's thinking back.
+NO_FAMILY = "-"
+
+ForeignThinking: TypeAlias = Literal["drop", "text"]
+
+
+class Target(Struct, frozen=True, kw_only=True):
+    """One model behind one endpoint. The defaults are the Messages API's for a current model."""
+
+    # Whose signed thinking it takes back: a family of models, as `family_of` names it.
+    family: str = "claude"
+    foreign_thinking: ForeignThinking = "drop"
+    # Whether it may leave the words of its thinking out; such a block goes back where its entry says
+    # that they were left out, since one that lost them later would be refused.
+    blank_thinking: bool = False
+    system_messages: bool = False
+    prefill: bool = False
+    server_tools: bool = True
+    # Forms in which an image or document may be handed over.
+    sources: frozenset[str] = frozenset({"base64", "url", "file", "text", "content"})
+    images: bool = True
+    documents: bool = True
+    max_images: int = 100
+    # The service counts the base64 text, not the bytes behind it.
+    max_image_bytes: int = 5 * 1024 * 1024
+    max_image_px: int = 8000
+    # From this many images on, each may have only `max_crowded_px` a side.
+    crowd: int = 20
+    max_crowded_px: int = 2000
+    max_documents: int = 100
+    max_document_bytes: int = 32 * 1024 * 1024
+    max_body_bytes: int = 32 * 1024 * 1024
+    max_tool_name: int = 128
+    max_id: int = 64
+
+    @staticmethod
+    def of(model: Model) -> "Target":
+        """The Messages API with a model of the catalog; what is not known of it is not used."""
+        return Target(
+            family=family_of(model.id),
+            blank_thinking="adaptive" in (model.thinking or ()),
+            system_messages=model.system_in_messages is True,
+            prefill=model.prefill is True,
+            images=model.images is not False,
+            documents=model.pdfs is not False,
+        )
+
+    @property
+    def max_media_bytes(self) -> int:
+        """Three quarters of a body; the rest is for words."""
+        return self.max_body_bytes * 3 // 4
+
+
+def family_of(model: object) -> str:
+    """Who can read what this model signed. Names of gateways and regions stand before the model's."""
+    name = model.lower() if isinstance(model, str) else ""
+    if "claude" in name:
+        return "claude"
+    return name.rpartition("/")[2].partition("-")[0]

@@ -1,0 +1,85 @@
+"""What one answer of a model costs: its recorded usage times the prices in force.
+
+Owns the arithmetic of one response. A price that nobody knows is None, and never zero. Amounts are
+decimals from the table to the sum.
+"""
+
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct
+
+from clew.catalog.lookup import Catalog
+from clew.catalog.prices import BATCH_FACTOR, RESIDENT_FACTOR, WEB_SEARCH_USD, price_at
+from clew.messages.usage import Usage
+
+
+class Tokens(Struct, frozen=True, kw_only=True):
+    """What a response was counted for. `input` leaves out what was read from or written to a cache."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write_5m: int = 0
+    cache_write_1h: int = 0
+    web_searches: int = 0
+
+    @property
+    def prompt(self) -> int:
+        """All that was sent."""
+        return self.input + self.cache_read + self.cache_write_5m + self.cache_write_1h
+
+    @property
+    def total(self) -> int:
+        return self.prompt + self.output
+
+    def __add__(self, other: "Tokens") -> "Tokens":
+        return Tokens(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            cache_read=self.cache_read + other.cache_read,
+            cache_write_5m=self.cache_write_5m + other.cache_write_5m,
+            cache_write_1h=self.cache_write_1h + other.cache_write_1h,
+            web_searches=self.web_searches + other.web_searches,
+        )
+
+
+def tokens_of(usage: Any) -> Tokens:
+    """The counts of a recorded usage object; what is absent or no number counts as nothing."""
+    view = Usage(usage if isinstance(usage, dict) else {})
+    searches = (view.server_tool_use or {}).get("web_search_requests")
+    long_writes = min(view.cache_write_1h_tokens, view.cache_write_tokens)
+    return Tokens(
+        input=view.input_tokens,
+        output=view.output_tokens,
+        cache_read=view.cache_read_tokens,
+        cache_write_5m=view.cache_write_tokens - long_writes,
+        cache_write_1h=long_writes,
+        web_searches=searches if type(searches) is int else 0,
+    )
+
+
+def usd(usage: Any, model: str, at: str, catalog: Catalog) -> Decimal | None:
+    """What a response with this usage cost at that time; None if the model's price is not known."""
+    entry = catalog.find(model)
+    price = None if entry is None else price_at(entry.prices, at)
+    if price is None:
+        return None
+    view = Usage(usage if isinstance(usage, dict) else {})
+    counts = tokens_of(usage)
+    amount = price.for_prompt(counts.prompt).usd(
+        input_tokens=counts.input,
+        output_tokens=counts.output,
+        cache_write_5m_tokens=counts.cache_write_5m,
+        cache_write_1h_tokens=counts.cache_write_1h,
+        cache_read_tokens=counts.cache_read,
+    )
+    if view.speed == "fast":
+        if price.fast_factor is None:
+            return None
+        amount *= price.fast_factor
+    if view.service_tier == "batch":
+        amount *= BATCH_FACTOR
+    if view.inference_geo not in (None, "", "global", "not_available"):
+        amount *= RESIDENT_FACTOR
+    return amount + counts.web_searches * WEB_SEARCH_USD
