@@ -15,6 +15,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("clew.testing.demo", "play a scripted conversation: no key, no network"),
     "login": ("clew.config.login", "keep an API key in a file only you can read"),
     "logout": ("clew.config.logout", "forget the key that login kept"),
+    "memory": ("clew.context.explain", "show which memory files speak here, and why"),
     "permissions": ("clew.permissions.commands", "ask what may run, and why; edit the rules"),
     "sessions": ("clew.transcript.commands", "list, show, check and repair sessions"),
 }
