@@ -12,10 +12,10 @@ from typing import Any
 from clew.catalog.lookup import CATALOG
 from clew.catalog.prices import rates
 from clew.config.environment import VARIABLES
+from clew.normalize.tokens import RESULT_OVERHEAD, USE_OVERHEAD
 from clew.providers.overflow import MIN_OUTPUT_TOKENS, SAFETY_TOKENS
 from clew.providers.retry import Policy
 from clew.providers.watchdog import Limits
-from clew.session.estimate import RESULT_OVERHEAD, USE_OVERHEAD
 from clew.stream.lines import READ_SIZE_BYTES
 from clew.tools.limits import BASH_TIMEOUT_MS
 from clew.transcript import files, light

@@ -4,18 +4,18 @@ from typing import Any
 
 import pytest
 
-from clew.session.breakdown import breakdown
-from clew.session.estimate import (
+from clew.normalize.tokens import (
     RESULT_OVERHEAD,
     UNKNOWN_PICTURE,
     USE_OVERHEAD,
-    Estimator,
     block_tokens,
     content_tokens,
     message_tokens,
     picture_tokens,
     text_tokens,
 )
+from clew.session.breakdown import breakdown
+from clew.session.estimate import Estimator
 from tests.normalize.build import answer, attachment, call, result, thought, user, words
 from tests.normalize.generator import deep, png
 from tests.requirements import requirement

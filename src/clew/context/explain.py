@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from clew.config.paths import find_places
 from clew.context.memory import FileCache, Memory, MemoryFile, Sources, load, nested
-from clew.session.estimate import text_tokens
+from clew.normalize.tokens import text_tokens
 
 
 def sources(environ: dict[str, str], cwd: Path) -> Sources:

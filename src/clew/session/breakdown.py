@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.session.estimate import block_tokens, content_tokens, tool_tokens
+from clew.normalize.tokens import block_tokens, content_tokens, tool_tokens
 
 
 class Part(Struct, frozen=True, kw_only=True):
