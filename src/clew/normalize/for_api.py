@@ -18,7 +18,7 @@ from msgspec import Struct
 from clew.normalize import select, shapes
 from clew.normalize.block_rules import Violation
 from clew.normalize.clean import Block, Cleaner, Resolve, as_text, text_block
-from clew.normalize.pairing import Calls, Exchange, Said, finish
+from clew.normalize.pairing import Calls, Exchange, Said, finish, is_paused
 from clew.normalize.refusals import refused_media
 from clew.normalize.rendering import frozen, words_for
 from clew.normalize.repairs import Repair
@@ -205,7 +205,7 @@ class _Fold:
             self._thought = []
         if all(block["type"] in shapes.THINKING for block, _ in said):
             self._thought, self._thought_id = said, answer_id
-        elif self._open.is_paused:
+        elif is_paused(self._open, Calls(self._target.max_id, self._calls)):
             self._open.answer += said
             self._open.answer_id = answer_id
         else:

@@ -38,13 +38,6 @@ class Exchange:
         """Whether anything but results was said to the model."""
         return bool(self.context or self.talk or self.notices)
 
-    @property
-    def is_paused(self) -> bool:
-        """Whether the model waits for its own tools: the next answer continues this one."""
-        if not self.answer or self.results or self.has_words:
-            return False
-        return _is_pause(self.answer[-1][0])
-
 
 def _is_pause(last: Block) -> bool:
     return last["type"] in shapes.SERVER_USES or last["type"] in shapes.SERVER_RESULTS
@@ -106,6 +99,21 @@ def finish(
     if open_here and (words or notices):
         said = _close_server_calls(said, open_here, calls, note)
     return said, [*answered, *words], notices
+
+
+def is_paused(exchange: Exchange, calls: Calls) -> bool:
+    """Whether the model waits for its own tools, so that the next answer continues this one."""
+    if not exchange.answer or exchange.results or exchange.has_words:
+        return False
+    if not _is_pause(exchange.answer[-1][0]):
+        return False
+    # A call whose id is taken, or a result without its call, is words by the time it is sent.
+    said, uses, _ = _answer(exchange, calls, _unheard)
+    return not uses and _is_pause(said[-1])
+
+
+def _unheard(kind: RepairKind, detail: str, uuid: str | None) -> None:
+    """For a look ahead: what is repaired will be said when it is done."""
 
 
 def reminder(words: str) -> str:
