@@ -1,5 +1,7 @@
 """Hypothesis profiles: quick by default, deep for `make laws`; no deadlines, wall time is not a law."""
 
+import asyncio
+import inspect
 import os
 from collections import Counter
 
@@ -22,3 +24,13 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         counted.update({name: n for name, n in report.user_properties if type(n) is int})
     for name, number in counted.items():
         terminalreporter.write_line(f"{number:,} {name}")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """A test that is a coroutine runs in a loop of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    names = inspect.signature(pyfuncitem.obj).parameters
+    asyncio.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
+    return True

@@ -20,30 +20,53 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "sessions": ("clew.transcript.commands", "list, show, check and repair sessions"),
 }
 
-HELP_HEAD = """\
-usage: clew [--version] [--help] COMMAND [ARG ...]
+HELP = """\
+usage: clew [OPTION ...] [PROMPT]
+       clew COMMAND [ARG ...]
 
 A coding agent for the terminal whose conversation is a durable, checkable log.
+
+commands:
+{commands}
+
+a session:
+  PROMPT                     what to do first; without it, clew asks
+  -p, --print                answer once on standard output and end
+  --output-format FORMAT     of --print: text or json
+  -c, --continue             go on with the newest session of this folder
+  -r, --resume SESSION       go on with a session: its id, title or file
+  --fork-session             go on in a copy; the session stays as it is
+  --session-id UUID          the id of the new session
+  --model MODEL              a model's id or alias
+  --fallback-model MODELS    asked in turn when the model cannot answer
+  --permission-mode MODE     default, acceptEdits, plan, auto, dontAsk, bypassPermissions
+  --dangerously-skip-permissions
+                             the same as --permission-mode bypassPermissions
+  --allowedTools RULES       rules that allow, as "Bash(git log:*),Read"
+  --disallowedTools RULES    rules that deny
+  --add-dir DIR              a further folder to work in
+  --system-prompt TEXT       instead of clew's own
+  --append-system-prompt TEXT
+                             after the system prompt
+  --settings JSON|FILE       settings that stand above the files'
+  --max-turns N              end after N answers of the model
+  --no-session-persistence   write no transcript
+
+options:
+  -h, --help                 show this help; `clew COMMAND --help` shows a command's own
+  -v, --version              show the version
 """
 
 
 def help_text() -> str:
-    lines = [HELP_HEAD]
-    if COMMANDS:
-        lines.append("commands:")
-        lines += [f"  {name:<12} {line}" for name, (_, line) in sorted(COMMANDS.items())]
-        lines.append("")
-    lines += [
-        "options:",
-        "  -h, --help     show this help; `clew COMMAND --help` shows a command's own",
-        "  -v, --version  show the version",
-    ]
-    return "\n".join(lines) + "\n"
+    """Written out, not made: building it would cost more than everything else `--help` does."""
+    rows = [f"  {name:<12} {line}" for name, (_, line) in sorted(COMMANDS.items())]
+    return HELP.format(commands="\n".join(rows))
 
 
 def main(argv: list[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
-    first = args[0] if args else "--help"
+    first = args[0] if args else ""
     if first in ("-v", "--version"):
         print(f"clew {VERSION}")
         return 0
@@ -55,14 +78,35 @@ def main(argv: list[str] | None = None) -> int:
 
         code: int = import_module(COMMANDS[first][0]).main(args[1:])
         return code
-    return unknown(first)
+    return talk(args)
 
 
-def unknown(word: str) -> int:
+def talk(args: list[str]) -> int:
+    """A session: headless with --print, else with the person at the terminal."""
+    from clew.messages.errors import CommandLineError
+    from clew.options import parse
+
+    try:
+        misspelled(args)
+        options = parse(args)
+    except CommandLineError as error:
+        print(f"clew: {error}", file=sys.stderr)
+        return 2
+    if options.is_print:
+        from clew.headless.run import main as headless
+
+        return headless(options)
+    from clew.tui.linear import main as linear
+
+    return linear(options)
+
+
+def misspelled(args: list[str]) -> None:
+    """A word that is nearly a command was meant as one, not as a prompt."""
     from difflib import get_close_matches
 
-    kind = "option" if word.startswith("-") else "command"
-    near = get_close_matches(word, [*COMMANDS, "--help", "--version"], n=1)
-    hint = f"; did you mean {near[0]}?" if near else ""
-    print(f"clew: unknown {kind} {word!r}{hint} (clew --help lists what there is)", file=sys.stderr)
-    return 2
+    from clew.messages.errors import CommandLineError
+
+    near = get_close_matches(args[0], COMMANDS, n=1, cutoff=0.8) if args else []
+    if near:
+        raise CommandLineError(f"unknown command {args[0]!r}; did you mean {near[0]}?")

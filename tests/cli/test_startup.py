@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from clew.cli import COMMANDS, main
+from clew.options import parser
 from clew.version import VERSION
 from tests.requirements import requirement
 
@@ -35,20 +36,26 @@ def test_the_first_words_load_nothing_but_the_command_line(argument: str) -> Non
 def test_version_and_help_are_said(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"clew {VERSION}\n"
-    assert main([]) == 0
+    assert main(["--help"]) == 0
     assert capsys.readouterr().out.startswith("usage: clew")
 
 
-def test_every_command_stands_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_command_and_option_stands_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--help"])
     shown = capsys.readouterr().out
     assert all(f"  {name} " in shown for name in COMMANDS)
+    for action in parser()._actions:
+        assert any(spelling in shown for spelling in action.option_strings or ["PROMPT"])
 
 
+@pytest.mark.parametrize(
+    ("argument", "words"),
+    [("--versoin", "did you mean --version?"), ("sesions", "did you mean sessions?")],
+)
 def test_an_unknown_word_is_an_error_that_names_the_nearest(
-    capsys: pytest.CaptureFixture[str],
+    argument: str, words: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["--versoin"]) == 2
+    assert main([argument]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert "did you mean --version?" in said.err
+    assert words in said.err

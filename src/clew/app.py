@@ -1,0 +1,403 @@
+"""The only place that builds everything: from options and an environment to a session that can talk.
+
+Reads in the order in which things are made. Owns the life of what it opens: leaving `session` flushes
+the log, ends every child and gives the locks back.
+"""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+from msgspec import Struct
+
+from clew.catalog.lookup import CATALOG
+from clew.catalog.models import Model
+from clew.config import layers, load, paths, trust
+from clew.config.environment import Environment, freeze
+from clew.context.opening import Opening
+from clew.context.system_prompt import system_prompt
+from clew.engine.conversation import Conversation, Inbox
+from clew.engine.deps import Deps, Question, Verdict
+from clew.engine.requests import Requests
+from clew.engine.story import Story
+from clew.engine.toolset import SessionTools
+from clew.messages import factories
+from clew.messages.errors import SessionError, SettingsError
+from clew.messages.history import History
+from clew.normalize.target import Target, family_of
+from clew.options import Options
+from clew.permissions.decide import decide
+from clew.permissions.decision import Decision
+from clew.permissions.modes import Refused, disabled_modes, enter_mode
+from clew.permissions.request import Context, Mode
+from clew.permissions.request import Request as ToolRequest
+from clew.permissions.resolver import make_resolver
+from clew.permissions.rules import Anchors, RuleSet, read_rules
+from clew.process.spawn import Launcher
+from clew.providers.answer import Answering, Gate
+from clew.providers.anthropic import AnthropicProvider
+from clew.providers.base import Request
+from clew.providers.endpoint import endpoint_from_environment
+from clew.session.ledger import Ledger, charges
+from clew.tools.base import Surroundings, ToolSession
+from clew.tools.limits import limits_from
+from clew.tools.registry import Toolbox, builtin_tools
+from clew.transcript import choose
+from clew.transcript.load import Loaded
+from clew.transcript.load import load as load_transcript
+from clew.transcript.log import Log
+from clew.transcript.paths import SessionPaths, own_dir
+from clew.transcript.policy import Writer
+from clew.transcript.record import Recorder
+from clew.transcript.resume import Held, forked, resume
+from clew.transcript.running import Registration, Running
+from clew.transport.http import HttpTransport
+from clew.version import VERSION
+
+Json: TypeAlias = dict[str, Any]
+Ask: TypeAlias = Callable[[Question], Awaitable[Verdict]]
+
+DEFAULT_MODEL = "sonnet"
+RESCUE_FOLDER = "unsaved"
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """A session that is open: what a front talks to, and what it may show about it."""
+
+    conversation: Conversation
+    story: Story
+    opening: Opening
+    session_id: str
+    model: Model
+    mode: Mode
+    # What people should know at the start: settings with faults, rules that do not count, repairs.
+    notices: tuple[str, ...]
+    resumed: Loaded | None = None
+
+    async def context(self) -> list[Json]:
+        """What goes with the next prompt: everything around a new conversation, else nothing."""
+        if len(self.story.history):
+            return []
+        told = await self.opening.facts(model=self.model.id, day=now()[:10])
+        return [
+            factories.attachment(
+                fact.payload, uuid=new_id(), at=now(), rendered=fact.rendered, role=fact.role
+            )
+            for fact in told
+        ]
+
+    def ledger(self) -> Ledger:
+        """What the conversation cost so far, by its record."""
+        return Ledger(charges(self.story.history, CATALOG))
+
+
+class Rulebook(Struct, frozen=True, kw_only=True):
+    """The permission rules and settings in force, and what was wrong or inert in them."""
+
+    settings: Json
+    rules: RuleSet
+    mode: Mode
+    directories: tuple[str, ...]
+    notices: tuple[str, ...]
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def new_id() -> str:
+    return str(uuid4())
+
+
+@asynccontextmanager
+async def session(
+    options: Options, environ: Mapping[str, str], cwd: str, ask: Ask, *, entrypoint: str
+) -> AsyncIterator[Session]:
+    """Opens a session, new or gone on with; everything it holds is given back at the end."""
+    environment = freeze(environ)
+    places = paths.find_places(environ, Path(cwd))
+    book = rulebook(options, places, environment)
+    model = CATALOG.entry(
+        options.model or environment.text("model") or book.settings.get("model") or DEFAULT_MODEL
+    )
+    async with AsyncExitStack() as opened:
+        transport = HttpTransport(environ)
+        opened.push_async_callback(transport.aclose)
+        provider = AnthropicProvider(endpoint_from_environment(environ), transport)
+        provider.warm()
+        launcher = Launcher()
+        opened.push_async_callback(launcher.aclose)
+        opening = Opening(
+            await opened.enter_async_context(asyncio.TaskGroup()),
+            launcher,
+            cwd=Path(cwd),
+            environ=environ,
+            folders=book.directories,
+        )
+        recorder, loaded = open_record(options, places, opened, entrypoint=entrypoint)
+        story = Story(recorder, History(loaded.messages if loaded else ()))
+        tool_session = ToolSession(
+            cwd=cwd,
+            launcher=launcher,
+            spill_folder=recorder.paths.place.tool_results,
+            environment=environ,
+            limits=limits_from(environment.number),
+        )
+        tools = SessionTools(
+            Toolbox(builtin_tools(), book.settings),
+            tool_session,
+            lambda: Surroundings(model=model.id, interactive=not options.is_print),
+        )
+        session_id = recorder.paths.place.session_id
+        requests = Requests(
+            Request(
+                model=model.id,
+                messages=[],
+                system=system_prompt(
+                    model.id,
+                    [tool["name"] for tool in tools.definitions()],
+                    instead=options.system_prompt,
+                    extra=options.append_system_prompt,
+                ),
+                tools=tools.definitions(),
+                session_id=session_id,
+            ),
+            target_of(model),
+        )
+        gate = Gate()
+        inbox = Inbox()
+        deps = Deps(
+            story=story,
+            request=requests,
+            answer=lambda: Answering(
+                provider,
+                new_tool_id=lambda: f"toolu_{uuid4().hex}",
+                fallbacks=options.fallback_models,
+                gate=gate,
+            ),
+            tools=tools,
+            judge=judge_in(book, places, tool_session),
+            ask=ask,
+            arrived=inbox.take,
+            now=now,
+            new_id=new_id,
+            max_rounds=options.max_turns,
+        )
+        yield Session(
+            conversation=Conversation(deps, inbox),
+            story=story,
+            opening=opening,
+            session_id=session_id,
+            model=model,
+            mode=book.mode,
+            notices=(*environment.faults, *book.notices),
+            resumed=loaded,
+        )
+
+
+# -- what may be done
+
+
+def rulebook(options: Options, places: paths.Places, environment: Environment) -> Rulebook:
+    """Reads the settings and the rules; what executes counts in a trusted folder only."""
+    read = load.load(places, given=given(options, places))
+    kept, inert = layers.in_force(read.layers, trusted=trust.trusts(places))
+    settings = layers.merge(kept)
+    rules, unreadable, warnings = read_rules(kept)
+    home = str(places.home)
+    resolver = make_resolver(cwd=str(places.cwd), home=home)
+    anchors = Anchors(cwd=str(places.cwd), home=home)
+    held = settings.get("permissions") or {}
+    wanted = options.mode or held.get("defaultMode") or "default"
+    mode = enter_mode(
+        wanted,
+        is_root=os.geteuid() == 0,
+        is_sandboxed=environment.switch("sandboxed"),
+        disabled=disabled_modes(settings),
+    )
+    if isinstance(mode, Refused):
+        raise SettingsError(f"permission mode {mode.mode}: {mode.why}")
+    stopped = [f"{item.layer.file}: {'.'.join(map(str, item.path))}: {item.why}" for item in inert]
+    return Rulebook(
+        settings=settings,
+        rules=RuleSet(
+            rules, anchors=anchors, unreadable=unreadable, warnings=warnings, resolve=resolver
+        ),
+        mode=mode,
+        directories=tuple(
+            os.path.realpath(Path(places.cwd, folder))
+            for folder in held.get("additionalDirectories") or ()
+        ),
+        notices=(*load.complaints(read.layers), *warnings, *stopped),
+    )
+
+
+def given(options: Options, places: paths.Places) -> load.Given | None:
+    """The command line as the strongest layer of settings below the managed ones."""
+    import json
+
+    data: Json = {}
+    file = None
+    if options.settings is not None:
+        text = options.settings
+        if not text.lstrip().startswith("{"):
+            file = str(Path(places.cwd, text))
+            try:
+                text = Path(file).read_text("utf-8")
+            except (OSError, UnicodeDecodeError) as error:
+                raise SettingsError(f"--settings {options.settings}: {error}") from None
+        try:
+            data = json.loads(text)
+        except ValueError as error:
+            raise SettingsError(f"--settings: not JSON: {error}") from None
+        if not isinstance(data, dict):
+            raise SettingsError("--settings: expected an object at the top")
+    permissions = dict(data.get("permissions") or {})
+    for name, rules in (
+        ("allow", options.allow),
+        ("deny", options.deny),
+        ("additionalDirectories", options.directories),
+    ):
+        if rules:
+            permissions[name] = [*permissions.get(name, ()), *rules]
+    if permissions:
+        data = data | {"permissions": permissions}
+    return load.Given(data=data, file=file) if data else None
+
+
+def judge_in(
+    book: Rulebook, places: paths.Places, tools: ToolSession
+) -> Callable[[Json], Decision]:
+    """The permission function of this session; the shell's folder of the moment is its cwd."""
+    home = os.path.realpath(places.home)
+
+    def judge(block: Json) -> Decision:
+        cwd = os.path.realpath(tools.cwd)
+        return decide(
+            ToolRequest(tool=block["name"], input=block["input"]),
+            book.rules,
+            Context(
+                cwd=os.path.realpath(places.cwd),
+                home=home,
+                mode=book.mode,
+                directories=book.directories,
+                config_home=str(places.config_home),
+            ),
+            make_resolver(cwd=cwd, home=home),
+        )
+
+    return judge
+
+
+# -- where it is written
+
+
+def open_record(
+    options: Options, places: paths.Places, opened: AsyncExitStack, *, entrypoint: str
+) -> tuple[Recorder, Loaded | None]:
+    """The recorder of a new session, or of one that goes on, with what it holds so far."""
+    home, cwd = places.config_home, str(places.cwd)
+    path = which(options, home, cwd)
+    if path is None or options.fork:
+        session_id = options.session_id or new_id()
+        session_paths = SessionPaths(home=home, cwd=cwd, session_id=session_id)
+        if session_paths.place.transcript.exists():
+            raise SessionError(f"--session-id {session_id}: this session exists; --resume it")
+    else:
+        session_id = path.stem
+        session_paths = SessionPaths(home=home, cwd=cwd, session_id=session_id)
+        session_paths.switch(session_id, path.parent)
+    log = log_of(options, home, opened)
+    recorder = Recorder(
+        paths=session_paths,
+        log=log,
+        writer=Writer(
+            session_id=session_id,
+            cwd=cwd,
+            version=VERSION,
+            git_branch=branch(places.cwd),
+            entrypoint=entrypoint,
+        ),
+        now=now,
+    )
+    if options.persists:
+        running = Running(
+            pid=os.getpid(),
+            session_id=session_id,
+            cwd=cwd,
+            status="busy",
+            started_at=now(),
+            version=VERSION,
+        )
+        opened.callback(Registration(home, running).leave)
+    if path is None:
+        return recorder, None
+    return recorder, gone_on(recorder, log, path, home, fork=options.fork)
+
+
+def log_of(options: Options, home: Path, opened: AsyncExitStack) -> Log | None:
+    if not options.persists:
+        return None
+    log = Log(rescue_dirs=(own_dir(home) / RESCUE_FOLDER, Path(tempfile.gettempdir())))
+    opened.callback(log.close)
+    return log
+
+
+def gone_on(recorder: Recorder, log: Log | None, path: Path, home: Path, *, fork: bool) -> Loaded:
+    """What the session at `path` holds, now the recorder's: the session itself, or a copy of it."""
+    loaded: Loaded | Held
+    if log is not None and not fork:
+        loaded = resume(recorder, log, home=home)
+    else:
+        loaded = load_transcript(path)
+        if log is not None:
+            log.append(recorder.transcript, list(forked(loaded, recorder.writer.session_id)))
+            log.flush()
+            loaded = load_transcript(recorder.transcript)
+        recorder.resume(loaded)
+    if isinstance(loaded, Held):
+        raise SessionError(f"{loaded}: --fork-session, or `clew sessions show {path.stem}`")
+    if loaded.is_empty:
+        raise SessionError(f"session {path.stem} holds no conversation: {path}")
+    return loaded
+
+
+def which(options: Options, home: Path, cwd: str) -> Path | None:
+    """The transcript to go on with; None for a new session."""
+    if options.resume is not None:
+        return choose.named(home, cwd, options.resume)
+    if options.continues:
+        found = choose.newest(home, cwd)
+        return None if found is None else found.path
+    return None
+
+
+def branch(folder: Path) -> str:
+    """The branch by `.git/HEAD`, without asking git."""
+    for place in (folder, *folder.parents):
+        try:
+            head = (place / ".git" / "HEAD").read_text("utf-8").strip()
+        except (OSError, UnicodeDecodeError):
+            continue
+        return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else "HEAD"
+    return "HEAD"
+
+
+# -- what is asked
+
+
+def target_of(model: Model) -> Target:
+    """What the model's requests may hold; what nobody knows of it is left at the usual."""
+    return Target(
+        family=family_of(model.id),
+        system_messages=bool(model.system_in_messages),
+        prefill=bool(model.prefill),
+        images=model.images is not False,
+        documents=model.pdfs is not False,
+    )

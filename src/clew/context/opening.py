@@ -1,0 +1,56 @@
+"""What a new conversation is told once, behind its first prompt: where it runs, what the files say.
+
+Gathered while the person still types; recorded as attachments whose words never change afterwards.
+"""
+
+import asyncio
+import platform
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from clew.context import facts, git
+from clew.context.explain import sources
+from clew.context.facts import Fact
+from clew.context.memory import FileCache, load
+from clew.process.spawn import Launcher
+
+
+class Opening:
+    """Begins to look when made; `facts` waits for what is not there yet."""
+
+    def __init__(
+        self,
+        group: asyncio.TaskGroup,
+        launcher: Launcher,
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        folders: Sequence[str],
+    ) -> None:
+        self._cwd = cwd
+        self._environ = dict(environ)
+        self._folders = folders
+        self._is_repository = any((f / ".git").exists() for f in (cwd, *cwd.parents))
+        self._git = (
+            group.create_task(git.report(launcher, cwd, environ)) if self._is_repository else None
+        )
+
+    async def facts(self, *, model: str, day: str) -> list[Fact]:
+        """The facts, in the order in which they are told; the same for the same surroundings."""
+        memory = load(sources(self._environ, self._cwd), FileCache())
+        told = [
+            facts.memory_fact(memory.files),
+            facts.environment_fact(
+                cwd=str(self._cwd),
+                is_repository=self._is_repository,
+                platform=platform.system().lower(),
+                os_version=platform.release(),
+                model=model,
+                folders=self._folders,
+            ),
+            facts.date_fact(day),
+        ]
+        report = await self._git if self._git is not None else None
+        if report is not None:
+            told.append(facts.git_fact(report))
+        return [fact for fact in told if fact is not None]

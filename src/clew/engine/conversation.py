@@ -1,0 +1,117 @@
+"""A session's conversation: prompts in, one turn at a time, stopped when a person says so.
+
+Owns which turn runs and what arrived meanwhile, and nothing else: the history is the story's, the
+world is the deps'. When this file grows, ask which attribute can leave.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from clew.engine.deps import Deps, Emit
+from clew.engine.events import Recorded, TurnEnded
+from clew.engine.loop import run_turn, saved
+from clew.messages import factories
+
+Json: TypeAlias = dict[str, Any]
+
+
+class Speaker(Struct, frozen=True, kw_only=True):
+    """Whose words a message carries, as the record keeps it: typed, or from a program."""
+
+    source: str
+    mode: str
+    origin: Json | None = None
+
+
+class Inbox:
+    """What a person said while a turn ran, until the turn takes it in between two rounds."""
+
+    def __init__(self) -> None:
+        self._waiting: list[Json] = []
+
+    def put(self, message: Json) -> None:
+        self._waiting.append(message)
+
+    def take(self) -> list[Json]:
+        taken, self._waiting = self._waiting, []
+        return taken
+
+
+class Conversation:
+    """One turn at a time; `interrupt` ends the one that runs, and its work so far stays."""
+
+    def __init__(self, deps: Deps, inbox: Inbox) -> None:
+        self._deps = deps
+        self._inbox = inbox
+        self._turn: asyncio.Task[TurnEnded] | None = None
+        self._is_interrupted = False
+
+    @property
+    def is_running(self) -> bool:
+        return self._turn is not None
+
+    async def submit(
+        self,
+        prompt: str | Sequence[Json],
+        emit: Emit,
+        *,
+        said_by: Speaker,
+        uuid: str | None = None,
+        context: Sequence[Json] = (),
+    ) -> TurnEnded:
+        """Runs the turn that answers `prompt`. It is durable before anything leaves this machine."""
+        deps = self._deps
+        message = self._message(prompt, said_by, uuid)
+        entries = [message, *context]
+        deps.story.add(entries)
+        await emit(Recorded(entries=entries))
+        return await self.run(emit, title=prompt if isinstance(prompt, str) else "")
+
+    async def run(self, emit: Emit, *, title: str = "") -> TurnEnded:
+        """Answers what the conversation ends with."""
+        self._is_interrupted = False
+        before = len(self._deps.story.history)
+        async with asyncio.TaskGroup() as group:
+            self._turn = group.create_task(run_turn(self._deps, emit))
+            if self._is_interrupted:
+                self._turn.cancel()
+        turn, self._turn = self._turn, None
+        ended = self._stopped(before) if turn.cancelled() else turn.result()
+        if title:
+            self._deps.story.recorder.last_prompt(title)
+        await saved(self._deps, emit)
+        return ended
+
+    def _stopped(self, before: int) -> TurnEnded:
+        """How an interrupted turn ended: while the model talked, or while tools ran."""
+        last = self._deps.story.history[-1]
+        content = last.get("message", {}).get("content") or [{}]
+        during_tools = "for tool use" in content[0].get("text", "")
+        rounds = sum(1 for m in list(self._deps.story.history)[before:] if m["type"] == "assistant")
+        return TurnEnded(
+            reason="aborted_tools" if during_tools else "aborted_streaming", rounds=rounds
+        )
+
+    def say(self, prompt: str | Sequence[Json], said_by: Speaker) -> None:
+        """Adds a person's words to the turn that runs, between two of its rounds."""
+        self._inbox.put(self._message(prompt, said_by, None))
+
+    def _message(self, prompt: str | Sequence[Json], said_by: Speaker, uuid: str | None) -> Json:
+        return factories.user(
+            prompt,
+            uuid=uuid or self._deps.new_id(),
+            at=self._deps.now(),
+            prompt_source=said_by.source,
+            origin=said_by.origin,
+            permission_mode=said_by.mode,
+        )
+
+    def interrupt(self) -> bool:
+        """Ends the running turn; False if none runs. Its finished work stays in the history."""
+        if self._turn is None:
+            return False
+        self._is_interrupted = True
+        return self._turn.cancel()

@@ -1,0 +1,109 @@
+"""The whole list of what the loop may touch. Whoever wants to know what a turn can do reads this.
+
+Everything is handed in; the loop imports no clock, no file, no client. Failures come back as values:
+none of these may raise anything but CancelledError.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from clew.engine.events import EngineEvent
+from clew.engine.story import Story
+from clew.permissions.decision import Decision
+from clew.providers.answer_events import DriverEvent, Ended
+from clew.providers.base import Request
+from clew.stream.events import AnswerEvent
+
+Json: TypeAlias = dict[str, Any]
+Emit: TypeAlias = Callable[[EngineEvent], Awaitable[None]]
+
+
+class Answer(Protocol):
+    """The way to one answer (`providers.answer.Answering`); used once."""
+
+    @property
+    def last_words(self) -> list[AnswerEvent]:
+        """After a cancellation: what was complete, what was dropped, and the message of it."""
+        ...
+
+    async def run(
+        self, request: Request, emit: Callable[[DriverEvent], Awaitable[None]]
+    ) -> Ended: ...
+
+
+class Outcome(Protocol):
+    """What a tool came to: `content` for the model, `tool_use_result` for people and readers."""
+
+    @property
+    def content(self) -> Any: ...
+
+    @property
+    def is_error(self) -> bool: ...
+
+    @property
+    def tool_use_result(self) -> Any: ...
+
+
+class Toolset(Protocol):
+    """The tools of this session. A name it does not know is an outcome too."""
+
+    def definitions(self) -> list[Json]: ...
+
+    def title(self, block: Json) -> str:
+        """One line about a call, for people."""
+        ...
+
+    def is_concurrency_safe(self, block: Json) -> bool: ...
+
+    def unusable(self, block: Json) -> Outcome | None:
+        """Why a call cannot run whoever permits it; nobody is asked about such a call."""
+        ...
+
+    async def run(
+        self, block: Json, *, message_uuid: str, progress: Callable[[Any], Awaitable[None]]
+    ) -> Outcome: ...
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """A call that wants a person's word, and why it does."""
+
+    block: Json
+    title: str
+    decision: Decision
+    why: str
+
+
+class Granted(Struct, frozen=True, kw_only=True):
+    """Yes; with `input`, to this call instead."""
+
+    input: Json | None = None
+
+
+class Refused(Struct, frozen=True, kw_only=True):
+    """No: `words` are what the model reads. `stop` ends the turn as well."""
+
+    words: str
+    stop: bool = False
+    by_person: bool = True
+
+
+Verdict: TypeAlias = Granted | Refused
+
+
+class Deps(Struct, frozen=True, kw_only=True):
+    """Handed to a turn; the same for every turn of a session but where a setting changed."""
+
+    story: Story
+    request: Callable[[Story], Request]
+    answer: Callable[[], Answer]
+    tools: Toolset
+    judge: Callable[[Json], Decision]
+    ask: Callable[[Question], Awaitable[Verdict]]
+    # What a person typed while the turn ran, taken out by asking.
+    arrived: Callable[[], Sequence[Json]]
+    now: Callable[[], str]
+    new_id: Callable[[], str]
+    max_rounds: int | None = None
+    max_parallel: int = 10

@@ -1,0 +1,90 @@
+"""What the engine says while a turn runs: closed values for whoever shows, frames or records them.
+
+The events of an answer and of its driver pass through as they are; these are the engine's own.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from clew.normalize.repairs import Repair
+from clew.providers.answer_events import DriverEvent
+
+Json: TypeAlias = dict[str, Any]
+
+
+class Recorded(Struct, frozen=True, kw_only=True):
+    """Entries joined the conversation, in memory and in the log."""
+
+    entries: list[Json]
+
+
+class ToolStarted(Struct, frozen=True, kw_only=True):
+    """A call was permitted and runs now; `title` is one line about it."""
+
+    block: Json
+    title: str
+
+
+class ToolProgressed(Struct, frozen=True, kw_only=True):
+    tool_use_id: str
+    data: Any
+
+
+class ToolFinished(Struct, frozen=True, kw_only=True):
+    """A call has its result, whatever became of it; `entry` is the message that answers it."""
+
+    block: Json
+    entry: Json
+    is_error: bool
+
+
+class Repaired(Struct, frozen=True, kw_only=True):
+    """What the history needed to become a valid request; the log keeps what it had."""
+
+    repairs: list[Repair]
+
+
+class NotSaved(Struct, frozen=True, kw_only=True):
+    """The log could not be written; the session goes on and says so until it can."""
+
+    messages: tuple[str, ...]
+
+
+EndReason: TypeAlias = Literal[
+    "completed",
+    "max_turns",
+    "budget_exhausted",
+    "api_error",
+    "prompt_too_long",
+    "refused",
+    "aborted_streaming",
+    "aborted_tools",
+    "denied_and_stopped",
+    "stopped_by_hook",
+    "loop_stopped",
+    "no_answer",
+]
+
+ENDED_WELL: frozenset[EndReason] = frozenset({"completed", "stopped_by_hook"})
+
+
+class TurnEnded(Struct, frozen=True, kw_only=True):
+    """The one way a turn ends; `message` says more where the reason is not enough."""
+
+    reason: EndReason
+    message: str = ""
+    rounds: int = 0
+    # The API's own word for why the last answer ended, and the status of its failure.
+    stop_reason: str | None = None
+    status: int | None = None
+    error_type: str | None = None
+
+    @property
+    def is_error(self) -> bool:
+        return self.reason not in ENDED_WELL
+
+
+EngineEvent: TypeAlias = (
+    DriverEvent | Recorded | ToolStarted | ToolProgressed | ToolFinished | Repaired | NotSaved
+)

@@ -1,0 +1,185 @@
+"""Runs the calls of one answer while the answer still comes, each once, each with one result.
+
+Owns the task group of the calls. A call is durable in the log before it is judged or run. Calls that
+may run together do; one that may not waits for all before it, and those behind it wait for it.
+Nothing is raised in here but a cancellation: denials and failures are results.
+"""
+
+import asyncio
+from types import TracebackType
+from typing import Any, TypeAlias
+
+from clew.engine.deps import Deps, Emit, Granted, Question, Refused
+from clew.engine.events import NotSaved, ToolFinished, ToolProgressed, ToolStarted
+from clew.messages import factories
+from clew.messages.wording import CANCELLED, INTERRUPTED_WHILE_RUNNING, tagged
+from clew.permissions.decision import Allow, Deny, reason
+
+Json: TypeAlias = dict[str, Any]
+
+NOT_PERMITTED = "This call is not permitted and did not run: {why}."
+
+
+class Call:
+    """One tool_use on its way to its one result."""
+
+    def __init__(self, block: Json, *, source_uuid: str, is_safe: bool) -> None:
+        self.block = block
+        self.source_uuid = source_uuid
+        self.is_safe = is_safe
+        self.is_running = False
+        self.is_answered = False
+        self.done = asyncio.Event()
+
+
+class ToolExecutor:
+    """`results` are the messages that answer the calls, in the order in which they ended."""
+
+    def __init__(self, deps: Deps, emit: Emit) -> None:
+        self._deps = deps
+        self._emit = emit
+        self._group = asyncio.TaskGroup()
+        self._calls: list[Call] = []
+        self._slots = asyncio.Semaphore(deps.max_parallel)
+        self._asking = asyncio.Lock()
+        self._held: list[Json] | None = []
+        self.results: list[Json] = []
+        self.is_stopped = False
+
+    async def __aenter__(self) -> "ToolExecutor":
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._group.__aexit__(kind, error, trace)
+
+    async def start(self, block: Json, answer: list[Json]) -> None:
+        """Begins a call; `answer` are the entries of the answer so far, the call's own the last."""
+        deps = self._deps
+        deps.story.recorder.tool_started(block["id"], answer)
+        call = Call(
+            block,
+            source_uuid=answer[-1]["uuid"],
+            is_safe=deps.tools.is_concurrency_safe(block),
+        )
+        before = [c for c in self._calls if not (c.is_safe and call.is_safe)]
+        self._calls.append(call)
+        self._group.create_task(self._follow(call, before))
+
+    async def refuse(self, block: Json, source_uuid: str, words: str) -> None:
+        """Answers a call that must not run at all."""
+        call = Call(block, source_uuid=source_uuid, is_safe=True)
+        await self._end(call, tagged("tool_use_error", words), is_error=True)
+
+    def release(self) -> None:
+        """The answer stands in the conversation: results may stand behind it from now on."""
+        held, self._held = self._held, None
+        if held:
+            self._deps.story.add(held)
+
+    # -- one call
+
+    async def _follow(self, call: Call, before: list[Call]) -> None:
+        try:
+            for earlier in before:
+                await earlier.done.wait()
+            async with self._slots:
+                await self._judged(call)
+        except asyncio.CancelledError:
+            if not call.is_answered:
+                self._note(call, INTERRUPTED_WHILE_RUNNING if call.is_running else CANCELLED)
+            raise
+        finally:
+            call.done.set()
+
+    async def _judged(self, call: Call) -> None:
+        """Asks for permission and runs the call, or answers it with the refusal."""
+        await self._saved()
+        unusable = self._deps.tools.unusable(call.block)
+        if unusable is not None:
+            await self._end(call, unusable.content, is_error=True, raw=unusable.tool_use_result)
+            return
+        decision = self._deps.judge(call.block)
+        match decision:
+            case Allow():
+                await self._run(call)
+            case Deny():
+                await self._deny(
+                    call, NOT_PERMITTED.format(why=reason(decision)), "permission-rule"
+                )
+            case _:
+                async with self._asking:
+                    verdict = await self._deps.ask(
+                        Question(
+                            block=call.block,
+                            title=self._deps.tools.title(call.block),
+                            decision=decision,
+                            why=reason(decision),
+                        )
+                    )
+                match verdict:
+                    case Granted():
+                        if verdict.input is not None:
+                            call.block = call.block | {"input": verdict.input}
+                        await self._run(call)
+                    case Refused():
+                        self.is_stopped = self.is_stopped or verdict.stop
+                        kind = "user-rejected" if verdict.by_person else "permission-rule"
+                        await self._deny(call, verdict.words, kind)
+
+    async def _run(self, call: Call) -> None:
+        call.is_running = True
+        await self._emit(ToolStarted(block=call.block, title=self._deps.tools.title(call.block)))
+
+        async def progress(data: Any) -> None:
+            await self._emit(ToolProgressed(tool_use_id=call.block["id"], data=data))
+
+        outcome = await self._deps.tools.run(
+            call.block, message_uuid=call.source_uuid, progress=progress
+        )
+        await self._end(
+            call, outcome.content, is_error=outcome.is_error, raw=outcome.tool_use_result
+        )
+
+    async def _deny(self, call: Call, words: str, kind: str) -> None:
+        await self._end(call, words, is_error=True, toolDenialKind=kind, toolDenialBeforeRun=True)
+
+    async def _end(
+        self, call: Call, content: Any, *, is_error: bool, raw: Any = None, **fields: Any
+    ) -> None:
+        entry = self._note(call, content, is_error=is_error, raw=raw, **fields)
+        await self._emit(ToolFinished(block=call.block, entry=entry, is_error=is_error))
+
+    def _note(
+        self, call: Call, content: Any, *, is_error: bool = True, raw: Any = None, **fields: Any
+    ) -> Json:
+        """Makes the result part of the conversation, or keeps it until its answer is."""
+        deps = self._deps
+        shown = f"Error: {content}" if is_error and raw is None else raw
+        entry = fields | factories.tool_answer(
+            call.block["id"],
+            content,
+            uuid=deps.new_id(),
+            at=deps.now(),
+            source_uuid=call.source_uuid,
+            raw=shown,
+            is_error=is_error,
+        )
+        call.is_answered = True
+        self.results.append(entry)
+        if self._held is None:
+            deps.story.add([entry])
+        else:
+            deps.story.recorder.tool_finished(call.block["id"], entry)
+            self._held.append(entry)
+        return entry
+
+    async def _saved(self) -> None:
+        saved = await self._deps.story.durable()
+        if saved.troubles:
+            await self._emit(NotSaved(messages=tuple(str(t) for t in saved.troubles)))

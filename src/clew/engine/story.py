@@ -1,0 +1,39 @@
+"""The conversation so far, in memory and in the log, changed in one step.
+
+The one place where a history grows. What joins it is recorded at once and durable when `durable`
+answered; the loop asks for that before anything that cannot be taken back.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeAlias
+
+from clew.messages.history import History
+from clew.transcript.log import Saved
+from clew.transcript.record import Recorder
+
+Json: TypeAlias = dict[str, Any]
+
+
+class Story:
+    """`history` is a value: whoever took it keeps what they took."""
+
+    def __init__(self, recorder: Recorder, history: History | None = None) -> None:
+        self.recorder = recorder
+        self.history = history or History()
+        # Rises when the history becomes another one than the old one and more.
+        self.revision = 0
+
+    def add(self, messages: Sequence[Json]) -> None:
+        """Records messages and makes them part of the conversation."""
+        self.recorder.record(messages)
+        self.history = self.history.with_messages(messages)
+
+    def withdraw(self, uuids: Iterable[str]) -> None:
+        """Takes messages out again; the log keeps them, marked."""
+        gone = list(uuids)
+        self.recorder.withdraw(gone)
+        self.history = self.history.without(gone)
+        self.revision += 1
+
+    async def durable(self) -> Saved:
+        return await self.recorder.durable()

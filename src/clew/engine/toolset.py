@@ -1,0 +1,81 @@
+"""The session's tools as the executor sees them: by block, never raising, a wrong name an outcome.
+
+Owns nothing but the way from a tool_use block to the tool of its name.
+"""
+
+from collections.abc import Awaitable, Callable
+from difflib import get_close_matches
+from typing import Any, TypeAlias
+
+from clew.messages.wording import tagged
+from clew.tools.base import Progress, Surroundings, ToolContext, ToolResult, ToolSession, failed
+from clew.tools.door import run_tool
+from clew.tools.registry import Toolbox
+from clew.tools.schema import parse_input
+
+Json: TypeAlias = dict[str, Any]
+
+
+class SessionTools:
+    """`surroundings` says how the session stands at the moment of a call."""
+
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        session: ToolSession,
+        surroundings: Callable[[], Surroundings],
+    ) -> None:
+        self._toolbox = toolbox
+        self._session = session
+        self._surroundings = surroundings
+
+    def definitions(self) -> list[Json]:
+        return self._toolbox.definitions()
+
+    def title(self, block: Json) -> str:
+        tool = self._toolbox.get(block["name"])
+        given = None if tool is None else parse_input(tool, block["input"])
+        if tool is None or isinstance(given, ToolResult):
+            return str(block["name"])
+        return tool.title(given)
+
+    def is_concurrency_safe(self, block: Json) -> bool:
+        """A call that cannot run disturbs nobody."""
+        tool = self._toolbox.get(block["name"])
+        given = None if tool is None else parse_input(tool, block["input"])
+        if tool is None or isinstance(given, ToolResult):
+            return True
+        return tool.is_concurrency_safe(given)
+
+    def unusable(self, block: Json) -> ToolResult | None:
+        """Why a call cannot run whoever permits it: no such tool, or an input that is none."""
+        tool = self._toolbox.get(block["name"])
+        if tool is None:
+            return self._unknown(block["name"])
+        given = parse_input(tool, block["input"])
+        return given if isinstance(given, ToolResult) else None
+
+    def _unknown(self, name: str) -> ToolResult:
+        known = [each.name for each in self._toolbox]
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        return failed(tagged("tool_use_error", f"no tool named {name}; {hint}"))
+
+    async def run(
+        self, block: Json, *, message_uuid: str, progress: Callable[[Any], Awaitable[None]]
+    ) -> ToolResult:
+        tool = self._toolbox.get(block["name"])
+        if tool is None:
+            return self._unknown(block["name"])
+
+        async def emit(step: Progress) -> None:
+            await progress(step)
+
+        context = ToolContext(
+            session=self._session,
+            emit=emit,
+            tool_use_id=block["id"],
+            message_uuid=message_uuid,
+            surroundings=self._surroundings,
+        )
+        return await run_tool(tool, block["input"], context)

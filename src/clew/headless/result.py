@@ -1,0 +1,124 @@
+"""The result of a headless run: the object programs read, and the exit code. Pure.
+
+The fields and their spelling are those that hosts of this protocol already read.
+"""
+
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from clew.engine.events import EndReason, TurnEnded
+from clew.messages.messages import Assistant
+from clew.session.ledger import Spend
+
+Json: TypeAlias = dict[str, Any]
+
+SUBTYPES: dict[EndReason, str] = {
+    "max_turns": "error_max_turns",
+    "budget_exhausted": "error_max_budget_usd",
+    "aborted_streaming": "error_during_execution",
+    "aborted_tools": "error_during_execution",
+    "denied_and_stopped": "error_during_execution",
+    "loop_stopped": "error_during_execution",
+}
+# Hosts know these words for the reasons that clew calls otherwise.
+TERMINAL_REASONS: dict[EndReason, str] = {
+    "denied_and_stopped": "aborted_tools",
+    "stopped_by_hook": "hook_stopped",
+    "refused": "completed",
+    "no_answer": "completed",
+    "loop_stopped": "aborted_tools",
+}
+EXIT_INTERRUPTED = 130
+
+
+class Tally(Struct, kw_only=True):
+    """What a turn came to, gathered while it ran."""
+
+    session_id: str
+    text: str = ""
+    turns: int = 1
+    api_ms: int = 0
+    denials: list[Json] = []
+
+    def entry(self, entry: Json) -> None:
+        """Takes note of an entry that joined the conversation."""
+        if entry.get("type") == "assistant":
+            said = Assistant(entry)
+            if said.text:
+                self.text = said.text
+
+
+def exit_code(ended: TurnEnded) -> int:
+    if ended.reason in ("aborted_streaming", "aborted_tools"):
+        return EXIT_INTERRUPTED
+    return 1 if ended.is_error else 0
+
+
+def cost_of(spend: Spend) -> float | None:
+    """What is known of the cost, as programs read it; None when a price is not known."""
+    return float(spend.usd) if spend.is_complete else None
+
+
+def usage_of(spend: Spend) -> Json:
+    tokens = spend.tokens
+    return {
+        "input_tokens": tokens.input,
+        "output_tokens": tokens.output,
+        "cache_read_input_tokens": tokens.cache_read,
+        "cache_creation_input_tokens": tokens.cache_write_5m + tokens.cache_write_1h,
+        "cache_creation": {
+            "ephemeral_5m_input_tokens": tokens.cache_write_5m,
+            "ephemeral_1h_input_tokens": tokens.cache_write_1h,
+        },
+        "server_tool_use": {"web_search_requests": tokens.web_searches},
+    }
+
+
+def model_usage(spend: Spend) -> Json:
+    tokens = spend.tokens
+    return {
+        "inputTokens": tokens.input,
+        "outputTokens": tokens.output,
+        "cacheReadInputTokens": tokens.cache_read,
+        "cacheCreationInputTokens": tokens.cache_write_5m + tokens.cache_write_1h,
+        "webSearchRequests": tokens.web_searches,
+        "costUSD": cost_of(spend),
+    }
+
+
+def result(
+    ended: TurnEnded,
+    tally: Tally,
+    *,
+    uuid: str,
+    duration_ms: int,
+    usage: Json,
+    cost_usd: float | None,
+    model_usage: Json,
+) -> Json:
+    """The result object; exactly one a run, whatever happened."""
+    subtype = SUBTYPES.get(ended.reason, "success")
+    said: Json = (
+        {"result": tally.text or ended.message}
+        if subtype == "success"
+        else {"errors": [ended.message or ended.reason]}
+    )
+    return {
+        "type": "result",
+        "subtype": subtype,
+        "is_error": ended.is_error,
+        **said,
+        "num_turns": tally.turns,
+        "duration_ms": duration_ms,
+        "duration_api_ms": tally.api_ms,
+        "stop_reason": ended.stop_reason,
+        "terminal_reason": TERMINAL_REASONS.get(ended.reason, ended.reason),
+        "api_error_status": ended.status,
+        "session_id": tally.session_id,
+        "total_cost_usd": cost_usd,
+        "usage": usage,
+        "modelUsage": model_usage,
+        "permission_denials": tally.denials,
+        "uuid": uuid,
+    }

@@ -1,0 +1,145 @@
+"""`clew -p`: one prompt, one answer on standard output, one exit code.
+
+Owns the signals of a headless run: SIGINT stops the turn and keeps its work, SIGTERM and SIGHUP do
+and end with their own code. A second SIGINT ends at once. A result is said whatever happened.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from clew import app
+from clew.engine.conversation import Speaker
+from clew.engine.deps import Question, Refused, Verdict
+from clew.engine.events import (
+    EngineEvent,
+    NotSaved,
+    Recorded,
+    ToolFinished,
+    TurnEnded,
+)
+from clew.headless.result import Tally, cost_of, exit_code, model_usage, result, usage_of
+from clew.messages.errors import ClewError, CommandLineError
+from clew.options import Options
+from clew.providers.answer_events import Retrying
+
+Json: TypeAlias = dict[str, Any]
+
+NOBODY = (
+    "This call needs a person's permission and nobody can be asked here, so it did not run. "
+    "Do what needs no permission, or say what you would have done."
+)
+ENDED_BY = {signal.SIGTERM: 143, signal.SIGHUP: 129}
+
+
+def main(options: Options) -> int:
+    """Runs one prompt; what is wrong with the call itself is said on standard error."""
+    try:
+        prompt = whole_prompt(options)
+        with asyncio.Runner() as runner:
+            return runner.run(run(options, prompt))
+    except ClewError as error:
+        print(f"clew: {error}", file=sys.stderr)
+        return 2 if isinstance(error, CommandLineError) else 1
+
+
+def whole_prompt(options: Options) -> str:
+    """The prompt of the command line and what is piped in, joined."""
+    piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
+    prompt = "\n".join(part for part in (options.prompt, piped.rstrip("\n")) if part)
+    if not prompt.strip():
+        raise CommandLineError("--print needs a prompt, as an argument or on standard input")
+    return prompt
+
+
+async def nobody(question: Question) -> Verdict:
+    return Refused(words=f"{NOBODY} (It asks because {question.why}.)", by_person=False)
+
+
+async def run(options: Options, prompt: str) -> int:
+    begin = time.monotonic()
+    stopped_by: list[int] = []
+    async with app.session(
+        options, os.environ, str(Path.cwd()), nobody, entrypoint="sdk-cli"
+    ) as session:
+        tally = Tally(session_id=session.session_id)
+        front = Front(tally, quiet=options.output_format != "text")
+        for notice in session.notices:
+            print(f"clew: {notice}", file=sys.stderr)
+
+        def stop(number: int) -> None:
+            if stopped_by or not session.conversation.interrupt():
+                os._exit(128 + number)
+            stopped_by.append(number)
+
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, *ENDED_BY):
+            loop.add_signal_handler(number, stop, number)
+        ended = await session.conversation.submit(
+            prompt,
+            front.emit,
+            said_by=Speaker(source="sdk", mode=session.mode),
+            context=await session.context(),
+        )
+        ledger = session.ledger()
+        said = result(
+            ended,
+            tally,
+            uuid=app.new_id(),
+            duration_ms=round((time.monotonic() - begin) * 1000),
+            usage=usage_of(ledger.total),
+            cost_usd=cost_of(ledger.total),
+            model_usage={name: model_usage(spend) for name, spend in ledger.by_model().items()},
+        )
+    show(ended, tally, said, as_json=options.output_format == "json")
+    return ENDED_BY.get(signal.Signals(stopped_by[0]), 130) if stopped_by else exit_code(ended)
+
+
+def show(ended: TurnEnded, tally: Tally, said: Json, *, as_json: bool) -> None:
+    if as_json:
+        print(msgspec.json.encode(said).decode())
+        return
+    if tally.text:
+        print(tally.text)
+    if ended.is_error and ended.message and ended.message not in tally.text:
+        print(f"clew: {ended.message}", file=sys.stderr)
+    elif ended.is_error and ended.reason.startswith("aborted"):
+        print(f"clew: interrupted; clew --resume {tally.session_id} goes on", file=sys.stderr)
+
+
+class Front:
+    """Takes note of what the result needs; of the rest only what a person must know is said."""
+
+    def __init__(self, tally: Tally, *, quiet: bool) -> None:
+        self._tally = tally
+        self._quiet = quiet
+
+    async def emit(self, event: EngineEvent) -> None:
+        match event:
+            case Recorded():
+                for entry in event.entries:
+                    self._tally.entry(entry)
+            case ToolFinished():
+                self._tally.turns += 1
+                if "toolDenialKind" in event.entry:
+                    self._tally.denials.append(
+                        {
+                            "tool_name": event.block["name"],
+                            "tool_use_id": event.block["id"],
+                            "tool_input": event.block["input"],
+                        }
+                    )
+            case NotSaved():
+                for message in event.messages:
+                    print(f"clew: {message}", file=sys.stderr)
+            case Retrying() if not self._quiet:
+                print(
+                    f"clew: {event.failure.message}; trying again in {event.delay_s:.0f} s",
+                    file=sys.stderr,
+                )

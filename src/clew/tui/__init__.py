@@ -1,0 +1,1 @@
+"""clew with a person in front of it."""

@@ -1,0 +1,133 @@
+"""What a person types: whole lines when asked for, stops and words in between while a turn runs.
+
+Between turns the terminal edits the line as it always does; during a turn each key is seen at once,
+so that Escape stops. Input that is no terminal is read only when a line is asked for.
+"""
+
+import asyncio
+import os
+import sys
+import termios
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+ESCAPE = b"\x1b"
+BACKSPACES = b"\x08\x7f"
+READ_BYTES = 65536
+
+
+class Keyboard:
+    """One reader of standard input for the whole session."""
+
+    def __init__(self, fd: int = 0) -> None:
+        self._fd = fd
+        self.is_terminal = os.isatty(fd)
+        self._typed = bytearray()
+        self._waiting: asyncio.Future[str | None] | None = None
+        self._stop: Callable[[], object] | None = None
+        self._say: Callable[[str], object] | None = None
+        self._is_over = False
+
+    async def line(self, prompt: str) -> str | None:
+        """The next line a person ends with Enter; None when no more will come."""
+        sys.stdout.write(prompt)
+        sys.stdout.flush()
+        if self._is_over or (line := self._whole_line()) is not None:
+            return None if self._is_over else line
+        self._waiting = asyncio.get_running_loop().create_future()
+        try:
+            with self._listening():
+                return await self._waiting
+        finally:
+            self._waiting = None
+
+    def give_up(self) -> None:
+        """Nobody will answer any more: whoever waits for a line gets none."""
+        self._is_over = True
+        self._answer(None)
+
+    @contextmanager
+    def during_turn(
+        self, *, stop: Callable[[], object], say: Callable[[str], object]
+    ) -> Iterator[None]:
+        """While entered, Escape stops and a line that nobody asked for is said to the model."""
+        if not self.is_terminal:
+            yield
+            return
+        before: list[Any] = termios.tcgetattr(self._fd)
+        tty.setcbreak(self._fd)
+        echoing: list[Any] = termios.tcgetattr(self._fd)
+        echoing[tty.LFLAG] |= termios.ECHO
+        termios.tcsetattr(self._fd, termios.TCSADRAIN, echoing)
+        self._stop, self._say = stop, say
+        try:
+            with self._listening():
+                yield
+        finally:
+            self._stop = self._say = None
+            termios.tcsetattr(self._fd, termios.TCSADRAIN, before)
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        if self._stop is not None and self._waiting is not None:
+            yield  # the turn around this question listens already
+            return
+        try:
+            loop.add_reader(self._fd, self._read)
+        except PermissionError:
+            self._read()  # a file: there is nothing to wait for
+            while self._waiting is not None and not self._waiting.done():
+                self._read()
+            yield
+            return
+        try:
+            yield
+        finally:
+            loop.remove_reader(self._fd)
+
+    def _read(self) -> None:
+        keys = os.read(self._fd, READ_BYTES)
+        if not keys:
+            rest = self._typed.decode("utf-8", "replace")
+            self._typed.clear()
+            self._is_over = True
+            self._answer(rest or None)
+        elif self._stop is not None and keys == ESCAPE:
+            self._stop()
+        elif not keys.startswith(ESCAPE):
+            self._type(keys)
+            self._hand_over()
+
+    def _type(self, keys: bytes) -> None:
+        """The terminal edits whole lines itself; key by key it is done here."""
+        for key in keys:
+            if self._stop is not None and key in BACKSPACES:
+                del self._typed[-1:]
+            else:
+                self._typed.append(key)
+
+    def _hand_over(self) -> None:
+        while self._waiting is None or not self._waiting.done():
+            if self._waiting is None and self._say is None:
+                return
+            line = self._whole_line()
+            if line is None:
+                return
+            if self._waiting is not None:
+                self._answer(line)
+            elif self._say is not None and line.strip():
+                self._say(line.strip())
+
+    def _whole_line(self) -> str | None:
+        line, newline, rest = self._typed.partition(b"\n")
+        if not newline:
+            return None
+        self._typed = rest
+        return line.decode("utf-8", "replace").rstrip("\r")
+
+    def _answer(self, line: str | None) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(line)

@@ -1,0 +1,96 @@
+"""A session line by line: no redraw, what is said stays where it was said.
+
+Owns the order of prompt and turn. Ctrl-C or Escape stops a turn; Ctrl-C at the prompt ends the
+session. On every way out it says how to go on.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+from clew import app
+from clew.engine.conversation import Speaker
+from clew.engine.events import TurnEnded
+from clew.messages.errors import ClewError, CommandLineError
+from clew.options import Options
+from clew.tui.keyboard import Keyboard
+from clew.tui.questions import Questions
+from clew.tui.telling import Telling
+
+FAREWELLS = ("exit", "quit", "/exit", "/quit")
+ENDED_BY = {signal.SIGTERM: 143, signal.SIGHUP: 129}
+
+
+def main(options: Options) -> int:
+    try:
+        with asyncio.Runner() as runner:
+            return runner.run(run(options))
+    except ClewError as error:
+        print(f"clew: {error}", file=sys.stderr)
+        return 2 if isinstance(error, CommandLineError) else 1
+
+
+async def run(options: Options) -> int:
+    keyboard = Keyboard()
+    telling = Telling(sys.stdout)
+    ask = Questions(keyboard, telling).ask
+    async with app.session(options, os.environ, str(Path.cwd()), ask, entrypoint="cli") as session:
+        for notice in session.notices:
+            telling.line(f"! {notice}")
+        telling.line(f"clew: {session.model.name}, mode {session.mode}; Escape stops, Ctrl-D ends")
+        if session.resumed is not None:
+            telling.history(session.resumed.messages)
+        code = await Dialogue(session, telling, keyboard).run(options.prompt)
+    if len(session.story.history):
+        telling.line(f"\nTo go on: clew --resume {session.session_id}")
+    return code
+
+
+class Dialogue:
+    """Prompt, turn, prompt. A signal to end is heeded between the two and in the middle of either."""
+
+    def __init__(self, session: app.Session, telling: Telling, keyboard: Keyboard) -> None:
+        self._session = session
+        self._telling = telling
+        self._keyboard = keyboard
+        self._code = 0
+
+    async def run(self, first: str) -> int:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._stop)
+        for number, code in ENDED_BY.items():
+            loop.add_signal_handler(number, self._end, code)
+        line: str | None = first or await self._keyboard.line("> ")
+        while line is not None and line.strip() not in FAREWELLS:
+            if line.strip():
+                await self._turn(line)
+            line = await self._keyboard.line("> ")
+        return self._code
+
+    async def _turn(self, line: str) -> None:
+        conversation = self._session.conversation
+        person = Speaker(source="typed", mode=self._session.mode, origin={"kind": "human"})
+        with self._keyboard.during_turn(
+            stop=conversation.interrupt, say=lambda words: conversation.say(words, person)
+        ):
+            ended = await conversation.submit(
+                line, self._telling.emit, said_by=person, context=await self._session.context()
+            )
+        self._telling.line(closing(ended))
+
+    def _stop(self) -> None:
+        if not self._session.conversation.interrupt():
+            self._end(130)
+
+    def _end(self, code: int) -> None:
+        self._code = code
+        self._keyboard.give_up()
+        self._session.conversation.interrupt()
+
+
+def closing(ended: TurnEnded) -> str:
+    if ended.reason.startswith("aborted"):
+        return "[stopped]"
+    return f"[{ended.reason}: {ended.message}]" if ended.is_error else ""

@@ -1,0 +1,84 @@
+"""What a turn does, as lines: text as it comes, calls and their results in a line each."""
+
+from typing import Any, TextIO, TypeAlias
+
+from clew.engine.events import EngineEvent, NotSaved, ToolFinished, ToolStarted
+from clew.messages.messages import Assistant, User
+from clew.providers.answer_events import FellBack, Held, Retrying, Waiting, Withdrawn
+from clew.stream.events import BlockFinished, TextDelta
+
+Json: TypeAlias = dict[str, Any]
+SHOWN_CHARACTERS = 200
+
+
+class Telling:
+    """Writes to one stream; knows only whether the last thing written ended its line."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._is_mid_line = False
+
+    def line(self, text: str) -> None:
+        self._end_line()
+        if text:
+            self._write(f"{text}\n")
+
+    def history(self, messages: list[Json]) -> None:
+        """What was said before, so that whoever resumes sees where they are."""
+        for message in messages:
+            if message.get("type") == "user" and (said := User(message)).face == "typed":
+                self.line(f"> {said.text}")
+            elif message.get("type") == "assistant":
+                self.line(Assistant(message).text)
+
+    async def emit(self, event: EngineEvent) -> None:
+        match event:
+            case TextDelta():
+                self._write(event.text)
+            case BlockFinished():
+                self._end_line()
+            case ToolStarted():
+                self.line(f"* {event.title}")
+            case ToolFinished():
+                self.line(f"  {outcome(event)}")
+            case Waiting():
+                self.line(
+                    f"(no answer for {event.silent_s:.0f} s; given up at {event.limit_s:.0f} s)"
+                )
+            case Retrying():
+                self.line(f"({event.failure.message}; trying again in {event.delay_s:.0f} s)")
+            case Held():
+                self.line(f"(waiting {event.delay_s:.0f} s, as the service asked)")
+            case FellBack():
+                self.line(f"({event.failure.message}; asking {event.model} instead)")
+            case Withdrawn():
+                self.line("(the answer above was broken off; it begins anew)")
+            case NotSaved():
+                for message in event.messages:
+                    self.line(f"! {message}")
+
+    def _write(self, text: str) -> None:
+        self._out.write(visible(text))
+        self._out.flush()
+        self._is_mid_line = not text.endswith("\n")
+
+    def _end_line(self) -> None:
+        if self._is_mid_line:
+            self._write("\n")
+
+
+def outcome(event: ToolFinished) -> str:
+    """The first line of a result, and how much more there is."""
+    content = event.entry["message"]["content"][0].get("content", "")
+    text = content if isinstance(content, str) else "(more than text)"
+    first, _, rest = text.strip().partition("\n")
+    more = f" (+{rest.count(chr(10)) + 1} lines)" if rest else ""
+    mark = "failed: " if event.is_error else ""
+    return f"{mark}{first[:SHOWN_CHARACTERS]}{more}"
+
+
+def visible(text: str) -> str:
+    """Text without the control characters by which a model or a file could rule the terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)

@@ -1,0 +1,172 @@
+"""A world for turns: a scripted model, tools that do what a test says, a record kept in memory."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from clew.engine.conversation import Conversation, Inbox, Speaker
+from clew.engine.deps import Deps, Granted, Question, Verdict
+from clew.engine.events import EngineEvent, TurnEnded
+from clew.engine.requests import Requests
+from clew.engine.story import Story
+from clew.normalize.target import Target
+from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding
+from clew.providers.answer import Answering
+from clew.providers.base import Request
+from clew.providers.scenario import from_value
+from clew.providers.scripted import ScriptedProvider
+from clew.stream.events import BlockFinished
+from clew.testing.strict import complaint
+from clew.tools.base import ToolResult, failed
+from clew.transcript.paths import SessionPaths
+from clew.transcript.policy import Writer
+from clew.transcript.record import Recorder
+
+Json = dict[str, Any]
+SESSION_ID = "00000000-0000-4000-8000-000000000001"
+PERSON = Speaker(source="typed", mode="default")
+Act = Callable[[Json], Awaitable[ToolResult]]
+
+
+def allowed() -> Decision:
+    return Allow(findings=(Finding(subject="it", verdict="allow", reason="is allowed here"),))
+
+
+def denied() -> Decision:
+    return Deny(findings=(Finding(subject="it", verdict="deny", reason="is denied here"),))
+
+
+def asked() -> Decision:
+    return Ask(findings=(Finding(subject="it", verdict="ask", reason="nobody said"),))
+
+
+class Tools:
+    """Tools by name; names that begin with `Read` may run together."""
+
+    def __init__(self, acts: dict[str, Act]) -> None:
+        self._acts = acts
+        self.log: list[str] = []
+
+    def definitions(self) -> list[Json]:
+        return [
+            {"name": name, "description": name, "input_schema": {"type": "object"}}
+            for name in self._acts
+        ]
+
+    def title(self, block: Json) -> str:
+        return f"{block['name']} {block['input']}"
+
+    def is_concurrency_safe(self, block: Json) -> bool:
+        return str(block["name"]).startswith("Read")
+
+    def unusable(self, block: Json) -> ToolResult | None:
+        return None if block["name"] in self._acts else failed(f"no tool {block['name']}")
+
+    async def run(
+        self, block: Json, *, message_uuid: str, progress: Callable[[Any], Awaitable[None]]
+    ) -> ToolResult:
+        name = f"{block['name']}{block['input'].get('n', '')}"
+        self.log.append(f"begin {name}")
+        try:
+            await progress("under way")
+            return await self._acts[block["name"]](block["input"])
+        finally:
+            self.log.append(f"end {name}")
+
+
+async def says_ok(given: Json) -> ToolResult:
+    return ToolResult(content=f"ok {given.get('n', '')}".strip(), tool_use_result={"n": given})
+
+
+class World:
+    def __init__(
+        self,
+        *answers: Json,
+        acts: dict[str, Act] | None = None,
+        judge: Callable[[Json], Decision] = lambda _: allowed(),
+        ask: Callable[[Question], Awaitable[Verdict]] | None = None,
+        max_rounds: int | None = None,
+    ) -> None:
+        self.provider = ScriptedProvider(from_value({"scenario": 1, "answers": list(answers)}))
+        self.tools = Tools({"Read": says_ok, "Write": says_ok} if acts is None else acts)
+        self.events: list[EngineEvent] = []
+        self.block_finished = asyncio.Event()
+        recorder = Recorder(
+            paths=SessionPaths(home=Path("/nowhere"), cwd="/", session_id=SESSION_ID),
+            log=None,
+            writer=Writer(session_id=SESSION_ID, cwd="/", version="0.1.0"),
+            now=self.now,
+        )
+        self.story = Story(recorder)
+        template = Request(
+            model="claude-sonnet-5-5", messages=[], tools=self.tools.definitions(), max_tokens=500
+        )
+        self.requests = Requests(template, Target())
+        self.inbox = Inbox()
+        self.deps = Deps(
+            story=self.story,
+            request=self.requests,
+            answer=lambda: Answering(self.provider, new_tool_id=lambda: f"toolu_{uuid4().hex}"),
+            tools=self.tools,
+            judge=judge,
+            ask=ask or self._yes,
+            arrived=self.inbox.take,
+            now=self.now,
+            new_id=lambda: str(uuid4()),
+            max_rounds=max_rounds,
+        )
+        self.conversation = Conversation(self.deps, self.inbox)
+
+    @staticmethod
+    def now() -> str:
+        return "2026-01-01T00:00:00.000Z"
+
+    @staticmethod
+    async def _yes(question: Question) -> Verdict:
+        return Granted()
+
+    async def emit(self, event: EngineEvent) -> None:
+        self.events.append(event)
+        if isinstance(event, BlockFinished):
+            self.block_finished.set()
+
+    async def submit(self, prompt: str = "go") -> TurnEnded:
+        async with asyncio.timeout(20):
+            return await self.conversation.submit(prompt, self.emit, said_by=PERSON)
+
+    # -- what came of it
+
+    def kinds(self) -> list[str]:
+        """The history as a line of words: who speaks, with which blocks."""
+        return [
+            f"{entry['type']}:{'+'.join(b['type'] for b in self.blocks(entry))}"
+            for entry in self.story.history
+        ]
+
+    @staticmethod
+    def blocks(entry: Json) -> list[Json]:
+        content = entry["message"]["content"]
+        return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+    def results(self) -> list[Json]:
+        return [
+            block
+            for entry in self.story.history
+            for block in self.blocks(entry)
+            if block["type"] == "tool_result"
+        ]
+
+    def next_request_complaint(self) -> str | None:
+        """What the strict judge of requests says of the history as it stands."""
+        request = self.requests(self.story)
+        messages: Sequence[Json] = request.messages
+        return complaint(
+            {
+                "model": request.model,
+                "max_tokens": 10,
+                "messages": messages,
+                "tools": self.tools.definitions(),
+            }
+        )

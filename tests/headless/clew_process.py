@@ -1,0 +1,56 @@
+"""Runs the real `clew` as a process, against a scripted Messages API on loopback."""
+
+import os
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+
+def environment(home: Path, url: str) -> dict[str, str]:
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "PYTHONPATH": os.environ.get("PYTHONPATH", ""),
+        "HOME": str(home),
+        "CLEW_CONFIG_DIR": str(home / "config"),
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "sk-ant-test-0000",
+        "LANG": "C.UTF-8",
+    }
+
+
+def command(*args: str) -> list[str]:
+    return [sys.executable, "-m", "clew", *args]
+
+
+def clew(home: Path, url: str, *args: str, **more: Any) -> subprocess.CompletedProcess[str]:
+    """One run of `clew ARGS` in `home/work`, to its end."""
+    work = home / "work"
+    work.mkdir(exist_ok=True)
+    return subprocess.run(
+        command(*args),
+        cwd=work,
+        env=environment(home, url),
+        text=True,
+        encoding="utf-8",
+        capture_output=True,
+        timeout=60,
+        check=False,
+        **({"stdin": subprocess.DEVNULL} if "input" not in more else {}),
+        **more,
+    )
+
+
+def until(holds: Callable[[], bool], *, within_s: float = 30) -> None:
+    """Waits for a condition, bounded; looks again as soon as another process had its turn."""
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline, "the condition did not come about"
+        select.select([], [], [], 0.01)
+
+
+def transcripts(home: Path) -> list[Path]:
+    return sorted((home / "config" / "projects").glob("*/*.jsonl"))

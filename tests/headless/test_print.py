@@ -1,0 +1,171 @@
+"""`clew -p`, as a process: the answer, the result, the exit code, and what is on disk afterwards."""
+
+import json
+import signal
+import subprocess
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.testing.server import serving
+from tests.headless.clew_process import clew, command, environment, transcripts, until
+from tests.requirements import requirement
+
+HELLO = {"scenario": 1, "answers": [{"text": "Hello!", "times": "always"}]}
+
+
+def scenario(*answers: dict[str, Any]) -> dict[str, Any]:
+    return {"scenario": 1, "answers": list(answers)}
+
+
+def entries(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def test_a_prompt_is_answered_on_standard_output(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "hi")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Hello!\n", "")
+
+
+def test_the_json_result_names_the_session_and_how_it_ended(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "hi", "--output-format", "json")
+    said = json.loads(done.stdout)
+    assert said["type"] == "result"
+    assert said["subtype"] == "success"
+    assert said["is_error"] is False
+    assert said["result"] == "Hello!"
+    assert said["terminal_reason"] == "completed"
+    assert transcripts(tmp_path)[0].stem == said["session_id"]
+
+
+def test_what_is_piped_in_joins_the_prompt(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "explain", input="some text\n")
+        (request,) = server.requests
+    assert request.body["messages"][0]["content"][0]["text"] == "explain\nsome text"
+
+
+def test_tools_run_and_their_results_go_back(tmp_path: Path) -> None:
+    plan = scenario(
+        {
+            "content": [
+                "I look.",
+                {"tool": "Bash", "input": {"command": "echo one; echo two"}},
+                {"tool": "Glob", "input": {"pattern": "*.txt"}},
+            ]
+        },
+        {"when": {"tool_result": "Bash"}, "text": "Two lines and a file."},
+    )
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("a", "utf-8")
+    with serving(plan, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "look", "--allowedTools", "Bash(echo:*)")
+        results = server.requests[1].body["messages"][-1]["content"]
+    assert done.stdout == "Two lines and a file.\n"
+    assert results[0]["content"] == "one\ntwo"
+    assert "a.txt" in results[1]["content"]
+
+
+def test_what_needs_a_person_is_refused_and_the_turn_goes_on(tmp_path: Path) -> None:
+    plan = scenario(
+        {"content": [{"tool": "Write", "input": {"file_path": "x.txt", "content": "x"}}]},
+        {"when": {"tool_result": "Write"}, "text": "Not allowed."},
+    )
+    with serving(plan, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "write", "--output-format", "json")
+    said = json.loads(done.stdout)
+    assert done.returncode == 0
+    assert said["permission_denials"][0]["tool_name"] == "Write"
+    assert not (tmp_path / "work" / "x.txt").exists()
+
+
+def test_a_session_goes_on_by_id_by_newest_and_with_the_same_prefix(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "one")
+        (path,) = transcripts(tmp_path)
+        clew(tmp_path, server.url, "-p", "two", "--resume", path.stem)
+        clew(tmp_path, server.url, "-p", "three", "--continue")
+        bodies = [request.body for request in server.requests]
+    assert transcripts(tmp_path) == [path]
+
+    def plain(body: dict[str, Any]) -> list[Any]:
+        text = json.dumps([body["tools"], body.get("system"), body["messages"]])
+        tools, system, messages = json.loads(
+            text.replace(', "cache_control": {"type": "ephemeral"}', "")
+        )
+        return [tools, system, *messages]
+
+    for shorter, longer in pairwise(bodies):
+        assert plain(longer)[: len(plain(shorter))] == plain(shorter)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["-p"], "needs a prompt"),
+        (["--modle", "x", "-p", "hi"], "did you mean --model?"),
+        (["-p", "hi", "--max-turns", "0"], "at least 1"),
+        (["-p", "hi", "-c", "--resume", "x"], "two different sessions"),
+    ],
+)
+def test_a_call_that_cannot_be_followed_says_why(
+    tmp_path: Path, args: list[str], words: str
+) -> None:
+    done = clew(tmp_path, "http://127.0.0.1:9", *args)
+    assert done.returncode == 2
+    assert words in done.stderr
+    assert done.stdout == ""
+
+
+def test_an_unknown_session_is_an_error_that_helps(tmp_path: Path) -> None:
+    done = clew(tmp_path, "http://127.0.0.1:9", "-p", "hi", "--resume", "no such title")
+    assert done.returncode == 1
+    assert "neither a session's id nor the title" in done.stderr
+
+
+def test_a_refused_request_is_an_error_result(tmp_path: Path) -> None:
+    plan = scenario(
+        {
+            "status": 400,
+            "error": {"type": "invalid_request_error", "message": "no good"},
+            "times": "always",
+        }
+    )
+    with serving(plan) as server:
+        done = clew(tmp_path, server.url, "-p", "hi", "--output-format", "json")
+    said = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert said["is_error"] is True
+    assert said["terminal_reason"] == "api_error"
+    assert said["api_error_status"] == 400
+
+
+@requirement("R256")
+def test_an_interrupt_keeps_what_was_said_and_the_session_goes_on(tmp_path: Path) -> None:
+    plan = scenario(
+        {
+            "content": ["A whole thought.", "And half a one that never ends"],
+            "faults": [{"after_events": 6, "stall_s": "forever"}],
+        },
+        {"text": "Here again.", "times": "always"},
+    )
+    with serving(plan, strict=True) as server:
+        (tmp_path / "work").mkdir()
+        child = subprocess.Popen(
+            command("-p", "hi"),
+            cwd=tmp_path / "work",
+            env=environment(tmp_path, server.url),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+        )
+        until(lambda: any(request.status for request in server.requests))
+        child.send_signal(signal.SIGINT)
+        child.communicate(timeout=30)
+        assert child.returncode == 130
+        done = clew(tmp_path, server.url, "-p", "go on", "--continue")
+    assert done.stdout == "Here again.\n"

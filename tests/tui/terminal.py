@@ -1,0 +1,76 @@
+"""The real `clew` in a pseudo-terminal: type, look, wait for words with a bound."""
+
+import os
+import pty
+import select
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+
+from tests.headless.clew_process import command, environment
+
+
+class Terminal:
+    """One `clew ARGS` with a terminal of its own; `seen` is everything it wrote."""
+
+    def __init__(self, home: Path, url: str, *args: str) -> None:
+        work = home / "work"
+        work.mkdir(exist_ok=True)
+        self._fd, theirs = pty.openpty()
+        self.child = subprocess.Popen(
+            command(*args),
+            cwd=work,
+            env=environment(home, url) | {"TERM": "xterm"},
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.seen = ""
+
+    def __enter__(self) -> "Terminal":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.child.poll() is None:
+            self.child.kill()
+        self.child.wait()
+        os.close(self._fd)
+
+    def type(self, keys: str) -> None:
+        os.write(self._fd, keys.encode())
+
+    def expect(self, words: str, *, within_s: float = 30) -> None:
+        """Waits until `words` were written; everything up to them is seen and done with."""
+        deadline = time.monotonic() + within_s
+        begin = 0
+        while words not in self.seen[begin:]:
+            left_s = deadline - time.monotonic()
+            assert left_s > 0, f"{words!r} did not come; seen: {self.seen!r}"
+            if select.select([self._fd], [], [], left_s)[0]:
+                self.seen += self._read()
+        self.seen = self.seen[self.seen.index(words) + len(words) :]
+
+    def _read(self) -> str:
+        try:
+            return os.read(self._fd, 65536).decode("utf-8", "replace")
+        except OSError:
+            return ""  # the other end is closed
+
+    def end(self, *, within_s: float = 30) -> int:
+        """The exit code, once everything it wrote was read."""
+        deadline = time.monotonic() + within_s
+        while self.child.poll() is None:
+            assert time.monotonic() < deadline, f"clew did not end; seen: {self.seen!r}"
+            if select.select([self._fd], [], [], 0.05)[0]:
+                self.seen += self._read()
+        while select.select([self._fd], [], [], 0)[0] and (text := self._read()):
+            self.seen += text
+        return self.child.returncode

@@ -1,0 +1,145 @@
+"""clew line by line, in a real terminal: prompt, stream, permission, interrupt, the way back."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from clew.testing.server import serving
+from tests.headless.clew_process import clew, transcripts
+from tests.requirements import requirement
+from tests.tui.terminal import Terminal
+
+HELLO = {"scenario": 1, "answers": [{"text": "Hello!", "times": "always"}]}
+WRITES = {
+    "scenario": 1,
+    "answers": [
+        {"content": [{"tool": "Write", "input": {"file_path": "x.txt", "content": "new\n"}}]},
+        {"when": {"tool_result": "Write"}, "text": "So be it."},
+    ],
+}
+NEVER_ENDS = {
+    "scenario": 1,
+    "answers": [
+        {
+            "content": ["A whole thought.", "And one that never ends"],
+            "faults": [{"after_events": 8, "stall_s": "forever"}],
+        },
+        {"text": "Here again.", "times": "always"},
+    ],
+}
+
+
+def test_prompt_answer_prompt_and_the_way_back(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
+        terminal.expect("> ")
+        terminal.type("hi\n")
+        terminal.expect("Hello!")
+        terminal.expect("> ")
+        terminal.type("\x04")
+        assert terminal.end() == 0
+        assert f"clew --resume {transcripts(tmp_path)[0].stem}" in terminal.seen
+
+
+def test_a_session_that_nobody_spoke_in_leaves_nothing(tmp_path: Path) -> None:
+    with serving(HELLO) as server, Terminal(tmp_path, server.url) as terminal:
+        terminal.expect("> ")
+        terminal.type("exit\n")
+        assert terminal.end() == 0
+        assert "--resume" not in terminal.seen
+    assert transcripts(tmp_path) == []
+
+
+@requirement("R145")
+@pytest.mark.parametrize(("answer", "exists"), [("y", True), ("n", False), ("use y.txt", False)])
+def test_a_person_is_asked_and_obeyed(tmp_path: Path, answer: str, exists: bool) -> None:
+    with serving(WRITES, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
+        terminal.expect("> ")
+        terminal.type("write it\n")
+        terminal.expect("Write wants to run")
+        terminal.expect("content: new")
+        terminal.expect("why: ")
+        terminal.type(f"{answer}\n")
+        terminal.expect("> " if answer == "n" else "So be it.")
+    assert (tmp_path / "work" / "x.txt").exists() is exists
+    if answer == "use y.txt":
+        assert "use y.txt" in str(server.requests[1].body["messages"][-1])
+
+
+@requirement("R070")
+@pytest.mark.parametrize("key", ["\x1b", "\x03"])
+def test_escape_and_ctrl_c_stop_the_turn_and_keep_what_was_said(tmp_path: Path, key: str) -> None:
+    with serving(NEVER_ENDS, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
+        terminal.expect("> ")
+        terminal.type("think\n")
+        terminal.expect("A whole thought.")
+        if key == "\x03":
+            terminal.child.send_signal(signal.SIGINT)
+        else:
+            terminal.type(key)
+        terminal.expect("[stopped]")
+        terminal.expect("> ")
+        terminal.type("go on\n")
+        terminal.expect("Here again.")
+        said = str(server.requests[1].body["messages"])
+    assert "A whole thought." in said
+    assert "[Request interrupted by user]" in said
+
+
+@requirement("R269")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_closed_terminal_and_a_kill_end_in_a_defined_state(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    with serving(NEVER_ENDS, strict=True) as server:
+        with Terminal(tmp_path, server.url) as terminal:
+            terminal.expect("> ")
+            terminal.type("think\n")
+            terminal.expect("A whole thought.")
+            terminal.child.send_signal(number)
+            assert terminal.end() == code
+        assert "A whole thought." in transcripts(tmp_path)[0].read_text("utf-8")
+        done = clew(tmp_path, server.url, "-p", "go on", "--continue")
+    assert done.stdout == "Here again.\n"
+
+
+def test_words_typed_meanwhile_reach_the_model_in_the_same_turn(tmp_path: Path) -> None:
+    plan = {
+        "scenario": 1,
+        "answers": [
+            {"content": [{"tool": "Bash", "input": {"command": "head -1 pipe"}}]},
+            {"when": {"tool_result": "Bash"}, "text": "I heard you."},
+        ],
+    }
+    (tmp_path / "work").mkdir()
+    os.mkfifo(tmp_path / "work" / "pipe")
+    with (
+        serving(plan, strict=True) as server,
+        Terminal(tmp_path, server.url, "--allowedTools", "Bash(head:*)") as terminal,
+    ):
+        terminal.expect("> ")
+        terminal.type("wait\n")
+        terminal.expect("* ")
+        terminal.type("and be quick\n")
+        terminal.expect("and be quick")
+        (tmp_path / "work" / "pipe").write_text("go\n", "utf-8")
+        terminal.expect("I heard you.")
+        assert "and be quick" in str(server.requests[1].body["messages"])
+
+
+def test_lines_of_a_pipe_are_one_prompt_after_another(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server:
+        done = clew(tmp_path, server.url, input="one\ntwo\n")
+        prompts = [request.body["messages"] for request in server.requests]
+    assert done.returncode == 0
+    assert done.stdout.count("Hello!") == 2
+    assert [len([m for m in p if m["role"] == "user"]) for p in prompts] == [1, 2]
+
+
+def test_control_characters_of_the_model_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    evil = {"scenario": 1, "answers": [{"text": "a\x1b]0;owned\x07b"}]}
+    with serving(evil) as server, Terminal(tmp_path, server.url) as terminal:
+        terminal.expect("> ")
+        terminal.type("hi\n")
+        terminal.expect("a\\x1b]0;owned\\x07b")
