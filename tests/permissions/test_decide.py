@@ -25,6 +25,8 @@ from tests.requirements import requirement
         ("Read", {"file_path": "~/.ssh/id_rsa"}, "ask ask ask ask deny ask"),
         ("Grep", {"pattern": "x"}, "allow allow allow allow allow allow"),
         ("Glob", {"pattern": "/etc/*"}, "ask ask ask review deny allow"),
+        ("Glob", {"pattern": "src/**"}, "allow allow allow allow allow allow"),
+        ("Glob", {"pattern": "*/../../x"}, "ask ask ask ask deny ask"),
         ("Edit", {"file_path": "a.py"}, "ask allow deny review deny allow"),
         ("Write", {"file_path": "../elsewhere/x"}, "ask ask deny review deny allow"),
         ("Write", {"file_path": ".git/config"}, "ask ask deny ask deny ask"),

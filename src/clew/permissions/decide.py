@@ -9,7 +9,7 @@ from typing import assert_never
 from clew.permissions.command_line import by_rule as command_by_rule
 from clew.permissions.command_line import judge_command_line
 from clew.permissions.decision import Allow, Decision, Effect, Finding, decided
-from clew.permissions.files import Bench, judge_path, restraint
+from clew.permissions.files import Bench, guard, judge_path, restraint
 from clew.permissions.modes import under
 from clew.permissions.protected import in_workspace
 from clew.permissions.request import (
@@ -127,10 +127,13 @@ def files(bench: Bench, request: Request, tool: Tool, allow: Rule | None) -> lis
     access: Access = "read" if tool.family == "read" else "write"
     findings = [judge_path(bench, path, access, request.tool, allow) for path in paths]
     pattern = request.input.get("pattern")
-    if request.tool == "Glob" and isinstance(pattern, str) and pattern.startswith(("/", "~")):
-        # A pattern from the root looks where it says, not below `path`.
-        place = pattern.partition("*")[0].rpartition("/")[0] or "/"
-        findings.append(judge_path(bench, place, "read", request.tool, allow))
+    if request.tool == "Glob" and isinstance(pattern, str):
+        if ".." in pattern.split("/"):
+            findings.append(guard(pattern, "the pattern leaves the folder it looks in", "read"))
+        elif pattern.startswith(("/", "~")):
+            # A pattern from the root looks where it says, not below `path`.
+            place = pattern.partition("*")[0].rpartition("/")[0] or "/"
+            findings.append(judge_path(bench, place, "read", request.tool, allow))
     return findings
 
 

@@ -38,7 +38,8 @@ def same(names: str, row: Reader) -> dict[str, Reader]:
 READERS: dict[str, Reader] = {
     **same("cat tac nl ls dir vdir stat realpath readlink cut paste comm cmp", reader("files")),
     **same("od hexdump hd strings rev fold fmt expand unexpand column join", reader("files")),
-    **same("head tail tsort pr look base64 base32 df namei pathchk", reader("files")),
+    **same("head tail tsort pr look df namei pathchk", reader("files")),
+    **same("base64 base32", reader("files", bad="-o --output")),
     **same("wc du", reader("files", bad="--files0-from")),
     **same("sum cksum b2sum md5sum sha1sum sha224sum sha256sum", reader("files", bad="-c --check")),
     **same("sha384sum sha512sum shasum", reader("files", bad="-c --check")),

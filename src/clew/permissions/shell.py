@@ -8,6 +8,7 @@ here-documents, bodies of functions and loops. A text that the parser cannot rea
 import re
 from collections.abc import Callable
 from functools import cache, cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
@@ -41,13 +42,21 @@ REPEATED = frozenset(
 MOVING = frozenset({"cd", "pushd", "popd"})
 LITERAL = frozenset({"raw_string", "ansi_c_string", "comment"})
 HEREDOC = frozenset({"heredoc_body", "heredoc_content"})
-NO_WORDS = frozenset(
+REDIRECTIONS = frozenset({"file_redirect", "herestring_redirect", "heredoc_redirect"})
+NO_WORDS = REDIRECTIONS | {"variable_assignment", "comment"}
+
+# Nodes whose parts stand side by side without a blank; in all others that is a misreading.
+GLUED = frozenset(
     {
-        "variable_assignment",
-        "file_redirect",
-        "herestring_redirect",
+        "string",
+        "translated_string",
+        "concatenation",
+        "expansion",
+        "simple_expansion",
+        "heredoc_body",
         "heredoc_redirect",
-        "comment",
+        "arithmetic_expansion",
+        "brace_expression",
     }
 )
 READING = frozenset({"<", "<&", "<>"})
@@ -165,6 +174,8 @@ class Walk:
             kind = node.type
             if not node.child_count:
                 self.leaf(node)
+            elif kind not in GLUED:
+                self.apart(node)
             handle = HANDLERS.get(kind)
             if handle is not None:
                 handle(self, node)
@@ -173,6 +184,17 @@ class Walk:
             repeated = repeated or kind in REPEATED
             stack.extend((child, repeated) for child in reversed(node.children))
         self.gap(len(self.data))
+
+    def apart(self, node: "Node") -> None:
+        """`a'b'\\]` is one word to the shell; the grammar sometimes makes two signs of it."""
+        for one, after in pairwise(node.children):
+            if (
+                one.end_byte == after.start_byte
+                and after.type not in REDIRECTIONS
+                # Between commands stand signs; inside of one, `==` is a word like any other.
+                and (node.type == "command" or (one.is_named and after.is_named))
+            ):
+                self.problem(source(node), "words without a blank between them", syntax=True)
 
     def leaf(self, node: "Node") -> None:
         self.gap(node.start_byte)

@@ -154,6 +154,9 @@ def uses_of(command: Simple) -> list[Use]:
         touch(command, w, "read", below=below and name not in LISTS_NAMES, named=known)
         for w in reads
     ]
+    if not known:
+        values = [part(w, w.text.partition("=")[2]) for w in reads if "=" in w.text]
+        uses += [touch(command, value, "read", named=False) for value in values]
     if below and not reads and known and name not in LISTS_NAMES:
         uses.append(touch(command, Word(raw=".", text="."), "read", below=True))
     if written:
