@@ -119,7 +119,8 @@ def names(messages: Iterable[dict[str, Any]]) -> str:
     for message in messages:
         tail = str(message.get("uuid", ""))[24:].lstrip("0")
         try:
-            found.append(bytes.fromhex(tail if len(tail) % 2 == 0 else "0" + tail).decode() or "?")
+            name = bytes.fromhex(tail if len(tail) % 2 == 0 else "0" + tail).decode()
+            found.append(name if name.isalnum() else "?")
         except ValueError:
             found.append("?")
     return " ".join(found)

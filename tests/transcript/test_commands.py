@@ -109,6 +109,11 @@ def test_check_says_what_is_broken_and_ends_with_one(place: Place) -> None:
     assert "N01 note" in place.clew("check", "--notes")
 
 
+def test_the_rules_can_be_read(place: Place) -> None:
+    assert "| L01 | torn-line | warning |" in place.clew("check", "--rules")
+    assert place.json("check", "--rules")[0]["number"] == "L01"
+
+
 def test_repair_says_first_and_then_does(place: Place) -> None:
     path = place.write([user("u1", None), said("t1", "u1", call("x"))])
     before = path.read_bytes()

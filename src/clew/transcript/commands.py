@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     check = words.add_parser("check", help="hold files to the rules; exit 1 if one is broken")
     check.add_argument("session", nargs="*", help="id, title or file (default: of this folder)")
     check.add_argument("--all", action="store_true", help="every session of every folder")
+    check.add_argument("--rules", action="store_true", help="print the rules and end")
     check.add_argument("--notes", action="store_true", help="say also what is no problem")
     _finish(check, _check)
 
@@ -103,6 +104,8 @@ def _show(options: argparse.Namespace) -> int:
 def _check(options: argparse.Namespace) -> int:
     from clew.transcript.examine import examine
 
+    if options.rules:
+        return _rules(as_json=options.json)
     files = [_file(name) for name in options.session] or list(_files(all_folders=options.all))
     reports: list[dict[str, Any]] = []
     is_fine = True
@@ -119,6 +122,18 @@ def _check(options: argparse.Namespace) -> int:
     if options.json:
         _say_json(reports)
     return FINE if is_fine else FOUND
+
+
+def _rules(*, as_json: bool) -> int:
+    from clew.transcript.check import RULES
+
+    if as_json:
+        _say_json(RULES)
+        return FINE
+    _say("| rule | name | severity | broken when |\n|---|---|---|---|")
+    for rule in RULES:
+        _say(f"| {rule.number} | {rule.name} | {rule.severity} | {rule.broken_when} |")
+    return FINE
 
 
 def _repair(options: argparse.Namespace) -> int:

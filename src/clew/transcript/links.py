@@ -123,14 +123,15 @@ def _find_parents(links: Links) -> bool:
             parent = ROOT
         elif named is msgspec.UNSET:
             parent = last[keys.is_sidechain]
-            if parent != ROOT or node.is_conversation:
+            if node.is_conversation:
                 links.notes.append(_note("no-parent-key", node))
         else:
             known = index.get(named)
             if known is None or known == i:
                 parent = last[keys.is_sidechain]
                 rule = "own-parent" if known == i else "missing-parent"
-                links.notes.append(_note(rule, node, str(named)))
+                if node.is_conversation:
+                    links.notes.append(_note(rule, node, str(named)))
             else:
                 parent = known
                 has_forward = has_forward or known > i
@@ -158,10 +159,11 @@ def _break_cycles(links: Links) -> None:
             first = min(cycle)
             links.notes.append(_note("cycle", links.nodes[first], f"{len(cycle)} entries"))
             before = links.before(first)
-            parents[first] = ROOT if _leads_to(parents, before, first) else before
+            parents[first] = ROOT if leads_to(parents, before, first) else before
 
 
-def _leads_to(parents: Sequence[int], start: int, goal: int) -> bool:
+def leads_to(parents: Sequence[int], start: int, goal: int) -> bool:
+    """Whether the walk up from `start` meets `goal`."""
     seen: set[int] = set()
     while start not in (ROOT, goal) and start not in seen:
         seen.add(start)

@@ -183,8 +183,7 @@ def _finish(path: Path, source: Source, lines: _Lines, start: int) -> Loaded:
     def body(node: Node) -> dict[str, Any]:
         found = bodies.get(node.at)
         if found is None:
-            found = node.data or decode(source.read(node.at, node.size))
-            bodies[node.at] = found
+            found = bodies[node.at] = _body(source, node)
         return found
 
     side = lines.side
@@ -198,7 +197,7 @@ def _finish(path: Path, source: Source, lines: _Lines, start: int) -> Loaded:
     )
     return Loaded(
         path=path,
-        messages=[body(node) for node in chain.nodes()],
+        messages=[bodies.get(node.at) or _body(source, node) for node in chain.nodes()],
         leaf_uuid=chain.leaf_uuid,
         side=side,
         chain=chain,
@@ -207,6 +206,14 @@ def _finish(path: Path, source: Source, lines: _Lines, start: int) -> Loaded:
         read_from=start,
         size_bytes=source.size,
     )
+
+
+def _body(source: Source, node: Node) -> dict[str, Any]:
+    """What the entry says; one that has no id says the id it goes by."""
+    data: dict[str, Any] = node.data or decode(source.part(node.at, node.size))
+    if node.keys.uuid is None:
+        data["uuid"] = node.uuid
+    return data
 
 
 def _with_owed(source: Source, lines: _Lines) -> list[Node]:

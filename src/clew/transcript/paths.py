@@ -6,6 +6,7 @@ lies below `<config home>/clew/`.
 
 import os
 import re
+import tempfile
 import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,6 +34,11 @@ def projects_dir(home: Path) -> Path:
 def own_dir(home: Path) -> Path:
     """clew's own corner of the config home: what no other program knows of."""
     return home / "clew"
+
+
+def rescue_dirs(home: Path) -> list[Path]:
+    """Where lines go that the transcript does not take, in this order."""
+    return [own_dir(home) / "unsaved", Path(tempfile.gettempdir()) / f"clew-{os.geteuid()}"]
 
 
 def canonical(folder: str) -> str:

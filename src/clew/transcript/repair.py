@@ -20,10 +20,12 @@ from clew.messages.wording import RESULT_MISSING
 from clew.transcript.chain import past_boundary
 from clew.transcript.check import Finding
 from clew.transcript.examine import Examination, examine, session_id_of
-from clew.transcript.links import ROOT, Node
+from clew.transcript.links import ROOT, Links, Node, leads_to
 from clew.transcript.load import read_lines
 from clew.transcript.log import Log
 from clew.transcript.salvage import entries_in
+from clew.transcript.siblings import block_ids
+from clew.transcript.side import OWED
 from clew.transcript.source import Source
 
 _APPENDABLE = {"missing-result", "written-ahead", "torn-line"}
@@ -97,24 +99,25 @@ def carry_out(planned: Plan, backups: Path) -> Repaired:
 
 
 def _ends_with_calls(found: Examination) -> bool:
-    """Whether all that lacks a result is the last answer: a result behind it changes nothing else."""
-    chain = found.loaded.chain
+    """Whether what is lacking belongs to the last answer, with nothing but results behind it.
+
+    A result appended anywhere else would become the end of the conversation.
+    """
+    nodes = list(found.loaded.chain.nodes())
     lacking = {finding.at for finding in found.errors if finding.name == "missing-result"}
-    last = chain.live[-1:]
-    while last and chain.links.nodes[last[0]].keys.type != "assistant":
-        last = [chain.links.parents[last[0]]] if chain.links.parents[last[0]] != ROOT else []
-    if not lacking or not last:
-        return not lacking
-    answers = [_answer_of(m) for m in found.loaded.messages]
-    at = [node.at for node in chain.nodes()]
-    final = answers[chain.live.index(last[0])] if last[0] in chain.live else None
-    return all(answers[at.index(a)] == final for a in lacking if a in at)
-
-
-def _answer_of(message: dict[str, Any]) -> Any:
-    said = message.get("message")
-    is_answer = message.get("type") == "assistant" and isinstance(said, dict)
-    return said.get("id") if is_answer and isinstance(said, dict) else None
+    lacking |= {node.at for node in nodes if node.data is not None}
+    answer: Any = None
+    for node, message in zip(reversed(nodes), reversed(found.loaded.messages), strict=True):
+        if node.keys.type == "assistant":
+            said = message.get("message")
+            mine = (said.get("id") if isinstance(said, dict) else None) or node.uuid
+            answer = answer or mine
+            if mine != answer:
+                break
+        elif not block_ids(message, "tool_result", "tool_use_id"):
+            break
+        lacking.discard(node.at)
+    return not lacking
 
 
 def _at_the_end(found: Examination, new_uuid: Callable[[], str]) -> Iterator[dict[str, Any]]:
@@ -150,21 +153,38 @@ def _anew(
     tree = {node.at: i for i, node in enumerate(links.nodes)}
     for at, entry in _in_order(found):
         if at not in tree:
-            yield _renamed(entry, session_id)
+            # What was written ahead stands in its place now; what was no part of the talk and
+            # has an id would be taken for one.
+            if entry.get("type") not in OWED and "uuid" not in entry:
+                yield _renamed(entry, session_id)
             continue
         i = tree[at]
         node = links.nodes[i]
         if not node.is_conversation or at in void:
             continue
         time = _time_of(node) or time
-        parent = links.parents[i]
-        while parent != ROOT and links.nodes[parent].at in void:
-            parent = past_boundary(links, parent)
+        parent = _past_void(links, i, void)
         is_first = node.is_boundary or parent == ROOT
         fixed = {"parentUuid": None if is_first else links.nodes[parent].uuid}
         rest = {key: value for key, value in entry.items() if key != "parentUuid"}
         yield fixed | rest | {"uuid": node.uuid, "sessionId": session_id, "timestamp": time}
         yield from (result | {"timestamp": time} for result in results.get(node.uuid, []))
+    chain = found.loaded.chain
+    stands_at = chain.leaf if chain.leaf in chain.live else next(iter(chain.live[-1:]), ROOT)
+    if stands_at != ROOT:
+        # Where it stood, it stands: results put in may have become leaves.
+        leaf = links.nodes[stands_at].uuid
+        marker = {"type": "last-prompt", "leafUuid": leaf, "sessionId": session_id}
+        yield marker | ({"explicit": True} if stands_at in links.parents else {})
+
+
+def _past_void(links: Links, i: int, void: set[int]) -> int:
+    """The parent of an entry when boundaries that closed nothing are left out."""
+    parent, seen = links.parents[i], {i}
+    while parent != ROOT and parent not in seen and links.nodes[parent].at in void:
+        seen.add(parent)
+        parent = past_boundary(links, parent)
+    return ROOT if parent in seen or leads_to(links.parents, parent, i) else parent
 
 
 def _renamed(entry: dict[str, Any], session_id: str) -> dict[str, Any]:

@@ -1,0 +1,130 @@
+"""The published readers read what clew writes: the same messages, the same tokens.
+
+They are installed into a throwaway folder by their own package managers, as a person would.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk import get_session_messages, get_subagent_messages, list_sessions
+
+from clew.transcript.load import load
+from tests.transcript.session import SESSION, USAGE, Session, call, text, uuids
+
+pytestmark = pytest.mark.e2e
+
+TURNS = 5
+ANSWERS = 2 * TURNS
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    """Turns with calls in parallel and a subagent; each answer has the same usage."""
+    session = Session(tmp_path_factory.mktemp("home"))
+    recorder = session.recorder
+    for n in range(TURNS):
+        answer = session.answer(text("both"), call(f"a{n}"), call(f"b{n}"))
+        results = [session.result(f"b{n}"), session.result(f"a{n}")]
+        recorder.record([session.user(f"prompt {n}")])
+        recorder.tool_started(f"a{n}", answer[:2])
+        recorder.tool_started(f"b{n}", answer)
+        recorder.tool_finished(f"b{n}", results[0])
+        recorder.record([*answer, *results])
+        recorder.record(session.answer(text("done")))
+        recorder.cost_state(totalCostUSD=0.5)
+        recorder.last_prompt(f"prompt {n}")
+    recorder.title("What readers read")
+    session.load()
+    yield session
+    session.close()
+
+
+@pytest.fixture(scope="module")
+def readers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("readers")
+    run([sys.executable, "-m", "venv", str(folder / "venv")])
+    pip = [str(folder / "venv" / "bin" / "python"), "-m", "pip", "install", "--quiet"]
+    run([*pip, "claude-code-log", "claude-code-transcripts"])
+    run(["npm", "install", "--silent", "--prefix", str(folder / "npm"), "ccusage@18"])
+    return folder
+
+
+def run(command: list[str], **environ: str) -> bytes:
+    env = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")} | environ
+    return subprocess.run(command, env=env, capture_output=True, check=True, timeout=600).stdout
+
+
+def test_the_sdk_lists_the_session_and_reads_every_message(
+    written: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(written.paths.home))
+    (info,) = list_sessions()
+    assert (info.session_id, info.summary) == (SESSION, "What readers read")
+    assert (info.first_prompt, info.cwd, info.git_branch) == ("prompt 0", "/w", "main")
+    seen = get_session_messages(SESSION)
+    assert sorted(m.uuid for m in seen) == sorted(uuids(load(written.recorder.transcript).messages))
+    assert len(seen) == 7 * TURNS
+
+
+def test_the_sdk_reads_a_subagent(written: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(written.paths.home))
+    task = [written.user("look"), *written.answer(text("found"))]
+    written.recorder.record_sidechain("agent1", task)
+    written.load()
+    seen = get_subagent_messages(SESSION, "agent1")
+    assert [m.uuid for m in seen] == uuids(task)
+    written.paths.agent("agent1").unlink()
+
+
+def test_ccusage_counts_each_answer_once(written: Session, readers: Path) -> None:
+    program = str(readers / "npm" / "node_modules" / ".bin" / "ccusage")
+    home = str(written.paths.home)
+    told = json.loads(run([program, "session", "--json", "--offline"], CLAUDE_CONFIG_DIR=home))
+    totals: dict[str, Any] = told["totals"]
+    assert totals["inputTokens"] == ANSWERS * USAGE["input_tokens"]
+    assert totals["outputTokens"] == ANSWERS * USAGE["output_tokens"]
+
+
+def test_claude_code_log_shows_every_message_and_counts_each_answer_once(
+    written: Session, readers: Path
+) -> None:
+    program = str(readers / "venv" / "bin" / "claude-code-log")
+    target = readers / "out.json"
+    run([program, str(written.recorder.transcript), "-o", str(target)])
+    told = json.loads(target.read_bytes())
+    session = told["sessions"][0]
+    tokens = (
+        f"Input: {ANSWERS * USAGE['input_tokens']} | Output: {ANSWERS * USAGE['output_tokens']}"
+    )
+    assert session["id"] == SESSION
+    assert tokens in session["token_summary"]
+    assert count_in(readers, CLAUDE_CODE_LOG, written) == 7 * TURNS
+
+
+def test_claude_code_transcripts_reads_every_message(written: Session, readers: Path) -> None:
+    assert count_in(readers, CLAUDE_CODE_TRANSCRIPTS, written) == 7 * TURNS
+
+
+CLAUDE_CODE_LOG = """
+import sys, pathlib
+from claude_code_log.converter import load_transcript
+read = load_transcript(pathlib.Path(sys.argv[1]), silent=True)
+sys.stdout.write(str(sum(entry.type in ("user", "assistant") for entry in read)))
+"""
+CLAUDE_CODE_TRANSCRIPTS = """
+import sys
+from claude_code_transcripts import parse_session_file
+sys.stdout.write(str(len(parse_session_file(sys.argv[1])["loglines"])))
+"""
+
+
+def count_in(readers: Path, program: str, written: Session) -> int:
+    python = str(readers / "venv" / "bin" / "python")
+    said = run([python, "-c", program, str(written.recorder.transcript)])
+    return int(said.split()[-1])
