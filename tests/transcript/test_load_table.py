@@ -312,6 +312,17 @@ ROWS: dict[str, tuple[Lines, str]] = {
         [*TWO_CALLS, result("r1", "t2", "x"), result("r2", "r1", "y"), said("a2", "r1")],
         "u1 t1 t2 r1 r2 a2",
     ),
+    "> a result that answers nothing, above parallel calls": (
+        [
+            result("r0", None, "z"),
+            said("t1", "r0", call("x"), of="m"),
+            said("t2", "t1", call("y"), of="m"),
+            result("r1", "t1", "x"),
+            result("r2", "t2", "y"),
+            said("a2", "r2"),
+        ],
+        "r0 t1 t2 r1 r2 a2",
+    ),
     "> a session that begins with calls": (
         [
             said("t1", None, call("x"), of="m"),

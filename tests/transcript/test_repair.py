@@ -3,11 +3,12 @@
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from claude_agent_sdk import get_session_messages
 
 from clew.transcript.load import load
-from clew.transcript.repair import HeldError, carry_out, plan
+from clew.transcript.repair import HeldError, WouldLoseError, carry_out, plan
 from tests.requirements import requirement
 from tests.transcript.build import call, encoded, names, said, talk, user, write
 from tests.transcript.session import Session
@@ -94,6 +95,16 @@ def test_a_session_that_runs_is_not_repaired(tmp_path: Path) -> None:
     with pytest.raises(HeldError):
         carry_out(plan(session.recorder.transcript), tmp_path / "backups")
     session.close()
+
+
+def test_a_repair_that_would_lose_something_writes_nothing(tmp_path: Path) -> None:
+    u1, a1, u2, a2 = talk(2)
+    path = write(tmp_path, [u1, a1, u2 | {"parentUuid": "gone"}, a2])
+    planned = plan(path)
+    short = msgspec.structs.replace(planned, lines=planned.lines[:2])
+    with pytest.raises(WouldLoseError, match="without loss"):
+        carry_out(short, tmp_path / "backups")
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def call_block() -> dict[str, Any]:

@@ -137,7 +137,7 @@ def _rules(*, as_json: bool) -> int:
 
 
 def _repair(options: argparse.Namespace) -> int:
-    from clew.transcript.repair import HeldError, carry_out, plan
+    from clew.transcript.repair import HeldError, WouldLoseError, carry_out, plan
 
     planned = plan(_file(options.session))
     report: dict[str, Any] = {
@@ -153,6 +153,8 @@ def _repair(options: argparse.Namespace) -> int:
             done = carry_out(planned, paths.own_dir(_home()) / "backups")
         except HeldError as error:
             raise CannotError(f"{error}; end it first") from None
+        except WouldLoseError as error:
+            raise CannotError(str(error)) from None
         backup = str(done.backup) if done.backup else None
         report |= {"backup": backup, "remaining": done.remaining}
     if options.json:

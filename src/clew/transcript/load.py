@@ -211,9 +211,7 @@ def _finish(path: Path, source: Source, lines: _Lines, start: int) -> Loaded:
 def _body(source: Source, node: Node) -> dict[str, Any]:
     """What the entry says; one that has no id says the id it goes by."""
     data: dict[str, Any] = node.data or decode(source.part(node.at, node.size))
-    if node.keys.uuid is None:
-        data["uuid"] = node.uuid
-    return data
+    return data if node.keys.uuid is not None else data | {"uuid": node.uuid}
 
 
 def _with_owed(source: Source, lines: _Lines) -> list[Node]:

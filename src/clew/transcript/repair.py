@@ -21,7 +21,7 @@ from clew.transcript.chain import past_boundary
 from clew.transcript.check import Finding
 from clew.transcript.examine import Examination, examine, session_id_of
 from clew.transcript.links import ROOT, Links, Node, leads_to
-from clew.transcript.load import read_lines
+from clew.transcript.load import load, read_lines
 from clew.transcript.log import Log
 from clew.transcript.salvage import entries_in
 from clew.transcript.siblings import block_ids
@@ -59,6 +59,10 @@ class HeldError(Exception):
     """Another process writes the session that was to be repaired."""
 
 
+class WouldLoseError(Exception):
+    """The repaired file would not hold the conversation that the original loads as."""
+
+
 def plan(path: Path, *, new_uuid: Callable[[], str] | None = None) -> Plan:
     found = examine(path)
     new_uuid = new_uuid or (lambda: str(uuid.uuid4()))
@@ -80,7 +84,11 @@ def plan(path: Path, *, new_uuid: Callable[[], str] | None = None) -> Plan:
 
 
 def carry_out(planned: Plan, backups: Path) -> Repaired:
-    """Does what was planned; raises `HeldError` if another process writes the session."""
+    """Does what was planned.
+
+    Raises `HeldError` if another process writes the session, and `WouldLoseError`, with nothing
+    written, if the new file read back does not say all that the original does.
+    """
     backup = None
     if planned.kind == "append":
         log = Log()
@@ -94,7 +102,7 @@ def carry_out(planned: Plan, backups: Path) -> Repaired:
         finally:
             log.close()
     elif planned.kind == "new session":
-        _write_new(planned.target, planned.lines)
+        _write_new(planned)
     return Repaired(plan=planned, backup=backup, remaining=examine(planned.target).problems)
 
 
@@ -229,12 +237,23 @@ def _copy_aside(path: Path, backups: Path) -> Path:
     return copy
 
 
-def _write_new(path: Path, lines: list[bytes]) -> None:
-    """The whole file or none: written beside, synced, then named."""
-    beside = path.with_suffix(".new")
+def _write_new(planned: Plan) -> None:
+    """The whole file or none: written beside, synced, read back, then named."""
+    beside = planned.target.with_suffix(".new")
     fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
-        file.writelines(lines)
+        file.writelines(planned.lines)
         file.flush()
         os.fsync(file.fileno())
-    beside.rename(path)
+    wanted = _live(planned.source)
+    if [uuid for uuid in _live(beside) if uuid in set(wanted)] != wanted:
+        beside.unlink()
+        raise WouldLoseError(f"{planned.source} cannot be repaired without loss; it loads as it is")
+    beside.rename(planned.target)
+
+
+def _live(path: Path) -> list[str]:
+    """The ids of the conversation, boundaries that close nothing left out."""
+    chain = load(path, whole=True).chain
+    is_open = chain.boundary == ROOT
+    return [node.uuid for node in chain.nodes() if not (node.is_boundary and is_open)]

@@ -114,6 +114,8 @@ class _Answers:
         start = place
         while start > 0 and self._is_part(self._path[start - 1], key):
             start -= 1
+        while not self._is_assistant(self._path[start]) and start < place:
+            start += 1  # a result above the answer's first entry is no part of it
         end = place + 1
         while end < len(self._path) and self._is_part(self._path[end], key):
             end += 1
