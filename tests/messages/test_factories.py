@@ -3,12 +3,15 @@
 import itertools
 from typing import Any
 
+import pytest
+
 from clew.messages import factories as make
 from clew.messages import wording
 from clew.messages.history import History, missing_results, unanswered
 from clew.messages.ids import derive_uuid, screen_id
 from clew.messages.messages import Assistant, Progress, User
 from clew.messages.usage import zero_usage
+from clew.messages.validity import faults
 from clew.messages.wording import (
     NO_CONTENT,
     rejected_by_reviewer,
@@ -52,6 +55,17 @@ def test_an_answer_is_one_entry_per_block_with_the_same_ids_and_usage() -> None:
 
 
 @requirement("R082", "R024")
+@pytest.mark.parametrize("nothing", [None, "", 5, {}])
+def test_an_answer_that_lacks_what_readers_need_can_still_be_recorded(nothing: Any) -> None:
+    uuid = "0b1f9a0e-3a52-4a5e-9a43-0d2b5a1c7e11"
+    message = {"id": nothing, "role": "user", "model": nothing, "content": [make.text("hi")]}
+    [entry] = make.assistant(message, uuids=[uuid], at=AT, request_id="")
+    assert faults(entry) == []
+    answer = Assistant(entry)
+    assert (answer.role, answer.model) == ("assistant", "unknown")
+    assert answer.message_id == answer.request_id == "msg_0b1f9a0e3a524a5e9a430d2b5a1c7e11"
+
+
 def test_a_synthetic_message_wraps_words_in_one_text_block_and_says_no_model_wrote_it() -> None:
     for words, shown in (("hello", "hello"), ("", NO_CONTENT)):
         made = make.synthetic_assistant(words, uuid="u", at=AT, message_id="random")

@@ -335,3 +335,55 @@ def test_an_error_of_whoever_takes_the_events_is_not_hidden() -> None:
 
     with pytest.raises(BrokenPipeError):
         asyncio.run(main())
+
+
+@requirement("R069")
+@pytest.mark.parametrize("stuck_at", ["BlockFinished", "ToolUseReady", "MessageFinished"])
+def test_a_cancel_while_an_event_is_being_taken_loses_none(stuck_at: str) -> None:
+    taken: list[object] = []
+
+    async def main() -> list[object]:
+        stuck = asyncio.Event()
+
+        async def take(event: object) -> None:
+            if type(event).__name__ == stuck_at:
+                stuck.set()
+                await asyncio.Event().wait()
+            taken.append(event)
+
+        clock = VirtualClock()
+        provider = FakeProvider(clock, [start(), *tool(0, '{"a": 1}'), *end("tool_use")])
+        answering = Answering(provider, new_tool_id=str, clock=clock)
+        task = asyncio.create_task(answering.run(Request(model="opus", messages=[]), take))
+        await stuck.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return [*taken, *answering.last_words]
+
+    kinds = [type(e).__name__ for e in asyncio.run(main())]
+    for once in ("BlockFinished", "ToolUseReady", "MessageFinished"):
+        assert kinds.count(once) == 1
+
+
+@requirement("R069")
+def test_a_cancel_while_the_rest_of_a_broken_answer_is_told_loses_nothing_of_it() -> None:
+    async def main() -> list[str]:
+        stuck = asyncio.Event()
+
+        async def take(event: object) -> None:
+            if isinstance(event, BlockDropped):
+                stuck.set()
+                await asyncio.Event().wait()
+
+        clock = VirtualClock()
+        steps = [start(), *text(0, "Done."), *tool(1, "{", stop=False), CUT]
+        answering = Answering(FakeProvider(clock, steps), new_tool_id=str, clock=clock)
+        task = asyncio.create_task(answering.run(Request(model="opus", messages=[]), take))
+        await stuck.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return [type(e).__name__ for e in answering.last_words]
+
+    assert asyncio.run(main()) == ["BlockDropped", "MessageFinished"]

@@ -21,11 +21,12 @@ from tests.requirements import requirement
 from tests.transport.servers import BOUND_S, Handler, answer, answering, read_request, serving
 
 REQUEST = Request(model="opus", messages=[{"role": "user", "content": "hi"}])
+KEY = "sk-ant-secret"
 SSE = "Content-Type: text/event-stream\r\n"
 
 
 def provider_of(url: str, **environment: str) -> AnthropicProvider:
-    environment.setdefault("ANTHROPIC_API_KEY", "sk-ant-secret")
+    environment.setdefault("ANTHROPIC_API_KEY", KEY)
     return provider_from_environment({"ANTHROPIC_BASE_URL": url, **environment})
 
 
@@ -233,7 +234,9 @@ def test_an_error_event_that_is_no_json_is_a_failure_with_its_words() -> None:
     assert "Internal Error" in failure.message
 
 
-@pytest.mark.parametrize("where", ["status", "page", "header", "event"])
+@pytest.mark.parametrize(
+    "where", ["status", "page", "header", "event", "fields", "request id", "cut"]
+)
 def test_a_credential_that_is_echoed_is_hidden(where: str) -> None:
     echo = b"invalid x-api-key sk-ant-secret"
     reply = {
@@ -241,8 +244,93 @@ def test_a_credential_that_is_echoed_is_hidden(where: str) -> None:
         "page": answer(echo, headers="Content-Type: text/html\r\n"),
         "header": b"HTTP/1.1 " + echo + b"\r\n\r\n",
         "event": streamed(b"data: " + echo + b"\n\n"),
+        "fields": answer(
+            json.dumps(
+                {
+                    "error": {"type": "sk-ant-secret", "message": "no", "details": {"k": [KEY]}},
+                    "request_id": "sk-ant-secret",
+                }
+            ).encode(),
+            status="403 Forbidden",
+        ),
+        "request id": answer(b"no", status="403 Forbidden", headers=f"Request-Id: {KEY}\r\n"),
+        "cut": answer(b"x" * 288 + echo[18:] + b"y" * 40, status="403 Forbidden"),
     }[where]
     assert "secret" not in repr(failure_of(reply))
+
+
+def test_a_credential_that_an_error_event_echoes_is_hidden() -> None:
+    said = {"type": "error", "error": {"type": "api_error", "message": f"no {KEY}", "n": 1}}
+    [event] = attempted(streamed(sse(said)))
+    assert event == {"type": "error", "error": said["error"] | {"message": "no [hidden]"}}
+
+
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ("Content-Length: 500\r\n", b"the key is not"),
+        ("Content-Encoding: br\r\nContent-Length: 3\r\n", b"abc"),
+        ("Content-Encoding: gzip\r\nContent-Length: 3\r\n", b"abc"),
+        ("Transfer-Encoding: chunked\r\n", b"zz\r\n"),
+    ],
+)
+def test_a_refusal_is_one_whatever_became_of_its_body(headers: str, body: bytes) -> None:
+    head = f"HTTP/1.1 429 No\r\nRetry-After: 7\r\nRequest-Id: r1\r\n{headers}\r\n"
+    failure = failure_of(head.encode() + body)
+    assert (failure.kind, failure.status, failure.request_id) == ("status", 429, "r1")
+    assert failure.retry_after_s == 7
+
+
+def test_a_refusal_whose_body_is_held_back_is_told_without_it() -> None:
+    async def held(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 401 No\r\nContent-Length: 500\r\n\r\nthe key is not")
+        assert await reader.read() == b""
+
+    async def main() -> None:
+        async with serving(held) as server:
+            provider = provider_of(server.url)
+            provider.refusal_timeout_s = 0.01
+            [failure] = await collected(provider.stream(REQUEST))
+            assert isinstance(failure, Failure)
+            assert failure.status == 401
+            await server.until_open_now(0)
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("headers", "begin", "kind"),
+    [("Content-Type: application/json\r\n", b'{"x":"', "content"), (SSE, b'data: {"x":"', "event")],
+)
+def test_an_answer_without_an_end_is_not_read_for_ever(
+    headers: str, begin: bytes, kind: str
+) -> None:
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(f"HTTP/1.1 200 OK\r\n{headers}\r\n".encode() + begin)
+        while True:
+            writer.write(b"x" * 1000)
+            await writer.drain()
+
+    async def main() -> None:
+        async with serving(endless) as server:
+            provider = provider_of(server.url)
+            provider.max_answer_bytes = 5000
+            [failure] = await collected(provider.stream(REQUEST))
+            assert isinstance(failure, Failure)
+            assert failure.kind == kind
+            assert "more than 5000 bytes" in failure.message
+
+    asyncio.run(main())
+
+
+def test_half_characters_and_depth_in_a_request_do_not_keep_it_from_being_sent() -> None:
+    content: Any = "half a character: \udcff"
+    for _ in range(3000):
+        content = [content]
+    odd = Request(model="opus", messages=[{"role": "user", "content": content}], cache=None)
+    assert attempted(streamed(sse(*hello())), odd) == hello()
 
 
 def test_no_credentials_is_said_before_anything_is_sent() -> None:

@@ -53,6 +53,15 @@ def test_a_persons_headers_stand_in_place_of_clews() -> None:
     assert not endpoint.wants_credentials
 
 
+def test_a_credential_cut_off_by_an_excerpt_is_hidden_too() -> None:
+    endpoint = Endpoint(api_key="sk-ant-secret", base_url="https://me:password@gateway.example")
+    assert endpoint.hide("no sk-ant-sec...") == "no [hidden]"
+    assert endpoint.hide("keys begin with sk-ant-, this one not") == (
+        "keys begin with sk-ant-, this one not"
+    )
+    assert endpoint.hide_all({"me:password": [1, "sk-ant-secret"]}) == {"[hidden]": [1, "[hidden]"]}
+
+
 def test_credentials_are_hidden_in_any_text() -> None:
     endpoint = Endpoint(
         api_key="key-one", auth_token="token-one", headers=(("A", "header-one"), ("B", "x"))

@@ -84,6 +84,8 @@ def test_words_are_short_and_printable() -> None:
         ({"retry-after": "Sun, 06 Nov 1994 08:49:20 GMT"}, 0.0),
         ({"retry-after": "Sun, 06 Nov 1994 08:50:37 GMT", "date": "Sun, 06 Nov 1994 08:49:37 GMT"}, 60.0),
         ({"retry-after": "Sunday, 06-Nov-94 08:49:37 GMT"}, None),
+        ({"retry-after": f"Sun, {'9' * 20} Nov 1994 08:49:37 GMT"}, None),
+        ({"retry-after": f"Sun, 06 Nov 1994 {'9' * 20}:49:37 GMT"}, None),
         ({"retry-after": "Sun, 36 Nov 1994 08:49:37 GMT"}, None),
         ({"retry-after": "Sun, 06 Nov 1994 at:noon GMT"}, None),
         ({"retry-after": "Sun, 06 Foo 1994 08:49:37 GMT"}, None),

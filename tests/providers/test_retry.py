@@ -165,6 +165,10 @@ def test_unattended_work_waits_out_429_and_529_and_nothing_else() -> None:
     assert round(decision.delay_s) == 300
     waited = after(replace(LIMITED, retry_after_s=7200.0), policy=patient, elapsed_s=1e6)
     assert isinstance(waited, Again)
+    assert 7200 <= waited.delay_s < 7600
+    year_9999 = after(replace(LIMITED, retry_after_s=2.5e11), policy=patient, random=0.999999)
+    assert isinstance(year_9999, Again)
+    assert 6 * 3600 <= year_9999.delay_s < 7 * 3600
     assert isinstance(after(*[status(500)] * 10, policy=patient), GiveUp)
 
 

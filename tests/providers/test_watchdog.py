@@ -9,6 +9,7 @@ from clew.providers.base import Failure, Request
 from clew.providers.retry import Policy
 from clew.providers.watchdog import Limits, limits_from_environment
 from tests.providers.fakes import (
+    BOUND_S,
     Asked,
     FakeProvider,
     Hang,
@@ -152,6 +153,21 @@ def test_an_error_of_whoever_takes_the_hint_is_not_hidden() -> None:
         clock = VirtualClock()
         asked = Asked(clock, FakeProvider(clock, [Pause(60), *hello()]))
         await asked.answering.run(Request(model="opus", messages=[]), broken)
+
+    with pytest.raises(BrokenPipeError):
+        asyncio.run(main())
+
+
+def test_an_error_of_whoever_takes_the_hint_ends_the_wait_for_a_dead_line() -> None:
+    async def broken(event: DriverEvent) -> None:
+        if isinstance(event, Waiting):
+            raise BrokenPipeError
+
+    async def main() -> None:
+        clock = VirtualClock()
+        asked = Asked(clock, FakeProvider(clock, [Hang()]))
+        async with asyncio.timeout(BOUND_S):
+            await asked.answering.run(Request(model="opus", messages=[]), broken)
 
     with pytest.raises(BrokenPipeError):
         asyncio.run(main())

@@ -858,3 +858,28 @@ event_like = st.builds(
 def test_no_shape_of_an_event_raises(events: list[Json], started: bool) -> None:
     told = run([message_start(), *events] if started else events)
     assert told
+
+
+@pytest.mark.parametrize("name", [None, 3, "", {}])
+@pytest.mark.parametrize("kind", ["tool_use", "server_tool_use"])
+def test_a_call_without_a_name_or_id_gets_one_it_can_be_stored_under(kind: str, name: Any) -> None:
+    call = start(0, kind, id={}, name=name, input={})
+    events = run(answer(call, stop(0), stop_reason="tool_use"))
+    [block] = finished(events).message["content"]
+    assert (block["id"], block["name"]) == ("fresh_1", "unnamed")
+    assert not of(ToolUseReady, events)
+    assert faults(events) == ["missing_tool_id"]
+
+
+def test_no_delta_changes_who_speaks_or_under_which_id() -> None:
+    late = {"type": "message_delta", "delta": {"role": "user", "id": 5, "stop_reason": "end_turn"}}
+    events = run([message_start(), late, MESSAGE_STOP])
+    message = finished(events).message
+    assert (message["role"], message["id"]) == ("assistant", message_start()["message"]["id"])
+
+
+@pytest.mark.parametrize("before", [7, {"a": 1}, "x", None])
+def test_citations_join_a_list_and_nothing_else(before: Any) -> None:
+    cited = delta(0, "citations_delta", citation={"cited_text": "a"})
+    events = run(answer(start(0, "text", text="", citations=before), cited, stop(0)))
+    assert finished(events).message["content"][0]["citations"] == [{"cited_text": "a"}]

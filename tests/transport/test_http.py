@@ -61,6 +61,8 @@ def encoded(body: bytes, coding: str) -> bytes:
 RAW_DEFLATE = zlib.compressobj(wbits=-15)
 PLAIN = b"some text that is long enough to be worth it " * 40
 
+BOMB = gzip.compress(bytes(80 << 20), mtime=0)
+
 
 @pytest.mark.parametrize(
     ("reply", "body"),
@@ -99,6 +101,7 @@ def test_bodies_of_every_framing_and_encoding_are_read(reply: bytes, body: bytes
         (b"\x00\xff\x15\x03\x01" * 9, "protocol", "not HTTP/1.1"),
         (encoded(gzip.compress(PLAIN, mtime=0)[:-9], "gzip"), "truncated", "inside its gzip"),
         (encoded(b"<html>not gzip", "gzip"), "content", "not the gzip"),
+        (encoded(BOMB, "gzip"), "content", "grows beyond 67108864 bytes"),
         (encoded(gzip.compress(b"x", mtime=0) + b"tail", "gzip"), "content", "not the gzip"),
         (encoded(b"\xff\xff\xff not deflate", "deflate"), "content", "not the deflate"),
         (encoded(b"x", "br"), "content", "'br'"),

@@ -47,6 +47,9 @@ def test_credentials_are_kept_apart_from_the_host() -> None:
         "https://host/a b",
         "https://host/a\r\nx: y",
         "https://" + "\u00fc" * 70 + ".example",
+        "https://" + "a" * 64 + ".example",
+        "https://a..example",
+        "https://me\udcff:secret@host",
     ],
 )
 def test_what_is_no_url_is_refused_without_its_secrets(text: str) -> None:

@@ -142,6 +142,10 @@ def compact_summary(summary: str, *, uuid: str, at: str) -> dict[str, Any]:
     )
 
 
+# The model of an answer that does not say which one wrote it.
+UNKNOWN_MODEL = "unknown"
+
+
 def assistant(
     message: dict[str, Any],
     *,
@@ -152,12 +156,20 @@ def assistant(
 ) -> list[dict[str, Any]]:
     """The entries of one answer: one per block, each with the answer's id, ends and final usage.
 
-    Readers count usage once per message id and request id, so both are on every entry.
+    Readers count usage once per message id and request id, so both are on every entry: where a
+    gateway left one out, it follows from the first uuid.
     """
     content = message.get("content")
     parts = content if isinstance(content, list) and content else [text(NO_CONTENT)]
-    whole = message | {"usage": usage_for_writing(message.get("usage"))}
-    extra = {"requestId": request_id} | _without_nothing(
+    places = list(zip(parts, uuids, strict=False))
+    message_id = _said(message, "id") or f"msg_{places[0][1].replace('-', '')}"
+    whole = message | {
+        "id": message_id,
+        "role": "assistant",
+        "model": _said(message, "model") or UNKNOWN_MODEL,
+        "usage": usage_for_writing(message.get("usage")),
+    }
+    extra = {"requestId": request_id or message_id} | _without_nothing(
         {"isAbortedMidStream": is_aborted_mid_stream}
     )
     return [
@@ -169,8 +181,13 @@ def assistant(
             "uuid": uuid,
             "timestamp": at,
         }
-        for index, (part, uuid) in enumerate(zip(parts, uuids, strict=False))
+        for index, (part, uuid) in enumerate(places)
     ]
+
+
+def _said(message: dict[str, Any], key: str) -> str | None:
+    value = message.get(key)
+    return value if isinstance(value, str) and value else None
 
 
 def synthetic_assistant(

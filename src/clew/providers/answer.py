@@ -2,11 +2,12 @@
 
 Owns the order of things: what is shown, withdrawn, kept. Must never retry after a block was
 completed (its tool may have run) and never swallow a cancellation: who cancels finds what was
-complete, and what was dropped, in `last_words`.
+complete, and what was dropped, in `last_words`; an event whose taking was cut is told again there.
 """
 
 import asyncio
 import os
+from collections import deque
 from collections.abc import Awaitable, Callable, Container
 from typing import TypeAlias
 
@@ -116,6 +117,7 @@ class Answering:
         self._accumulator = self._new_accumulator()
         self._shown = False
         self._closing: list[AnswerEvent] = []
+        self._untold: deque[AnswerEvent] = deque()
         self._request_id: str | None = None
 
     async def run(self, request: Request, emit: Emit) -> Ended:
@@ -142,7 +144,7 @@ class Answering:
                 whole = isinstance(decision, Again) and decision.whole
                 request = await self._next(request, failure, decision, emit)
         except asyncio.CancelledError:
-            self.last_words = self._accumulator.abort()
+            self.last_words = [*self._untold, *self._accumulator.abort()]
             raise
 
     def _new_accumulator(self) -> Accumulator:
@@ -185,11 +187,17 @@ class Answering:
                 if fault is not None:
                     self._closing = said
                     return failure_of_fault(fault)
-            for out in said:
-                self._shown = self._shown or isinstance(out, MessageStarted)
-                await emit(out)
+            self._shown = self._shown or any(isinstance(e, MessageStarted) for e in said)
+            await self._tell(said, emit)
             if accumulator.state == "finished":
                 return None
+
+    async def _tell(self, events: list[AnswerEvent], emit: Emit) -> None:
+        """Hands on events of the answer; what a cancellation leaves over are last words."""
+        self._untold.extend(events)
+        while self._untold:
+            await emit(self._untold[0])
+            self._untold.popleft()
 
     async def _pass_gate(self, emit: Emit) -> None:
         while (left_s := self._gate.left_s(self._clock.now_s())) > 0:
@@ -262,7 +270,7 @@ class Answering:
         for out in self._closing:
             if isinstance(out, MessageFinished):
                 message = out.message
-            await emit(out)
+        await self._tell(self._closing, emit)
         return Incomplete(
             message=message,
             failure=failure,

@@ -5,13 +5,15 @@ never let a credential into a failure's text.
 """
 
 import asyncio
+import contextlib
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 
-import msgspec
+from msgspec.structs import replace
 
 from clew.catalog.lookup import CATALOG, Catalog
+from clew.messages.encoding import encode
 from clew.providers.base import Description, Failure, Json, Request
 from clew.providers.endpoint import Endpoint, endpoint_from_environment, request_headers
 from clew.providers.refusal import failure_of_content, failure_of_response
@@ -26,6 +28,9 @@ from clew.transport.seam import Exchange, Head, HttpRequest, Transport, Transpor
 MESSAGES = "/v1/messages?beta=true"
 COUNT_TOKENS = "/v1/messages/count_tokens?beta=true"
 MAX_REFUSAL_BYTES = 65_536
+REFUSAL_TIMEOUT_S = 10.0
+# Of an answer in one piece, or of one event: twice what a request that sends it back may hold.
+MAX_ANSWER_BYTES = 64 << 20
 COUNT_TIMEOUT_S = 60.0
 # The last words of a stream: after them only HTTP's own end mark can come.
 LAST_WORDS = ("message_stop", "error")
@@ -46,6 +51,8 @@ class AnthropicProvider:
         self.transport = transport
         self.catalog = catalog
         self.wall_s = wall_s
+        self.refusal_timeout_s = REFUSAL_TIMEOUT_S
+        self.max_answer_bytes = MAX_ANSWER_BYTES
 
     def warm(self) -> None:
         """Begins what the first request needs (TLS) while the caller still prepares it."""
@@ -80,9 +87,10 @@ class AnthropicProvider:
 
     async def _counted(self, exchange: Exchange) -> int | Failure:
         head = await exchange.open()
-        body = await rest_of(exchange, MAX_REFUSAL_BYTES)
         if head.status != 200:
+            body = await words_of_refusal(exchange, self.refusal_timeout_s)
             return failure_of_response(head.status, head.headers, body, wall_s=self.wall_s())
+        body = await rest_of(exchange, self.max_answer_bytes)
         answer = parse_object(body)
         tokens = None if isinstance(answer, StreamFault) else answer.get("input_tokens")
         return tokens if type(tokens) is int else failure_of_content(head.headers, body)
@@ -108,7 +116,9 @@ class AnthropicProvider:
         )
 
     def hidden(self, failure: Failure) -> Failure:
-        return msgspec.structs.replace(failure, message=self.endpoint.hide(failure.message))
+        """The failure with no credential in any of its texts, whoever echoed it."""
+        texts = {name: getattr(failure, name) for name in ("message", "error_type", "request_id")}
+        return replace(failure, **self.endpoint.hide_all(texts | {"details": failure.details}))
 
     def _http(self, path: str, built: Built, request: Request, *, stream: bool) -> HttpRequest:
         return HttpRequest(
@@ -122,7 +132,7 @@ class AnthropicProvider:
                 session_id=request.session_id,
                 agent_id=request.agent_id,
             ),
-            body=msgspec.json.encode(built.body),
+            body=encode(built.body),
         )
 
 
@@ -157,7 +167,8 @@ class MessagesAttempt:
 
     @property
     def request_id(self) -> str | None:
-        return self.headers.get("request-id")
+        found = self.headers.get("request-id")
+        return None if found is None else self._provider.endpoint.hide(found)
 
     def __aiter__(self) -> AsyncIterator[Json | Failure]:
         return self
@@ -170,6 +181,9 @@ class MessagesAttempt:
         event = self._ready.popleft()
         if not isinstance(event, Failure) and event.get("type") in LAST_WORDS:
             self._answered = True
+            if event["type"] == "error":
+                hidden: Json = self._provider.endpoint.hide_all(event)
+                return hidden
         return event
 
     async def aclose(self) -> None:
@@ -187,7 +201,7 @@ class MessagesAttempt:
         except TransportError as error:
             failure = failure_of_transport(error, self.request_id)
             if self._head is not None:
-                failure = msgspec.structs.replace(failure, status=self._head.status)
+                failure = replace(failure, status=self._head.status)
             self._fail(failure)
 
     async def _open(self) -> None:
@@ -197,20 +211,21 @@ class MessagesAttempt:
         self._head = await self._exchange.open()
         headers = self._head.headers
         if self._head.status != 200:
-            body = await rest_of(self._exchange, MAX_REFUSAL_BYTES)
+            body = await self._words_of_refusal()
             self._fail(
                 failure_of_response(
                     self._head.status, headers, body, wall_s=self._provider.wall_s()
                 )
             )
         elif _is_page(headers):
-            self._fail(
-                failure_of_content(headers, await rest_of(self._exchange, MAX_REFUSAL_BYTES))
-            )
+            self._fail(failure_of_content(headers, await self._words_of_refusal()))
         elif _is_json(headers) or not (self._streamed or _is_stream(headers)):
             await self._whole(headers)
         else:
-            self._decoder = EventDecoder()
+            self._decoder = EventDecoder(max_event_bytes=self._provider.max_answer_bytes)
+
+    async def _words_of_refusal(self) -> bytes:
+        return await words_of_refusal(self._exchange, self._provider.refusal_timeout_s)
 
     async def _read(self) -> None:
         assert self._decoder is not None
@@ -223,7 +238,7 @@ class MessagesAttempt:
 
     async def _whole(self, headers: Mapping[str, str]) -> None:
         """An answer in one piece, told as the events of a stream."""
-        body = await rest_of(self._exchange, None)
+        body = await rest_of(self._exchange, self._provider.max_answer_bytes)
         self._ended = True
         events = events_of_body(body)
         if any(isinstance(event, StreamFault) for event in events):
@@ -258,17 +273,27 @@ class MessagesAttempt:
         self._ended = True
 
 
-async def rest_of(exchange: Exchange, limit_bytes: int | None) -> bytes:
-    """A body to its end, or until it is longer than anybody would read."""
+async def rest_of(exchange: Exchange, limit_bytes: int) -> bytes:
+    """A body to its end, if it is not longer than anybody would read."""
     pieces: list[bytes] = []
     size = 0
-    while limit_bytes is None or size < limit_bytes:
-        piece = await exchange.read()
-        if not piece:
-            break
+    while piece := await exchange.read():
         pieces.append(piece)
         size += len(piece)
+        if size > limit_bytes:
+            raise TransportError("content", f"an answer of more than {limit_bytes} bytes")
     return b"".join(pieces)
+
+
+async def words_of_refusal(exchange: Exchange, timeout_s: float) -> bytes:
+    """What a response that is no answer says, as far as it comes: its head says what to do, so a
+    body that is cut, held back, endless or unreadable takes nothing away from that."""
+    body = bytearray()
+    with contextlib.suppress(TransportError, TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            while len(body) < MAX_REFUSAL_BYTES and (piece := await exchange.read()):
+                body += piece
+    return bytes(body)
 
 
 def failure_of_transport(error: TransportError, request_id: str | None) -> Failure:

@@ -5,6 +5,7 @@ takes them out of any text that leaves this package.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 from msgspec import Struct
 
@@ -13,6 +14,10 @@ from clew.version import VERSION
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 API_VERSION = "2023-06-01"
 HIDDEN = "[hidden]"
+# Shorter values are words that any text may hold.
+LEAST_SECRET = 6
+# What stands behind an excerpt that was cut.
+AFTER_A_CUT = ".'\")"
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
@@ -53,12 +58,31 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         return f"{base}{path}"
 
     def hide(self, text: str) -> str:
-        """`text` without any credential, should a server or a proxy have echoed one."""
-        secrets = [self.api_key, self.auth_token, *(value for _, value in self.headers)]
-        for secret in secrets:
-            if secret is not None and len(secret) >= 6:
-                text = text.replace(secret, HIDDEN)
+        """`text` without any credential, should a server or a proxy have echoed one.
+
+        An excerpt may end inside a credential, so the beginning of one at the end is hidden too.
+        """
+        for secret in self._secrets():
+            text = text.replace(secret, HIDDEN)
+            at = text.rfind(secret[:LEAST_SECRET])
+            if at >= 0 and secret.startswith(text[at:].rstrip(AFTER_A_CUT)):
+                text = text[:at] + HIDDEN
         return text
+
+    def hide_all(self, value: Any) -> Any:
+        """A decoded JSON value with every text in it hidden in this way."""
+        if isinstance(value, str):
+            return self.hide(value)
+        if isinstance(value, list):
+            return [self.hide_all(item) for item in value]
+        if isinstance(value, dict):
+            return {self.hide(key): self.hide_all(item) for key, item in value.items()}
+        return value
+
+    def _secrets(self) -> list[str]:
+        password = self.base_url.partition("://")[2].partition("/")[0].rpartition("@")[0]
+        known = [self.api_key, self.auth_token, password, *(value for _, value in self.headers)]
+        return [secret for secret in known if secret is not None and len(secret) >= LEAST_SECRET]
 
 
 def endpoint_from_environment(environment: Mapping[str, str]) -> Endpoint:

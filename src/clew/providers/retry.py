@@ -44,6 +44,9 @@ class Policy(Struct, frozen=True, kw_only=True):
     overloads_before_fallback: int = 3
     unattended: bool = False
     unattended_cap_s: float = 300.0
+    # After so long even a run that waits for ever asks again: a limit may be lifted before the
+    # time it names, and a header may name the year 9999.
+    unattended_ask_s: float = 21_600.0
 
 
 class Spent(Struct, frozen=True, kw_only=True):
@@ -184,10 +187,13 @@ def _delay(
     cap_s = policy.unattended_cap_s if unlimited else policy.cap_s
     exponent = min(attempts - 1, 30)
     span_s = min(cap_s, policy.base_s * policy.factor**exponent)
-    if failure.retry_after_s is None:
+    said_s = failure.retry_after_s
+    if said_s is None:
         return random * span_s
+    if unlimited:
+        said_s = min(said_s, policy.unattended_ask_s)
     # Everybody was told the same moment: come a little after it, each at another time.
-    return failure.retry_after_s + random * min(span_s, max(1.0, 0.1 * failure.retry_after_s))
+    return said_s + random * min(span_s, max(1.0, 0.1 * said_s))
 
 
 def _spent(failure: Failure, spent: Spent, policy: Policy, delay_s: float) -> str | None:

@@ -49,6 +49,6 @@ def http_date_s(text: str | None) -> float | None:
         moment = datetime(
             int(words[3]), month, int(words[1]), hour, minute, min(second, 59), tzinfo=UTC
         )
-    except ValueError:
+    except (ValueError, OverflowError):  # no such day, or a number no date holds
         return None
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds()

@@ -77,7 +77,17 @@ class Watchdog:
     async def __aenter__(self) -> "Watchdog":
         self._reader = asyncio.current_task()
         self._ticking = asyncio.create_task(self._watch(), name="watchdog")
+        self._ticking.add_done_callback(self._ended)
         return self
+
+    def _ended(self, ticking: "asyncio.Task[None]") -> None:
+        """Nobody watches any more: a reader that waits must not wait for ever."""
+        if self._waiting and self._reader is not None and self._broken(ticking):
+            self._reader.cancel()
+
+    @staticmethod
+    def _broken(ticking: "asyncio.Task[None]") -> BaseException | None:
+        return None if ticking.cancelled() or not ticking.done() else ticking.exception()
 
     async def __aexit__(
         self,
@@ -89,11 +99,7 @@ class Watchdog:
         assert ticking is not None
         ticking.cancel()
         await asyncio.wait([ticking])
-        if (
-            not ticking.cancelled()
-            and (failed := ticking.exception()) is not None
-            and error is None
-        ):
+        if (failed := self._broken(ticking)) is not None and error is None:
             raise failed
 
     async def next(self) -> Json | Failure | None:
@@ -104,8 +110,12 @@ class Watchdog:
         except asyncio.CancelledError:
             # Ours, unless somebody else cancelled too: then theirs stands.
             assert self._reader is not None
-            if self._verdict is None or self._reader.uncancel() > 0:
+            assert self._ticking is not None
+            failed = self._broken(self._ticking)
+            if (self._verdict is None and failed is None) or self._reader.uncancel() > 0:
                 raise
+            if failed is not None:
+                raise failed from None
             return self._verdict
         finally:
             self._waiting = False

@@ -258,8 +258,9 @@ class Accumulator:
         return [*self._content_before, *(blocks[index] for index in sorted(blocks))]
 
 
-# Of a message_delta's fields, those that are not the message's.
-_OWN_FIELDS = frozenset({"type", "delta", "usage", "content"})
+# Of a message_delta's fields, those that are not the message's, and those that no delta changes:
+# who says what was said, and under which id, stood when it was shown.
+_OWN_FIELDS = frozenset({"type", "delta", "usage", "content", "id", "role"})
 # What may come although no message is open.
 _ANY_TIME: dict[State, tuple[str, ...]] = {
     "waiting": ("ping", "message_start", "error"),

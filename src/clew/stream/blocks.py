@@ -115,7 +115,8 @@ class OpenBlock:
         """The block with what has come, its input apart."""
         block = self._block | {field: text.whole() for field, text in self._texts.items()}
         if self._citations:
-            block["citations"] = [*(block.get("citations") or ()), *self._citations]
+            before = block.get("citations")
+            block["citations"] = [*(before if isinstance(before, list) else ()), *self._citations]
         return block
 
     def finish(self) -> Finished:

@@ -22,17 +22,20 @@ from clew.stream.events import (
 # The stop reasons after which a call without input is known to be meant so.
 _SURE = frozenset({"end_turn", "tool_use"})
 _CUTTING = frozenset({"cut_by_max_tokens", "cut_by_context"})
+# What a call is called that names no tool: without a name it could neither be stored nor sent.
+UNNAMED = "unnamed"
 
 
 class ToolCalls:
     """`tool_use` in a final message and verdicts (`ToolUseReady`, `ToolUseUnusable`) are one to one."""
 
-    __slots__ = ("_ids", "_new_id", "_taken", "_undecided")
+    __slots__ = ("_ids", "_nameless", "_new_id", "_taken", "_undecided")
 
     def __init__(self, new_id: Callable[[], str], taken: Container[str]) -> None:
         self._new_id = new_id
         self._taken = taken
         self._ids: set[str] = set()
+        self._nameless: set[int] = set()
         self._undecided: tuple[int, Finished] | None = None
 
     def named(self, index: int, block: Json) -> tuple[Json, list[AnswerEvent]]:
@@ -40,21 +43,24 @@ class ToolCalls:
 
         A call that the service runs keeps its id whatever it is: its result names it.
         """
-        kind, tool_id = block.get("type"), block.get("id")
+        kind, tool_id, name = block.get("type"), block.get("id"), block.get("name")
         if not isinstance(kind, str) or kind not in TOOL_KINDS:
             return block, []
-        if kind == "tool_use" and (fault := self._fault_of(index, tool_id)) is not None:
+        if not isinstance(name, str) or not name:
+            self._nameless.add(index)
+            block = block | {"name": UNNAMED}
+        fault = self._fault_of(index, tool_id, ours=kind == "tool_use")
+        if fault is not None:
             tool_id = self._new_id()
-            self._ids.add(tool_id)
-            return block | {"id": tool_id}, [fault]
+            block = block | {"id": tool_id}
         self._ids.add(str(tool_id))
-        return block, []
+        return block, [] if fault is None else [fault]
 
-    def _fault_of(self, index: int, tool_id: object) -> StreamFault | None:
+    def _fault_of(self, index: int, tool_id: object, *, ours: bool) -> StreamFault | None:
         kind: FaultKind
         if not isinstance(tool_id, str) or not tool_id:
             kind, message = "missing_tool_id", f"the call in block {index} has no id"
-        elif tool_id in self._ids or tool_id in self._taken:
+        elif ours and (tool_id in self._ids or tool_id in self._taken):
             kind, message = "duplicate_tool_id", f"another call has the id {tool_id} already"
         else:
             return None
@@ -64,7 +70,7 @@ class ToolCalls:
         if call.bare or call.unreadable is not None:
             self._undecided = (index, call)
             return []
-        return [_verdict(index, call, cut=False, stop_reason="tool_use")]
+        return [self._verdict(index, call, cut=False, stop_reason="tool_use")]
 
     def another_block_follows(self) -> list[AnswerEvent]:
         """What stands before another block was not cut off."""
@@ -79,22 +85,21 @@ class ToolCalls:
             return []
         index, call = self._undecided
         self._undecided = None
-        return [_verdict(index, call, cut=cut, stop_reason=stop_reason)]
+        return [self._verdict(index, call, cut=cut, stop_reason=stop_reason)]
 
-
-def _verdict(
-    index: int, call: Finished, *, cut: bool, stop_reason: str | None
-) -> ToolUseReady | ToolUseUnusable:
-    reason: UnusableReason
-    if cut:
-        reason, why = "cut", f"the answer was cut off inside this call ({stop_reason})"
-    elif call.unreadable is not None:
-        reason, why = call.unreadable.reason, call.unreadable.message
-    elif not isinstance(call.block.get("name"), str):
-        reason, why = "no_name", "the call names no tool"
-    elif stop_reason not in _SURE:
-        reason, why = "unconfirmed", f"the answer ended ({stop_reason}) before any input came"
-    else:
-        return ToolUseReady(index=index, block=call.block)
-    raw = call.unreadable.raw if call.unreadable is not None else ""
-    return ToolUseUnusable(index=index, block=call.block, reason=reason, message=why, raw=raw)
+    def _verdict(
+        self, index: int, call: Finished, *, cut: bool, stop_reason: str | None
+    ) -> ToolUseReady | ToolUseUnusable:
+        reason: UnusableReason
+        if cut:
+            reason, why = "cut", f"the answer was cut off inside this call ({stop_reason})"
+        elif call.unreadable is not None:
+            reason, why = call.unreadable.reason, call.unreadable.message
+        elif index in self._nameless:
+            reason, why = "no_name", "the call names no tool"
+        elif stop_reason not in _SURE:
+            reason, why = "unconfirmed", f"the answer ended ({stop_reason}) before any input came"
+        else:
+            return ToolUseReady(index=index, block=call.block)
+        raw = call.unreadable.raw if call.unreadable is not None else ""
+        return ToolUseUnusable(index=index, block=call.block, reason=reason, message=why, raw=raw)

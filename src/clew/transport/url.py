@@ -32,6 +32,8 @@ class Url(Struct, frozen=True, kw_only=True):
 
 def split_url(text: str, *, default_scheme: str | None = None) -> Url:
     """Reads `scheme://[user[:password]@]host[:port][/path][?query]`."""
+    if any("\ud800" <= c <= "\udfff" for c in text):
+        raise BadUrlError("it holds bytes that are not UTF-8")
     scheme, separator, rest = text.strip().partition("://")
     if not separator:
         if default_scheme is None:
@@ -73,12 +75,16 @@ def _split_port(place: str) -> tuple[str, int | None]:
 
 
 def _ascii(host: str) -> str:
-    if host.isascii():
-        return host
+    """The host as name servers know it; the resolver raises on the same ones, in a thread."""
     try:
-        return host.encode("idna").decode("ascii")
+        return host if host.isascii() and _resolvable(host) else host.encode("idna").decode("ascii")
     except UnicodeError as error:
         raise BadUrlError(f"{host!r} is not a host name") from error
+
+
+def _resolvable(host: str) -> bool:
+    """Whether every label of an ASCII name has a length that DNS can carry."""
+    return all(0 < len(label) < 64 for label in host.removesuffix(".").split("."))
 
 
 def unquote(text: str) -> str:
