@@ -28,6 +28,8 @@ from clew.testing.record import RecordingProxy
 from clew.testing.recording import Recording
 from clew.testing.server import LoopbackServer, serving
 from clew.transport.http import HttpTransport
+from tests.transport.servers import fetch, read_request
+from tests.transport.servers import serving as raw_serving
 
 SECRET = "sk-very-secret"
 
@@ -290,3 +292,34 @@ def test_as_a_program_it_refuses_a_name_that_is_not_json(tmp_path: Path) -> None
     assert done.returncode == 2
     assert "No such file" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def test_what_a_service_repeats_of_a_credential_is_not_recorded_and_odd_headers_pass() -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        _, headers, _ = await read_request(reader)
+        assert headers["x-note"].encode("latin-1").decode() == "\u2014"
+        odd = f"X-Odd: \u2014 {SECRET}\r\n".encode() + b"X-Bad: \xff\r\n"
+        said = f'{{"error": {{"message": "no key {SECRET}"}}}}'.encode()
+        writer.write(
+            b"HTTP/1.1 401 No\r\n" + odd + b"Content-Length: %d\r\n\r\n" % len(said) + said
+        )
+        await writer.drain()
+
+    async def main() -> None:
+        recorded = Recording()
+        transport = HttpTransport({})
+        async with (
+            raw_serving(refuse) as upstream,
+            RecordingProxy(upstream.url, recorded) as proxy,
+        ):
+            for _ in range(2):
+                secret = {"Authorization": f"Bearer {SECRET}", "X-Note": "\u2014"}
+                body = json.dumps(ask("hi")).encode()
+                head, said = await fetch(transport, f"{proxy.url}/v1/messages", body, **secret)
+                assert (head.status, head.headers["x-odd"]) == (401, f"\u2014 {SECRET}")
+                assert SECRET.encode() in said
+        text = json.dumps(recorded.scenario())
+        assert SECRET not in text
+        assert "no key **************" in text
+
+    asyncio.run(main())

@@ -21,6 +21,7 @@ READ_BYTES = 65536
 HEAD_BYTES = 131072
 # Whatever name a gateway gives to its credentials.
 SECRET = re.compile(r"auth|cookie|secret|token|(?<!idempotency-)key", re.I)
+LEAST_SECRET = 6  # shorter values are words that any text may hold
 LAST_CHUNK = b"0\r\n\r\n"
 
 
@@ -125,7 +126,7 @@ class Peer:
 
 
 def _request(head: h11.Request, body: bytes) -> HttpRequest:
-    headers = [(k.decode("latin-1"), v.decode("latin-1")) for k, v in head.headers]
+    headers = [(k.decode("ascii"), v.decode("utf-8", "replace")) for k, v in head.headers]
     closing = any(k == "connection" and "close" in v.lower() for k, v in headers)
     return HttpRequest(
         method=head.method.decode("ascii"),
@@ -141,6 +142,12 @@ def masked(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     return [(k, _mask(v) if SECRET.search(k) else v) for k, v in headers]
 
 
+def secrets(headers: list[tuple[str, str]]) -> tuple[str, ...]:
+    """The credentials of a request, without the words that say of what kind they are."""
+    found = (value.rpartition(" ")[2] for name, value in headers if SECRET.search(name))
+    return tuple(secret for secret in found if len(secret) >= LEAST_SECRET)
+
+
 def _mask(value: str) -> str:
     scheme, space, secret = value.rpartition(" ")
     return f"{scheme}{space}***{len(secret)}"
@@ -150,7 +157,7 @@ def response_head(status: int, headers: list[tuple[str, str]]) -> bytes:
     known = {s.value: s.phrase for s in HTTPStatus}
     lines = [f"HTTP/1.1 {status} {known.get(status, 'Overloaded' if status == 529 else 'Other')}"]
     lines += [f"{name}: {value}" for name, value in headers]
-    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
+    return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
 def chunk(data: bytes) -> bytes:

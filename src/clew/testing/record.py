@@ -14,7 +14,15 @@ from pathlib import Path
 from types import TracebackType
 
 from clew.providers.scenario_host import ENDPOINTS
-from clew.testing.http import LAST_CHUNK, BadRequest, HttpRequest, Peer, chunk, response_head
+from clew.testing.http import (
+    LAST_CHUNK,
+    BadRequest,
+    HttpRequest,
+    Peer,
+    chunk,
+    response_head,
+    secrets,
+)
 from clew.testing.listener import Listener
 from clew.testing.recording import Heard, Recording
 from clew.transport import seam
@@ -67,11 +75,12 @@ class RecordingProxy:
             return False
         endpoint = ENDPOINTS.get(request.path)
         body = _object(request.body)
-        heard = None if endpoint is None or body is None else self.recording.begin(endpoint, body)
-        if heard is None:
-            _say(f"passed on, not recorded: {request.method} {request.path}")
-        else:
+        heard = None
+        if endpoint is not None and body is not None:
+            heard = self.recording.begin(endpoint, body, secrets=secrets(request.headers))
             heard.broken = "close"  # until it has come to its end
+        else:
+            _say(f"passed on, not recorded: {request.method} {request.path}")
         whole = await peer.unless_gone(self._pass(request, peer, heard))
         if heard is not None:
             self._write()

@@ -39,7 +39,10 @@ OWN = ("content-type", "request-id")
 class Heard:
     """One answer as it comes in; `closed` says whether and how it broke off."""
 
-    def __init__(self, endpoint: Endpoint, body: Json, match: Match) -> None:
+    def __init__(
+        self, endpoint: Endpoint, body: Json, match: Match, secrets: tuple[str, ...]
+    ) -> None:
+        self._secrets = secrets
         self.endpoint: Endpoint = endpoint
         self.status: int | None = None
         self.headers: list[tuple[str, str]] = []
@@ -59,7 +62,7 @@ class Heard:
                 "body": "",
                 "faults": [{"at": "headers", "cut": self.broken or "close"}],
             }
-        body = b"".join(self.pieces)
+        body = self._without_secrets(b"".join(self.pieces))
         value |= {"status": self.status, "headers": self._kept_headers(), **_body(body)}
         if chunks and self.pieces:
             value["send"] = {"chunk_bytes": [len(piece) for piece in self.pieces]}
@@ -68,8 +71,18 @@ class Heard:
         return value
 
     def _kept_headers(self) -> Json:
-        kept: Json = {name: value for name, value in self.headers if name not in DROPPED}
+        kept: Json = {
+            name: self._without_secrets(value.encode()).decode()
+            for name, value in self.headers
+            if name not in DROPPED
+        }
         return {name: None for name in OWN if name not in kept} | kept
+
+    def _without_secrets(self, said: bytes) -> bytes:
+        """What a service said, less the credentials it repeated; as long as it was."""
+        for secret in self._secrets:
+            said = said.replace(secret.encode(), b"*" * len(secret.encode()))
+        return said
 
 
 class Recording:
@@ -80,8 +93,8 @@ class Recording:
         self._chunks = chunks
         self.heard: list[Heard] = []
 
-    def begin(self, endpoint: Endpoint, body: Json) -> Heard:
-        heard = Heard(endpoint, body, self._match)
+    def begin(self, endpoint: Endpoint, body: Json, *, secrets: tuple[str, ...] = ()) -> Heard:
+        heard = Heard(endpoint, body, self._match, secrets)
         self.heard.append(heard)
         return heard
 
