@@ -89,16 +89,18 @@ def test_rule_3_the_version_begins_x_y_z() -> None:
 def test_rule_4_the_request_id_is_there_and_the_same_on_all_lines_of_an_answer() -> None:
     assert [line["requestId"] for line in assistants()] == ["req_1", "req_1"]
     said = make.assistant(
-        {"id": "m", "model": "m", "content": []}, uuids=ids, at=written(0), request_id=""
+        {"id": "m", "model": "m", "content": []}, uuids=ids, at=written(0), request_id="r"
     )
     with pytest.raises(MisuseError, match="requestId"):
-        placed(said[0], parent_uuid=None, writer=WRITER)
+        placed(said[0] | {"requestId": ""}, parent_uuid=None, writer=WRITER)
 
 
 def test_rule_5_the_message_id_is_the_same_on_all_lines_of_an_answer() -> None:
     assert [line["message"]["id"] for line in assistants()] == ["msg_1", "msg_1"]
+    line = answer()[0]
+    nameless = line | {"message": line["message"] | {"id": ""}}
     with pytest.raises(MisuseError, match="message id"):
-        placed(answer(id="")[0], parent_uuid=None, writer=WRITER)
+        placed(nameless, parent_uuid=None, writer=WRITER)
 
 
 def test_rule_6_every_line_of_an_answer_has_the_final_usage() -> None:
