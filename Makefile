@@ -36,7 +36,7 @@ test: $(READY) ## run the tests (quick profiles, warnings are errors, 100 % bran
 	@$(PYTEST) -n 2 -m "not laws and not e2e and not crash" --cov --cov-report=term
 
 laws: $(READY) ## run the property tests at depth
-	@CLEW_HYPOTHESIS=deep $(PYTEST) -n 2 -m "laws or not (e2e or crash)" tests
+	@CLEW_HYPOTHESIS=deep $(PYTEST) -n 2 -m "(laws or hypothesis) and not (e2e or crash)" tests --timeout 900
 
 e2e: $(READY) ## drive whole programs and the published readers
 	@$(PYTEST) -m e2e tests --timeout 900

@@ -105,7 +105,7 @@ def test_another_scenario_is_played(tmp_path: Path) -> None:
         ('{"when": {"user": "x"}, "text": "y"}', 1, "no rule matched request 1"),
         ('{"content": ["a", "b"], "faults": [{"after_events": 7, "cut": "close"}]}', 1, "what was complete is kept]"),
         ('{"content": [{"tool": "T", "input_json": "{"}]}', 1, "[calls T, and its input cannot be used: "),
-        ('{"content": []}', 0, "1 answers"),
+        ('{"content": []}', 0, "1 answer, 0 retries"),
     ],
 )  # fmt: skip
 def test_an_answer_that_does_not_come_is_said(
@@ -122,7 +122,7 @@ def test_an_answer_that_does_not_come_is_said(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (None, "No such file or directory"),
+        (None, "own.yaml: No such file or directory\n"),
         ("scenario: 1\nanswrs: []\n", "own.yaml:2: answrs: unknown key; did you mean answers?"),
         ("scenario: 1\nanswers: [{text: a}]\n", "own.yaml: prompts: nothing to ask"),
     ],
@@ -216,3 +216,13 @@ def test_what_a_terminal_would_obey_is_shown_and_not_obeyed() -> None:
 
 def test_the_demo_s_own_scenario_is_read_and_played_out() -> None:
     assert read_scenario(DEMO).name == "demo"
+
+
+def test_a_prompt_nobody_answered_does_not_spoil_the_next(tmp_path: Path) -> None:
+    scenario = tmp_path / "own.yaml"
+    answers = "answers: [{status: 400}, {text: here again}]\n"
+    scenario.write_text(f"scenario: 1\nprompts: [a, b]\n{answers}", "utf-8")
+    done = demo(tmp_path, "--scenario", str(scenario), "--speed", "max")
+    assert "here again" in done.stdout
+    assert "roles" not in done.stdout
+    assert done.returncode == 1

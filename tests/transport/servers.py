@@ -47,6 +47,8 @@ async def serving(handler: Handler, context: ssl.SSLContext | None = None) -> As
         server.connections += 1
         server.open_now += 1
         server.changed.set()
+        # What was drained has left us, so that the abort below takes none of it back.
+        writer.transport.set_write_buffer_limits(high=0)
         try:
             await handler(reader, writer)
         except (OSError, asyncio.IncompleteReadError, asyncio.CancelledError):

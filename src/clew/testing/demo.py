@@ -23,6 +23,7 @@ from clew.providers.endpoint import Endpoint
 from clew.providers.scenario import Answer, Scenario, Send
 from clew.providers.scenario_file import read_scenario
 from clew.testing.demo_screen import Screen
+from clew.testing.options import told
 from clew.testing.server import LoopbackServer
 from clew.transport.http import HttpTransport
 
@@ -94,11 +95,14 @@ class Conversation:
     async def ask(self, prompt: str) -> bool:
         """One prompt, with as many rounds as the model calls tools; False where no answer came."""
         self._screen.prompt(prompt)
+        before = len(self._messages)
         self._messages.append({"role": "user", "content": prompt})
         for _ in range(MAX_ROUNDS):
             ended = await self._answer()
             self._screen.ended(ended)
             if not isinstance(ended, Answered | Incomplete):
+                # What nobody answered is taken back: the next prompt must not meet its error too.
+                del self._messages[before:]
                 return False
             content = ended.message["content"]
             if content:
@@ -205,7 +209,7 @@ def main(argv: list[str]) -> int:
             # Whoever read us has seen enough; the interpreter must not try to flush once more.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return 0
-        sys.stderr.write(f"clew demo: {error}\n")
+        sys.stderr.write(f"clew demo: {told(error)}\n")
         return 2
     except KeyboardInterrupt:
         sys.stderr.write("\n")

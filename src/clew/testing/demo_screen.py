@@ -96,7 +96,14 @@ class Screen:
 
     def closing(self, requests: int) -> None:
         self._write("\n")
-        counted = f"{requests} requests, {self._answers} answers, {self._retries} retries"
+        counted = ", ".join(
+            f"{number} {one if number == 1 else many}"
+            for number, one, many in (
+                (requests, "request", "requests"),
+                (self._answers, "answer", "answers"),
+                (self._retries, "retry", "retries"),
+            )
+        )
         self._line(counted, DIM)
 
     def _stream(self, text: str, style: str) -> None:

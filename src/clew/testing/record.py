@@ -24,6 +24,7 @@ from clew.testing.http import (
     secrets,
 )
 from clew.testing.listener import Listener
+from clew.testing.options import base_url, port, told
 from clew.testing.recording import Heard, Recording
 from clew.transport import seam
 from clew.transport.http import HttpTransport
@@ -145,13 +146,13 @@ def _say(text: str) -> None:
 async def _record(options: argparse.Namespace) -> None:
     recording = Recording(match=options.match, chunks=options.chunks)
     proxy = RecordingProxy(options.upstream, recording, to=options.to, port=options.port)
-    try:
-        async with proxy:
+    async with proxy:
+        try:
             sys.stdout.write(f"{proxy.url}\n")
             sys.stdout.flush()
             await asyncio.Event().wait()
-    finally:
-        _say(f"{len(recording.heard)} answers in {options.to}")
+        finally:
+            _say(f"{len(recording.heard)} answers in {options.to}")
 
 
 def _json_file(text: str) -> Path:
@@ -166,7 +167,9 @@ def main(argv: list[str] | None = None) -> int:
         description="Stand between a client and the Messages API, and write what is answered into "
         "a scenario; print the URL to give to the client, end with ^C.",
     )
-    parser.add_argument("--upstream", required=True, metavar="URL", help="the service's base URL")
+    parser.add_argument(
+        "--upstream", required=True, metavar="URL", type=base_url, help="the service's base URL"
+    )
     parser.add_argument("--to", required=True, metavar="FILE", type=_json_file, help="FILE.json")
     parser.add_argument(
         "--match",
@@ -175,13 +178,13 @@ def main(argv: list[str] | None = None) -> int:
         help="play back in order (default), or each answer to the same request body",
     )
     parser.add_argument("--chunks", action="store_true", help="keep where the pieces were parted")
-    parser.add_argument("--port", type=int, default=0, help="the port (default: any free one)")
+    parser.add_argument("--port", type=port, default=0, help="the port (default: any free one)")
     try:
         asyncio.run(_record(parser.parse_args(argv)))
     except KeyboardInterrupt:
         return 0
     except OSError as error:
-        _say(str(error))
+        _say(told(error))
         return 2
     return 0
 

@@ -26,6 +26,7 @@ from clew.providers.scenario_rules import Endpoint
 from clew.providers.scenario_text import ScenarioError
 from clew.testing.http import BadRequest, HttpRequest, Peer, masked
 from clew.testing.listener import Listener
+from clew.testing.options import port, told
 from clew.testing.playing import Playing
 from clew.testing.strict import complaint
 
@@ -250,7 +251,7 @@ def main(argv: list[str] | None = None) -> int:
         description="Serve a scenario as the Messages API on 127.0.0.1; print its URL, end with ^C.",
     )
     parser.add_argument("scenario", help="a scenario, JSON or YAML")
-    parser.add_argument("--port", type=int, default=0, help="the port (default: any free one)")
+    parser.add_argument("--port", type=port, default=0, help="the port (default: any free one)")
     parser.add_argument("--strict", action="store_true", help="answer 400 to what the API refuses")
     parser.add_argument(
         "--requests", metavar="FILE", help="append each request to FILE, a JSON line"
@@ -265,7 +266,7 @@ def main(argv: list[str] | None = None) -> int:
     except KeyboardInterrupt:
         return 0
     except (ScenarioError, OSError) as error:
-        sys.stderr.write(f"{error}\n")
+        sys.stderr.write(f"{told(error)}\n")
         return 2
     return 0
 

@@ -1,0 +1,29 @@
+"""What the programs of this folder share of their command lines: a port, a service, and an error told."""
+
+import argparse
+from urllib.parse import urlsplit
+
+
+def told(error: Exception) -> str:
+    """An error of the system as `where: what`; any other in its own words."""
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return str(error)
+
+
+def port(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text[:6]) <= 65535):
+        raise argparse.ArgumentTypeError("a number from 0 (any free one) to 65535")
+    return int(text)
+
+
+def base_url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+    except ValueError:
+        parts = urlsplit("")
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise argparse.ArgumentTypeError("a URL such as https://api.anthropic.com")
+    return text
