@@ -93,9 +93,7 @@ def test_another_scenario_is_played(tmp_path: Path) -> None:
     )
     done = demo(tmp_path, "--scenario", str(scenario))
     assert done.returncode == 0
-    assert done.stdout.endswith(
-        "> hello\ngood \ufffd[31m day\n\n1 requests, 1 answers, 0 retries\n"
-    )
+    assert done.stdout.endswith("> hello\ngood \ufffd[31m day\n\n1 request, 1 answer, 0 retries\n")
 
 
 @pytest.mark.parametrize(
