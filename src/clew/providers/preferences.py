@@ -10,9 +10,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.providers.base import Budget, CacheTtl, Off, Request, Thinking
+from clew.providers.endpoint import is_on
 from clew.providers.retry import Policy
-
-NO = ("", "0", "false", "no", "off")
 
 
 class Preferences(Struct, frozen=True, kw_only=True):
@@ -45,16 +44,16 @@ def preferences_from_environment(environment: Mapping[str, str]) -> Preferences:
         problems.append(f"{name}: {text!r} is not a number of up to nine digits")
         return None
 
-    def is_on(*names: str) -> bool:
-        return value(*names)[1].lower() not in NO
+    def switch(*names: str) -> bool:
+        return is_on(value(*names)[1])
 
     retries = number("CLEW_MAX_RETRIES", "CLAUDE_CODE_MAX_RETRIES")
     budget = number("CLEW_MAX_THINKING_TOKENS", "MAX_THINKING_TOKENS")
-    policy = Policy(unattended=is_on("CLEW_UNATTENDED", "CLAUDE_CODE_UNATTENDED_RETRY"))
+    policy = Policy(unattended=switch("CLEW_UNATTENDED", "CLAUDE_CODE_UNATTENDED_RETRY"))
     cache: CacheTtl | None = "5m"
-    if is_on("CLEW_CACHE_1H", "ENABLE_PROMPT_CACHING_1H"):
+    if switch("CLEW_CACHE_1H", "ENABLE_PROMPT_CACHING_1H"):
         cache = "1h"
-    if is_on("CLEW_DISABLE_CACHE", "DISABLE_PROMPT_CACHING"):
+    if switch("CLEW_DISABLE_CACHE", "DISABLE_PROMPT_CACHING"):
         cache = None
     return Preferences(
         model=value("CLEW_MODEL", "ANTHROPIC_MODEL", "CLAUDE_MODEL")[1] or None,
