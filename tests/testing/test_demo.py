@@ -12,10 +12,11 @@ import pytest
 
 from clew.providers.scenario import from_value
 from clew.providers.scenario_file import read_scenario
-from clew.testing.demo import DEMO, at_speed, main
+from clew.testing.demo import DEMO, main
 from clew.testing.demo_screen import printable
+from clew.testing.pace import paced
 
-DEMO_COMMAND = [sys.executable, "-m", "clew", "demo"]
+DEMO_COMMAND = [sys.executable, "-m", "clew", "demo", "talk"]
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
@@ -141,7 +142,7 @@ def test_a_scenario_that_cannot_be_played_is_named(
 @pytest.mark.parametrize("speed", ["0", "-1", "nan", "fast"])
 def test_a_speed_that_is_none_is_refused(speed: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
-        main([f"--speed={speed}"])
+        main(["talk", f"--speed={speed}"])
     assert caught.value.code == 2
     assert "a number from 0.01 to 1000, or max" in capsys.readouterr().err
 
@@ -193,12 +194,12 @@ def test_speed_changes_every_pace_and_nothing_else() -> None:
             },
         ],
     }
-    twice = at_speed(from_value(value), 2.0)
+    twice = paced(from_value(value), 2.0)
     value["defaults"]["send"]["events_per_s"] = 20
     value["answers"][0]["send"]["bytes_per_s"] = 200
     value["answers"][1]["faults"][0]["stall_s"] = 2
     assert twice == from_value(value)
-    at_once = at_speed(from_value(value), None)
+    at_once = paced(from_value(value), None)
     value["defaults"]["send"] = {}
     value["answers"][0]["send"] = {"chunk_bytes": 5}
     value["answers"][1]["faults"][0]["stall_s"] = 0
@@ -224,3 +225,20 @@ def test_a_prompt_nobody_answered_does_not_spoil_the_next(tmp_path: Path) -> Non
     assert "here again" in done.stdout
     assert "roles" not in done.stdout
     assert done.returncode == 1
+
+
+def test_the_repair_mends_the_project_with_real_tools_and_leaves_nothing(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "clew", "demo", "--speed", "max"],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env=environment(tmp_path, TMPDIR=str(tmp_path)),
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "Exit code 1" in done.stdout
+    assert "1 replacement" in done.stdout
+    assert "the test passes" in done.stdout
+    assert list(tmp_path.iterdir()) == []

@@ -45,6 +45,9 @@ class Outcome(Protocol):
     @property
     def tool_use_result(self) -> Any: ...
 
+    @property
+    def display(self) -> str: ...
+
 
 class Toolset(Protocol):
     """The tools of this session. A name it does not know is an outcome too."""

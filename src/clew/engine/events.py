@@ -37,6 +37,8 @@ class ToolFinished(Struct, frozen=True, kw_only=True):
     block: Json
     entry: Json
     is_error: bool
+    # The result in a few words for a person.
+    display: str = ""
 
 
 class Repaired(Struct, frozen=True, kw_only=True):

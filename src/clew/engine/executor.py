@@ -9,7 +9,7 @@ import asyncio
 from types import TracebackType
 from typing import Any, TypeAlias
 
-from clew.engine.deps import Deps, Emit, Granted, Question, Refused
+from clew.engine.deps import Deps, Emit, Granted, Outcome, Question, Refused
 from clew.engine.events import NotSaved, ToolFinished, ToolProgressed, ToolStarted
 from clew.messages import factories
 from clew.messages.wording import CANCELLED, INTERRUPTED_WHILE_RUNNING, tagged
@@ -74,7 +74,7 @@ class ToolExecutor:
     async def refuse(self, block: Json, source_uuid: str, words: str) -> None:
         """Answers a call that must not run at all."""
         call = Call(block, source_uuid=source_uuid, is_safe=True)
-        await self._end(call, tagged("tool_use_error", words), is_error=True)
+        await self._refuse(call, tagged("tool_use_error", words))
 
     def release(self) -> None:
         """The answer stands in the conversation: results may stand behind it from now on."""
@@ -102,7 +102,7 @@ class ToolExecutor:
         await self._saved()
         unusable = self._deps.tools.unusable(call.block)
         if unusable is not None:
-            await self._end(call, unusable.content, is_error=True, raw=unusable.tool_use_result)
+            await self._finish(call, unusable)
             return
         decision = self._deps.judge(call.block)
         match decision:
@@ -142,18 +142,28 @@ class ToolExecutor:
         outcome = await self._deps.tools.run(
             call.block, message_uuid=call.source_uuid, progress=progress
         )
-        await self._end(
+        await self._finish(call, outcome)
+
+    async def _finish(self, call: Call, outcome: Outcome) -> None:
+        entry = self._note(
             call, outcome.content, is_error=outcome.is_error, raw=outcome.tool_use_result
+        )
+        await self._emit(
+            ToolFinished(
+                block=call.block, entry=entry, is_error=outcome.is_error, display=outcome.display
+            )
         )
 
     async def _deny(self, call: Call, words: str, kind: str) -> None:
-        await self._end(call, words, is_error=True, toolDenialKind=kind, toolDenialBeforeRun=True)
+        await self._refuse(call, words, toolDenialKind=kind, toolDenialBeforeRun=True)
 
-    async def _end(
-        self, call: Call, content: Any, *, is_error: bool, raw: Any = None, **fields: Any
-    ) -> None:
-        entry = self._note(call, content, is_error=is_error, raw=raw, **fields)
-        await self._emit(ToolFinished(block=call.block, entry=entry, is_error=is_error))
+    async def _refuse(self, call: Call, words: str, **fields: Any) -> None:
+        """Answers a call that did not run."""
+        entry = self._note(call, words, **fields)
+        display = words.split("\n", 1)[0]
+        await self._emit(
+            ToolFinished(block=call.block, entry=entry, is_error=True, display=display)
+        )
 
     def _note(
         self, call: Call, content: Any, *, is_error: bool = True, raw: Any = None, **fields: Any

@@ -37,7 +37,8 @@ class SessionTools:
         given = None if tool is None else parse_input(tool, block["input"])
         if tool is None or isinstance(given, ToolResult):
             return str(block["name"])
-        return tool.title(given)
+        title = tool.title(given)
+        return title if title.startswith(tool.name) else f"{tool.name}: {title}"
 
     def is_concurrency_safe(self, block: Json) -> bool:
         """A call that cannot run disturbs nobody."""

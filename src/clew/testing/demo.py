@@ -1,7 +1,7 @@
-"""`clew demo`: a scripted conversation over the path that real ones take.
+"""`clew demo`: the repair (repair.py), or a scripted talk over the path that real ones take.
 
-A loopback server plays the scenario; clew's own transport, provider and driver talk to it. Needs no
-key, no network, no settings; must never run a tool.
+Of the talk: a loopback server plays the scenario; clew's own transport, provider and driver talk to
+it. Needs no key, no network, no settings; must never run a tool.
 """
 
 import argparse
@@ -12,18 +12,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
-from msgspec.structs import replace
-
 from clew.messages.errors import UserError
 from clew.providers.answer import Answering
 from clew.providers.answer_events import Answered, Ended, Incomplete
 from clew.providers.anthropic import AnthropicProvider
 from clew.providers.base import Json, Request
 from clew.providers.endpoint import Endpoint
-from clew.providers.scenario import Answer, Scenario, Send
+from clew.providers.scenario import Scenario
 from clew.providers.scenario_file import read_scenario
 from clew.testing.demo_screen import Screen
 from clew.testing.options import told
+from clew.testing.pace import paced
 from clew.testing.server import LoopbackServer
 from clew.transport.http import HttpTransport
 
@@ -54,32 +53,6 @@ class DemoClock:
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(0 if self._speed is None else seconds / self._speed)
-
-
-def at_speed(scenario: Scenario, speed: Speed) -> Scenario:
-    """The scenario with every rate and stall changed; a stall for ever stays one."""
-
-    def send(said: Send | None) -> Send | None:
-        if said is None:
-            return None
-        events, size = said.events_per_s, said.bytes_per_s
-        return replace(
-            said,
-            events_per_s=None if events is None or speed is None else events * speed,
-            bytes_per_s=None if size is None or speed is None else size * speed,
-        )
-
-    def answer(said: Answer) -> Answer:
-        faults = [
-            fault
-            if not isinstance(fault.stall_s, float)
-            else replace(fault, stall_s=0.0 if speed is None else fault.stall_s / speed)
-            for fault in said.faults
-        ]
-        return replace(said, send=send(said.send), faults=faults)
-
-    defaults = replace(scenario.defaults, send=send(scenario.defaults.send))
-    return replace(scenario, defaults=defaults, answers=[answer(a) for a in scenario.answers])
 
 
 class Conversation:
@@ -140,7 +113,7 @@ async def play(
     """The whole demo; whether every prompt was answered."""
     screen = Screen(write, ansi=ansi)
     screen.opening()
-    async with LoopbackServer(at_speed(scenario, speed), strict=True) as server:
+    async with LoopbackServer(paced(scenario, speed), strict=True) as server:
         transport = HttpTransport({})
         provider = AnthropicProvider(Endpoint(base_url=server.url, api_key="demo"), transport)
         talk = Conversation(provider, screen, DemoClock(speed))
@@ -182,14 +155,20 @@ def _write(text: str) -> None:
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="clew demo",
-        description="Play a scripted conversation over real HTTP on loopback: no key, no network.",
+        description="Show clew at work with a scripted model on loopback: no key, no network.",
+    )
+    parser.add_argument(
+        "what",
+        nargs="?",
+        choices=("repair", "talk"),
+        default="repair",
+        help="repair: clew mends a failing test; talk: faults on the line, and what is kept",
     )
     parser.add_argument(
         "--scenario",
         metavar="FILE",
         type=Path,
-        default=DEMO,
-        help="another scenario, with its prompts (docs/scenarios.md describes the format)",
+        help="a scenario of your own to talk with (docs/scenarios.md describes the format)",
     )
     parser.add_argument(
         "--speed",
@@ -199,11 +178,17 @@ def main(argv: list[str]) -> int:
         help="so many times faster, or max for no pauses at all",
     )
     options = parser.parse_args(argv)
+    talks = options.what == "talk" or options.scenario is not None
     try:
-        scenario = read_scenario(options.scenario)
-        if not scenario.prompts:
-            raise UserError(f"{options.scenario}: prompts: nothing to ask; the demo needs some")
-        answered = asyncio.run(play(scenario, options.speed, _write, ansi=not _is_plain()))
+        if talks:
+            scenario = read_scenario(options.scenario or DEMO)
+            if not scenario.prompts:
+                raise UserError(f"{options.scenario}: prompts: nothing to ask; the demo needs some")
+            answered = asyncio.run(play(scenario, options.speed, _write, ansi=not _is_plain()))
+        else:
+            from clew.testing.repair import repair
+
+            answered = asyncio.run(repair(_write, options.speed))
     except (UserError, OSError) as error:
         if isinstance(error, BrokenPipeError):
             # Whoever read us has seen enough; the interpreter must not try to flush once more.

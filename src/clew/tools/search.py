@@ -11,11 +11,14 @@ import re
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 from msgspec import Struct
-from pathspec import GitIgnoreSpec
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pathspec import GitIgnoreSpec
 
 VERSION_CONTROL = (".git", ".hg", ".svn", ".jj", ".bzr")
 # Larger files are left to ripgrep, which need not hold them.
@@ -85,7 +88,7 @@ def from_git(path: str) -> list[str] | None:
     return sorted({os.fsdecode(name) for name in done.stdout.split(b"\0") if name})
 
 
-def walk(top: str, above: tuple[tuple[str, GitIgnoreSpec], ...] = ()) -> Iterator[str]:
+def walk(top: str, above: "tuple[tuple[str, GitIgnoreSpec], ...]" = ()) -> Iterator[str]:
     """Depth first; the .gitignore of each folder holds for all below it."""
     try:
         with os.scandir(top) as found:
@@ -96,7 +99,7 @@ def walk(top: str, above: tuple[tuple[str, GitIgnoreSpec], ...] = ()) -> Iterato
     if any(entry.name == ".gitignore" for entry in entries):
         try:
             with open(os.path.join(top, ".gitignore"), encoding="utf-8", errors="replace") as file:
-                specs = (*above, (top, GitIgnoreSpec.from_lines(file)))
+                specs = (*above, (top, ignore_rules(file)))
         except OSError:
             pass
     for entry in entries:
@@ -111,7 +114,7 @@ def walk(top: str, above: tuple[tuple[str, GitIgnoreSpec], ...] = ()) -> Iterato
             yield entry.path
 
 
-def ignored(path: str, specs: tuple[tuple[str, GitIgnoreSpec], ...]) -> bool:
+def ignored(path: str, specs: "tuple[tuple[str, GitIgnoreSpec], ...]") -> bool:
     """The nearest .gitignore that has an opinion decides."""
     for top, spec in reversed(specs):
         verdict = spec.check_file(path.removeprefix(f"{top}/")).include
@@ -120,12 +123,19 @@ def ignored(path: str, specs: tuple[tuple[str, GitIgnoreSpec], ...]) -> bool:
     return False
 
 
+def ignore_rules(lines: Iterable[str]) -> "GitIgnoreSpec":
+    """Lines of a .gitignore; what reads them is loaded here, for a turn without a search needs none."""
+    from pathspec import GitIgnoreSpec
+
+    return GitIgnoreSpec.from_lines(lines)
+
+
 def chooser(globs: list[str]) -> Callable[[str], bool]:
     """Whether a name is wanted: by any of the globs, braces and a leading ! allowed."""
     lines = [line for one in globs for line in braces(one)]
     refused = [line[1:] for line in lines if line.startswith("!")]
     chosen = [line for line in lines if not line.startswith("!")]
-    yes, no = GitIgnoreSpec.from_lines(chosen), GitIgnoreSpec.from_lines(refused)
+    yes, no = ignore_rules(chosen), ignore_rules(refused)
     return lambda name: (not chosen or yes.match_file(name)) and not no.match_file(name)
 
 

@@ -113,7 +113,8 @@ async def search(ctx: ToolContext, where: Place, job: Job, program: str | None) 
             f"The search took more than {SEARCH_TIMEOUT_S:g} s. Narrow it: a path, a glob, a "
             "simpler pattern."
         )
-    if finished.exit.code not in (0, 1) and not out.size:
+    # 1 says that nothing was found, and is also how an interpreter ends that could not begin.
+    if (finished.exit.code not in (0, 1) or err.size) and not out.size:
         raise ToolError(f"The search failed: {os.fsdecode(bytes(err.head)).strip()}")
     text = (bytes(out.head) + (out.tail if not out.left_out else b"")).decode("utf-8", "replace")
     if program and not plain_names(job.globs):

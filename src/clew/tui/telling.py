@@ -68,13 +68,9 @@ class Telling:
 
 
 def outcome(event: ToolFinished) -> str:
-    """The first line of a result, and how much more there is."""
-    content = event.entry["message"]["content"][0].get("content", "")
-    text = content if isinstance(content, str) else "(more than text)"
-    first, _, rest = text.strip().partition("\n")
-    more = f" (+{rest.count(chr(10)) + 1} lines)" if rest else ""
+    """What a call came to, in one line."""
     mark = "failed: " if event.is_error else ""
-    return f"{mark}{first[:SHOWN_CHARACTERS]}{more}"
+    return f"{mark}{event.display[:SHOWN_CHARACTERS]}".rstrip(": ") or "done"
 
 
 def visible(text: str) -> str:

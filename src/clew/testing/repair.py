@@ -1,0 +1,89 @@
+"""The demo's repair: a small project whose test fails, and clew itself set to work on it.
+
+Everything is real but the model: the session, the permissions, the tools, the transcript. Lives in a
+folder of its own that is gone afterwards.
+"""
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from clew import app
+from clew.engine.conversation import Speaker
+from clew.engine.deps import Question, Refused, Verdict
+from clew.options import Options
+from clew.providers.scenario_file import read_scenario
+from clew.testing.pace import paced
+from clew.testing.server import LoopbackServer
+from clew.tui.telling import Telling
+
+SCENARIO = Path(__file__).parent / "scenarios" / "repair.yaml"
+PROJECT = {
+    "purse.py": "def total(coins):\n    return sum(coins[1:])\n",
+    "test_purse.py": (
+        "import unittest\n\nfrom purse import total\n\n\nclass Total(unittest.TestCase):\n"
+        "    def test_every_coin_counts(self):\n        self.assertEqual(total([1, 2, 5]), 8)\n"
+    ),
+}
+ALLOWED = ("Bash(python3 -m unittest:*)", "Read", "Edit")
+HEAD = (
+    "clew demo: a failing test, and clew to mend it. The model is a script over HTTP on this\n"
+    "machine; the session, the permissions, the tools and the transcript are real.\n"
+)
+
+
+async def nobody(_: Question) -> Verdict:
+    return Refused(words="nobody can be asked in the demo", by_person=False)
+
+
+async def repair(write: Callable[[str], object], speed: float | None) -> bool:
+    """Plays the repair; whether the project's test passes in the end."""
+    scenario = paced(read_scenario(SCENARIO), speed)
+    write(HEAD)
+    with tempfile.TemporaryDirectory(prefix="clew-demo-") as home:
+        work = project_in(home)
+        async with LoopbackServer(scenario, strict=True) as server:
+            environ = environment(home, server.url)
+            async with app.session(
+                Options(allow=ALLOWED, is_print=True, max_turns=10),
+                environ,
+                str(work),
+                nobody,
+                entrypoint="cli",
+            ) as session:
+                for prompt in scenario.prompts:
+                    write(f"\n> {prompt}\n")
+                    await session.conversation.submit(
+                        prompt,
+                        Telling(sys.stdout).emit,
+                        said_by=Speaker(source="typed", mode=session.mode),
+                        context=await session.context(),
+                    )
+            write(f"\n{len(server.requests)} requests; {lines_written(home)} lines of transcript\n")
+        return "sum(coins)" in (work / "purse.py").read_text("utf-8")
+
+
+def project_in(home: str) -> Path:
+    work = Path(home, "purse")
+    work.mkdir()
+    for name, text in PROJECT.items():
+        (work / name).write_text(text, "utf-8")
+    return work
+
+
+def lines_written(home: str) -> int:
+    return sum(path.read_bytes().count(b"\n") for path in Path(home).rglob("*.jsonl"))
+
+
+def environment(home: str, url: str) -> dict[str, str]:
+    """Nothing of this person's: no key, no settings, no sessions."""
+    return {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        "HOME": home,
+        "CLEW_CONFIG_DIR": str(Path(home, "config")),
+        "ANTHROPIC_BASE_URL": url,
+        "ANTHROPIC_API_KEY": "demo",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
