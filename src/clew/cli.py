@@ -12,6 +12,7 @@ from clew.version import VERSION
 # offers `main(argv: list[str]) -> int`.
 COMMANDS: dict[str, tuple[str, str]] = {
     "config": ("clew.config.commands", "read, explain and set settings; trust folders"),
+    "cost": ("clew.reports.cost", "show what sessions cost, by model, day, tool and more"),
     "demo": ("clew.testing.demo", "play a scripted conversation: no key, no network"),
     "login": ("clew.config.login", "keep an API key in a file only you can read"),
     "logout": ("clew.config.logout", "forget the key that login kept"),

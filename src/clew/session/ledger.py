@@ -58,6 +58,15 @@ class Spend(Struct, frozen=True, kw_only=True):
             duration_ms=self.duration_ms + other.duration_ms,
         )
 
+    def __sub__(self, other: "Spend") -> "Spend":
+        return Spend(
+            requests=self.requests - other.requests,
+            tokens=self.tokens - other.tokens,
+            usd=self.usd - other.usd,
+            unpriced=self.unpriced - other.unpriced,
+            duration_ms=self.duration_ms - other.duration_ms,
+        )
+
     @property
     def is_complete(self) -> bool:
         """Whether every response in it has a price."""
@@ -100,8 +109,8 @@ class Ledger:
             self._charges[charge.key] = charge
             self._total += spend_of(charge)
             return
-        self._charges[charge.key] = _joined(known, charge)
-        self._total = sum(map(spend_of, self), Spend())
+        joined = self._charges[charge.key] = _joined(known, charge)
+        self._total += spend_of(joined) - spend_of(known)
 
     def by(self, name_of: Callable[[Charge], str]) -> dict[str, Spend]:
         """Sums by whatever `name_of` says of a charge; together they are the total."""

@@ -43,6 +43,9 @@ class Tokens(Struct, frozen=True, kw_only=True):
             web_searches=self.web_searches + other.web_searches,
         )
 
+    def __sub__(self, other: "Tokens") -> "Tokens":
+        return Tokens(**{f: getattr(self, f) - getattr(other, f) for f in Tokens.__struct_fields__})
+
 
 def tokens_of(usage: Any) -> Tokens:
     """The counts of a recorded usage object; what is absent or no number counts as nothing."""

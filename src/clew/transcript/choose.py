@@ -18,33 +18,33 @@ def newest(home: Path, cwd: str) -> Outline | None:
     return next((o for o in outlines(folder) if o.cwd in (None, here, cwd)), None)
 
 
-def named(home: Path, cwd: str, name: str) -> Path:
+def named(home: Path, cwd: str, name: str, *, asked: str = "--resume ") -> Path:
     """The transcript that `name` means; raises `SessionError` if there is none, or more than one."""
     if name.endswith(".jsonl"):
         path = Path(cwd, name).absolute()
         if not path.is_file():
-            raise SessionError(f"--resume {name}: there is no such file")
+            raise SessionError(f"{asked}{name}: there is no such file")
         return path
     if is_uuid(name):
         found = find_session(home, name)
         here = [path for path in found if path.parent == project_dir(home, cwd)]
         if not found:
             raise SessionError(
-                f"--resume {name}: no such session below {projects_dir(home)}; "
+                f"{asked}{name}: no such session below {projects_dir(home)}; "
                 "`clew sessions list --all` shows what there is"
             )
         return (here or found)[0]
-    return by_title(home, cwd, name)
+    return by_title(home, cwd, name, asked=asked)
 
 
-def by_title(home: Path, cwd: str, title: str) -> Path:
+def by_title(home: Path, cwd: str, title: str, *, asked: str) -> Path:
     matching = [o.path for o in outlines(project_dir(home, cwd)) if o.title == title]
     if len(matching) == 1:
         return matching[0]
     if not matching:
         raise SessionError(
-            f"--resume {title!r}: neither a session's id nor the title of one of this folder; "
+            f"{asked}{title!r}: neither a session's id nor the title of one of this folder; "
             "`clew sessions list` shows them"
         )
     ids = ", ".join(path.stem for path in matching)
-    raise SessionError(f"--resume {title!r}: several sessions have this title; name one: {ids}")
+    raise SessionError(f"{asked}{title!r}: several sessions have this title; name one: {ids}")

@@ -1,0 +1,213 @@
+"""`clew cost`: what sessions cost, by the records on the disk. Needs no model and no key.
+
+Every response counts once. What has no known price is said to have none; it is never shown as free.
+"""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator
+from datetime import date, datetime
+from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+
+from clew.messages.errors import SessionError
+from clew.reports.costs import Costs, SessionCost, gather
+from clew.reports.table import bar, table
+from clew.session.ledger import Charge, Spend
+from clew.transcript import choose, light, paths
+
+Sums: TypeAlias = Callable[[SessionCost], dict[str, Spend]]
+
+NO_DAY = "(no date)"
+BARS = 24
+
+
+@lru_cache(maxsize=4096)
+def _day(minute: str) -> str:
+    return datetime.fromisoformat(f"{minute}:00+00:00").astimezone().date().isoformat()
+
+
+def day_of(charge: Charge) -> str:
+    """The day a response came, by the clock of this place."""
+    try:
+        return _day(charge.at[:16])
+    except ValueError:
+        return NO_DAY
+
+
+BY: dict[str, Sums] = {
+    "session": lambda one: {one.session_id: one.ledger.total},
+    "project": lambda one: {one.project: one.ledger.total},
+    "day": lambda one: one.ledger.by(day_of),
+    "model": lambda one: one.ledger.by_model(),
+    "tool": lambda one: one.ledger.by_tool(),
+    "server": lambda one: one.ledger.by_server(),
+    "agent": lambda one: one.ledger.by_agent(),
+    "purpose": lambda one: one.ledger.by_purpose(),
+}
+
+
+def main(argv: list[str]) -> int:
+    options = _parser().parse_args(argv)
+    try:
+        found = gather(transcripts(options), counts=within(options.since, options.until))
+    except (SessionError, OSError) as error:
+        sys.stderr.write(f"clew cost: {error}\n")
+        return 2
+    if options.json:
+        sys.stdout.write(_encoder.encode(as_json(found, options.by)).decode() + "\n")
+    else:
+        for line in shown(found, options.by):
+            clean = "".join(c if c.isprintable() else "\ufffd" for c in line)
+            sys.stdout.write(clean.rstrip() + "\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="clew cost", description="What sessions cost; without SESSION those of this folder."
+    )
+    add = parser.add_argument
+    add("session", nargs="*", metavar="SESSION", help="id, title or file")
+    add("--all", action="store_true", help="the sessions of every folder")
+    add("--by", choices=tuple(BY), help="one table, by this")
+    add("--since", type=date.fromisoformat, metavar="DAY", help="from this day on, as 2026-01-31")
+    add("--until", type=date.fromisoformat, metavar="DAY", help="up to and with this day")
+    add("--json", action="store_true", help="everything, as JSON")
+    return parser
+
+
+def transcripts(options: argparse.Namespace) -> list[Path]:
+    """The files that were asked for, the one last written to last: copies come after what they copy."""
+    home, cwd = paths.config_home(os.environ), str(Path.cwd())
+    if options.session:
+        return [choose.named(home, cwd, name, asked="") for name in options.session]
+    if options.all:
+        folders = sorted(p for p in paths.projects_dir(home).glob("*") if p.is_dir())
+        return [path for folder in folders for path in reversed(light.session_files(folder))]
+    here = paths.canonical(cwd)
+    files = reversed(light.session_files(paths.project_dir(home, cwd)))
+    return [path for path in files if _cwd(path) in (None, here, cwd)]
+
+
+def _cwd(transcript: Path) -> str | None:
+    ends = light.read_ends(transcript)
+    return None if ends is None else light.string_field(ends.head, "cwd")
+
+
+def within(since: date | None, until: date | None) -> Callable[[Charge], bool]:
+    """Whether a response came between two days; what has no date is in no such span."""
+    if since is None and until is None:
+        return lambda _: True
+    first = "" if since is None else since.isoformat()
+    last = "~" if until is None else until.isoformat()
+    return lambda charge: first <= (day := day_of(charge)) <= last and day != NO_DAY
+
+
+# -- for programs
+
+_encoder = msgspec.json.Encoder(decimal_format="number")
+
+
+def as_json(costs: Costs, by: str | None) -> dict[str, Any]:
+    """Every sum (or the one asked for); the rows of each add up to the total."""
+    titles = {
+        one.session_id: {"title": one.title, "project": one.project} for one in costs.sessions
+    }
+    return {
+        "sessions": len(costs.sessions),
+        "total": _sum(costs.total),
+        "by": {
+            name: [
+                {"name": key, **(titles[key] if name == "session" else {}), **_sum(spend)}
+                for key, spend in _rows(costs, name)
+            ]
+            for name in ([by] if by else BY)
+        },
+        "unreadLines": costs.unread,
+    }
+
+
+def _sum(spend: Spend) -> dict[str, Any]:
+    """`costUSD` is null where not every price is known; `knownCostUSD` is what is."""
+    tokens = spend.tokens
+    return {
+        "requests": spend.requests,
+        "inputTokens": tokens.input,
+        "cacheReadInputTokens": tokens.cache_read,
+        "cacheCreation5mInputTokens": tokens.cache_write_5m,
+        "cacheCreation1hInputTokens": tokens.cache_write_1h,
+        "outputTokens": tokens.output,
+        "webSearchRequests": tokens.web_searches,
+        "costUSD": spend.usd if spend.is_complete else None,
+        "knownCostUSD": spend.usd,
+        "unpricedRequests": spend.unpriced,
+    }
+
+
+def _rows(costs: Costs, by: str) -> list[tuple[str, Spend]]:
+    """Days in their order, everything else by what it cost."""
+    rows = list(costs.by(BY[by]).items())
+    if by == "day":
+        return sorted(rows)
+    return sorted(rows, key=lambda row: (-row[1].usd, -row[1].tokens.total, row[0]))
+
+
+# -- for people
+
+
+def shown(costs: Costs, by: str | None) -> Iterator[str]:
+    total = costs.total
+    if not total.requests:
+        yield f"{_count(len(costs.sessions), 'session')}, and no response of a model in it."
+    else:
+        yield (
+            f"{_count(len(costs.sessions), 'session')}, {_count(total.requests, 'response')}: "
+            f"{money(total)}"
+        )
+        for name in [by] if by else ["model", "day"]:
+            yield ""
+            yield from _table(name, _rows(costs, name), total)
+        yield from _unpriced(costs)
+    if costs.unread:
+        yield f"{_count(costs.unread, 'line')} could not be read; `clew sessions check` says which."
+
+
+def _table(by: str, rows: list[tuple[str, Spend]], total: Spend) -> Iterator[str]:
+    most = max((spend.usd for _, spend in rows), default=Decimal(0))
+    head = [by, "responses", "input", "cache read", "cache write", "output", "cost", ""]
+    body = [[*_cells(name or "(none)", spend), bar(spend.usd, most, BARS)] for name, spend in rows]
+    yield from table([head, *body, [*_cells("total", total), ""]])
+
+
+def _cells(name: str, spend: Spend) -> list[str]:
+    tokens = spend.tokens
+    written = tokens.cache_write_5m + tokens.cache_write_1h
+    counts = (spend.requests, tokens.input, tokens.cache_read, written, tokens.output)
+    return [name, *(f"{count:,}" for count in counts), money(spend)]
+
+
+def money(spend: Spend) -> str:
+    """Dollars, with as many places as small sums need; what is not known is said."""
+    if spend.unpriced and not spend.usd:
+        return "unknown"
+    return f"${spend.usd:,.4f}" + (" + unknown" if spend.unpriced else "")
+
+
+def _unpriced(costs: Costs) -> Iterator[str]:
+    for model, spend in _rows(costs, "model"):
+        if spend.unpriced:
+            yield ""
+            yield (
+                f"{_count(spend.unpriced, 'response')} of {model}: no price is known; "
+                f"{spend.tokens.total:,} tokens are counted, their dollars in no sum."
+            )
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
