@@ -65,7 +65,7 @@ def main() -> int:
 # One line a record: people who work side by side change lines, not blocks.
 # fmt: off
 RECORDS: tuple[Record, ...] = (
-    Record("R001", "Three separate representations exist and never leak into each other: internal CLI message, API wire message, streaming accumulator (partial message + deltas + map …", "deferred: step 5"),
+    Record("R001", "Three separate representations exist and never leak into each other: internal CLI message, API wire message, streaming accumulator (partial message + deltas + map …", "done"),
     Record("R002", "Every internal message has a type discriminator; user, assistant, attachment, progress are accepted", "done"),
     Record("R003", "Full union: user, assistant, system, progress, attachment as messages", "done"),
     Record("R004", "Every message has uuid (UUID string) and timestamp (ISO-8601)", "done"),
@@ -92,7 +92,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R025", "Synthetic API-error messages are recognised by the model marker plus error flag (isSyntheticApiErrorMessage)", "done"),
     Record("R026", "Only three mutation points exist: stream accumulation, tool-result injection, cost/duration metadata", "done"),
     Record("R027", "Message creation is O(1), serialisation O(content size); a message removed from history becomes collectable (no other owner)", "done"),
-    Record("R028", "State machine UserInput -> CliMessage -> APIMessage -> stream -> deltas -> accumulated message -> tool_use? -> execution (with progress) -> tool_result block -> …", "deferred: step 7"),
+    Record("R028", "State machine UserInput -> CliMessage -> APIMessage -> stream -> deltas -> accumulated message -> tool_use? -> execution (with progress) -> tool_result block -> …", "done"),
     Record("R029", "ContentBlock union: text, image, tool_use, tool_result, thinking, document, video, guard content, reasoning, cache point", "done"),
     Record("R030", "text {type,text} valid for both roles", "done"),
     Record("R031", "tool_use {type,id,name,input} only from assistant; id unique within the session", "done"),
@@ -118,7 +118,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R051", "event: sets the type, repeated data: lines are joined with newline, raw lines are kept for diagnostics", "done"),
     Record("R052", "Decoding is streaming UTF-8 (partial code points kept over chunks), incomplete last line kept", "done"),
     Record("R053", "Platform streams may wrap payloads as {bytes: base64}; decoded payload kinds: client ContinuedUserInput/ToolResultBlock/ConversationTurnInput, server …", "done"),
-    Record("R054", "Text is rendered as it arrives; the user can stop it at any time; a failed direction is visible early", "deferred: step 7"),
+    Record("R054", "Text is rendered as it arrives; the user can stop it at any time; a failed direction is visible early", "done"),
     Record("R055", "message_start gives id, role, model, initial usage", "done"),
     Record("R056", "content_block_start(index, content_block) opens text or tool_use(id,name)", "done"),
     Record("R057", "content_block_delta carries text_delta or input_json_delta.partial_json, addressed by index", "done"),
@@ -127,7 +127,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R060", "message_delta carries stop_reason and usage; tool_use -> run tools and continue; end_turn -> wait for the user", "done"),
     Record("R061", "The consumer always knows its state (start/content/stop), an out-of-order event is a detected error", "done"),
     Record("R062", "A text_delta appends to the current text block of the partial message", "done"),
-    Record("R063", "usage and stop_reason may arrive after the assistant message was already yielded; the recorded message must end up with the final values", "deferred: step 3"),
+    Record("R063", "usage and stop_reason may arrive after the assistant message was already yielded; the recorded message must end up with the final values", "done"),
     Record("R064", "On streaming fallback to another model, already yielded partial assistant messages are withdrawn by tombstones, one per message", "done"),
     Record("R065", "Incremental parser keeps buffer, nesting depth, in-string and escape state over chunks", "done"),
     Record("R066", "It attempts a parse when depth returns to 0", "done"),
@@ -156,7 +156,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R089", "Placeholder text \"[Tool result missing due to internal error]\" is a known constant so data exports can reject conversations that contain it", "done"),
     Record("R090", "Rejection text differs for user rejection, sub-agent denial (no user), and auto-mode classifier denial (with reason)", "done"),
     Record("R091", "Denial guidance allows natural alternatives but forbids malicious workarounds; other independent work may go on", "done"),
-    Record("R092", "Tool results are injected as user messages", "deferred: step 5"),
+    Record("R092", "Tool results are injected as user messages", "done"),
     Record("R093", "progress, isVirtual and synthetic API-error messages are removed", "done"),
     Record("R094", "Attachments are moved so that nothing stands between a tool_use and its tool_result", "done"),
     Record("R095", "Consecutive user messages are merged (Bedrock rejects them, 1P merges itself)", "done"),
@@ -211,7 +211,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R144", "Scope priority cliArg > localSettings > projectSettings > policySettings > userSettings", "done"),
     Record("R145", "Permission request UI, a seam (useCanUseTool) where SDK/host can answer instead of the user", "done"),
     Record("R146", "Command execution passes many checks (title: 15 lines of defence) before running", "done"),
-    Record("R147", "permissionMode is recorded on the user message", "deferred: step 6"),
+    Record("R147", "permissionMode is recorded on the user message", "done"),
     Record("R148", "JSON-RPC 2.0 requests, responses, notifications; error {code,message,data}; id string or number, absent on notifications", "deferred: step 11"),
     Record("R149", "Capability negotiation: experimental, roots, sampling, prompts, resources, tools, logging", "deferred: step 11"),
     Record("R150", "Tool spec: name, description, inputSchema (always JSON Schema), isReadOnly, requiresConfirmation, timeout, maxRetries", "deferred: step 11"),
@@ -370,7 +370,7 @@ RECORDS: tuple[Record, ...] = (
     Record("W17", "perf_counter around the request; separate usage event entry appended to the log", "deferred: step 7"),
     Record("W18", "open union; adapters translate", "done"),
     Record("W19", "anchor on the last response's usage (input + cache + output) and estimate only the tail; count_tokens at decision points", "done"),
-    Record("W20", "one user message per tool batch, results in tool_use order", "deferred: step 5"),
+    Record("W20", "one user message per tool batch, results in tool_use order", "done"),
     Record("W21", "enforce the strict normal form anyway (Bedrock), validate with the full rule set", "done"),
     Record("W22", "explicit is-empty test; a synthetic field marks synthetic messages, text only for legacy files", "done"),
     Record("W23", "Durability contract: user message and every tool_use are on disk (fdatasync) before side effects", "done"),
@@ -396,7 +396,7 @@ RECORDS: tuple[Record, ...] = (
     Record("V9", "Tool set, tool order and system text stay byte-identical between turns unless a change is intended (cache)", "deferred: step 5"),
     Record("V10", "stop_reason handling is total: every known one has its branch, an unknown one ends the turn with a warning", "done"),
     Record("V11", "Stream: ping any time, error after HTTP 200, unknown event and delta types are ignored, not fatal", "done"),
-    Record("V12", "After a failure mid-response: retry only if no block was completed; otherwise keep completed blocks, run completed tools, mark incomplete", "deferred: step 5"),
+    Record("V12", "After a failure mid-response: retry only if no block was completed; otherwise keep completed blocks, run completed tools, mark incomplete", "done"),
 )
 # fmt: on
 

@@ -4,7 +4,6 @@ Reads in the order in which things are made. Owns the life of what it opens: lea
 the log, ends every child and gives the locks back.
 """
 
-import asyncio
 import os
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -134,12 +133,12 @@ async def session(
         launcher = Launcher()
         opened.push_async_callback(launcher.aclose)
         opening = Opening(
-            await opened.enter_async_context(asyncio.TaskGroup()),
             launcher,
             cwd=Path(cwd),
             environ=environ,
             folders=book.directories,
         )
+        opened.push_async_callback(opening.aclose)
         recorder, loaded = open_record(options, places, opened, entrypoint=entrypoint)
         story = Story(recorder, History(loaded.messages if loaded else ()))
         tool_session = ToolSession(

@@ -4,6 +4,7 @@ Owns the table of subcommands. Must never import at module level anything heavie
 `clew --version` is a start-up figure (tests/cli/test_startup.py holds the list of modules).
 """
 
+import os
 import sys
 
 from clew.version import VERSION
@@ -66,7 +67,43 @@ def help_text() -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
+    """The door: whatever a command could not do is one line on standard error, and an exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
+    give_outputs()
+    try:
+        code = dispatch(args)
+        sys.stdout.flush()
+    except (OSError, ExceptionGroup) as raised:
+        error = first_of(raised)
+        if not isinstance(error, OSError):
+            raise
+        # The interpreter must not try once more to flush what could not be written.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        if isinstance(error, BrokenPipeError):
+            return 0  # whoever read us has seen enough
+        where = f"{error.filename}: " if error.filename is not None else ""
+        print(f"clew: {where}{error.strerror or error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        return 130
+    return code
+
+
+def first_of(error: BaseException) -> BaseException:
+    """What went wrong first, out of the groups that tasks wrap it in."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def give_outputs() -> None:
+    """A process that was started with its outputs closed writes to nobody, instead of failing."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+
+
+def dispatch(args: list[str]) -> int:
     first = args[0] if args else ""
     if first in ("-v", "--version"):
         print(f"clew {VERSION}")

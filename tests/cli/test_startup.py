@@ -1,7 +1,9 @@
 """Start-up is a feature: what the first screen may load, as a list and not as a stopwatch."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -59,3 +61,32 @@ def test_an_unknown_word_is_an_error_that_names_the_nearest(
     said = capsys.readouterr()
     assert said.out == ""
     assert words in said.err
+
+
+@pytest.mark.parametrize(
+    ("shell", "code", "words"),
+    [
+        ("clew --help > /dev/full", 1, "clew: No space left on device"),
+        ("clew demo talk --speed max > /dev/full", 1, "No space left on device"),
+        ("clew --help >&-", 0, ""),
+        ("clew demo --speed max >&- 2>&-", 0, ""),
+        ("clew demo --speed max | head -1 >/dev/null; exit $?", 0, ""),
+        ("cd / && HOME=/proc clew config set model opus", 2, "clew"),
+    ],
+)
+def test_outputs_that_are_full_closed_or_gone_are_said_in_a_line(
+    shell: str, code: int, words: str
+) -> None:
+    binaries = Path(sys.executable).parent
+    done = subprocess.run(
+        ["sh", "-c", shell],
+        env={"PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}", "LANG": "C.UTF-8"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == code, done.stderr
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr

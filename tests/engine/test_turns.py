@@ -36,7 +36,7 @@ async def test_calls_are_answered_and_the_model_goes_on() -> None:
     assert world.results()[0]["content"] == "ok 1"
 
 
-@requirement("R140")
+@requirement("R140", "R092", "W20")
 async def test_readers_run_together_and_a_writer_alone() -> None:
     begun = asyncio.Event()
 
@@ -60,6 +60,22 @@ async def test_readers_run_together_and_a_writer_alone() -> None:
     assert [r["content"] for r in world.results()] == ["ok 2", "ok 1", "ok 3", "ok 4"]
     sent = world.requests(world.story).messages[2]["content"]
     assert [b["content"] for b in sent] == ["ok 1", "ok 2", "ok 3", "ok 4"]
+
+
+@requirement("R028")
+async def test_a_turn_can_be_followed_from_prompt_to_end() -> None:
+    world = World({"content": ["I read.", call("Read", 1)]}, {"text": "Done."})
+    await world.submit()
+    seen = [type(event).__name__ for event in world.events]
+    steps = [
+        "Recorded", "Asking", "MessageStarted", "TextDelta", "BlockFinished", "ToolUseReady",
+        "ToolStarted", "ToolProgressed", "ToolFinished",
+        "Asking", "MessageStarted", "MessageFinished", "Recorded",
+    ]  # fmt: skip
+    at = 0
+    for step in steps:
+        assert step in seen[at:], f"{step} is missing after {seen[:at]}"
+        at = seen.index(step, at) + 1
 
 
 @requirement("R047")
@@ -171,6 +187,7 @@ async def test_an_interrupt_while_the_model_talks_keeps_what_was_said() -> None:
     assert world.next_request_complaint() is None
 
 
+@requirement("V12")
 async def test_a_broken_connection_after_a_whole_call_runs_it_once_and_goes_on() -> None:
     world = World(
         {

@@ -20,7 +20,7 @@ def test_the_first_call_into_a_measured_file_takes_no_lock() -> None:
         [sys.executable, "-c", PROGRAM],
         cwd=ROOT,
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         timeout=60,
         check=True,
     )

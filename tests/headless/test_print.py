@@ -70,6 +70,27 @@ def test_tools_run_and_their_results_go_back(tmp_path: Path) -> None:
     assert "a.txt" in results[1]["content"]
 
 
+@requirement("R001", "R063", "R147")
+def test_the_log_the_wire_and_the_stream_hold_each_their_own_form(tmp_path: Path) -> None:
+    plan = scenario(
+        {
+            "content": ["I look.", {"tool": "Bash", "input": {"command": "echo one"}}],
+            "usage": {"input_tokens": 7, "output_tokens": 11},
+        },
+        {"when": {"tool_result": "Bash"}, "text": "One."},
+    )
+    with serving(plan, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "look", "--allowedTools", "Bash(echo:*)")
+        sent = server.requests[1].body["messages"]
+    assert {key for message in sent for key in message} == {"role", "content"}
+    logged = entries(transcripts(tmp_path)[0])
+    assert next(e for e in logged if e["type"] == "user")["permissionMode"] == "default"
+    first = [e["message"] for e in logged if e["type"] == "assistant"][:2]
+    assert [m["stop_reason"] for m in first] == ["tool_use", "tool_use"]
+    assert [m["usage"]["output_tokens"] for m in first] == [11, 11]
+    assert not [e for e in logged if e["type"] == "stream_event"]
+
+
 def test_what_needs_a_person_is_refused_and_the_turn_goes_on(tmp_path: Path) -> None:
     plan = scenario(
         {"content": [{"tool": "Write", "input": {"file_path": "x.txt", "content": "x"}}]},

@@ -67,7 +67,7 @@ def test_a_person_is_asked_and_obeyed(tmp_path: Path, answer: str, exists: bool)
         assert "use y.txt" in str(server.requests[1].body["messages"][-1])
 
 
-@requirement("R070")
+@requirement("R054", "R070")
 @pytest.mark.parametrize("key", ["\x1b", "\x03"])
 def test_escape_and_ctrl_c_stop_the_turn_and_keep_what_was_said(tmp_path: Path, key: str) -> None:
     with serving(NEVER_ENDS, strict=True) as server, Terminal(tmp_path, server.url) as terminal:

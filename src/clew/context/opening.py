@@ -16,11 +16,10 @@ from clew.process.spawn import Launcher
 
 
 class Opening:
-    """Begins to look when made; `facts` waits for what is not there yet."""
+    """Begins to look when made; `facts` waits for what is not there yet, `aclose` for nothing."""
 
     def __init__(
         self,
-        group: asyncio.TaskGroup,
         launcher: Launcher,
         *,
         cwd: Path,
@@ -32,8 +31,13 @@ class Opening:
         self._folders = folders
         self._is_repository = any((f / ".git").exists() for f in (cwd, *cwd.parents))
         self._git = (
-            group.create_task(git.report(launcher, cwd, environ)) if self._is_repository else None
+            asyncio.create_task(git.report(launcher, cwd, environ)) if self._is_repository else None
         )
+
+    async def aclose(self) -> None:
+        if self._git is not None:
+            self._git.cancel()
+            await asyncio.wait([self._git])
 
     async def facts(self, *, model: str, day: str) -> list[Fact]:
         """The facts, in the order in which they are told; the same for the same surroundings."""
