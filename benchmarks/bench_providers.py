@@ -1,11 +1,17 @@
 """One hello over loopback as a whole cold process, beside the official client and a bare interpreter."""
 
+import asyncio
 import os
 import sys
+import time
 from collections.abc import Iterator
+from typing import Any
 
 from benchmarks.measure import Figure, process
-from clew.testing.server import serving
+from clew.providers.answer import Answering
+from clew.providers.anthropic import provider_from_environment
+from clew.providers.base import Request
+from clew.testing.server import LoopbackServer, serving
 
 OURS = """
 import asyncio, os
@@ -38,7 +44,46 @@ assert message.content[0].text == "hello there", message
 """
 
 
+# Where a cancel may find an answer: before its head, between two events, inside one.
+PLACES: dict[str, dict[str, Any]] = {
+    "waiting for headers": {"at": "headers"},
+    "between two events": {"after_events": 3},
+    "inside an event": {"after_bytes": 500},
+}
+
+
+async def cancel_s(place: dict[str, Any], tries: int = 20) -> float:
+    """The longest time from a cancel to the end of the task, its connection given back included."""
+    answer = {"text": "word " * 200, "faults": [place | {"stall_s": "forever"}], "times": "always"}
+    worst = 0.0
+    async with LoopbackServer({"scenario": 1, "answers": [answer]}) as server:
+        provider = provider_from_environment({"ANTHROPIC_BASE_URL": server.url})
+        request = Request(model="opus", messages=[{"role": "user", "content": "hello"}])
+
+        async def emit(event: object) -> None:
+            pass
+
+        for number in range(tries):
+            answering = Answering(provider, new_tool_id=lambda: "own")
+            task = asyncio.ensure_future(answering.run(request, emit))
+            await server.wait_for_requests(number + 1)
+            await asyncio.sleep(0.02)
+            begin = time.perf_counter()
+            task.cancel()
+            await asyncio.wait([task])
+            worst = max(worst, time.perf_counter() - begin)
+        await provider.aclose()
+    return worst
+
+
 def figures() -> Iterator[Figure]:
+    for name, place in PLACES.items():
+        yield Figure(
+            name=f"cancel while {name}, worst of 20, wall",
+            value=asyncio.run(cancel_s(place)) * 1000,
+            unit="ms",
+            at_most=100,
+        )
     answers = {"scenario": 1, "answers": [{"text": "hello there", "times": "always"}]}
     with serving(answers) as server:
         environment = {

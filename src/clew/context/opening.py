@@ -4,7 +4,8 @@ Gathered while the person still types; recorded as attachments whose words never
 """
 
 import asyncio
-import platform
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -47,8 +48,8 @@ class Opening:
             facts.environment_fact(
                 cwd=str(self._cwd),
                 is_repository=self._is_repository,
-                platform=platform.system().lower(),
-                os_version=platform.release(),
+                platform=sys.platform,
+                os_version=os.uname().release,
                 model=model,
                 folders=self._folders,
             ),
