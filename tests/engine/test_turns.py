@@ -122,6 +122,81 @@ async def test_a_person_decides(verdict: Verdict, ran: list[str], reason: str) -
     assert world.next_request_complaint() is None
 
 
+async def test_after_a_no_that_ends_the_turn_nobody_is_asked_again() -> None:
+    asked_for: list[Json] = []
+
+    async def ask(question: Question) -> Verdict:
+        asked_for.append(question.block)
+        return Refused(words="stop", stop=True)
+
+    world = World(
+        {"content": [call("Read", n) for n in range(9)]}, judge=lambda _: asked(), ask=ask
+    )
+    ended = await world.submit()
+    assert ended.reason == "denied_and_stopped"
+    assert len(asked_for) == 1
+    assert len(world.results()) == 9
+    assert world.next_request_complaint() is None
+
+
+class TestRepetition:
+    """The same call again and again is a question, never a silent end."""
+
+    def answers(self, *calls: Json) -> list[Json]:
+        return [*({"content": [each]} for each in calls), {"text": "Done."}]
+
+    @pytest.mark.parametrize("together", [False, True])
+    async def test_the_fifth_equal_call_in_a_row_asks_and_a_yes_begins_anew(
+        self, together: bool
+    ) -> None:
+        asked_for: list[str] = []
+
+        async def ask(question: Question) -> Verdict:
+            asked_for.append(question.why)
+            return Granted()
+
+        same = [call("Write", 1)] * 9
+        answers = [{"content": same}, {"text": "Done."}] if together else self.answers(*same)
+        world = World(*answers, ask=ask)
+        ended = await world.submit()
+        assert ended.reason == "completed"
+        assert len(asked_for) == 1
+        assert "5 times in a row" in asked_for[0]
+        assert len(world.tools.log) == 18
+
+    async def test_another_call_in_between_is_work(self) -> None:
+        world = World(
+            *self.answers(*([call("Read", 1)] * 4 + [call("Read", 2)] + [call("Read", 1)] * 4)),
+            ask=self.nobody,
+        )
+        await world.submit()
+        assert not any(r.get("is_error") for r in world.results())
+
+    async def test_a_refusal_is_read_by_the_model_and_the_turn_goes_on(self) -> None:
+        world = World(*self.answers(*[call("Read", 1)] * 6, call("Read", 2)), ask=self.nobody)
+        ended = await world.submit()
+        assert ended.reason == "completed"
+        errors = [bool(r.get("is_error")) for r in world.results()]
+        assert errors == [False] * 4 + [True] * 2 + [False]
+        assert "nobody here" in world.results()[4]["content"]
+
+    async def test_a_model_that_reads_no_refusal_is_ended_with_a_reason(self) -> None:
+        world = World({"content": [call("Read", 1)], "times": "always"}, ask=self.nobody)
+        ended = await world.submit()
+        assert (ended.reason, ended.rounds, ended.is_error) == ("loop_stopped", 15, True)
+        assert "15 times in a row" in ended.message
+        assert world.next_request_complaint() is None
+
+    async def test_a_denied_call_is_denied_however_often(self) -> None:
+        world = World(*self.answers(*[call("Read", 1)] * 6), judge=lambda _: denied())
+        await world.submit()
+        assert all("is denied here" in r["content"] for r in world.results())
+
+    @staticmethod
+    async def nobody(question: Question) -> Verdict:
+        return Refused(words="nobody here", by_person=False)
+
+
 async def test_rounds_have_a_limit() -> None:
     world = World({"content": [call("Read")], "times": "always"}, max_rounds=3)
     ended = await world.submit()

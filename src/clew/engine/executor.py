@@ -11,9 +11,10 @@ from typing import Any, TypeAlias
 
 from clew.engine.deps import Deps, Emit, Granted, Outcome, Question, Refused
 from clew.engine.events import NotSaved, ToolFinished, ToolProgressed, ToolStarted
+from clew.engine.repetition import Repetition
 from clew.messages import factories
 from clew.messages.wording import CANCELLED, INTERRUPTED_WHILE_RUNNING, tagged
-from clew.permissions.decision import Allow, Deny, reason
+from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, reason
 
 Json: TypeAlias = dict[str, Any]
 
@@ -35,9 +36,10 @@ class Call:
 class ToolExecutor:
     """`results` are the messages that answer the calls, in the order in which they ended."""
 
-    def __init__(self, deps: Deps, emit: Emit) -> None:
+    def __init__(self, deps: Deps, emit: Emit, repetition: Repetition) -> None:
         self._deps = deps
         self._emit = emit
+        self._repetition = repetition
         self._group = asyncio.TaskGroup()
         self._calls: list[Call] = []
         self._slots = asyncio.Semaphore(deps.max_parallel)
@@ -100,11 +102,12 @@ class ToolExecutor:
     async def _judged(self, call: Call) -> None:
         """Asks for permission and runs the call, or answers it with the refusal."""
         await self._saved()
+        self._repetition.note(call.block)
         unusable = self._deps.tools.unusable(call.block)
         if unusable is not None:
             await self._finish(call, unusable)
             return
-        decision = self._deps.judge(call.block)
+        decision = self._decision(call.block)
         match decision:
             case Allow():
                 await self._run(call)
@@ -113,24 +116,41 @@ class ToolExecutor:
                     call, NOT_PERMITTED.format(why=reason(decision)), "permission-rule"
                 )
             case _:
-                async with self._asking:
-                    verdict = await self._deps.ask(
-                        Question(
-                            block=call.block,
-                            title=self._deps.tools.title(call.block),
-                            decision=decision,
-                            why=reason(decision),
-                        )
+                await self._ask(call, decision)
+
+    def _decision(self, block: Json) -> Decision:
+        """What the rules say; what they allow is a question when it repeats itself."""
+        decision = self._deps.judge(block)
+        again = self._repetition.question
+        if isinstance(decision, Allow) and again:
+            title = self._deps.tools.title(block)
+            return Ask(findings=(Finding(subject=title, verdict="ask", reason=again),))
+        return decision
+
+    async def _ask(self, call: Call, decision: Decision) -> None:
+        """One question at a time; after a no that ends the turn nobody is asked again."""
+        async with self._asking:
+            verdict: Verdict = Refused(words=CANCELLED)
+            if not self.is_stopped:
+                verdict = await self._deps.ask(
+                    Question(
+                        block=call.block,
+                        title=self._deps.tools.title(call.block),
+                        decision=decision,
+                        why=reason(decision),
                     )
-                match verdict:
-                    case Granted():
-                        if verdict.input is not None:
-                            call.block = call.block | {"input": verdict.input}
-                        await self._run(call)
-                    case Refused():
-                        self.is_stopped = self.is_stopped or verdict.stop
-                        kind = "user-rejected" if verdict.by_person else "permission-rule"
-                        await self._deny(call, verdict.words, kind)
+                )
+            if isinstance(verdict, Refused):
+                self.is_stopped = self.is_stopped or verdict.stop
+        match verdict:
+            case Granted():
+                self._repetition.forgive()
+                if verdict.input is not None:
+                    call.block = call.block | {"input": verdict.input}
+                await self._run(call)
+            case Refused():
+                kind = "user-rejected" if verdict.by_person else "permission-rule"
+                await self._deny(call, verdict.words, kind)
 
     async def _run(self, call: Call) -> None:
         call.is_running = True

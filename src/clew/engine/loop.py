@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from clew.engine.deps import Answer, Deps, Emit
 from clew.engine.events import NotSaved, Recorded, TurnEnded
 from clew.engine.executor import ToolExecutor
+from clew.engine.repetition import Repetition
 from clew.engine.transitions import Continue, Recoveries, Reply, Terminal, after_answer
 from clew.messages import factories
 from clew.messages.messages import Assistant
@@ -55,10 +56,11 @@ TOO_LONG = "the conversation no longer fits into the model's window"
 async def run_turn(deps: Deps, emit: Emit) -> TurnEnded:
     """Answers what the conversation ends with; the turn's end is a value."""
     recoveries = Recoveries()
+    repetition = Repetition()
     rounds = 0
     while True:
         rounds += 1
-        reply = await run_round(deps, emit)
+        reply = await run_round(deps, emit, repetition)
         step = after_answer(reply, recoveries)
         if isinstance(step, Continue) and deps.max_rounds is not None and rounds >= deps.max_rounds:
             step = Terminal(reason="max_turns", message=f"reached {deps.max_rounds} rounds")
@@ -75,10 +77,10 @@ async def run_turn(deps: Deps, emit: Emit) -> TurnEnded:
         await go_on(deps, emit, step)
 
 
-async def run_round(deps: Deps, emit: Emit) -> Reply:
+async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> Reply:
     """One request and everything its answer asked for."""
     await saved(deps, emit)
-    hearing = Hearing(deps, emit)
+    hearing = Hearing(deps, emit, repetition)
     try:
         async with hearing.running:
             ended = await hearing.listen()
@@ -91,6 +93,7 @@ async def run_round(deps: Deps, emit: Emit) -> Reply:
         reply,
         has_results=bool(hearing.running.results),
         is_stopped=hearing.running.is_stopped,
+        repeats=repetition.question if repetition.is_endless else "",
     )
 
 
@@ -114,8 +117,8 @@ async def saved(deps: Deps, emit: Emit) -> None:
 class Hearing:
     """One answer while it comes: its blocks so far, the entries they will be, its running calls."""
 
-    def __init__(self, deps: Deps, emit: Emit) -> None:
-        self.running = ToolExecutor(deps, emit)
+    def __init__(self, deps: Deps, emit: Emit, repetition: Repetition) -> None:
+        self.running = ToolExecutor(deps, emit, repetition)
         self._deps = deps
         self._emit = emit
         self._answer: Answer = deps.answer()

@@ -31,6 +31,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     is_empty: bool = False
     has_results: bool = False
     is_stopped: bool = False  # a person or host denied a call and said stop
+    # What was repeated until nobody could take it for work any more; empty: nothing.
+    repeats: str = ""
     # The request was given up, not broken off: asking again is no help.
     is_final: bool = False
     failure: str = ""
@@ -77,6 +79,8 @@ def after_answer(reply: Reply, recoveries: Recoveries) -> Transition:
     """What follows an answer."""
     if reply.is_stopped:
         return Terminal(reason="denied_and_stopped")
+    if reply.repeats:
+        return Terminal(reason="loop_stopped", message=f"stopped: {reply.repeats}")
     if reply.has_results:
         return Continue(cause="tools")
     if reply.is_final:

@@ -165,10 +165,17 @@ class LoopbackServer:
 
 @contextlib.contextmanager
 def serving(
-    scenario: Scenario | dict[str, Any], *, strict: bool = False, api_key: str | None = None
+    scenario: Scenario | dict[str, Any],
+    *,
+    strict: bool = False,
+    api_key: str | None = None,
+    on_request: Callable[[Recorded], None] | None = None,
 ) -> Iterator[LoopbackServer]:
-    """A server in a thread of its own, for tests that have no loop or that start processes."""
-    server = LoopbackServer(scenario, strict=strict, api_key=api_key)
+    """A server in a thread of its own, for tests that have no loop or that start processes.
+
+    `on_request` is called there, before the request is answered.
+    """
+    server = LoopbackServer(scenario, strict=strict, api_key=api_key, on_request=on_request)
     started = threading.Event()
     stop: list[Callable[[], object]] = []
 
