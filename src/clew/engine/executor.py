@@ -9,7 +9,7 @@ import asyncio
 from types import TracebackType
 from typing import Any, TypeAlias
 
-from clew.engine.deps import Deps, Emit, Granted, Outcome, Question, Refused
+from clew.engine.deps import Deps, Emit, Granted, Outcome, Question, Refused, Verdict
 from clew.engine.events import NotSaved, ToolFinished, ToolProgressed, ToolStarted
 from clew.engine.repetition import Repetition
 from clew.messages import factories
