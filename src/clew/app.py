@@ -14,11 +14,13 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.catalog.lookup import CATALOG
 from clew.catalog.models import Model
 from clew.config import layers, load, paths, trust
 from clew.config.environment import Environment, freeze
+from clew.config.keys import NoKey, find_key, find_keyring
 from clew.context.opening import Opening
 from clew.context.system_prompt import system_prompt
 from clew.engine.conversation import Conversation, Inbox
@@ -38,11 +40,13 @@ from clew.permissions.request import Context, Mode
 from clew.permissions.request import Request as ToolRequest
 from clew.permissions.resolver import make_resolver
 from clew.permissions.rules import Anchors, RuleSet, read_rules
+from clew.process.output import Output
+from clew.process.run import run
 from clew.process.spawn import Launcher
 from clew.providers.answer import Answering, Gate
 from clew.providers.anthropic import AnthropicProvider
 from clew.providers.base import Request
-from clew.providers.endpoint import endpoint_from_environment
+from clew.providers.endpoint import Endpoint, endpoint_from_environment
 from clew.session.ledger import Ledger, charges
 from clew.tools.base import Surroundings, ToolSession
 from clew.tools.limits import limits_from
@@ -64,6 +68,8 @@ Ask: TypeAlias = Callable[[Question], Awaitable[Verdict]]
 
 DEFAULT_MODEL = "sonnet"
 RESCUE_FOLDER = "unsaved"
+HELPER_TIMEOUT_S = 60.0  # it may ask a person's password manager
+HELPER_BYTES = 65536
 
 
 class Session(Struct, frozen=True, kw_only=True):
@@ -128,10 +134,13 @@ async def session(
     async with AsyncExitStack() as opened:
         transport = HttpTransport(environ)
         opened.push_async_callback(transport.aclose)
-        provider = AnthropicProvider(endpoint_from_environment(environ), transport)
-        provider.warm()
         launcher = Launcher()
         opened.push_async_callback(launcher.aclose)
+        endpoint = await with_key(
+            endpoint_from_environment(environ), environment, book.settings, places, launcher
+        )
+        provider = AnthropicProvider(endpoint, transport)
+        provider.warm()
         opening = Opening(
             launcher,
             cwd=Path(cwd),
@@ -198,6 +207,50 @@ async def session(
             notices=(*environment.faults, *book.notices),
             resumed=loaded,
         )
+
+
+# -- who pays
+
+
+async def with_key(
+    endpoint: Endpoint, environment: Environment, settings: Json, places: paths.Places,
+    launcher: Launcher,
+) -> Endpoint:  # fmt: skip
+    """The endpoint with the key that a helper, the keyring or `clew login` keeps for it.
+
+    What was kept is for the service itself; another address gets what its variables or a helper say.
+    """
+    if endpoint.api_key or endpoint.auth_token:
+        return endpoint
+    printed = None
+    if isinstance(settings.get("apiKeyHelper"), str):
+        printed = await printed_by(launcher, settings["apiKeyHelper"], str(places.cwd))
+    key = find_key(
+        environment, settings, places, run_helper=lambda _: printed, keyring=find_keyring()
+    )
+    if isinstance(key, NoKey):
+        return endpoint
+    if not endpoint.wants_credentials and key.source != "apiKeyHelper":
+        return endpoint
+    return replace(endpoint, api_key=key.secret)
+
+
+async def printed_by(launcher: Launcher, helper: str, cwd: str) -> str | None:
+    """What a command of the settings prints; None where it fails or takes too long."""
+    printed, ignored = Output(keep_bytes=HELPER_BYTES), Output(keep_bytes=0)
+    try:
+        done = await run(
+            launcher,
+            ["/bin/sh", "-c", helper],
+            cwd=cwd,
+            env=os.environ,
+            stdout=printed,
+            stderr=ignored,
+            timeout_s=HELPER_TIMEOUT_S,
+        )
+    except OSError:
+        return None
+    return printed.head.decode("utf-8", "replace") if done.exit.code == 0 else None
 
 
 # -- what may be done

@@ -5,6 +5,7 @@ import http.client
 import json
 import signal
 import socket
+import struct
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -284,3 +285,13 @@ def test_credentials_are_masked_whatever_their_header_is_called(
     name: str, value: str, kept: str
 ) -> None:
     assert masked([(name, value)]) == [(name, kept)]
+
+
+def test_a_client_that_is_killed_within_its_request_ends_nothing_but_itself() -> None:
+    with serving({"scenario": 1, "answers": [{"text": "x", "times": "always"}]}) as server:
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", port_of(server))) as connection:
+                connection.sendall(request_bytes()[:40])
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        with connected(server) as client:
+            assert post(client)[0] == 200

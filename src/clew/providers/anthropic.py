@@ -111,8 +111,8 @@ class AnthropicProvider:
             return None
         return Failure(
             kind="configuration",
-            message=f"no credentials for {endpoint.shown}: set ANTHROPIC_API_KEY "
-            "(or ANTHROPIC_AUTH_TOKEN), or ANTHROPIC_BASE_URL for another service",
+            message=f"no credentials for {endpoint.shown}: run `clew login`, or set "
+            "ANTHROPIC_API_KEY or ANTHROPIC_AUTH_TOKEN, or ANTHROPIC_BASE_URL for another service",
         )
 
     def hidden(self, failure: Failure) -> Failure:

@@ -117,7 +117,7 @@ class Peer:
     def reset(self) -> None:
         """Closes with a RST instead of a FIN: what a crashed server or a middlebox does."""
         connection = self._writer.get_extra_info("socket")
-        if connection is not None:
+        if connection is not None and not self._writer.transport.is_closing():
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self._writer.transport.abort()
 
