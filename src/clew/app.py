@@ -89,13 +89,7 @@ class Session(Struct, frozen=True, kw_only=True):
         """What goes with the next prompt: everything around a new conversation, else nothing."""
         if len(self.story.history):
             return []
-        told = await self.opening.facts(model=self.model.id, day=now()[:10])
-        return [
-            factories.attachment(
-                fact.payload, uuid=new_id(), at=now(), rendered=fact.rendered, role=fact.role
-            )
-            for fact in told
-        ]
+        return await attachments(self.opening, self.model)
 
     def ledger(self) -> Ledger:
         """What the conversation cost so far, by its record."""
@@ -110,6 +104,17 @@ class Rulebook(Struct, frozen=True, kw_only=True):
     mode: Mode
     directories: tuple[str, ...]
     notices: tuple[str, ...]
+
+
+async def attachments(opening: Opening, model: Model) -> list[Json]:
+    """What is around a new conversation, as the entries that will say so from now on."""
+    told = await opening.facts(model=model.id, day=now()[:10])
+    return [
+        factories.attachment(
+            fact.payload, uuid=new_id(), at=now(), rendered=fact.rendered, role=fact.role
+        )
+        for fact in told
+    ]
 
 
 def now() -> str:
@@ -128,9 +133,7 @@ async def session(
     environment = freeze(environ)
     places = paths.find_places(environ, Path(cwd))
     book = rulebook(options, places, environment)
-    model = CATALOG.entry(
-        options.model or environment.text("model") or book.settings.get("model") or DEFAULT_MODEL
-    )
+    model = chosen_model(options, environment, book.settings)
     async with AsyncExitStack() as opened:
         transport = HttpTransport(environ)
         opened.push_async_callback(transport.aclose)
@@ -164,18 +167,7 @@ async def session(
         )
         session_id = recorder.paths.place.session_id
         requests = Requests(
-            Request(
-                model=model.id,
-                messages=[],
-                system=system_prompt(
-                    model.id,
-                    [tool["name"] for tool in tools.definitions()],
-                    instead=options.system_prompt,
-                    extra=options.append_system_prompt,
-                ),
-                tools=tools.definitions(),
-                session_id=session_id,
-            ),
+            template(options, model, tools.definitions(), session_id),
             target_of(model),
         )
         gate = Gate()
@@ -442,6 +434,28 @@ def branch(folder: Path) -> str:
 
 
 # -- what is asked
+
+
+def chosen_model(options: Options, environment: Environment, settings: Json) -> Model:
+    return CATALOG.entry(
+        options.model or environment.text("model") or settings.get("model") or DEFAULT_MODEL
+    )
+
+
+def template(options: Options, model: Model, definitions: list[Json], session_id: str) -> Request:
+    """A request without its messages: the same for every turn, and for the next run's."""
+    return Request(
+        model=model.id,
+        messages=[],
+        system=system_prompt(
+            model.id,
+            [tool["name"] for tool in definitions],
+            instead=options.system_prompt,
+            extra=options.append_system_prompt,
+        ),
+        tools=definitions,
+        session_id=session_id,
+    )
 
 
 def target_of(model: Model) -> Target:

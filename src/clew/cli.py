@@ -13,6 +13,7 @@ from clew.version import VERSION
 # offers `main(argv: list[str]) -> int`.
 COMMANDS: dict[str, tuple[str, str]] = {
     "config": ("clew.config.commands", "read, explain and set settings; trust folders"),
+    "context": ("clew.reports.context", "show what fills the next request of a session"),
     "cost": ("clew.reports.cost", "show what sessions cost, by model, day, tool and more"),
     "demo": ("clew.testing.demo", "play a scripted conversation: no key, no network"),
     "login": ("clew.config.login", "keep an API key in a file only you can read"),

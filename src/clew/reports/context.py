@@ -1,0 +1,153 @@
+"""`clew context`: what the next request of a session would hold, by where it comes from.
+
+Without a session: what a new one in this folder begins with. Builds the request as a session does and
+sends nothing; needs no key.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from clew import app
+from clew.catalog.models import Model
+from clew.config import paths
+from clew.config.environment import freeze
+from clew.context.opening import Opening
+from clew.messages.errors import ClewError
+from clew.options import Options
+from clew.process.spawn import Launcher
+from clew.reports.table import bar, table
+from clew.session.breakdown import Part, breakdown
+from clew.session.estimate import Estimator
+from clew.tools.registry import Toolbox, builtin_tools
+from clew.transcript import choose
+from clew.transcript.load import load
+
+Json: TypeAlias = dict[str, Any]
+BARS = 24
+
+
+class Window(Struct, frozen=True, kw_only=True):
+    """The parts add up to `tokens`; `counted` of them the service counted itself."""
+
+    session_id: str | None
+    model: Model
+    tokens: int
+    counted: int | None
+    parts: list[Part]
+
+
+def main(argv: list[str]) -> int:
+    given = _parser().parse_args(argv)
+    try:
+        found = asyncio.run(look(given.session, given.model))
+    except (ClewError, OSError) as error:
+        sys.stderr.write(f"clew context: {error}\n")
+        return 2
+    if given.json:
+        sys.stdout.write(msgspec.json.encode(as_json(found)).decode() + "\n")
+    else:
+        sys.stdout.write("\n".join(shown(found)) + "\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="clew context", description="What the next request would hold, in tokens."
+    )
+    parser.add_argument("session", nargs="?", metavar="SESSION", help="id, title or file")
+    parser.add_argument("--model", metavar="MODEL", help="the model that would be asked")
+    parser.add_argument("--json", action="store_true", help="as JSON")
+    return parser
+
+
+async def look(session: str | None, model_name: str | None) -> Window:
+    environ, cwd = dict(os.environ), Path.cwd()
+    environment, options = freeze(environ), Options(model=model_name)
+    places = paths.find_places(environ, cwd)
+    book = app.rulebook(options, places, environment)
+    model = app.chosen_model(options, environment, book.settings)
+    request = app.template(
+        options, model, Toolbox(builtin_tools(), book.settings).definitions(), ""
+    )
+    session_id = None
+    if session is None:
+        entries = await _around(environ, cwd, book.directories, model)
+    else:
+        path = choose.named(places.config_home, str(cwd), session, asked="")
+        session_id, entries = path.stem, load(path).messages
+    counted, size = _size(entries)
+    system = request.system if isinstance(request.system, list) else [_text(request.system)]
+    parts = breakdown(entries, system=system, tools=request.tools or (), counted=size)
+    return Window(
+        session_id=session_id,
+        model=model,
+        tokens=sum(part.tokens for part in parts),
+        counted=counted,
+        parts=parts,
+    )
+
+
+def _text(text: str | None) -> Json:
+    return {"type": "text", "text": text or ""}
+
+
+async def _around(
+    environ: dict[str, str], cwd: Path, folders: tuple[str, ...], model: Model
+) -> list[Json]:
+    """What a new conversation here is told."""
+    launcher = Launcher()
+    try:
+        async with asyncio.TaskGroup() as group:
+            opening = Opening(group, launcher, cwd=cwd, environ=environ, folders=folders)
+            return await app.attachments(opening, model)
+    finally:
+        await launcher.aclose()
+
+
+def _size(entries: list[Json]) -> tuple[int | None, int | None]:
+    """What the service counted with the last answer, and that with what came since."""
+    for place in range(len(entries) - 1, -1, -1):
+        message = entries[place].get("message")
+        usage = message.get("usage") if isinstance(message, dict) else None
+        if entries[place].get("isApiErrorMessage") is True or not isinstance(usage, dict):
+            continue
+        since = [e["message"] for e in entries[place + 1 :] if isinstance(e.get("message"), dict)]
+        estimator = Estimator()
+        counted = estimator.next_prompt(usage, [])
+        if counted:
+            return counted, estimator.next_prompt(usage, since)
+    return None, None
+
+
+def as_json(window: Window) -> Json:
+    return {
+        "sessionId": window.session_id,
+        "model": window.model.id,
+        "contextWindow": window.model.context_window,
+        "tokens": window.tokens,
+        "countedTokens": window.counted,
+        "parts": window.parts,
+    }
+
+
+def shown(window: Window) -> list[str]:
+    size = window.model.context_window
+    of = f" of {size:,}" if size else ""
+    how = "estimated" if window.counted is None else f"{window.counted:,} counted by the service"
+    most = max((part.tokens for part in window.parts), default=0)
+    rows = [
+        [f"{part.kind} {part.name}".rstrip(), f"{part.tokens:,}", bar(part.tokens, most, BARS)]
+        for part in window.parts
+    ]
+    if size:
+        rows.append(["free", f"{max(0, size - window.tokens):,}", ""])
+    lines = [f"{window.model.name}: {window.tokens:,}{of} tokens ({how})", ""]
+    clean = ("".join(c if c.isprintable() else "\ufffd" for c in line) for line in table(rows))
+    return [*lines, *clean]
