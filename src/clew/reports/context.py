@@ -103,11 +103,11 @@ async def _around(
 ) -> list[Json]:
     """What a new conversation here is told."""
     launcher = Launcher()
+    opening = Opening(launcher, cwd=cwd, environ=environ, folders=folders)
     try:
-        async with asyncio.TaskGroup() as group:
-            opening = Opening(group, launcher, cwd=cwd, environ=environ, folders=folders)
-            return await app.attachments(opening, model)
+        return await app.attachments(opening, model)
     finally:
+        await opening.aclose()
         await launcher.aclose()
 
 
