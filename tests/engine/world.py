@@ -20,6 +20,7 @@ from clew.providers.scripted import ScriptedProvider
 from clew.stream.events import BlockFinished
 from clew.testing.strict import complaint
 from clew.tools.base import ToolResult, failed
+from clew.transcript.log import Log
 from clew.transcript.paths import SessionPaths
 from clew.transcript.policy import Writer
 from clew.transcript.record import Recorder
@@ -88,14 +89,16 @@ class World:
         judge: Callable[[Json], Decision] = lambda _: allowed(),
         ask: Callable[[Question], Awaitable[Verdict]] | None = None,
         max_rounds: int | None = None,
+        home: Path = Path("/nowhere"),
+        log: Log | None = None,
     ) -> None:
         self.provider = ScriptedProvider(from_value({"scenario": 1, "answers": list(answers)}))
         self.tools = Tools({"Read": says_ok, "Write": says_ok} if acts is None else acts)
         self.events: list[EngineEvent] = []
         self.block_finished = asyncio.Event()
         recorder = Recorder(
-            paths=SessionPaths(home=Path("/nowhere"), cwd="/", session_id=SESSION_ID),
-            log=None,
+            paths=SessionPaths(home=home, cwd="/", session_id=SESSION_ID),
+            log=log,
             writer=Writer(session_id=SESSION_ID, cwd="/", version="0.1.0"),
             now=self.now,
         )
