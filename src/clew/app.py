@@ -5,7 +5,6 @@ the log, ends every child and gives the locks back.
 """
 
 import os
-import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
@@ -52,10 +51,11 @@ from clew.tools.base import Surroundings, ToolSession
 from clew.tools.limits import limits_from
 from clew.tools.registry import Toolbox, builtin_tools
 from clew.transcript import choose
+from clew.transcript.entries import encode
 from clew.transcript.load import Loaded
 from clew.transcript.load import load as load_transcript
 from clew.transcript.log import Log
-from clew.transcript.paths import SessionPaths, own_dir
+from clew.transcript.paths import SessionPaths, rescue_dirs
 from clew.transcript.policy import Writer
 from clew.transcript.record import Recorder
 from clew.transcript.resume import Held, forked, resume
@@ -67,7 +67,6 @@ Json: TypeAlias = dict[str, Any]
 Ask: TypeAlias = Callable[[Question], Awaitable[Verdict]]
 
 DEFAULT_MODEL = "sonnet"
-RESCUE_FOLDER = "unsaved"
 HELPER_TIMEOUT_S = 60.0  # it may ask a person's password manager
 HELPER_BYTES = 65536
 
@@ -356,7 +355,8 @@ def open_record(
     else:
         session_id = path.stem
         session_paths = SessionPaths(home=home, cwd=cwd, session_id=session_id)
-        session_paths.switch(session_id, path.parent)
+        if path.parent not in rescue_dirs(home):
+            session_paths.switch(session_id, path.parent)
     log = log_of(options, home, opened)
     recorder = Recorder(
         paths=session_paths,
@@ -388,7 +388,7 @@ def open_record(
 def log_of(options: Options, home: Path, opened: AsyncExitStack) -> Log | None:
     if not options.persists:
         return None
-    log = Log(rescue_dirs=(own_dir(home) / RESCUE_FOLDER, Path(tempfile.gettempdir())))
+    log = Log(rescue_dirs=rescue_dirs(home))
     opened.callback(log.close)
     return log
 
@@ -396,20 +396,30 @@ def log_of(options: Options, home: Path, opened: AsyncExitStack) -> Log | None:
 def gone_on(recorder: Recorder, log: Log | None, path: Path, home: Path, *, fork: bool) -> Loaded:
     """What the session at `path` holds, now the recorder's: the session itself, or a copy of it."""
     loaded: Loaded | Held
-    if log is not None and not fork:
-        loaded = resume(recorder, log, home=home)
-    else:
-        loaded = load_transcript(path)
-        if log is not None:
-            log.append(recorder.transcript, list(forked(loaded, recorder.writer.session_id)))
-            log.flush()
-            loaded = load_transcript(recorder.transcript)
-        recorder.resume(loaded)
+    try:
+        if log is None or (fork and not copied(recorder, log, path)):
+            # A copy that no disk takes now is in memory until one does.
+            loaded = load_transcript(path)
+            recorder.resume(loaded)
+        else:
+            loaded = resume(recorder, log, home=home)
+    except OSError as error:
+        raise SessionError(f"session {path.stem} cannot be read: {error}") from None
     if isinstance(loaded, Held):
         raise SessionError(f"{loaded}: --fork-session, or `clew sessions show {path.stem}`")
     if loaded.is_empty:
         raise SessionError(f"session {path.stem} holds no conversation: {path}")
     return loaded
+
+
+def copied(recorder: Recorder, log: Log, path: Path) -> bool:
+    """Begins the recorder's session as a copy of the one at `path`; False if it is not on disk."""
+    loaded = load_transcript(path)
+    if loaded.is_empty:
+        return False
+    begun = forked(loaded, recorder.writer.session_id)
+    log.append(recorder.transcript, [encode(recorder.header()) + b"\n", *begun])
+    return not log.flush().troubles
 
 
 def which(options: Options, home: Path, cwd: str) -> Path | None:

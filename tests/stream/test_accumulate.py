@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clew.stream.decode import EventDecoder
@@ -789,11 +789,29 @@ def test_any_cut_gives_the_same_message(events: list[Json], data: st.DataObject)
     assert bytes_to_message(*(body[i : i + 1] for i in range(len(body)))) == whole
 
 
-@given(answers(), st.data())
-def test_no_disorder_raises_and_whatever_came_the_rules_hold(
-    events: list[Json], data: st.DataObject
-) -> None:
-    disordered = data.draw(st.permutations(events) | st.lists(st.sampled_from(events), max_size=12))
+# Two calls open at once, both undecided at their stops.
+BOTH_UNDECIDED = [
+    message_start(),
+    tool_start(0),
+    tool_start(1),
+    tool_input(0, "}{"),
+    stop(0),
+    tool_input(1, ""),
+    stop(1),
+    message_delta("end_turn"),
+    MESSAGE_STOP,
+]
+
+
+@st.composite
+def disorders(draw: st.DrawFn) -> list[Json]:
+    events = draw(answers())
+    return draw(st.permutations(events) | st.lists(st.sampled_from(events), max_size=12))
+
+
+@given(disorders())
+@example(BOTH_UNDECIDED)
+def test_no_disorder_raises_and_whatever_came_the_rules_hold(disordered: list[Json]) -> None:
     told = run(disordered)
     ends = of(MessageFinished, told)
     assert len(ends) == len(of(MessageStarted, told)) <= 1

@@ -154,6 +154,22 @@ def test_an_emergency_copy_is_named_and_brought_home_by_the_next_run(tmp_path: P
     assert not (tmp_path / "spare" / NAME).exists()
 
 
+def test_an_emergency_copy_has_each_line_once_though_a_better_place_is_tried_each_time(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "projects").write_bytes(b"")  # no folder can be made here, nor in the first place
+    (tmp_path / "first").write_bytes(b"")
+    places = [tmp_path / "first" / "deep", tmp_path / "second"]
+    file = LogFile(tmp_path / "projects" / NAME, files=Files(), rescue_dirs=places)
+    for number in (1, 2, 3):
+        file.write([line(number)])
+        trouble = file.sync()
+        assert trouble is not None
+        assert trouble.rescued_to == tmp_path / "second" / NAME
+    written = (tmp_path / "second" / NAME).read_bytes().split(b"\n")
+    assert [raw + b"\n" for raw in written if raw] == [line(1), line(2), line(3)]
+
+
 def test_nothing_is_rescued_into_or_taken_from_a_folder_open_to_others(tmp_path: Path) -> None:
     spare = tmp_path / "spare"
     spare.mkdir()

@@ -34,6 +34,10 @@ INTERRUPTED_WHILE_RUNNING = (
     "The user stopped this call while it ran. What it had done by then is not undone and not known "
     "here; look before you rely on it."
 )
+ENDED_WHILE_RUNNING = (
+    "clew itself ended before this call's result was kept. What the call had done by then is not "
+    "undone and not known here; look before you rely on it."
+)
 AFTER_DENIAL = (
     "You may reach the same end by another tool when that is its ordinary use, as one reads a file "
     "with head where cat is not allowed. Do not get around the denial: no disguised commands, no "

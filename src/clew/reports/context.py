@@ -80,7 +80,7 @@ async def look(session: str | None, model_name: str | None) -> Window:
     if session is None:
         entries = await _around(environ, cwd, book.directories, model)
     else:
-        path = choose.named(places.config_home, str(cwd), session, asked="")
+        path = choose.named(places.config_home, str(cwd), session)
         session_id, entries = path.stem, load(path).messages
     counted, size = _size(entries)
     system = request.system if isinstance(request.system, list) else [_text(request.system)]

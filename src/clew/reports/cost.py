@@ -86,7 +86,7 @@ def transcripts(options: argparse.Namespace) -> list[Path]:
     """The files that were asked for, the one last written to last: copies come after what they copy."""
     home, cwd = paths.config_home(os.environ), str(Path.cwd())
     if options.session:
-        return [choose.named(home, cwd, name, asked="") for name in options.session]
+        return [choose.named(home, cwd, name) for name in options.session]
     if options.all:
         folders = sorted(p for p in paths.projects_dir(home).glob("*") if p.is_dir())
         return [path for folder in folders for path in reversed(light.session_files(folder))]

@@ -2,7 +2,7 @@
 
 A call may run only if its input came whole. That is nearly always known at its block's stop; but a
 call without any input looks the same as one that was cut off before its first character, so that
-one waits for what follows: another block, or the stop reason.
+one waits for what follows: another block's start or end, or the stop reason.
 """
 
 from collections.abc import Callable, Container
@@ -67,10 +67,12 @@ class ToolCalls:
         return StreamFault(kind=kind, message=message, index=index)
 
     def stopped(self, index: int, call: Finished) -> list[AnswerEvent]:
+        # That another block ends after it shows it, too, was not cut off.
+        before = self._decide(cut=False, stop_reason="tool_use")
         if call.bare or call.unreadable is not None:
             self._undecided = (index, call)
-            return []
-        return [self._verdict(index, call, cut=False, stop_reason="tool_use")]
+            return before
+        return [*before, self._verdict(index, call, cut=False, stop_reason="tool_use")]
 
     def another_block_follows(self) -> list[AnswerEvent]:
         """What stands before another block was not cut off."""

@@ -4,47 +4,94 @@ Looks at names, ends and titles only; nothing is loaded. A folder's name can sta
 the `cwd` that the entries carry has the last word.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 from clew.messages.errors import SessionError
 from clew.transcript.light import Outline, is_uuid, outlines
-from clew.transcript.paths import canonical, find_session, project_dir, projects_dir
+from clew.transcript.paths import (
+    canonical,
+    encoded,
+    find_session,
+    project_dir,
+    projects_dir,
+    rescue_dirs,
+)
+
+
+def folders(home: Path, cwd: str, *, everywhere: bool = False) -> list[Path]:
+    """Where the sessions of a working folder lie; `everywhere`, those of every one."""
+    if everywhere:
+        return sorted(path for path in projects_dir(home).glob("*") if path.is_dir())
+    return [project_dir(home, cwd)]
+
+
+def of_folder(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outline]:
+    """The sessions of a working folder, or of every one: the saved, then the unsaved."""
+    yield from _saved(home, cwd, everywhere=everywhere)
+    yield from _unsaved(home, cwd, everywhere=everywhere)
 
 
 def newest(home: Path, cwd: str) -> Outline | None:
     """The session of this folder that was written last; empty files and other folders' are passed."""
+    first = [next(listed, None) for listed in (_saved(home, cwd), _unsaved(home, cwd))]
+    return max(filter(None, first), key=lambda o: o.modified_at, default=None)
+
+
+def _saved(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outline]:
+    """Newest first in each folder; what shares a folder's name and not its path is told apart."""
     here = canonical(cwd)
-    folder = project_dir(home, cwd)
-    return next((o for o in outlines(folder) if o.cwd in (None, here, cwd)), None)
+    for folder in folders(home, cwd, everywhere=everywhere):
+        for outline in outlines(folder):
+            if everywhere or outline.cwd in (None, cwd) or _is_here(str(outline.cwd), here):
+                yield outline
 
 
-def named(home: Path, cwd: str, name: str, *, asked: str = "--resume ") -> Path:
-    """The transcript that `name` means; raises `SessionError` if there is none, or more than one."""
+def _unsaved(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outline]:
+    """Sessions of which nothing but an emergency copy was saved, newest first."""
+    for outline in outlines(rescue_dirs(home)[0]):
+        if everywhere or outline.cwd in (cwd, canonical(cwd)):
+            places = find_session(home, outline.session_id)
+            if not any(place.stat().st_size for place in places):
+                yield outline
+
+
+def named(home: Path, cwd: str, name: str) -> Path:
+    """The transcript that `name` means; raises `SessionError` if there is none, or more than one.
+
+    This folder's sessions come first; what they do not have is looked for in all others.
+    """
     if name.endswith(".jsonl"):
         path = Path(cwd, name).absolute()
         if not path.is_file():
-            raise SessionError(f"{asked}{name}: there is no such file")
+            raise SessionError(f"No such file: {path}")
         return path
-    if is_uuid(name):
-        found = find_session(home, name)
-        here = [path for path in found if path.parent == project_dir(home, cwd)]
-        if not found:
-            raise SessionError(
-                f"{asked}{name}: no such session below {projects_dir(home)}; "
-                "`clew sessions list --all` shows what there is"
-            )
-        return (here or found)[0]
-    return by_title(home, cwd, name, asked=asked)
+    found = _by_id(home, cwd, name) or _by_title(home, cwd, name)
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise SessionError(f"no session {name!r}; `clew sessions list --all` lists what there is")
+    listed = "\n  ".join(str(path) for path in found)
+    raise SessionError(f"{name!r} means several sessions; name one file:\n  {listed}")
 
 
-def by_title(home: Path, cwd: str, title: str, *, asked: str) -> Path:
-    matching = [o.path for o in outlines(project_dir(home, cwd)) if o.title == title]
-    if len(matching) == 1:
-        return matching[0]
-    if not matching:
-        raise SessionError(
-            f"{asked}{title!r}: neither a session's id nor the title of one of this folder; "
-            "`clew sessions list` shows them"
-        )
-    ids = ", ".join(path.stem for path in matching)
-    raise SessionError(f"{asked}{title!r}: several sessions have this title; name one: {ids}")
+def _by_id(home: Path, cwd: str, session_id: str) -> list[Path]:
+    found = find_session(home, session_id) or find_session(home, session_id.lower())
+    if not found and is_uuid(session_id):
+        copies = (folder / f"{session_id.lower()}.jsonl" for folder in rescue_dirs(home))
+        found = [copy for copy in copies if copy.is_file()][:1]
+    here = project_dir(home, cwd)
+    return [path for path in found if path.parent == here] or found
+
+
+def _by_title(home: Path, cwd: str, title: str) -> list[Path]:
+    for everywhere in (False, True):
+        listed = of_folder(home, cwd, everywhere=everywhere)
+        if title and (found := [o.path for o in listed if o.title == title]):
+            return found
+    return []
+
+
+def _is_here(cwd: str, here: str) -> bool:
+    """Whether a session of this folder's name is this folder's: a moved one is, a neighbour's not."""
+    return cwd == here or encoded(cwd) != encoded(here) or not Path(cwd).is_dir()

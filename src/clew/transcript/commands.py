@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from clew.transcript import light, paths
+from clew.messages.errors import ClewError
+from clew.transcript import choose, light, paths
 
 # Exit codes: fine, something found, cannot do what was asked.
 FINE, FOUND, CANNOT = 0, 1, 2
@@ -27,7 +28,7 @@ def main(argv: list[str]) -> int:
     run: Callable[[argparse.Namespace], int] = options.run
     try:
         return run(options)
-    except (CannotError, OSError) as error:
+    except (CannotError, ClewError, OSError) as error:
         sys.stderr.write(f"clew sessions: {error}\n")
         return CANNOT
 
@@ -70,7 +71,11 @@ def _finish(word: argparse.ArgumentParser, run: Callable[[argparse.Namespace], i
 
 
 def _list(options: argparse.Namespace) -> int:
-    found = sorted(_outlines(all_folders=options.all), key=lambda o: o.modified_at, reverse=True)
+    found = sorted(
+        choose.of_folder(_home(), str(Path.cwd()), everywhere=options.all),
+        key=lambda o: o.modified_at,
+        reverse=True,
+    )
     found = found[: options.limit] if options.limit > 0 else found
     if options.json:
         _say_json([_outline(outline) for outline in found])
@@ -106,7 +111,11 @@ def _check(options: argparse.Namespace) -> int:
 
     if options.rules:
         return _rules(as_json=options.json)
-    files = [_file(name) for name in options.session] or list(_files(all_folders=options.all))
+    files = [_file(name) for name in options.session] or [
+        path
+        for folder in choose.folders(_home(), str(Path.cwd()), everywhere=options.all)
+        for path in light.session_files(folder)
+    ]
     reports: list[dict[str, Any]] = []
     is_fine = True
     for path in files:
@@ -187,44 +196,8 @@ def _home() -> Path:
     return paths.config_home(os.environ)
 
 
-def _folders(*, all_folders: bool) -> list[Path]:
-    if all_folders:
-        return sorted(p for p in paths.projects_dir(_home()).glob("*") if p.is_dir())
-    return [paths.project_dir(_home(), str(Path.cwd()))]
-
-
-def _files(*, all_folders: bool) -> Iterator[Path]:
-    for folder in _folders(all_folders=all_folders):
-        yield from light.session_files(folder)
-
-
-def _outlines(*, all_folders: bool) -> Iterator[light.Outline]:
-    """The sessions of the folders. What shares a folder's name but not its path is told apart."""
-    here = paths.canonical(str(Path.cwd()))
-    for folder in _folders(all_folders=all_folders):
-        for outline in light.outlines(folder):
-            if all_folders or outline.cwd is None or _is_here(outline.cwd, here):
-                yield outline
-
-
-def _is_here(cwd: str, here: str) -> bool:
-    return cwd == here or paths.encoded(cwd) != paths.encoded(here) or not Path(cwd).is_dir()
-
-
 def _file(name: str) -> Path:
-    """The file an id, a path or an exact title means."""
-    path = Path(name)
-    if path.suffix == ".jsonl":
-        return path
-    found = paths.find_session(_home(), name)
-    if not found:
-        found = [o.path for o in _outlines(all_folders=True) if o.title == name]
-    if len(found) == 1:
-        return found[0]
-    if not found:
-        raise CannotError(f"no session {name!r}; `clew sessions list --all` lists what there is")
-    listed = "\n  ".join(str(path) for path in found)
-    raise CannotError(f"{name!r} means several sessions; name one file:\n  {listed}")
+    return choose.named(_home(), str(Path.cwd()), name)
 
 
 # -- how it is shown

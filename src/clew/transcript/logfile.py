@@ -222,9 +222,7 @@ class LogFile:
     def _rescue(self) -> bool:
         """Copies the tail to the first emergency place that takes it."""
         for path in self._rescues:
-            if path != self._rescued_to:
-                self._rescued = 0
-            lines = self._tail[self._rescued :]
+            lines = self._tail[self._rescued if path == self._rescued_to else 0 :]
             try:
                 if lines:
                     self._append_rescue(path, lines)

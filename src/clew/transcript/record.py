@@ -342,14 +342,15 @@ class Recorder:
                 self._early += entries  # a session nobody spoke in leaves no file
                 return
             strand.has_file = True
-            entries = [self._header(), *self._early, *entries] if strand is self._main else entries
+            entries = [self.header(), *self._early, *entries] if strand is self._main else entries
             self._early = []
         lines = [encode(entry) + b"\n" for entry in entries]
         if strand is self._main:
             self._bytes_since_titles += sum(map(len, lines))
         self._log.append(strand.path, lines)
 
-    def _header(self) -> Message:
+    def header(self) -> Message:
+        """The first line of a file."""
         return {
             "type": "clew-session",
             "format": FORMAT,

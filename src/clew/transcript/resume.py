@@ -7,14 +7,18 @@ be done.
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Literal
+from uuid import uuid4
 
 import msgspec
 
+from clew.messages.history import missing_results, unanswered
+from clew.messages.wording import ENDED_WHILE_RUNNING
 from clew.transcript.entries import encode
 from clew.transcript.load import Loaded, load
 from clew.transcript.log import Log
 from clew.transcript.record import Recorder
 from clew.transcript.running import Running, holder
+from clew.transcript.siblings import block_ids
 
 _COPIED = ("custom-title", "ai-title", "tag", "mode", "agent-name", "agent-setting", "cost-state")
 
@@ -34,6 +38,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
 def resume(recorder: Recorder, log: Log, *, home: Path) -> Loaded | Held:
     """Takes the recorder's session and goes on from what it holds; the lock comes before the look.
 
+    A call at its end that a crash left without a result gets one that says so, on disk too.
     Raises `OSError` if there is no such file.
     """
     path = recorder.transcript
@@ -41,7 +46,40 @@ def resume(recorder: Recorder, log: Log, *, home: Path) -> Loaded | Held:
         return Held(path=path, holder=holder(home, path.stem))
     loaded = load(path)
     recorder.resume(loaded)
+    results = lost_results(loaded)
+    if results:
+        recorder.record(results)
+        log.flush()
+        loaded = load(path)
     return loaded
+
+
+def lost_results(loaded: Loaded) -> list[dict[str, Any]]:
+    """Results for the unanswered calls of the last answer; none if something was said since.
+
+    What lacks in the middle is for `clew sessions repair`: appended, it would become the end.
+    """
+    answer: set[str] = set()
+    key = None
+    for message in reversed(loaded.messages):
+        if message.get("type") == "assistant":
+            said = message.get("message")
+            mine = (said.get("id") if isinstance(said, dict) else None) or message["uuid"]
+            key = key or mine
+            if mine != key:
+                break
+            answer.add(message["uuid"])
+        elif not block_ids(message, "tool_result", "tool_use_id"):
+            break
+    callers = {caller for _, caller in unanswered(loaded.messages)}
+    if not answer or not callers <= answer:
+        return []
+    return missing_results(
+        loaded.messages,
+        ENDED_WHILE_RUNNING,
+        new_uuid=lambda: str(uuid4()),
+        at=str(loaded.messages[-1].get("timestamp")),
+    )
 
 
 def forked(loaded: Loaded, session_id: str, *, until: str | None = None) -> Iterator[bytes]:

@@ -33,15 +33,19 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Registration:
-    """This process's line in the registry; a change replaces the file in one step."""
+    """This process's line in the registry; a change replaces the file in one step.
+
+    A home that takes no file stops no session: others are then not told who runs.
+    """
 
     def __init__(self, home: Path, running: Running) -> None:
         self._folder = _folder(home)
         self.running = running
         self._fd = -1
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for _ in everyone(home):
-            pass  # looking is what removes the dead
+        with contextlib.suppress(OSError):
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for _ in everyone(home):
+                pass  # looking is what removes the dead
         self._write()
 
     def update(self, **changes: str) -> None:
@@ -51,7 +55,8 @@ class Registration:
 
     def leave(self) -> None:
         if self._fd >= 0:
-            self._path.unlink(missing_ok=True)
+            with contextlib.suppress(OSError):
+                self._path.unlink(missing_ok=True)
             os.close(self._fd)
             self._fd = -1
 
@@ -60,12 +65,20 @@ class Registration:
         return self._folder / f"{self.running.pid}.json"
 
     def _write(self) -> None:
-        # Locked before it has its name: nobody may take a file for a dead one's between the two.
         beside = self._path.with_suffix(".new")
-        fd = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.write(fd, msgspec.json.encode(self.running))
-        beside.rename(self._path)
+        fd = -1
+        try:
+            # Locked before it has its name: nobody may take a file for a dead one's between the two.
+            fd = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.write(fd, msgspec.json.encode(self.running))
+            beside.rename(self._path)
+        except OSError:
+            if fd >= 0:
+                os.close(fd)
+                with contextlib.suppress(OSError):
+                    beside.unlink(missing_ok=True)
+            return
         if self._fd >= 0:
             os.close(self._fd)
         self._fd = fd

@@ -1,0 +1,167 @@
+"""`clew -p` and its sessions, as processes: held, killed, without a disk, named in every way."""
+
+import json
+import signal
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.testing.server import LoopbackServer, serving
+from tests.headless.clew_process import clew, command, environment, transcripts, until
+from tests.requirements import requirement
+
+SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
+FREE = "--allowed-tools=Bash"
+TALK: dict[str, Any] = {
+    "scenario": 1,
+    "answers": [
+        {
+            "when": {"user": "wait"},
+            "content": ["I wait.", {"tool": "Bash", "input": {"command": "touch on; sleep 60"}}],
+        },
+        {"text": "Fine.", "times": "always"},
+    ],
+}
+
+
+@pytest.fixture
+def server() -> Iterator[LoopbackServer]:
+    with serving(TALK, strict=True) as served:
+        yield served
+
+
+@pytest.fixture
+def waiting(tmp_path: Path, server: LoopbackServer) -> Iterator[subprocess.Popen[bytes]]:
+    """A process that runs a call of the session and goes on with it until it is ended."""
+    (tmp_path / "work").mkdir()
+    process = subprocess.Popen(
+        command("-p", "wait", FREE, "--session-id", SESSION),
+        cwd=tmp_path / "work",
+        env=environment(tmp_path, server.url),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    until((tmp_path / "work" / "on").exists)
+    yield process
+    process.kill()
+    process.wait(30)
+
+
+def live(home: Path, url: str, session: str) -> list[dict[str, Any]]:
+    done = clew(home, url, "sessions", "show", session, "--json")
+    messages: list[dict[str, Any]] = json.loads(done.stdout)["messages"]
+    return messages
+
+
+@requirement("R197")
+def test_a_session_that_another_process_has_is_refused_in_one_line_and_can_be_forked(
+    tmp_path: Path, server: LoopbackServer, waiting: subprocess.Popen[bytes]
+) -> None:
+    (place,) = transcripts(tmp_path)
+    before = place.read_bytes()
+    held = clew(tmp_path, server.url, "-p", "me too", "--resume", SESSION)
+    assert (held.returncode, held.stdout) == (1, "")
+    assert held.stderr.startswith(f"clew: session {SESSION} is open: process {waiting.pid} in ")
+    assert held.stderr.count("\n") == 1
+    forked = clew(tmp_path, server.url, "-p", "me too", "--resume", SESSION, "--fork-session")
+    assert (forked.returncode, forked.stdout) == (0, "Fine.\n")
+    assert place.read_bytes() == before
+    (copy,) = set(transcripts(tmp_path)) - {place}
+    assert b'"type":"clew-session"' in copy.read_bytes().split(b"\n")[0]
+    checked = clew(tmp_path, server.url, "sessions", "check", str(copy))
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_a_call_that_died_with_its_process_gets_its_result_on_disk(
+    tmp_path: Path, server: LoopbackServer, waiting: subprocess.Popen[bytes]
+) -> None:
+    waiting.send_signal(signal.SIGKILL)
+    waiting.wait(30)
+    done = clew(tmp_path, server.url, "-p", "go on", "--resume", SESSION)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Fine.\n", "")
+    checked = clew(tmp_path, server.url, "sessions", "check", SESSION)
+    assert checked.returncode == 0, checked.stdout
+    content = server.requests[-1].body["messages"][-1]["content"]
+    assert "clew itself ended" in content[0]["content"]
+    assert [m["type"] for m in live(tmp_path, server.url, SESSION)][-4:] == [
+        "assistant",
+        "user",
+        "user",
+        "assistant",
+    ]
+
+
+@pytest.mark.parametrize("what", ["a file", "missing"])
+def test_a_home_that_takes_no_file_stops_nothing_and_the_copy_is_named(
+    tmp_path: Path, server: LoopbackServer, what: str
+) -> None:
+    spare = tmp_path / "spare"
+    spare.mkdir()
+    (tmp_path / "file").write_bytes(b"")
+    home = tmp_path / "file" if what == "a file" else Path("/proc/nowhere")
+    done = subprocess.run(
+        command("-p", "hi"),
+        cwd=tmp_path,
+        env={
+            **environment(tmp_path, server.url),
+            "CLEW_CONFIG_DIR": str(home),
+            "TMPDIR": str(spare),
+        },
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, b"Fine.\n")
+    (copy,) = spare.glob("clew-*/*.jsonl")
+    assert str(copy).encode() in done.stderr
+    assert b"Traceback" not in done.stderr
+    lines = filter(None, copy.read_bytes().split(b"\n"))
+    ids = [entry.get("uuid") for entry in map(json.loads, lines)]
+    assert len(list(filter(None, ids))) == len(set(filter(None, ids))) > 1
+
+
+def test_a_session_of_which_only_the_emergency_copy_is_there_is_listed_and_goes_on(
+    tmp_path: Path, server: LoopbackServer
+) -> None:
+    clew(tmp_path, server.url, "-p", "hi", "--session-id", SESSION)
+    unsaved = tmp_path / "config" / "clew" / "unsaved"
+    unsaved.mkdir(mode=0o700)
+    (place,) = transcripts(tmp_path)
+    place.rename(unsaved / place.name)
+    listed = clew(tmp_path, server.url, "sessions", "list")
+    assert SESSION in listed.stdout
+    assert next(m["type"] for m in live(tmp_path, server.url, SESSION)) == "user"
+    done = clew(tmp_path, server.url, "-p", "on", "--continue")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert transcripts(tmp_path) == [place]
+    assert not list(unsaved.iterdir())
+    assert "hi" in json.dumps(server.requests[-1].body["messages"])
+
+
+@pytest.mark.parametrize("name", [SESSION.upper(), "hi", "FILE"])
+def test_an_id_a_title_and_a_file_mean_the_same_to_resume_and_to_sessions(
+    tmp_path: Path, server: LoopbackServer, name: str
+) -> None:
+    clew(tmp_path, server.url, "-p", "hi", "--session-id", SESSION)
+    (place,) = transcripts(tmp_path)
+    name = str(place) if name == "FILE" else name
+    assert len(live(tmp_path, server.url, name)) > 1
+    done = clew(tmp_path, server.url, "-p", "on", "--resume", name)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert transcripts(tmp_path) == [place]
+
+
+@pytest.mark.parametrize("name", ["", "nothing", "nothing.jsonl", SESSION])
+def test_what_is_no_session_is_said_in_one_line(
+    tmp_path: Path, server: LoopbackServer, name: str
+) -> None:
+    done = clew(tmp_path, server.url, "-p", "on", "--resume", name)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("clew: ")
+    assert done.stderr.count("\n") == 1
+    assert not transcripts(tmp_path)
