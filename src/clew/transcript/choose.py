@@ -64,7 +64,7 @@ def named(home: Path, cwd: str, name: str) -> Path:
     if name.endswith(".jsonl"):
         path = Path(cwd, name).absolute()
         if not path.is_file():
-            raise SessionError(f"No such file: {path}")
+            raise SessionError(f"{name}: No such file")
         return path
     found = _by_id(home, cwd, name) or _by_title(home, cwd, name)
     if len(found) == 1:
