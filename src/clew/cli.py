@@ -4,6 +4,7 @@ Owns the table of subcommands. Must never import at module level anything heavie
 `clew --version` is a start-up figure (tests/cli/test_startup.py holds the list of modules).
 """
 
+import io
 import os
 import sys
 
@@ -98,10 +99,13 @@ def first_of(error: BaseException) -> BaseException:
 
 
 def give_outputs() -> None:
-    """A process that was started with its outputs closed writes to nobody, instead of failing."""
+    """Writing never fails for the words: to closed outputs it goes to nobody, and a character that
+    the terminal's encoding (or any) cannot write is escaped."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+        elif isinstance(stream := getattr(sys, name), io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def dispatch(args: list[str]) -> int:

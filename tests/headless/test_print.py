@@ -124,6 +124,21 @@ def test_a_session_goes_on_by_id_by_newest_and_with_the_same_prefix(tmp_path: Pa
         assert plain(longer)[: len(plain(shorter))] == plain(shorter)
 
 
+def test_a_character_that_the_terminal_cannot_write_is_escaped(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    with serving(scenario({"text": "Tür 🚪"}), strict=True) as server:
+        done = subprocess.run(
+            command("-p", "hi"),
+            cwd=tmp_path / "work",
+            env=environment(tmp_path, server.url) | {"PYTHONIOENCODING": "ascii"},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+    assert (done.returncode, done.stdout) == (0, b"T\\xfcr \\U0001f6aa\n")
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [

@@ -316,12 +316,10 @@ class Recorder:
         parent = strand.last
         owed: list[Message] = []
         for message in messages:
-            if message["uuid"] not in strand.known:
-                line = self._placed(strand, message, writer, parent)
+            if message["uuid"] not in strand.known and message["uuid"] not in strand.owed:
+                owed.append(self._placed(strand, message, writer, parent))
                 strand.known.pop(message["uuid"])
-                if message["uuid"] not in strand.owed:
-                    strand.owed.add(message["uuid"])
-                    owed.append(line)
+                strand.owed.add(message["uuid"])
             parent = message["uuid"]
         return owed
 
