@@ -119,3 +119,20 @@ def test_two_repairs_leave_two_copies(tmp_path: Path) -> None:
     second = carry_out(plan(path), tmp_path / "backups")
     assert first.backup != second.backup
     assert len(list((tmp_path / "backups").iterdir())) == 2
+
+
+def test_what_was_written_ahead_is_in_a_repaired_copy_once_and_at_its_place(tmp_path: Path) -> None:
+    answer = said("a1", "u1", call("x"))
+    ahead = {"type": "tool-started", "toolUseId": "x", "owed": [answer], "sessionId": "s"}
+    path = write(tmp_path, [user("u0", None), user("u1", "nowhere"), ahead])
+    done = carry_out(plan(path), tmp_path / "backups")
+    assert done.plan.kind == "new session"
+    assert not done.remaining, [str(f) for f in done.remaining]
+    assert names(load(done.plan.target).messages).startswith("u0 u1 a1")
+
+
+@pytest.mark.parametrize("kind", [{}, [], 5, None, {"a": 1}])
+def test_a_line_whose_type_is_anything_stops_no_repair(tmp_path: Path, kind: Any) -> None:
+    path = write(tmp_path, [{"type": kind, "x": 1}, user("u0", None), user("u1", "nowhere")])
+    done = carry_out(plan(path), tmp_path / "backups")
+    assert names(load(done.plan.target).messages) == "u0 u1"

@@ -32,6 +32,7 @@ _APPENDABLE = {"missing-result", "written-ahead", "torn-line"}
 _PLACE_KEYS = (
     "isSidechain", "userType", "entrypoint", "cwd", "sessionId", "version", "gitBranch", "agentId",
 )  # fmt: skip
+_AHEAD = tuple(OWED)  # compared, not hashed: a damaged line's type can be anything
 _LONG_AGO = "1970-01-01T00:00:00.000Z"
 
 Kind = Literal["nothing", "append", "new session"]
@@ -160,10 +161,11 @@ def _anew(
     time = _LONG_AGO
     tree = {node.at: i for i, node in enumerate(links.nodes)}
     for at, entry in _in_order(found):
+        if entry.get("type") in _AHEAD:
+            continue  # what was written ahead stands in its place now
         if at not in tree:
-            # What was written ahead stands in its place now; what was no part of the talk and
-            # has an id would be taken for one.
-            if entry.get("type") not in OWED and "uuid" not in entry:
+            # What was no part of the talk and has an id would be taken for one.
+            if "uuid" not in entry:
                 yield _renamed(entry, session_id)
             continue
         i = tree[at]
