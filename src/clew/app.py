@@ -13,13 +13,12 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from clew.catalog.lookup import CATALOG
 from clew.catalog.models import Model
-from clew.config import layers, load, paths, trust
 from clew.config.environment import Environment, freeze
-from clew.config.keys import NoKey, find_key, find_keyring
+from clew.config.keys import in_environment
+from clew.config.paths import Places
 from clew.context.opening import Opening
 from clew.context.system_prompt import system_prompt
 from clew.engine.conversation import Conversation, Inbox
@@ -28,24 +27,18 @@ from clew.engine.requests import Requests
 from clew.engine.story import Story
 from clew.engine.toolset import SessionTools
 from clew.messages import factories
-from clew.messages.errors import SessionError, SettingsError
+from clew.messages.errors import SessionError
 from clew.messages.history import History
 from clew.normalize.target import Target, family_of
 from clew.options import Options
-from clew.permissions.decide import decide
-from clew.permissions.decision import Decision
-from clew.permissions.modes import Refused, disabled_modes, enter_mode
-from clew.permissions.request import Context, Mode
-from clew.permissions.request import Request as ToolRequest
-from clew.permissions.resolver import make_resolver
-from clew.permissions.rules import Anchors, RuleSet, read_rules
-from clew.process.output import Output
-from clew.process.run import run
+from clew.permissions.in_session import SessionRules
+from clew.permissions.request import Mode
+from clew.permissions.session_rules import given
 from clew.process.spawn import Launcher
 from clew.providers.answer import Answering, Gate
 from clew.providers.anthropic import AnthropicProvider
 from clew.providers.base import Request
-from clew.providers.endpoint import Endpoint, endpoint_from_environment
+from clew.providers.credentials import endpoint_with_key
 from clew.session.ledger import Ledger, charges
 from clew.tools.base import Surroundings, ToolSession
 from clew.tools.limits import limits_from
@@ -67,8 +60,6 @@ Json: TypeAlias = dict[str, Any]
 Ask: TypeAlias = Callable[[Question], Awaitable[Verdict]]
 
 DEFAULT_MODEL = "sonnet"
-HELPER_TIMEOUT_S = 60.0  # it may ask a person's password manager
-HELPER_BYTES = 65536
 
 
 class Session(Struct, frozen=True, kw_only=True):
@@ -79,10 +70,14 @@ class Session(Struct, frozen=True, kw_only=True):
     opening: Opening
     session_id: str
     model: Model
-    mode: Mode
+    rules: SessionRules
     # What people should know at the start: settings with faults, rules that do not count, repairs.
     notices: tuple[str, ...]
     resumed: Loaded | None = None
+
+    @property
+    def mode(self) -> Mode:
+        return self.rules.mode
 
     async def context(self) -> list[Json]:
         """What goes with the next prompt: everything around a new conversation, else nothing."""
@@ -93,16 +88,6 @@ class Session(Struct, frozen=True, kw_only=True):
     def ledger(self) -> Ledger:
         """What the conversation cost so far, by its record."""
         return Ledger(charges(self.story.history, CATALOG))
-
-
-class Rulebook(Struct, frozen=True, kw_only=True):
-    """The permission rules and settings in force, and what was wrong or inert in them."""
-
-    settings: Json
-    rules: RuleSet
-    mode: Mode
-    directories: tuple[str, ...]
-    notices: tuple[str, ...]
 
 
 async def attachments(opening: Opening, model: Model) -> list[Json]:
@@ -129,28 +114,37 @@ async def session(
     options: Options, environ: Mapping[str, str], cwd: str, ask: Ask, *, entrypoint: str
 ) -> AsyncIterator[Session]:
     """Opens a session, new or gone on with; everything it holds is given back at the end."""
+    rules = SessionRules(
+        environ,
+        Path(cwd),
+        mode=options.mode,
+        given=given(
+            options.settings,
+            allow=options.allow,
+            deny=options.deny,
+            directories=options.directories,
+        ),
+    )
+    began = rules.standing
+    environ = began.environ
     environment = freeze(environ)
-    places = paths.find_places(environ, Path(cwd))
-    book = rulebook(options, places, environment)
-    model = chosen_model(options, environment, book.settings)
+    model = chosen_model(options, environment, began.settings)
     async with AsyncExitStack() as opened:
-        transport = HttpTransport(environ)
-        opened.push_async_callback(transport.aclose)
         launcher = Launcher()
         opened.push_async_callback(launcher.aclose)
-        endpoint = await with_key(
-            endpoint_from_environment(environ), environment, book.settings, places, launcher
-        )
+        endpoint = await endpoint_with_key(environ, began.settings, began.places, launcher)
+        transport = HttpTransport(environ)
+        opened.push_async_callback(transport.aclose)
         provider = AnthropicProvider(endpoint, transport)
         provider.warm()
         opening = Opening(
             launcher,
             cwd=Path(cwd),
             environ=environ,
-            folders=book.directories,
+            folders=began.context.directories,
         )
         opened.push_async_callback(opening.aclose)
-        recorder, loaded = open_record(options, places, opened, entrypoint=entrypoint)
+        recorder, loaded = open_record(options, began.places, opened, entrypoint=entrypoint)
         story = Story(recorder, History(loaded.messages if loaded else ()))
         tool_session = ToolSession(
             cwd=cwd,
@@ -158,11 +152,13 @@ async def session(
             spill_folder=recorder.paths.place.tool_results,
             environment=environ,
             limits=limits_from(environment.number),
+            may_read=rules.may_read,
         )
         tools = SessionTools(
-            Toolbox(builtin_tools(), book.settings),
+            Toolbox(builtin_tools(), began.settings),
             tool_session,
             lambda: Surroundings(model=model.id, interactive=not options.is_print),
+            secrets=(*in_environment(environ), *filter(None, [endpoint.api_key])),
         )
         session_id = recorder.paths.place.session_id
         requests = Requests(
@@ -181,11 +177,12 @@ async def session(
                 gate=gate,
             ),
             tools=tools,
-            judge=judge_in(book, places, tool_session),
+            judge=lambda block: rules.judge(block["name"], block["input"], cwd=tool_session.cwd),
             ask=ask,
             arrived=inbox.take,
             now=now,
             new_id=new_id,
+            refresh=rules.refresh,
             max_rounds=options.max_turns,
         )
         yield Session(
@@ -194,155 +191,17 @@ async def session(
             opening=opening,
             session_id=session_id,
             model=model,
-            mode=book.mode,
-            notices=(*environment.faults, *book.notices),
+            rules=rules,
+            notices=(*environment.faults, *began.complaints),
             resumed=loaded,
         )
-
-
-# -- who pays
-
-
-async def with_key(
-    endpoint: Endpoint, environment: Environment, settings: Json, places: paths.Places,
-    launcher: Launcher,
-) -> Endpoint:  # fmt: skip
-    """The endpoint with the key that a helper, the keyring or `clew login` keeps for it.
-
-    What was kept is for the service itself; another address gets what its variables or a helper say.
-    """
-    if endpoint.api_key or endpoint.auth_token:
-        return endpoint
-    printed = None
-    if isinstance(settings.get("apiKeyHelper"), str):
-        printed = await printed_by(launcher, settings["apiKeyHelper"], str(places.cwd))
-    key = find_key(
-        environment, settings, places, run_helper=lambda _: printed, keyring=find_keyring()
-    )
-    if isinstance(key, NoKey):
-        return endpoint
-    if not endpoint.wants_credentials and key.source != "apiKeyHelper":
-        return endpoint
-    return replace(endpoint, api_key=key.secret)
-
-
-async def printed_by(launcher: Launcher, helper: str, cwd: str) -> str | None:
-    """What a command of the settings prints; None where it fails or takes too long."""
-    printed, ignored = Output(keep_bytes=HELPER_BYTES), Output(keep_bytes=0)
-    try:
-        done = await run(
-            launcher,
-            ["/bin/sh", "-c", helper],
-            cwd=cwd,
-            env=os.environ,
-            stdout=printed,
-            stderr=ignored,
-            timeout_s=HELPER_TIMEOUT_S,
-        )
-    except OSError:
-        return None
-    return printed.head.decode("utf-8", "replace") if done.exit.code == 0 else None
-
-
-# -- what may be done
-
-
-def rulebook(options: Options, places: paths.Places, environment: Environment) -> Rulebook:
-    """Reads the settings and the rules; what executes counts in a trusted folder only."""
-    read = load.load(places, given=given(options, places))
-    kept, inert = layers.in_force(read.layers, trusted=trust.trusts(places))
-    settings = layers.merge(kept)
-    rules, unreadable, warnings = read_rules(kept)
-    home = str(places.home)
-    resolver = make_resolver(cwd=str(places.cwd), home=home)
-    anchors = Anchors(cwd=str(places.cwd), home=home)
-    held = settings.get("permissions") or {}
-    wanted = options.mode or held.get("defaultMode") or "default"
-    mode = enter_mode(
-        wanted,
-        is_root=os.geteuid() == 0,
-        is_sandboxed=environment.switch("sandboxed"),
-        disabled=disabled_modes(settings),
-    )
-    if isinstance(mode, Refused):
-        raise SettingsError(f"permission mode {mode.mode}: {mode.why}")
-    stopped = [f"{item.layer.file}: {'.'.join(map(str, item.path))}: {item.why}" for item in inert]
-    return Rulebook(
-        settings=settings,
-        rules=RuleSet(
-            rules, anchors=anchors, unreadable=unreadable, warnings=warnings, resolve=resolver
-        ),
-        mode=mode,
-        directories=tuple(
-            os.path.realpath(Path(places.cwd, folder))
-            for folder in held.get("additionalDirectories") or ()
-        ),
-        notices=(*load.complaints(read.layers), *warnings, *stopped),
-    )
-
-
-def given(options: Options, places: paths.Places) -> load.Given | None:
-    """The command line as the strongest layer of settings below the managed ones."""
-    import json
-
-    data: Json = {}
-    file = None
-    if options.settings is not None:
-        text = options.settings
-        if not text.lstrip().startswith("{"):
-            file = str(Path(places.cwd, text))
-            try:
-                text = Path(file).read_text("utf-8")
-            except (OSError, UnicodeDecodeError) as error:
-                raise SettingsError(f"--settings {options.settings}: {error}") from None
-        try:
-            data = json.loads(text)
-        except ValueError as error:
-            raise SettingsError(f"--settings: not JSON: {error}") from None
-        if not isinstance(data, dict):
-            raise SettingsError("--settings: expected an object at the top")
-    permissions = dict(data.get("permissions") or {})
-    for name, rules in (
-        ("allow", options.allow),
-        ("deny", options.deny),
-        ("additionalDirectories", options.directories),
-    ):
-        if rules:
-            permissions[name] = [*permissions.get(name, ()), *rules]
-    if permissions:
-        data = data | {"permissions": permissions}
-    return load.Given(data=data, file=file) if data else None
-
-
-def judge_in(
-    book: Rulebook, places: paths.Places, tools: ToolSession
-) -> Callable[[Json], Decision]:
-    """The permission function of this session; the shell's folder of the moment is its cwd."""
-    home = os.path.realpath(places.home)
-
-    def judge(block: Json) -> Decision:
-        cwd = os.path.realpath(tools.cwd)
-        return decide(
-            ToolRequest(tool=block["name"], input=block["input"]),
-            book.rules,
-            Context(
-                cwd=os.path.realpath(places.cwd),
-                home=home,
-                mode=book.mode,
-                directories=book.directories,
-                config_home=str(places.config_home),
-            ),
-            make_resolver(cwd=cwd, home=home),
-        )
-
-    return judge
 
 
 # -- where it is written
 
 
 def open_record(
-    options: Options, places: paths.Places, opened: AsyncExitStack, *, entrypoint: str
+    options: Options, places: Places, opened: AsyncExitStack, *, entrypoint: str
 ) -> tuple[Recorder, Loaded | None]:
     """The recorder of a new session, or of one that goes on, with what it holds so far."""
     home, cwd = places.config_home, str(places.cwd)

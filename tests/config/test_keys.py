@@ -1,19 +1,37 @@
 """Where the key comes from, in which order, and that nothing tells it."""
 
+import asyncio
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from clew.config.environment import freeze
-from clew.config.keys import Key, NoKey, find_key, find_keyring, read_login, shown, write_login
+from clew.config.keys import (
+    Key,
+    NoKey,
+    find_key,
+    find_keyring,
+    in_environment,
+    read_login,
+    shown,
+    write_login,
+)
+from clew.config.mask import all_without
 from clew.config.paths import Places, find_places
 
 SECRET = "sk-ant-api03-AbCdEf0123456789"
 
 
+class KeyringError(Exception):
+    """What the package of that name says when nobody opens it."""
+
+
 class Keyring:
-    """The two calls of the package of that name."""
+    """The call of the package of that name, and its error."""
+
+    errors = SimpleNamespace(KeyringError=KeyringError)
 
     def __init__(self, secret: str | None) -> None:
         self.secret = secret
@@ -34,7 +52,10 @@ def find(
     helper: str | None,
     ring: Any = None,
 ) -> Any:
-    return find_key(freeze(environ), settings, places, run_helper=lambda _: helper, keyring=ring)
+    async def helped(_: str) -> str | None:
+        return helper
+
+    return asyncio.run(find_key(freeze(environ), settings, places, run_helper=helped, keyring=ring))
 
 
 def test_the_order_is_environment_helper_keyring_file(places: Places) -> None:
@@ -47,6 +68,18 @@ def test_the_order_is_environment_helper_keyring_file(places: Places) -> None:
     assert find(places, {}, helper, " h\n", ring) == Key(source="apiKeyHelper", secret="h")
     assert find(places, {}, helper, None, ring) == Key(source="keyring", secret="from-ring")
     assert find(places, {}, {}, None, Keyring(None)) == Key(source="login", secret="from-login")
+
+
+class LockedKeyring(Keyring):
+    def get_password(self, service: str, account: str) -> str | None:
+        raise KeyringError
+
+
+def test_a_locked_keyring_is_one_without_the_key(places: Places) -> None:
+    write_login(places.credentials, "from-login")
+    assert find(places, {}, {}, None, LockedKeyring("x")) == Key(
+        source="login", secret="from-login"
+    )
 
 
 def test_no_key_says_where_it_was_looked_for(places: Places) -> None:
@@ -80,3 +113,16 @@ def test_a_broken_file_holds_no_key(places: Places, text: str) -> None:
 
 def test_without_the_extra_there_is_no_keyring() -> None:
     assert find_keyring() is None
+
+
+def test_known_secrets_leave_texts_of_any_shape_otherwise_as_they_are() -> None:
+    value = {"a": [f"x{SECRET}y", 3, None], SECRET: {"token": "abcdefgh"}}
+    assert all_without(value, (SECRET, "abc")) == {
+        "a": ["x[masked]y", 3, None],
+        "[masked]": {"token": "abcdefgh"},
+    }
+
+
+def test_keys_of_the_environment_are_known_in_every_spelling() -> None:
+    environ = {"CLEW_API_KEY": "one", "ANTHROPIC_API_KEY": "two", "ANTHROPIC_AUTH_TOKEN": ""}
+    assert in_environment(environ) == ("one", "two")

@@ -26,14 +26,16 @@ def command(*args: str) -> list[str]:
     return [sys.executable, "-m", "clew", *args]
 
 
-def clew(home: Path, url: str, *args: str, **more: Any) -> subprocess.CompletedProcess[str]:
+def clew(
+    home: Path, url: str, *args: str, without: str = "", **more: Any
+) -> subprocess.CompletedProcess[str]:
     """One run of `clew ARGS` in `home/work`, to its end."""
     work = home / "work"
     work.mkdir(exist_ok=True)
     return subprocess.run(
         command(*args),
         cwd=work,
-        env=environment(home, url),
+        env={k: v for k, v in environment(home, url).items() if k != without},
         text=True,
         encoding="utf-8",
         capture_output=True,

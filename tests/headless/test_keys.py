@@ -6,11 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from clew import app
 from clew.config import paths
-from clew.config.environment import freeze
 from clew.process.spawn import Launcher
-from clew.providers.endpoint import endpoint_from_environment
+from clew.providers.credentials import endpoint_with_key, printed_by
 from clew.testing.server import serving
 from tests.headless.clew_process import clew, command, environment
 
@@ -47,9 +45,7 @@ async def test_what_login_kept_goes_to_the_service_and_to_nobody_else(
     places = paths.find_places(environ, tmp_path)
     launcher = Launcher()
     try:
-        found = await app.with_key(
-            endpoint_from_environment(environ), freeze(environ), {}, places, launcher
-        )
+        found = await endpoint_with_key(environ, {}, places, launcher)
     finally:
         await launcher.aclose()
     assert found.api_key == key
@@ -58,8 +54,8 @@ async def test_what_login_kept_goes_to_the_service_and_to_nobody_else(
 async def test_a_helper_that_fails_is_no_key(tmp_path: Path) -> None:
     launcher = Launcher()
     try:
-        assert await app.printed_by(launcher, "echo half; exit 3", str(tmp_path)) is None
-        assert await app.printed_by(launcher, "echo x", str(tmp_path / "gone")) is None
+        assert await printed_by(launcher, "echo half; exit 3", tmp_path, {}) is None
+        assert await printed_by(launcher, "echo x", tmp_path / "gone", {}) is None
     finally:
         await launcher.aclose()
 

@@ -240,7 +240,9 @@ def test_a_searching_tool_can_ask_for_each_file_it_found(world: World) -> None:
     rules = world.rules(deny=["Read(.env)"])
     context = world.context()
     for name, expected in (("a.py", True), ("deep/er/.env", False), ("../elsewhere/x", False)):
-        assert may_read(rules, world.resolve(name), context, world.resolve) is expected
+        searched = world.resolve(".")
+        found = may_read(rules, world.resolve(name), context, world.resolve, searched=searched)
+        assert found is expected
 
 
 @pytest.mark.parametrize(

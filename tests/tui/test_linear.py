@@ -143,3 +143,26 @@ def test_control_characters_of_the_model_do_not_reach_the_terminal(tmp_path: Pat
         terminal.expect("> ")
         terminal.type("hi\n")
         terminal.expect("a\\x1b]0;owned\\x07b")
+
+
+def test_a_rule_that_a_person_adds_holds_from_the_next_turn_on(tmp_path: Path) -> None:
+    look = {"content": [{"tool": "Read", "input": {"file_path": "a.txt"}}]}
+    plan = {"scenario": 1, "answers": [look, {"text": "One."}, look, {"text": "Two."}]}
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.txt").write_text("alpha\n", "utf-8")
+    with serving(plan, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
+        terminal.expect("> ")
+        terminal.type("look\n")
+        terminal.expect("One.")
+        terminal.expect("> ")
+        done = clew(
+            tmp_path, server.url, "permissions", "add", "--list", "deny", "--scope", "user",
+            "Read(a.txt)",
+        )  # fmt: skip
+        assert done.returncode == 0
+        terminal.type("look\n")
+        terminal.expect("settings were read again")
+        terminal.expect("Two.")
+        first, second = (server.requests[i].body["messages"][-1]["content"][0] for i in (1, 3))
+    assert "alpha" in first["content"]
+    assert "denied by Read(a.txt)" in second["content"]

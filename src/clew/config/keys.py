@@ -5,14 +5,14 @@ log: a failure says where the key was looked for and never what was found there.
 """
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal
 
 from msgspec import Struct
 
-from clew.config.environment import Environment
+from clew.config.environment import VARIABLES, Environment
 from clew.config.paths import Places
 from clew.config.write import replace
 
@@ -21,7 +21,7 @@ KeySource = Literal["environment", "apiKeyHelper", "keyring", "login"]
 SERVICE, ACCOUNT = "clew", "api-key"
 
 # Runs a helper's command in a shell; its output, or None if it failed or took too long.
-RunHelper = Callable[[str], str | None]
+RunHelper = Callable[[str], Awaitable[str | None]]
 
 
 class Key(Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class NoKey(Struct, frozen=True, kw_only=True):
     tried: tuple[str, ...]
 
 
-def find_key(
+async def find_key(
     environment: Environment,
     settings: dict[str, Any],
     places: Places,
@@ -56,12 +56,12 @@ def find_key(
     tried.append("no ANTHROPIC_API_KEY or CLEW_API_KEY in the environment")
     helper = settings.get("apiKeyHelper")
     if isinstance(helper, str) and helper:
-        printed = (run_helper(helper) or "").strip()
+        printed = (await run_helper(helper) or "").strip()
         if printed:
             return Key(source="apiKeyHelper", secret=printed)
         tried.append("apiKeyHelper failed or printed nothing")
     if keyring is not None:
-        kept = keyring.get_password(SERVICE, ACCOUNT)
+        kept = ask_keyring(keyring)
         if kept:
             return Key(source="keyring", secret=kept)
         tried.append("nothing in the keyring")
@@ -78,6 +78,21 @@ def find_keyring() -> Any:
         return import_module("keyring")
     except ImportError:
         return None
+
+
+def ask_keyring(keyring: Any) -> str | None:
+    """None also where there is nothing behind the package, or it is locked."""
+    try:
+        kept = keyring.get_password(SERVICE, ACCOUNT)
+    except keyring.errors.KeyringError:
+        return None
+    return kept if isinstance(kept, str) else None
+
+
+def in_environment(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Every key and token among the variables, in whichever spelling."""
+    names = [n for v in VARIABLES if v.field in ("api_key", "auth_token") for n in v.names]
+    return tuple(environ[name] for name in names if environ.get(name))
 
 
 def read_login(path: Path) -> str | None:

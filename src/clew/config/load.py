@@ -71,6 +71,7 @@ def load(
     stamps = {path: stamp(path) for _, path, _ in files}
     for folder in places.managed_folders:
         stamps[folder / DROP_INS] = stamp(folder / DROP_INS)
+    stamps[places.trust] = stamp(places.trust)
     layers = [
         read(scope, path, str(root)) for scope, path, root in files if stamps[path] is not None
     ]

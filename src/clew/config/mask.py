@@ -6,6 +6,7 @@ more than the head that tells which kind of secret stood there.
 
 import re
 from collections.abc import Iterable
+from typing import Any
 
 # Each shape: what stays visible, then the secret. The visible head is group 1.
 SHAPES: tuple[re.Pattern[str], ...] = (
@@ -27,12 +28,31 @@ SHAPES: tuple[re.Pattern[str], ...] = (
 )
 
 HIDDEN = "[masked]"
+# Shorter values are words that any text may hold.
+LEAST_CHARS = 6
 
 
 def mask(text: str, known: Iterable[str] = ()) -> str:
     """The text with every secret replaced: those named in `known`, and those of a known shape."""
-    for secret in sorted({s for s in known if len(s) >= 6}, key=len, reverse=True):
-        text = text.replace(secret, HIDDEN)
+    text = without(text, known)
     for shape in SHAPES:
         text = shape.sub(lambda match: match[1] + HIDDEN, text)
     return text
+
+
+def without(text: str, known: Iterable[str]) -> str:
+    """The text without the secrets named; for texts that must stay as they are but for these."""
+    for secret in sorted({s for s in known if len(s) >= LEAST_CHARS}, key=len, reverse=True):
+        text = text.replace(secret, HIDDEN)
+    return text
+
+
+def all_without(value: Any, known: Iterable[str]) -> Any:
+    """A decoded JSON value with every text in it treated so."""
+    if isinstance(value, str):
+        return without(value, known)
+    if isinstance(value, list):
+        return [all_without(item, known) for item in value]
+    if isinstance(value, dict):
+        return {without(key, known): all_without(item, known) for key, item in value.items()}
+    return value

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from clew.engine.deps import Deps, Emit
-from clew.engine.events import Recorded, TurnEnded
+from clew.engine.events import Noticed, Recorded, TurnEnded
 from clew.engine.loop import run_turn, saved
 from clew.messages import factories
 
@@ -64,6 +64,9 @@ class Conversation:
     ) -> TurnEnded:
         """Runs the turn that answers `prompt`. It is durable before anything leaves this machine."""
         deps = self._deps
+        noticed = deps.refresh()
+        if noticed:
+            await emit(Noticed(messages=noticed))
         message = self._message(prompt, said_by, uuid)
         entries = [message, *context]
         deps.story.add(entries)

@@ -108,5 +108,7 @@ class Deps(Struct, frozen=True, kw_only=True):
     arrived: Callable[[], Sequence[Json]]
     now: Callable[[], str]
     new_id: Callable[[], str]
+    # Looks, before a turn, at what may have changed outside; returns what people should know of it.
+    refresh: Callable[[], tuple[str, ...]] = tuple
     max_rounds: int | None = None
     max_parallel: int = 10

@@ -53,6 +53,12 @@ class NotSaved(Struct, frozen=True, kw_only=True):
     messages: tuple[str, ...]
 
 
+class Noticed(Struct, frozen=True, kw_only=True):
+    """What people should know before a turn: settings that were read again, and their faults."""
+
+    messages: tuple[str, ...]
+
+
 EndReason: TypeAlias = Literal[
     "completed",
     "max_turns",
@@ -88,5 +94,12 @@ class TurnEnded(Struct, frozen=True, kw_only=True):
 
 
 EngineEvent: TypeAlias = (
-    DriverEvent | Recorded | ToolStarted | ToolProgressed | ToolFinished | Repaired | NotSaved
+    DriverEvent
+    | Recorded
+    | ToolStarted
+    | ToolProgressed
+    | ToolFinished
+    | Repaired
+    | NotSaved
+    | Noticed
 )

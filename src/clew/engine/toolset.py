@@ -3,10 +3,13 @@
 Owns nothing but the way from a tool_use block to the tool of its name.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
+from clew.config.mask import all_without, without
 from clew.messages.wording import tagged
 from clew.tools.base import Progress, Surroundings, ToolContext, ToolResult, ToolSession, failed
 from clew.tools.door import run_tool
@@ -17,17 +20,19 @@ Json: TypeAlias = dict[str, Any]
 
 
 class SessionTools:
-    """`surroundings` says how the session stands at the moment of a call."""
+    """`surroundings` says how the session stands at the moment of a call; `secrets` are never shown."""
 
     def __init__(
         self,
         toolbox: Toolbox,
         session: ToolSession,
         surroundings: Callable[[], Surroundings],
+        secrets: Sequence[str] = (),
     ) -> None:
         self._toolbox = toolbox
         self._session = session
         self._surroundings = surroundings
+        self._secrets = secrets
 
     def definitions(self) -> list[Json]:
         return self._toolbox.definitions()
@@ -70,7 +75,7 @@ class SessionTools:
             return self._unknown(block["name"])
 
         async def emit(step: Progress) -> None:
-            await progress(step)
+            await progress(replace(step, text=without(step.text, self._secrets)))
 
         context = ToolContext(
             session=self._session,
@@ -79,4 +84,11 @@ class SessionTools:
             message_uuid=message_uuid,
             surroundings=self._surroundings,
         )
-        return await run_tool(tool, block["input"], context)
+        result = await run_tool(tool, block["input"], context)
+        # Before anything is recorded or sent: a command may print its environment.
+        return replace(
+            result,
+            content=all_without(result.content, self._secrets),
+            tool_use_result=all_without(result.tool_use_result, self._secrets),
+            display=without(result.display, self._secrets),
+        )

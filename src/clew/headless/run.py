@@ -19,6 +19,7 @@ from clew.engine.conversation import Speaker
 from clew.engine.deps import Question, Refused, Verdict
 from clew.engine.events import (
     EngineEvent,
+    Noticed,
     NotSaved,
     Recorded,
     ToolFinished,
@@ -135,7 +136,7 @@ class Front:
                             "tool_input": event.block["input"],
                         }
                     )
-            case NotSaved():
+            case NotSaved() | Noticed():
                 for message in event.messages:
                     print(f"clew: {message}", file=sys.stderr)
             case Retrying() if not self._quiet:

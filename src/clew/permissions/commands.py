@@ -13,7 +13,7 @@ from typing import Any
 
 from msgspec import structs
 
-from clew.config.load import Given
+from clew.config.environment import freeze
 from clew.config.paths import Places, find_places
 from clew.config.trust import trusts
 from clew.messages.errors import CommandLineError, SettingsError
@@ -23,7 +23,7 @@ from clew.permissions.edit_rules import add_rule, remove_rule
 from clew.permissions.modes import MODES, Refused, disabled_modes, enter_mode
 from clew.permissions.request import Mode, Request
 from clew.permissions.rules import LISTS
-from clew.permissions.session_rules import Standing, stand
+from clew.permissions.session_rules import Standing, given, stand
 from clew.permissions.suggest import suggestions
 
 
@@ -95,7 +95,7 @@ def standing(options: argparse.Namespace) -> Standing:
         settled = enter_mode(
             options.mode,
             is_root=hasattr(os, "geteuid") and os.geteuid() == 0,
-            is_sandboxed=os.environ.get("IS_SANDBOX", "0") not in ("", "0"),
+            is_sandboxed=freeze(found.environ).switch("sandboxed"),
             disabled=disabled_modes(found.settings),
         )
         if isinstance(settled, Refused):
@@ -110,21 +110,6 @@ def mode_of(word: str | None) -> Mode | None:
     if isinstance(found, Refused):
         raise CommandLineError(f"{found.mode}: {found.why}")
     return found
-
-
-def given(text: str | None) -> Given | None:
-    """Settings of the command line: JSON as it stands, or a file's name."""
-    if text is None:
-        return None
-    file = None if text.lstrip().startswith("{") else text
-    try:
-        body = Path(file).read_text("utf-8") if file else text
-        data = json.loads(body)
-    except (OSError, ValueError) as error:
-        raise CommandLineError(f"--settings: {error}") from error
-    if not isinstance(data, dict):
-        raise CommandLineError("--settings: expected an object")
-    return Given(data=data, file=file, text=body)
 
 
 def input_of(tool: str, text: str) -> dict[str, Any]:
@@ -152,7 +137,7 @@ def asked(options: argparse.Namespace) -> tuple[Standing, Request, Decision]:
 def run_check(options: argparse.Namespace) -> int:
     try:
         found, request, decision = asked(options)
-    except CommandLineError as error:
+    except (CommandLineError, SettingsError) as error:
         return complain(str(error))
     if options.json:
         show(json.dumps(described(found, request, decision), indent=2))
@@ -164,7 +149,7 @@ def run_check(options: argparse.Namespace) -> int:
 def run_explain(options: argparse.Namespace) -> int:
     try:
         found, request, decision = asked(options)
-    except CommandLineError as error:
+    except (CommandLineError, SettingsError) as error:
         return complain(str(error))
     if options.json:
         show(json.dumps(described(found, request, decision), indent=2))
@@ -204,7 +189,7 @@ def described(found: Standing, request: Request, decision: Decision) -> dict[str
 def run_list(options: argparse.Namespace) -> int:
     try:
         found = standing(options)
-    except CommandLineError as error:
+    except (CommandLineError, SettingsError) as error:
         return complain(str(error))
     rows = [
         {
@@ -231,7 +216,7 @@ def run_test(options: argparse.Namespace) -> int:
         if not isinstance(cases, list):
             raise CommandLineError(f"{options.file}: expected an array of cases")
         results = [tested(found, i, case) for i, case in enumerate(cases)]
-    except (CommandLineError, OSError, ValueError) as error:
+    except (CommandLineError, SettingsError, OSError, ValueError) as error:
         return complain(str(error))
     failed = [line for line in results if line is not None]
     if options.json:

@@ -11,7 +11,7 @@ from clew.permissions.command_line import judge_command_line
 from clew.permissions.decision import Allow, Decision, Effect, Finding, decided
 from clew.permissions.files import Bench, guard, judge_path, restraint
 from clew.permissions.modes import under
-from clew.permissions.protected import in_workspace
+from clew.permissions.protected import in_workspace, is_below, why_protected_read
 from clew.permissions.request import (
     Context,
     Request,
@@ -191,8 +191,22 @@ def plain_tool(request: Request, allow: Rule | None) -> Finding:
     )
 
 
-def may_read(rules: RuleSet, path: ResolvedPath, context: Context, resolve: Resolve) -> bool:
-    """Whether a searching tool may show what it found in a file below a folder it may search."""
+def may_read(
+    rules: RuleSet,
+    path: ResolvedPath,
+    context: Context,
+    resolve: Resolve,
+    *,
+    searched: ResolvedPath,
+) -> bool:
+    """Whether a searching tool may show a file it found below `searched`, which it may search.
+
+    What would ask if it were named is not shown: nobody was asked about it. A folder that holds
+    credentials and was permitted as such is shown.
+    """
     bench = Bench(rules=rules, context=context, resolve=resolve)
-    restrained = restraint(bench, "deny", path, "read") or restraint(bench, "ask", path, "read")
-    return restrained is None and in_workspace(path, context)
+    if restraint(bench, "deny", path, "read") or restraint(bench, "ask", path, "read"):
+        return False
+    if why_protected_read(path) is not None and why_protected_read(searched) is None:
+        return False
+    return in_workspace(path, context) or is_below(path.real, searched.real)

@@ -3,7 +3,8 @@
 Owns the way from files to a `RuleSet` and a `Context`. It reads; it never writes (see `edit_rules`).
 """
 
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +15,15 @@ from clew.config.load import Given, Loaded, complaints, load
 from clew.config.paths import Places, find_places
 from clew.config.positions import dotted
 from clew.config.trust import trusts
+from clew.messages.errors import SettingsError
 from clew.permissions.modes import ALIASES, MODES
 from clew.permissions.request import Context, Mode, Resolve
 from clew.permissions.resolver import make_resolver
 from clew.permissions.rules import Anchors, Rule, RuleSet, read_rules
+
+# What the session's own places are made of. Settings cannot move them: a `~` that programs read
+# otherwise than the rules do would lead past the rules.
+FIXED = frozenset({"HOME", "USERPROFILE", "CLEW_CONFIG_DIR", "CLAUDE_CONFIG_DIR"})
 
 
 class Standing(Struct, frozen=True, kw_only=True):
@@ -27,6 +33,8 @@ class Standing(Struct, frozen=True, kw_only=True):
     loaded: Loaded
     layers: tuple[Layer, ...]
     settings: dict[str, Any]
+    # The process's environment under the settings' `env`.
+    environ: dict[str, str]
     inert: tuple[Inert, ...]
     rules: RuleSet
     resolve: Resolve
@@ -66,6 +74,7 @@ def stand(
         loaded=loaded,
         layers=tuple(layers),
         settings=settings,
+        environ=overlaid(environ, settings, home),
         inert=tuple(inert),
         rules=RuleSet(
             rules,
@@ -84,6 +93,47 @@ def stand(
         ),
         complaints=tuple(dict.fromkeys(told)),
     )
+
+
+def overlaid(environ: Mapping[str, str], settings: dict[str, Any], home: str) -> dict[str, str]:
+    """The variables of a session and of the programs it starts."""
+    said = settings.get("env")
+    own = said if isinstance(said, dict) else {}
+    kept = {k: v for k, v in own.items() if isinstance(v, str) and k not in FIXED}
+    named_home = environ.get("HOME", "")
+    return {**environ, **kept, "HOME": named_home if named_home.startswith("/") else home}
+
+
+def given(
+    text: str | None,
+    *,
+    allow: Sequence[str] = (),
+    deny: Sequence[str] = (),
+    directories: Sequence[str] = (),
+) -> Given | None:
+    """What a command line says: settings as JSON or the name of a file, and rules of its own."""
+    data, file, body = ({}, None, "") if text is None else read_given(text)
+    own = (("allow", allow), ("deny", deny), ("additionalDirectories", directories))
+    added = {name: [*listed(held(data).get(name)), *values] for name, values in own if values}
+    if added:
+        data = data | {"permissions": held(data) | added}
+    return Given(data=data, file=file, text=body) if data else None
+
+
+def listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def read_given(text: str) -> tuple[dict[str, Any], str | None, str]:
+    file = None if text.lstrip().startswith("{") else text
+    try:
+        body = text if file is None else Path(file).read_text("utf-8-sig")
+        data = json.loads(body)
+    except (OSError, ValueError, RecursionError) as error:
+        raise SettingsError(f"--settings: {error}") from None
+    if not isinstance(data, dict):
+        raise SettingsError("--settings: expected an object")
+    return data, file, body
 
 
 def held(settings: dict[str, Any]) -> dict[str, Any]:

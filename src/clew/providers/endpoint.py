@@ -32,9 +32,12 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     @property
     def wants_credentials(self) -> bool:
         """The service's own address does; a gateway or a local model may not."""
-        return self.base_url == DEFAULT_BASE_URL and not any(
-            name.lower() in ("x-api-key", "authorization") for name, _ in self.headers
-        )
+        return self.base_url == DEFAULT_BASE_URL and not self.sends_its_own
+
+    @property
+    def sends_its_own(self) -> bool:
+        """Whether a person's own headers say who they are."""
+        return any(name.lower() in ("x-api-key", "authorization") for name, _ in self.headers)
 
     @property
     def credentials(self) -> str:

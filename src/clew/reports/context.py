@@ -16,11 +16,11 @@ from msgspec import Struct
 
 from clew import app
 from clew.catalog.models import Model
-from clew.config import paths
 from clew.config.environment import freeze
 from clew.context.opening import Opening
 from clew.messages.errors import ClewError
 from clew.options import Options
+from clew.permissions.session_rules import stand
 from clew.process.spawn import Launcher
 from clew.reports.table import bar, table
 from clew.session.breakdown import Part, breakdown
@@ -68,19 +68,17 @@ def _parser() -> argparse.ArgumentParser:
 
 
 async def look(session: str | None, model_name: str | None) -> Window:
-    environ, cwd = dict(os.environ), Path.cwd()
-    environment, options = freeze(environ), Options(model=model_name)
-    places = paths.find_places(environ, cwd)
-    book = app.rulebook(options, places, environment)
-    model = app.chosen_model(options, environment, book.settings)
+    cwd, options = Path.cwd(), Options(model=model_name)
+    found = stand(os.environ, cwd)
+    model = app.chosen_model(options, freeze(found.environ), found.settings)
     request = app.template(
-        options, model, Toolbox(builtin_tools(), book.settings).definitions(), ""
+        options, model, Toolbox(builtin_tools(), found.settings).definitions(), ""
     )
     session_id = None
     if session is None:
-        entries = await _around(environ, cwd, book.directories, model)
+        entries = await _around(found.environ, cwd, found.context.directories, model)
     else:
-        path = choose.named(places.config_home, str(cwd), session)
+        path = choose.named(found.places.config_home, str(cwd), session)
         session_id, entries = path.stem, load(path).messages
     counted, size = _size(entries)
     system = request.system if isinstance(request.system, list) else [_text(request.system)]

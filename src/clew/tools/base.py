@@ -91,6 +91,7 @@ class ToolSession:
         "launcher",
         "ledger",
         "limits",
+        "may_read",
         "project",
         "spill_folder",
         "todos",
@@ -106,6 +107,7 @@ class ToolSession:
         limits: Limits | None = None,
         ledger: ReadLedger | None = None,
         contents: ContentCache | None = None,
+        may_read: Callable[[str], Callable[[str], bool]] = lambda _: lambda _: True,
     ) -> None:
         self.cwd = os.fspath(cwd)
         # Where the shell returns to when its folder is gone.
@@ -116,6 +118,8 @@ class ToolSession:
         self.limits = limits or Limits()
         self.ledger = ledger or ReadLedger()
         self.contents = contents or ContentCache()
+        # For a folder: which of the files below it a search may show. Names are relative to it.
+        self.may_read = may_read
         self.todos: list[dict[str, Any]] = []
 
     def path(self, text: str) -> Path:

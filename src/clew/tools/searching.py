@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 
@@ -118,13 +119,15 @@ async def search(ctx: ToolContext, where: Place, job: Job, program: str | None) 
         raise ToolError(f"The search failed: {os.fsdecode(bytes(err.head)).strip()}")
     text = (bytes(out.head) + (out.tail if not out.left_out else b"")).decode("utf-8", "replace")
     if program and not plain_names(job.globs):
-        text = only_wanted(text, job)
+        text = only_wanted(text, job, chooser(job.globs))
+    if where.name == ".":
+        # A file that the call itself names was judged by its name.
+        text = only_wanted(text, job, cache(ctx.session.may_read(str(where.folder))))
     return Found(text=text, cut=bool(out.left_out))
 
 
-def only_wanted(text: str, job: Job) -> str:
-    """What ripgrep found in files that the globs choose."""
-    wanted = chooser(job.globs)
+def only_wanted(text: str, job: Job, wanted: Callable[[str], bool]) -> str:
+    """What was found in the files of some names."""
     if job.pattern is None or job.mode == "files_with_matches":
         return "".join(f"{name}\0" for name in text.split("\0") if name and wanted(plain(name)))
     kept: list[str] = []
