@@ -318,7 +318,7 @@ DENIES = {"allow": ["Bash"], "deny": ["Read(.env)", "Edit(migrations/**)", "Edit
         ("python gen.py migrations", "allow"),
         ("make -C build", "allow"),
         ("cat .env", "deny"),
-        ("cat * ", "allow"),
+        ("cat * ", "ask"),
         ("cat .*", "ask"),
         ("grep -r x .", "ask"),
         ("grep -r x src/a.py", "allow"),

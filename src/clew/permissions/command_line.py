@@ -18,7 +18,7 @@ from clew.permissions.readonly import (
 )
 from clew.permissions.rules import Behavior, Rule
 from clew.permissions.shell import Problem, Simple
-from clew.permissions.uses import Use, redirect_uses, uses_of
+from clew.permissions.uses import TEXT_ONLY, Use, redirect_uses, uses_of
 from clew.permissions.wrappers import Part, basename, env_assignments, everything
 
 # What mode acceptEdits runs unasked inside the workspace, with the options it may have.
@@ -28,6 +28,21 @@ EDITING: dict[str, frozenset[str]] = {
     "cp": frozenset({"-r", "-R", "-a", "-p", "-f", "-v", "-n", "-i", "-rf", "-pr", "-rp"}),
     "mv": frozenset({"-f", "-v", "-n", "-i", "-u"}),
 }
+# What clew's own commands change, and the options of a session that loosen its rules.
+OWN_CHANGES = frozenset(
+    {("config", word) for word in ("set", "unset", "trust", "untrust")}
+    | {("permissions", word) for word in ("add", "remove")}
+)
+OTHER_RULES = frozenset(
+    [
+        "--dangerously-skip-permissions",
+        "--permission-mode",
+        "--allowedTools",
+        "--allowed-tools",
+        "--settings",
+        "--add-dir",
+    ]
+)
 REMOVING = frozenset({"rm", "rmdir", "shred", "srm", "trash", "unlink"})
 
 
@@ -45,6 +60,7 @@ def judge_command_line(bench: Bench, command: str, allow: Rule | None) -> list[F
     for redirect in seen.script.redirects:
         told = [judge_use(bench, use, whole) for use in redirect_uses(redirect)]
         findings += [f for f in told if f is not None]
+    findings += judge_patterns(bench, seen.parts, [a.name for a in seen.script.assignments])
     findings += judge_variables(bench, seen.parts, [a.name for a in seen.script.assignments], whole)
     return findings or [
         Finding(subject=text, verdict="allow", reason="runs nothing", effect="look")
@@ -97,9 +113,9 @@ def judge_part(bench: Bench, part: Part, whole: Rule | None) -> list[Finding]:
     kept = allow if covers(command, entry, whole) else None
     told = [judge_use(bench, u, kept) for u in uses if u.named or not part.plain_wrapper]
     findings += [f for f in told if f is not None]
-    critical = removes_too_much(bench, command, uses)
-    if critical is not None:
-        findings.append(critical)
+    for guarded in (removes_too_much(bench, command, uses), changes_rules(command)):
+        if guarded is not None:
+            findings.append(guarded)
     findings.append(judge_itself(bench, part, allow if kept is not None else None, looks=looks))
     return findings
 
@@ -209,6 +225,32 @@ def removes_too_much(bench: Bench, command: Simple, uses: list[Use]) -> Finding 
 
 def critical(command: Simple, why: str) -> Finding:
     return Finding(subject=command.text, verdict="ask", reason=why, nature="guard", effect="change")
+
+
+def changes_rules(command: Simple) -> Finding | None:
+    """clew's own commands that change what may run, or a session begun under other rules."""
+    if basename(command.words[0]) in TEXT_ONLY or looks_only(command):
+        return None
+    texts = [word.text for word in command.words]
+    for i, word in enumerate(command.words):
+        after = texts[i + 1 :]
+        if basename(word) != "clew":
+            continue
+        if tuple(after[:2]) in OWN_CHANGES or after[:1] in (["login"], ["logout"]):
+            return critical(command, "changes what the agent may do")
+        if any(text.partition("=")[0] in OTHER_RULES for text in after):
+            return critical(command, "starts an agent under other rules")
+    return None
+
+
+def judge_patterns(bench: Bench, parts: tuple[Part, ...], names: list[str]) -> list[Finding]:
+    """After `shopt -s dotglob` a star stands for what no rule expects it to."""
+    switched = [part.command.text for part in parts if part.command.name == "shopt"]
+    switched += [f"{name}=" for name in names if name == "GLOBIGNORE"]
+    if not switched or not bench.rules.restrains_paths():
+        return []
+    why = "changes what patterns stand for, and some files are denied"
+    return [Finding(subject=switched[0], verdict="ask", reason=why, nature="guard")]
 
 
 def judge_variables(

@@ -130,8 +130,21 @@ def judge_use(bench: Bench, use: Use, allow: Rule | None) -> Finding | None:
     if not use.paths:
         return unknown_path(bench, use, allow)
     findings = [judge_spelling(bench, use, text, allow) for text in use.paths]
+    if use.glob:
+        findings += behind_links(bench, use, allow)
     told = [f for f in findings if f is not None]
     return max(told, key=lambda f: {"allow": 0, "ask": 1}.get(f.verdict, 2)) if told else None
+
+
+def behind_links(bench: Bench, use: Use, allow: Rule | None) -> list[Finding | None]:
+    """What a pattern reaches through links that lie there now."""
+    findings: list[Finding | None] = []
+    for real in {real for text in use.paths for real in bench.resolve(text).leads_to}:
+        found = judge_spelling(bench, use, real, allow)
+        if found is not None and found.rule is not None and found.verdict == "deny":
+            found = guard(use.text, f"could touch what {found.rule.text} denies", use.access)
+        findings.append(found)
+    return findings
 
 
 def unknown_path(bench: Bench, use: Use, allow: Rule | None) -> Finding | None:

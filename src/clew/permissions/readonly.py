@@ -43,15 +43,21 @@ READERS: dict[str, Reader] = {
     **same("wc du", reader("files", bad="--files0-from")),
     **same("sum cksum b2sum md5sum sha1sum sha224sum sha256sum", reader("files", bad="-c --check")),
     **same("sha384sum sha512sum shasum", reader("files", bad="-c --check")),
-    **same("diff diff3", reader("files", bad="--to-program --diff-program --output")),
+    **same(
+        "diff diff3", reader("files", bad="-r --recursive --to-program --diff-program --output")
+    ),
     **same("uniq", reader("one")),
     **same("xxd", reader("one", bad="-r -revert --revert")),
     **same("file", reader("files", bad="-C --compile -f --files-from -z -Z -S")),
     **same("tree", reader("files", bad="-o -R --fromfile --output")),
-    **same("grep egrep fgrep", reader("pattern")),
+    # What follows links on its way down may end anywhere.
+    **same("grep egrep fgrep", reader("pattern", bad="-R --dereference-recursive")),
     **same(
         "rg",
-        reader("pattern", bad="--pre --hostname-bin --search-zip -z --generate --config --engine"),
+        reader(
+            "pattern",
+            bad="-L --follow --pre --hostname-bin --search-zip -z --generate --config --engine",
+        ),
     ),
     **same("ag ack", reader("pattern", only="-i -l -c -n -w -v -L -Q")),
     **same(

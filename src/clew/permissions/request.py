@@ -30,6 +30,8 @@ class ResolvedPath(Struct, frozen=True, kw_only=True):
     known: bool = True
     folds_case: bool = False
     is_file: bool = False
+    # Where links lead that a pattern in the path stands for.
+    leads_to: tuple[str, ...] = ()
 
     @property
     def real(self) -> str:

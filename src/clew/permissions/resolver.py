@@ -12,9 +12,14 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec import structs
+
 from clew.permissions.request import ResolvedPath
 
 MAX_HOPS = 40
+# Past this many names a pattern is not followed but asked about.
+MAX_MATCHES = 2000
+PATTERN = re.compile(r"[*?\[]")
 OWN_PROCESS = re.compile(r"/proc/(?:self|thread-self)/(?:task/[^/]+/)?(cwd|root)")
 SELF = frozenset({"/proc/self", "/proc/thread-self"})
 OPEN_FILES = re.compile(r"/proc/[^/]+/(?:task/[^/]+/)?fd(?:/|\Z)|/dev/fd(?:/|\Z)")
@@ -37,9 +42,29 @@ def make_resolver(*, cwd: str, home: str) -> Callable[[str], ResolvedPath]:
         expanded = expand(text, home)
         if expanded is None:
             return ResolvedPath(names=(posixpath.join(cwd, text),), known=False)
-        return follow(expanded, cwd, folds)
+        path = follow(expanded, cwd, folds)
+        if not PATTERN.search(expanded):
+            return path
+        leads_to = behind_pattern(posixpath.join(cwd, expanded))
+        if leads_to is None:
+            return structs.replace(path, known=False)
+        return structs.replace(path, leads_to=leads_to)
 
     return resolve
+
+
+def behind_pattern(pattern: str) -> tuple[str, ...] | None:
+    """Where the links lead that a shell's pattern stands for now; None if that is too many to tell."""
+    found: list[str] = []
+    # Two stars are one to a shell that was not told otherwise.
+    plain = re.sub(r"\*+", "*", pattern).lstrip("/")
+    for count, match in enumerate(Path("/").glob(plain)):
+        if count >= MAX_MATCHES:
+            return None
+        real = os.path.realpath(match)
+        if real != str(match):
+            found.append(real)
+    return tuple(found)
 
 
 def expand(text: str, home: str) -> str | None:

@@ -114,14 +114,21 @@ def given(
     """What a command line says: settings as JSON or the name of a file, and rules of its own."""
     data, file, body = ({}, None, "") if text is None else read_given(text)
     own = (("allow", allow), ("deny", deny), ("additionalDirectories", directories))
-    added = {name: [*listed(held(data).get(name)), *values] for name, values in own if values}
+    added = {name: [*joinable(data, name), *values] for name, values in own if values}
     if added:
         data = data | {"permissions": held(data) | added}
     return Given(data=data, file=file, text=body) if data else None
 
 
-def listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+def joinable(data: dict[str, Any], name: str) -> list[Any]:
+    """What stands there before; a value that is no list would be lost with what it denies."""
+    permissions = data.get("permissions", {})
+    if not isinstance(permissions, dict):
+        raise SettingsError("--settings: permissions: expected an object")
+    value = permissions.get(name, [])
+    if not isinstance(value, list):
+        raise SettingsError(f"--settings: permissions.{name}: expected an array of rules")
+    return value
 
 
 def read_given(text: str) -> tuple[dict[str, Any], str | None, str]:

@@ -156,6 +156,7 @@ def uses_of(command: Simple) -> list[Use]:
     ]
     if not known:
         values = [part(w, w.text.partition("=")[2]) for w in reads if "=" in w.text]
+        values += [part(w, w.text) for w in reads if w.text[:1] == "@"]
         uses += [touch(command, value, "read", named=False) for value in values]
     if below and not reads and known and name not in LISTS_NAMES:
         uses.append(touch(command, Word(raw=".", text="."), "read", below=True))
