@@ -239,7 +239,12 @@ def test_names_that_a_file_system_folds_are_one_name(world: World) -> None:
 def test_a_searching_tool_can_ask_for_each_file_it_found(world: World) -> None:
     rules = world.rules(deny=["Read(.env)"])
     context = world.context()
-    for name, expected in (("a.py", True), ("deep/er/.env", False), ("../elsewhere/x", False)):
+    for name, expected in (
+        ("a.py", True),
+        ("deep/er/.env", False),
+        ("../elsewhere/x", False),
+        ("../home/.ssh/id_rsa", False),
+    ):
         searched = world.resolve(".")
         found = may_read(rules, world.resolve(name), context, world.resolve, searched=searched)
         assert found is expected
@@ -406,6 +411,24 @@ def test_patterns_of_every_kind_match_as_gitignore_has_it(
     ],
 )
 def test_protected_paths_ask_in_commands_too(world: World, command: str, expected: str) -> None:
+    assert world.bash(command, world.rules(allow=["Bash"])) == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("clew permissions remove deny x", "ask"),
+        ("python -m clew config trust", "ask"),
+        ("./bin/clew login", "ask"),
+        ("clew -p hi --settings=x.json", "ask"),
+        ("clew -p hi --dangerously-skip-permissions", "ask"),
+        ("clew sessions list", "allow"),
+        ("clew", "allow"),
+    ],
+)
+def test_clew_s_own_commands_that_change_the_rules_ask(
+    world: World, command: str, expected: str
+) -> None:
     assert world.bash(command, world.rules(allow=["Bash"])) == expected
 
 
