@@ -5,6 +5,7 @@ the log, ends every child and gives the locks back.
 """
 
 import os
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
@@ -22,7 +23,7 @@ from clew.config.paths import Places
 from clew.context.opening import Opening
 from clew.context.system_prompt import system_prompt
 from clew.engine.conversation import Conversation, Inbox
-from clew.engine.deps import Deps, Question, Verdict
+from clew.engine.deps import Budget, Deps, Question, Verdict
 from clew.engine.requests import Requests
 from clew.engine.story import Story
 from clew.engine.toolset import SessionTools
@@ -39,7 +40,10 @@ from clew.providers.answer import Answering, Gate
 from clew.providers.anthropic import AnthropicProvider
 from clew.providers.base import Request
 from clew.providers.credentials import endpoint_with_key
-from clew.session.ledger import Ledger, charges
+from clew.session.ledger import Ledger
+from clew.session.state import Session as Spending
+from clew.session.state import State
+from clew.session.totals import Past, cost_state, restore
 from clew.tools.base import Surroundings, ToolSession
 from clew.tools.limits import limits_from
 from clew.tools.registry import Toolbox, builtin_tools
@@ -74,6 +78,9 @@ class Session(Struct, frozen=True, kw_only=True):
     # What people should know at the start: settings with faults, rules that do not count, repairs.
     notices: tuple[str, ...]
     resumed: Loaded | None = None
+    # Cost and time: of this run as they come, and of the runs before.
+    spending: Spending
+    past: Past
 
     @property
     def mode(self) -> Mode:
@@ -87,7 +94,7 @@ class Session(Struct, frozen=True, kw_only=True):
 
     def ledger(self) -> Ledger:
         """What the conversation cost so far, by its record."""
-        return Ledger(charges(self.story.history, CATALOG))
+        return self.spending.ledger
 
 
 async def attachments(opening: Opening, model: Model) -> list[Json]:
@@ -165,6 +172,8 @@ async def session(
             template(options, model, tools.definitions(), session_id),
             target_of(model),
         )
+        spending, past = spent_so_far(session_id, cwd, environ, model, loaded)
+        begin_s = time.monotonic()
         gate = Gate()
         inbox = Inbox()
         deps = Deps(
@@ -183,8 +192,12 @@ async def session(
             now=now,
             new_id=new_id,
             refresh=rules.refresh,
+            session=spending,
+            monotonic_s=time.monotonic,
             max_rounds=options.max_turns,
+            budget=budget(options, past),
         )
+        opened.callback(leave_totals, recorder, spending, past, begin_s)
         yield Session(
             conversation=Conversation(deps, inbox),
             story=story,
@@ -192,9 +205,59 @@ async def session(
             session_id=session_id,
             model=model,
             rules=rules,
-            notices=(*environment.faults, *began.complaints),
+            notices=(*environment.faults, *began.complaints, *unbounded(options, model)),
             resumed=loaded,
+            spending=spending,
+            past=past,
         )
+
+
+# -- what it costs
+
+
+def spent_so_far(
+    session_id: str, cwd: str, environ: Mapping[str, str], model: Model, loaded: Loaded | None
+) -> tuple[Spending, Past]:
+    """Cost and time of a session: nothing yet, or what its log says."""
+    ledger, past = (Ledger(), Past()) if loaded is None else taken_up(loaded)
+    state = State(
+        session_id=session_id,
+        original_cwd=cwd,
+        cwd=cwd,
+        started_at=now(),
+        initial_model=model.id,
+        environment=environ,
+    )
+    return Spending(state, ledger), past
+
+
+def taken_up(loaded: Loaded) -> tuple[Ledger, Past]:
+    """The totals that the last run left, and what the log holds behind them."""
+    line = loaded.side.current.get("cost-state", {})
+    at = loaded.side.current_at.get("cost-state", -1)
+    placed = list(zip(loaded.chain.nodes(), loaded.messages, strict=True))
+    covered = [message for node, message in placed if node.at < at]
+    after = [message for node, message in placed if node.at >= at]
+    return restore(line, covered, after, CATALOG)
+
+
+def leave_totals(recorder: Recorder, spending: Spending, past: Past, begin_s: float) -> None:
+    """At the end of a run in which something was asked: the session's totals, for the next one."""
+    if spending.state.api_ms:
+        duration_ms = (time.monotonic() - begin_s) * 1000
+        recorder.cost_state(**cost_state(spending, past, duration_ms=duration_ms))
+
+
+def budget(options: Options, past: Past) -> Budget | None:
+    usd = options.max_budget_usd
+    return None if usd is None else Budget(usd=usd, before=past.spend.usd)
+
+
+def unbounded(options: Options, model: Model) -> tuple[str, ...]:
+    """A budget that cannot be held is said before anything is spent."""
+    if options.max_budget_usd is None or model.prices:
+        return ()
+    return (f"--max-budget-usd: no price is known for {model.id}; nothing can use the budget up",)
 
 
 # -- where it is written

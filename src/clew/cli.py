@@ -54,6 +54,7 @@ a session:
                              after the system prompt
   --settings JSON|FILE       settings that stand above the files'
   --max-turns N              end after N answers of the model
+  --max-budget-usd USD       end after the answer that spends as much
   --no-session-persistence   write no transcript
 
 options:

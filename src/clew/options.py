@@ -4,6 +4,7 @@ Owns the flags and their spellings (`--flag value` and `--flag=value`). Must nev
 """
 
 import argparse
+from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from typing import NoReturn
 
@@ -44,6 +45,7 @@ class Options(Struct, frozen=True, kw_only=True):
     append_system_prompt: str | None = None
     settings: str | None = None
     max_turns: int | None = None
+    max_budget_usd: Decimal | None = None
     persists: bool = True
 
 
@@ -66,6 +68,19 @@ def rules_of(texts: list[str] | None) -> tuple[str, ...]:
                 rule += character
         rules.append(rule)
     return tuple(rule for rule in rules if rule)
+
+
+def dollars(text: str | None) -> Decimal | None:
+    """A budget out of an argument; more than nothing, and not without end."""
+    if text is None:
+        return None
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        amount = Decimal("NaN")
+    if not amount.is_finite() or amount <= 0:
+        raise CommandLineError(f"--max-budget-usd {text}: expected an amount of dollars, as 2.50")
+    return amount
 
 
 def parser() -> argparse.ArgumentParser:
@@ -113,6 +128,7 @@ def parser() -> argparse.ArgumentParser:
     add("--append-system-prompt", metavar="TEXT", help="after the system prompt")
     add("--settings", metavar="JSON|FILE", help="settings that stand above the files'")
     add("--max-turns", type=int, metavar="N", help="end after N answers of the model")
+    add("--max-budget-usd", metavar="USD", help="end after the answer that spends as much")
     add("--no-session-persistence", action="store_true", help="write no transcript")
     return made  # fmt: skip
 
@@ -150,6 +166,7 @@ def parse(argv: list[str]) -> Options:
         append_system_prompt=given.append_system_prompt,
         settings=given.settings,
         max_turns=given.max_turns,
+        max_budget_usd=dollars(given.max_budget_usd),
         persists=not given.no_session_persistence,
     )
 

@@ -58,7 +58,7 @@ async def test_readers_run_together_and_a_writer_alone() -> None:
     assert log.index("begin Write3") > max(log.index("end Read1"), log.index("end Read2"))
     assert log.index("begin Read4") > log.index("end Write3")
     assert [r["content"] for r in world.results()] == ["ok 2", "ok 1", "ok 3", "ok 4"]
-    sent = world.requests(world.story).messages[2]["content"]
+    sent = world.requests(world.story).request.messages[2]["content"]
     assert [b["content"] for b in sent] == ["ok 1", "ok 2", "ok 3", "ok 4"]
 
 

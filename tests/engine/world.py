@@ -1,13 +1,14 @@
 """A world for turns: a scripted model, tools that do what a test says, a record kept in memory."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from clew.engine.conversation import Conversation, Inbox, Speaker
-from clew.engine.deps import Deps, Granted, Question, Verdict
+from clew.engine.deps import Budget, Deps, Granted, Question, Verdict
 from clew.engine.events import EngineEvent, TurnEnded
 from clew.engine.requests import Requests
 from clew.engine.story import Story
@@ -17,6 +18,7 @@ from clew.providers.answer import Answering
 from clew.providers.base import Request
 from clew.providers.scenario import from_value
 from clew.providers.scripted import ScriptedProvider
+from clew.session.state import Session, State
 from clew.stream.events import BlockFinished
 from clew.testing.strict import complaint
 from clew.tools.base import ToolResult, failed
@@ -91,6 +93,7 @@ class World:
         max_rounds: int | None = None,
         home: Path = Path("/nowhere"),
         log: Log | None = None,
+        budget: Budget | None = None,
     ) -> None:
         self.provider = ScriptedProvider(from_value({"scenario": 1, "answers": list(answers)}))
         self.tools = Tools({"Read": says_ok, "Write": says_ok} if acts is None else acts)
@@ -108,6 +111,15 @@ class World:
         )
         self.requests = Requests(template, Target())
         self.inbox = Inbox()
+        self.session = Session(
+            State(
+                session_id=SESSION_ID,
+                original_cwd="/",
+                cwd="/",
+                started_at=self.now(),
+                initial_model="claude-sonnet-5-5",
+            )
+        )
         self.deps = Deps(
             story=self.story,
             request=self.requests,
@@ -118,7 +130,10 @@ class World:
             arrived=self.inbox.take,
             now=self.now,
             new_id=lambda: str(uuid4()),
+            session=self.session,
+            monotonic_s=time.monotonic,
             max_rounds=max_rounds,
+            budget=budget,
         )
         self.conversation = Conversation(self.deps, self.inbox)
 
@@ -163,7 +178,7 @@ class World:
 
     def next_request_complaint(self) -> str | None:
         """What the strict judge of requests says of the history as it stands."""
-        request = self.requests(self.story)
+        request = self.requests(self.story).request
         messages: Sequence[Json] = request.messages
         return complaint(
             {

@@ -146,6 +146,8 @@ def test_a_character_that_the_terminal_cannot_write_is_escaped(tmp_path: Path) -
         (["--modle", "x", "-p", "hi"], "did you mean --model?"),
         (["-p", "hi", "--max-turns", "0"], "at least 1"),
         (["-p", "hi", "-c", "--resume", "x"], "two different sessions"),
+        (["-p", "hi", "--max-budget-usd", "0"], "amount of dollars"),
+        (["-p", "hi", "--max-budget-usd", "a lot"], "amount of dollars"),
     ],
 )
 def test_a_call_that_cannot_be_followed_says_why(
@@ -206,3 +208,45 @@ def test_an_interrupt_keeps_what_was_said_and_the_session_goes_on(tmp_path: Path
         assert child.returncode == 130
         done = clew(tmp_path, server.url, "-p", "go on", "--continue")
     assert done.stdout == "Here again.\n"
+
+
+@requirement("R104", "R112")
+def test_totals_and_times_are_left_at_the_end_and_taken_up_by_the_next_run(tmp_path: Path) -> None:
+    usage = {"input_tokens": 100, "output_tokens": 10}
+    plan = scenario(
+        {"content": [{"tool": "Bash", "input": {"command": "echo one"}}], "usage": usage},
+        {"text": "Done.", "usage": usage, "times": "always"},
+    )
+    arguments = ("--output-format", "json", "--model", "claude-sonnet-4-5")
+    with serving(plan, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", *arguments, "--allowedTools", "Bash(echo:*)")
+        (path,) = transcripts(tmp_path)
+        left = [entry for entry in entries(path) if entry["type"] == "cost-state"][-1]
+        again = clew(tmp_path, server.url, "-p", "on", "-c", *arguments)
+    first, second = json.loads(done.stdout), json.loads(again.stdout)
+    assert left["totalAPIDuration"] == first["duration_api_ms"] > 0
+    assert left["totalToolDuration"] > 0
+    assert left["totalCostUSD"] == first["total_cost_usd"] > 0
+    assert left["modelUsage"] == first["modelUsage"]
+    assert second["modelUsage"]["claude-sonnet-4-5"]["inputTokens"] == 300
+    assert (first["usage"]["input_tokens"], second["usage"]["input_tokens"]) == (200, 100)
+    after = [entry for entry in entries(path) if entry["type"] == "cost-state"][-1]
+    assert after["totalCostUSD"] == second["total_cost_usd"] > left["totalCostUSD"]
+    assert after["startTime"] == left["startTime"]
+
+
+def test_a_budget_ends_the_run_after_the_answer_that_spends_it(tmp_path: Path) -> None:
+    dear = {"input_tokens": 1_000_000, "output_tokens": 1}
+    plan = scenario(
+        {"content": [{"tool": "Glob", "input": {"pattern": "*"}}], "usage": dear, "times": "always"}
+    )
+    arguments = ("--output-format", "json", "--max-budget-usd", "0.01")
+    with serving(plan, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", *arguments)
+        again = clew(tmp_path, server.url, "-p", "on", "-c", *arguments)
+        assert len(server.requests) == 2
+    for run in (done, again):
+        said = json.loads(run.stdout)
+        assert run.returncode == 1
+        assert (said["subtype"], said["is_error"]) == ("error_max_budget_usd", True)
+        assert said["terminal_reason"] == "budget_exhausted"

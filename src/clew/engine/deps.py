@@ -5,15 +5,19 @@ none of these may raise anything but CancelledError.
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from decimal import Decimal
 from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
 from clew.engine.events import EngineEvent
+from clew.engine.requests import Prepared
 from clew.engine.story import Story
 from clew.permissions.decision import Decision
 from clew.providers.answer_events import DriverEvent, Ended
 from clew.providers.base import Request
+from clew.session.ledger import Spend, is_spent
+from clew.session.state import Session
 from clew.stream.events import AnswerEvent
 
 Json: TypeAlias = dict[str, Any]
@@ -95,11 +99,21 @@ class Refused(Struct, frozen=True, kw_only=True):
 Verdict: TypeAlias = Granted | Refused
 
 
+class Budget(Struct, frozen=True, kw_only=True):
+    """Dollars that this run may spend on top of what was `before`."""
+
+    usd: Decimal
+    before: Decimal
+
+    def is_spent(self, spend: Spend) -> bool:
+        return is_spent(spend, self.before + self.usd)
+
+
 class Deps(Struct, frozen=True, kw_only=True):
     """Handed to a turn; the same for every turn of a session but where a setting changed."""
 
     story: Story
-    request: Callable[[Story], Request]
+    request: Callable[[Story], Prepared]
     answer: Callable[[], Answer]
     tools: Toolset
     judge: Callable[[Json], Decision]
@@ -108,7 +122,12 @@ class Deps(Struct, frozen=True, kw_only=True):
     arrived: Callable[[], Sequence[Json]]
     now: Callable[[], str]
     new_id: Callable[[], str]
+    # What the turns cost and how long they took, and the clock for that: it only goes forward.
+    session: Session
+    monotonic_s: Callable[[], float]
     # Looks, before a turn, at what may have changed outside; returns what people should know of it.
     refresh: Callable[[], tuple[str, ...]] = tuple
     max_rounds: int | None = None
+    # What may be spent until `session` holds as much.
+    budget: Budget | None = None
     max_parallel: int = 10

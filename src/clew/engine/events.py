@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from clew.normalize.block_rules import Violation
 from clew.normalize.repairs import Repair
 from clew.providers.answer_events import DriverEvent
 
@@ -45,6 +46,13 @@ class Repaired(Struct, frozen=True, kw_only=True):
     """What the history needed to become a valid request; the log keeps what it had."""
 
     repairs: list[Repair]
+
+
+class Doubted(Struct, frozen=True, kw_only=True):
+    """The service would refuse this request, by the rules that are known; `is_held`: not sent."""
+
+    violations: list[Violation]
+    is_held: bool
 
 
 class NotSaved(Struct, frozen=True, kw_only=True):
@@ -100,6 +108,7 @@ EngineEvent: TypeAlias = (
     | ToolProgressed
     | ToolFinished
     | Repaired
+    | Doubted
     | NotSaved
     | Noticed
 )

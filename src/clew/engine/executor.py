@@ -15,6 +15,8 @@ from clew.engine.repetition import Repetition
 from clew.messages import factories
 from clew.messages.wording import CANCELLED, INTERRUPTED_WHILE_RUNNING, tagged
 from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, reason
+from clew.session.state import ToolTimed
+from clew.session.totals import lines_changed
 
 Json: TypeAlias = dict[str, Any]
 
@@ -159,9 +161,16 @@ class ToolExecutor:
         async def progress(data: Any) -> None:
             await self._emit(ToolProgressed(tool_use_id=call.block["id"], data=data))
 
-        outcome = await self._deps.tools.run(
-            call.block, message_uuid=call.source_uuid, progress=progress
-        )
+        session, begin_s = self._deps.session, self._deps.monotonic_s()
+        try:
+            outcome = await self._deps.tools.run(
+                call.block, message_uuid=call.source_uuid, progress=progress
+            )
+        finally:
+            session.change(ToolTimed(duration_ms=(self._deps.monotonic_s() - begin_s) * 1000))
+        changed = None if outcome.is_error else lines_changed(outcome.tool_use_result)
+        if changed is not None:
+            session.change(changed)
         await self._finish(call, outcome)
 
     async def _finish(self, call: Call, outcome: Outcome) -> None:

@@ -7,17 +7,22 @@ keeps what was complete, answers every call, marks the place, and lets the cance
 import asyncio
 from typing import Any, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.catalog.lookup import CATALOG
 from clew.engine.deps import Answer, Deps, Emit
-from clew.engine.events import NotSaved, Recorded, TurnEnded
+from clew.engine.events import ENDED_WELL, Doubted, NotSaved, Recorded, TurnEnded
 from clew.engine.executor import ToolExecutor
 from clew.engine.repetition import Repetition
 from clew.engine.transitions import Continue, Recoveries, Reply, Terminal, after_answer
 from clew.messages import factories
+from clew.messages.history import History
 from clew.messages.messages import Assistant
+from clew.normalize.block_rules import Violation
 from clew.providers.answer_events import (
     Answered,
+    Asking,
     CompactionDue,
     DriverEvent,
     Ended,
@@ -26,6 +31,8 @@ from clew.providers.answer_events import (
     Withdrawn,
 )
 from clew.providers.base import Failure
+from clew.session.ledger import charges
+from clew.session.state import ApiTimed
 from clew.stream.events import (
     ENDINGS,
     AnswerEvent,
@@ -53,6 +60,17 @@ ERROR_CATEGORIES = {
 TOO_LONG = "the conversation no longer fits into the model's window"
 
 
+NOT_SENT = "Not sent, because the service would refuse it"
+ASK_AGAIN = "Nothing is lost; say it again, and it is sent as it is"
+SHOWN_VIOLATIONS = 3
+
+
+class Held(Struct, frozen=True, kw_only=True):
+    """A request that did not leave, and why."""
+
+    words: str
+
+
 async def run_turn(deps: Deps, emit: Emit) -> TurnEnded:
     """Answers what the conversation ends with; the turn's end is a value."""
     recoveries = Recoveries()
@@ -64,6 +82,10 @@ async def run_turn(deps: Deps, emit: Emit) -> TurnEnded:
         step = after_answer(reply, recoveries)
         if isinstance(step, Continue) and deps.max_rounds is not None and rounds >= deps.max_rounds:
             step = Terminal(reason="max_turns", message=f"reached {deps.max_rounds} rounds")
+        if is_over_budget(deps) and not (isinstance(step, Terminal) and ended_badly(step)):
+            assert deps.budget is not None
+            words = f"Reached maximum budget (${deps.budget.usd})"
+            step = Terminal(reason="budget_exhausted", message=words)
         if isinstance(step, Terminal):
             return TurnEnded(
                 reason=step.reason,
@@ -107,6 +129,29 @@ async def go_on(deps: Deps, emit: Emit, step: Continue) -> None:
         await emit(Recorded(entries=more))
 
 
+def is_over_budget(deps: Deps) -> bool:
+    return deps.budget is not None and deps.budget.is_spent(deps.session.ledger.total)
+
+
+def ended_badly(step: Terminal) -> bool:
+    return step.reason not in ENDED_WELL
+
+
+def doubt(violations: list[Violation]) -> str:
+    """What the service would say no to, in words that are the same for the same faults."""
+    told = [f"{v.where}: {v.what} ({v.rule})" for v in violations[:SHOWN_VIOLATIONS]]
+    more = len(violations) - len(told)
+    return f"{NOT_SENT}: {'; '.join(told)}{f'; and {more} more' if more else ''}. {ASK_AGAIN}"
+
+
+def insists(history: History, words: str) -> bool:
+    """Whether the same request was held back just before, and a person asks for it again."""
+    for place in range(len(history) - 1, -1, -1):
+        if history[place].get("type") == "assistant":
+            return Assistant(history[place]).text == words
+    return False
+
+
 async def saved(deps: Deps, emit: Emit) -> None:
     """Everything said so far is durable before the next request leaves, or it is told why not."""
     answer = await deps.story.durable()
@@ -131,11 +176,31 @@ class Hearing:
         self._request_id = f"clew_{self._deps.new_id()}"
         self._is_settled = False
 
-    async def listen(self) -> Ended:
-        return await self._answer.run(self._deps.request(self._deps.story), self._heard)
+    async def listen(self) -> Ended | Held:
+        deps = self._deps
+        prepared = deps.request(deps.story)
+        if prepared.violations:
+            held = Held(words=doubt(prepared.violations))
+            is_held = not insists(deps.story.history, held.words)
+            await self._emit(Doubted(violations=prepared.violations, is_held=is_held))
+            if is_held:
+                return held
+        begin_s = self._attempt_s = deps.monotonic_s()
+        try:
+            return await self._answer.run(prepared.request, self._heard)
+        finally:
+            end_s = deps.monotonic_s()
+            deps.session.change(
+                ApiTimed(
+                    duration_ms=(end_s - begin_s) * 1000,
+                    without_retries_ms=(end_s - self._attempt_s) * 1000,
+                )
+            )
 
     async def _heard(self, event: DriverEvent) -> None:
         match event:
+            case Asking():
+                self._attempt_s = self._deps.monotonic_s()
             case MessageStarted():
                 self._message = event.message
             case BlockFinished():
@@ -166,7 +231,7 @@ class Hearing:
             is_aborted_mid_stream=is_aborted,
         )
 
-    async def settle(self, ended: Ended) -> Reply:
+    async def settle(self, ended: Ended | Held) -> Reply:
         """Makes the answer part of the conversation, with its final usage."""
         match ended:
             case Answered() | Incomplete():
@@ -177,12 +242,19 @@ class Hearing:
                 return self._reply(ended)
             case GaveUp():
                 return await self._failed(ended.failure, ended.why, reason="api_error")
+            case Held():
+                failure = Failure(
+                    kind="status", message=ended.words, error_type="invalid_request_error"
+                )
+                return await self._failed(failure, NOT_SENT, reason="api_error", words=ended.words)
             case CompactionDue():
                 failure = ended.failure or Failure(kind="status", message=TOO_LONG)
                 return await self._failed(failure, TOO_LONG, reason="cut_by_context")
 
     def _add(self, entries: list[Json]) -> None:
         self._deps.story.add(entries)
+        for charge in charges(entries, CATALOG):
+            self._deps.session.charge(charge)
         self._is_settled = True
 
     def _reply(self, ended: Answered | Incomplete) -> Reply:
@@ -199,14 +271,13 @@ class Hearing:
             error_type=failure.error_type if failure else None,
         )
 
-    async def _failed(self, failure: Failure, why: str, *, reason: str) -> Reply:
+    async def _failed(
+        self, failure: Failure, why: str, *, reason: str, words: str | None = None
+    ) -> Reply:
         """A request that was given up becomes an entry a person can read; the API never sees it."""
         deps = self._deps
-        words = (
-            f"API Error: {failure.status} {failure.message}"
-            if failure.status
-            else (f"API Error: {failure.message}")
-        )
+        status = f"{failure.status} " if failure.status else ""
+        words = words or f"API Error: {status}{failure.message}"
         entry = factories.api_error(
             words,
             uuid=deps.new_id(),

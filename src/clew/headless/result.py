@@ -75,18 +75,6 @@ def usage_of(spend: Spend) -> Json:
     }
 
 
-def model_usage(spend: Spend) -> Json:
-    tokens = spend.tokens
-    return {
-        "inputTokens": tokens.input,
-        "outputTokens": tokens.output,
-        "cacheReadInputTokens": tokens.cache_read,
-        "cacheCreationInputTokens": tokens.cache_write_5m + tokens.cache_write_1h,
-        "webSearchRequests": tokens.web_searches,
-        "costUSD": cost_of(spend),
-    }
-
-
 def result(
     ended: TurnEnded,
     tally: Tally,

@@ -18,6 +18,7 @@ from clew import app
 from clew.engine.conversation import Speaker
 from clew.engine.deps import Question, Refused, Verdict
 from clew.engine.events import (
+    Doubted,
     EngineEvent,
     Noticed,
     NotSaved,
@@ -25,10 +26,11 @@ from clew.engine.events import (
     ToolFinished,
     TurnEnded,
 )
-from clew.headless.result import Tally, cost_of, exit_code, model_usage, result, usage_of
+from clew.headless.result import Tally, cost_of, exit_code, result, usage_of
 from clew.messages.errors import ClewError, CommandLineError
 from clew.options import Options
 from clew.providers.answer_events import Retrying
+from clew.session.totals import usage_by_model
 
 Json: TypeAlias = dict[str, Any]
 
@@ -89,14 +91,15 @@ async def run(options: Options, prompt: str) -> int:
             context=await session.context(),
         )
         ledger = session.ledger()
+        tally.api_ms = round(session.spending.state.api_ms)
         said = result(
             ended,
             tally,
             uuid=app.new_id(),
             duration_ms=round((time.monotonic() - begin) * 1000),
-            usage=usage_of(ledger.total),
+            usage=usage_of(ledger.total - session.past.spend),
             cost_usd=cost_of(ledger.total),
-            model_usage={name: model_usage(spend) for name, spend in ledger.by_model().items()},
+            model_usage=usage_by_model(ledger),
         )
     show(ended, tally, said, as_json=options.output_format == "json")
     return ENDED_BY.get(signal.Signals(stopped_by[0]), 130) if stopped_by else exit_code(ended)
@@ -139,6 +142,8 @@ class Front:
             case NotSaved() | Noticed():
                 for message in event.messages:
                     print(f"clew: {message}", file=sys.stderr)
+            case Doubted(is_held=False):
+                print("clew: sent, though by the rules it would be refused", file=sys.stderr)
             case Retrying() if not self._quiet:
                 print(
                     f"clew: {event.failure.message}; trying again in {event.delay_s:.0f} s",

@@ -33,6 +33,7 @@ class State(Struct, frozen=True, kw_only=True):
     model_override: str | None = None
     models: tuple[str, ...] = ()
     api_ms: float = 0
+    api_without_retries_ms: float = 0
     tool_ms: float = 0
     lines_added: int = 0
     lines_removed: int = 0
@@ -62,9 +63,10 @@ class ModelChosen(Struct, frozen=True, kw_only=True, tag="model"):
 
 
 class ApiTimed(Struct, frozen=True, kw_only=True, tag="api_time"):
-    """A request took so long, on a clock that only goes forward."""
+    """A request took so long, on a clock that only goes forward; its last attempt alone so long."""
 
     duration_ms: float
+    without_retries_ms: float = 0
 
 
 class ToolTimed(Struct, frozen=True, kw_only=True, tag="tool_time"):
@@ -125,7 +127,11 @@ def apply(state: State, change: Change) -> State:
         case ModelChosen():
             return replace(state, model_override=change.model)
         case ApiTimed():
-            return replace(state, api_ms=state.api_ms + change.duration_ms)
+            return replace(
+                state,
+                api_ms=state.api_ms + change.duration_ms,
+                api_without_retries_ms=state.api_without_retries_ms + change.without_retries_ms,
+            )
         case ToolTimed():
             return replace(state, tool_ms=state.tool_ms + change.duration_ms)
         case LinesChanged():

@@ -46,6 +46,8 @@ class Side(msgspec.Struct, kw_only=True):
     """What the lines beside the conversation said last."""
 
     current: dict[str, dict[str, Any]] = {}
+    # Where in the file the line of each kind stands.
+    current_at: dict[str, int] = {}
     markers: list[Marker] = []
     last_prompt: str | None = None
     withdrawn: set[str] = set()
@@ -80,6 +82,7 @@ class Side(msgspec.Struct, kw_only=True):
                 self.replacements.append(data)
             case _:
                 self.current[kind] = data
+                self.current_at[kind] = at
 
     def _mark(self, data: dict[str, Any], at: int) -> None:
         leaf = data.get("leafUuid")
