@@ -6,6 +6,7 @@ turned into one by `door`).
 """
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
@@ -138,7 +139,7 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     surroundings: Callable[[], Surroundings] = Surroundings
 
 
-class Tool(Generic[Input]):
+class Tool(ABC, Generic[Input]):
     """A tool. What it does to the world depends on its input, so every question takes one."""
 
     name: ClassVar[str]
@@ -149,8 +150,8 @@ class Tool(Generic[Input]):
     is_mcp: ClassVar[bool] = False
 
     @property
-    def input_type(self) -> type[Input]:
-        raise NotImplementedError
+    @abstractmethod
+    def input_type(self) -> type[Input]: ...
 
     def is_enabled(self, settings: Mapping[str, Any]) -> bool:
         return True
@@ -175,5 +176,5 @@ class Tool(Generic[Input]):
         """The call in a few words for a person."""
         return self.name
 
-    async def call(self, given: Input, ctx: ToolContext) -> ToolResult:
-        raise NotImplementedError
+    @abstractmethod
+    async def call(self, given: Input, ctx: ToolContext) -> ToolResult: ...
