@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from clew import app
+from clew.app.build import session as open_session
+from clew.app.stamps import new_id
 from clew.engine.conversation import Speaker
 from clew.engine.deps import Question, Refused, Verdict
 from clew.engine.events import (
@@ -68,7 +69,7 @@ async def nobody(question: Question) -> Verdict:
 async def run(options: Options, prompt: str) -> int:
     begin = time.monotonic()
     stopped_by: list[int] = []
-    async with app.session(
+    async with open_session(
         options, os.environ, str(Path.cwd()), nobody, entrypoint="sdk-cli"
     ) as session:
         tally = Tally(session_id=session.session_id)
@@ -95,7 +96,7 @@ async def run(options: Options, prompt: str) -> int:
         said = result(
             ended,
             tally,
-            uuid=app.new_id(),
+            uuid=new_id(),
             duration_ms=round((time.monotonic() - begin) * 1000),
             usage=usage_of(ledger.total - session.past.spend),
             cost_usd=cost_of(ledger.total),

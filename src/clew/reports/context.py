@@ -14,7 +14,8 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from clew import app
+from clew.app.asking import chosen_model, template
+from clew.app.build import attachments
 from clew.catalog.models import Model
 from clew.config.environment import freeze
 from clew.context.opening import Opening
@@ -70,10 +71,8 @@ def _parser() -> argparse.ArgumentParser:
 async def look(session: str | None, model_name: str | None) -> Window:
     cwd, options = Path.cwd(), Options(model=model_name)
     found = stand(os.environ, cwd)
-    model = app.chosen_model(options, freeze(found.environ), found.settings)
-    request = app.template(
-        options, model, Toolbox(builtin_tools(), found.settings).definitions(), ""
-    )
+    model = chosen_model(options, freeze(found.environ), found.settings)
+    request = template(options, model, Toolbox(builtin_tools(), found.settings).definitions(), "")
     session_id = None
     if session is None:
         entries = await _around(found.environ, cwd, found.context.directories, model)
@@ -103,7 +102,7 @@ async def _around(
     launcher = Launcher()
     opening = Opening(launcher, cwd=cwd, environ=environ, folders=folders)
     try:
-        return await app.attachments(opening, model)
+        return await attachments(opening, model)
     finally:
         await opening.aclose()
         await launcher.aclose()

@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from clew import app
+from clew.app.build import session as open_session
 from clew.engine.conversation import Speaker
 from clew.engine.deps import Question, Refused, Verdict
 from clew.options import Options
@@ -46,7 +46,7 @@ async def repair(write: Callable[[str], object], speed: float | None) -> bool:
         work = project_in(home)
         async with LoopbackServer(scenario, strict=True) as server:
             environ = environment(home, server.url)
-            async with app.session(
+            async with open_session(
                 Options(allow=ALLOWED, is_print=True, max_turns=10),
                 environ,
                 str(work),

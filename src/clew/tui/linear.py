@@ -10,7 +10,8 @@ import signal
 import sys
 from pathlib import Path
 
-from clew import app
+from clew.app.build import Session
+from clew.app.build import session as open_session
 from clew.engine.conversation import Speaker
 from clew.engine.events import TurnEnded
 from clew.messages.errors import ClewError, CommandLineError
@@ -36,7 +37,7 @@ async def run(options: Options) -> int:
     keyboard = Keyboard()
     telling = Telling(sys.stdout)
     ask = Questions(keyboard, telling).ask
-    async with app.session(options, os.environ, str(Path.cwd()), ask, entrypoint="cli") as session:
+    async with open_session(options, os.environ, str(Path.cwd()), ask, entrypoint="cli") as session:
         for notice in session.notices:
             telling.line(f"! {notice}")
         telling.line(f"clew: {session.model.name}, mode {session.mode}; Escape stops, Ctrl-D ends")
@@ -51,7 +52,7 @@ async def run(options: Options) -> int:
 class Dialogue:
     """Prompt, turn, prompt. A signal to end is heeded between the two and in the middle of either."""
 
-    def __init__(self, session: app.Session, telling: Telling, keyboard: Keyboard) -> None:
+    def __init__(self, session: Session, telling: Telling, keyboard: Keyboard) -> None:
         self._session = session
         self._telling = telling
         self._keyboard = keyboard

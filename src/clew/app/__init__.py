@@ -1,0 +1,1 @@
+"""The only place that builds everything; `build` assembles, each other module makes its part."""

@@ -1,0 +1,48 @@
+"""What every request of a session says: its model, its instructions, its tools."""
+
+from typing import Any, TypeAlias
+
+from clew.catalog.lookup import CATALOG
+from clew.catalog.models import Model
+from clew.config.environment import Environment
+from clew.context.system_prompt import system_prompt
+from clew.normalize.target import Target, family_of
+from clew.options import Options
+from clew.providers.base import Request
+
+Json: TypeAlias = dict[str, Any]
+
+DEFAULT_MODEL = "sonnet"
+
+
+def chosen_model(options: Options, environment: Environment, settings: Json) -> Model:
+    return CATALOG.entry(
+        options.model or environment.text("model") or settings.get("model") or DEFAULT_MODEL
+    )
+
+
+def template(options: Options, model: Model, definitions: list[Json], session_id: str) -> Request:
+    """A request without its messages: the same for every turn, and for the next run's."""
+    return Request(
+        model=model.id,
+        messages=[],
+        system=system_prompt(
+            model.id,
+            [tool["name"] for tool in definitions],
+            instead=options.system_prompt,
+            extra=options.append_system_prompt,
+        ),
+        tools=definitions,
+        session_id=session_id,
+    )
+
+
+def target_of(model: Model) -> Target:
+    """What the model's requests may hold; what nobody knows of it is left at the usual."""
+    return Target(
+        family=family_of(model.id),
+        system_messages=bool(model.system_in_messages),
+        prefill=bool(model.prefill),
+        images=model.images is not False,
+        documents=model.pdfs is not False,
+    )

@@ -1,0 +1,187 @@
+"""The only place that builds everything: from options and an environment to a session that can talk.
+
+Reads in the order in which things are made. Owns the life of what it opens: leaving `session` flushes
+the log, ends every child and gives the locks back.
+"""
+
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+from msgspec import Struct
+
+from clew.app.asking import chosen_model, target_of, template
+from clew.app.costs import budget, leave_totals, spent_so_far, unbounded
+from clew.app.record import open_record
+from clew.app.stamps import new_id, now
+from clew.catalog.models import Model
+from clew.config.environment import freeze
+from clew.config.keys import in_environment
+from clew.context.opening import Opening
+from clew.engine.conversation import Conversation, Inbox
+from clew.engine.deps import Deps, Question, Verdict
+from clew.engine.requests import Requests
+from clew.engine.story import Story
+from clew.engine.toolset import SessionTools
+from clew.messages import factories
+from clew.messages.history import History
+from clew.options import Options
+from clew.permissions.in_session import SessionRules
+from clew.permissions.request import Mode
+from clew.permissions.session_rules import given
+from clew.process.spawn import Launcher
+from clew.providers.answer import Answering, Gate
+from clew.providers.anthropic import AnthropicProvider
+from clew.providers.credentials import endpoint_with_key
+from clew.session.ledger import Ledger
+from clew.session.state import Session as Spending
+from clew.session.totals import Past
+from clew.tools.base import Surroundings, ToolSession
+from clew.tools.limits import limits_from
+from clew.tools.registry import Toolbox, builtin_tools
+from clew.transcript.load import Loaded
+from clew.transport.http import HttpTransport
+
+Json: TypeAlias = dict[str, Any]
+Ask: TypeAlias = Callable[[Question], Awaitable[Verdict]]
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """A session that is open: what a front talks to, and what it may show about it."""
+
+    conversation: Conversation
+    story: Story
+    opening: Opening
+    session_id: str
+    model: Model
+    rules: SessionRules
+    # What people should know at the start: settings with faults, rules that do not count, repairs.
+    notices: tuple[str, ...]
+    resumed: Loaded | None = None
+    # Cost and time: of this run as they come, and of the runs before.
+    spending: Spending
+    past: Past
+
+    @property
+    def mode(self) -> Mode:
+        return self.rules.mode
+
+    async def context(self) -> list[Json]:
+        """What goes with the next prompt: everything around a new conversation, else nothing."""
+        if len(self.story.history):
+            return []
+        return await attachments(self.opening, self.model)
+
+    def ledger(self) -> Ledger:
+        """What the conversation cost so far, by its record."""
+        return self.spending.ledger
+
+
+async def attachments(opening: Opening, model: Model) -> list[Json]:
+    """What is around a new conversation, as the entries that will say so from now on."""
+    told = await opening.facts(model=model.id, day=now()[:10])
+    return [
+        factories.attachment(
+            fact.payload, uuid=new_id(), at=now(), rendered=fact.rendered, role=fact.role
+        )
+        for fact in told
+    ]
+
+
+@asynccontextmanager
+async def session(
+    options: Options, environ: Mapping[str, str], cwd: str, ask: Ask, *, entrypoint: str
+) -> AsyncIterator[Session]:
+    """Opens a session, new or gone on with; everything it holds is given back at the end."""
+    rules = SessionRules(
+        environ,
+        Path(cwd),
+        mode=options.mode,
+        given=given(
+            options.settings,
+            allow=options.allow,
+            deny=options.deny,
+            directories=options.directories,
+        ),
+    )
+    began = rules.standing
+    environ = began.environ
+    environment = freeze(environ)
+    model = chosen_model(options, environment, began.settings)
+    async with AsyncExitStack() as opened:
+        launcher = Launcher()
+        opened.push_async_callback(launcher.aclose)
+        endpoint = await endpoint_with_key(environ, began.settings, began.places, launcher)
+        transport = HttpTransport(environ)
+        opened.push_async_callback(transport.aclose)
+        provider = AnthropicProvider(endpoint, transport)
+        provider.warm()
+        opening = Opening(
+            launcher,
+            cwd=Path(cwd),
+            environ=environ,
+            folders=began.context.directories,
+        )
+        opened.push_async_callback(opening.aclose)
+        recorder, loaded = open_record(options, began.places, opened, entrypoint=entrypoint)
+        story = Story(recorder, History(loaded.messages if loaded else ()))
+        tool_session = ToolSession(
+            cwd=cwd,
+            launcher=launcher,
+            spill_folder=recorder.paths.place.tool_results,
+            environment=environ,
+            limits=limits_from(environment.number),
+            may_read=rules.may_read,
+        )
+        tools = SessionTools(
+            Toolbox(builtin_tools(), began.settings),
+            tool_session,
+            lambda: Surroundings(model=model.id, interactive=not options.is_print),
+            secrets=(*in_environment(environ), *filter(None, [endpoint.api_key])),
+        )
+        session_id = recorder.paths.place.session_id
+        requests = Requests(
+            template(options, model, tools.definitions(), session_id),
+            target_of(model),
+        )
+        spending, past = spent_so_far(session_id, cwd, environ, model, loaded)
+        begin_s = time.monotonic()
+        gate = Gate()
+        inbox = Inbox()
+        deps = Deps(
+            story=story,
+            request=requests,
+            answer=lambda: Answering(
+                provider,
+                new_tool_id=lambda: f"toolu_{uuid4().hex}",
+                fallbacks=options.fallback_models,
+                gate=gate,
+            ),
+            tools=tools,
+            judge=lambda block: rules.judge(block["name"], block["input"], cwd=tool_session.cwd),
+            ask=ask,
+            arrived=inbox.take,
+            now=now,
+            new_id=new_id,
+            refresh=rules.refresh,
+            session=spending,
+            monotonic_s=time.monotonic,
+            max_rounds=options.max_turns,
+            budget=budget(options, past),
+        )
+        opened.callback(leave_totals, recorder, spending, past, begin_s)
+        yield Session(
+            conversation=Conversation(deps, inbox),
+            story=story,
+            opening=opening,
+            session_id=session_id,
+            model=model,
+            rules=rules,
+            notices=(*environment.faults, *began.complaints, *unbounded(options, model)),
+            resumed=loaded,
+            spending=spending,
+            past=past,
+        )
