@@ -5,21 +5,32 @@ folders, its environment (see `clew.config.environment`), what the command line 
 """
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import structs
 
+from clew.config.edit import with_value
 from clew.config.environment import freeze
-from clew.config.load import Given, changed
+from clew.config.load import Given, changed, read
+from clew.config.write import replace
 from clew.messages.errors import SettingsError
 from clew.permissions.decide import decide, may_read
 from clew.permissions.decision import Decision
-from clew.permissions.modes import Refused, disabled_modes, enter_mode
+from clew.permissions.modes import ALIASES, Refused, disabled_modes, enter_mode
 from clew.permissions.request import Mode, Request, ResolvedPath
 from clew.permissions.resolver import make_resolver
+from clew.permissions.rules import LISTS, Rejected, Source, parse_rule
 from clew.permissions.session_rules import Standing, stand
+from clew.permissions.updates import (
+    SCOPES,
+    ModeUpdate,
+    RulesUpdate,
+    Update,
+    key_of,
+    with_update,
+)
 
 
 class SessionRules:
@@ -72,13 +83,7 @@ class SessionRules:
         before = self.standing
         if not changed(before.loaded):
             return ()
-        found = stand(
-            self._environ,
-            before.places.cwd,
-            mode=before.context.mode,
-            given=self._given,
-            places=before.places,
-        )
+        found = self._stand(before.context.mode)
         told = [line for line in found.complaints if line not in before.complaints]
         settled = entered(found)
         if isinstance(settled, Refused):
@@ -86,6 +91,67 @@ class SessionRules:
             found = structs.replace(found, context=structs.replace(found.context, mode="default"))
         self.standing = found
         return ("settings were read again", *told)
+
+    def _stand(self, mode: Mode) -> Standing:
+        places = self.standing.places
+        return stand(self._environ, places.cwd, mode=mode, given=self._given, places=places)
+
+    def set_mode(self, word: str) -> Mode:
+        """Goes over to a mode; raises `SettingsError` where this process may not be in it."""
+        before = self.standing
+        context = structs.replace(before.context, mode=ALIASES.get(word, word))
+        mode = entered(structs.replace(before, context=context))
+        if isinstance(mode, Refused):
+            raise SettingsError(f"permission mode {mode.mode}: {mode.why}")
+        self.standing = structs.replace(before, context=structs.replace(context, mode=mode))
+        return mode
+
+    def update(self, updates: Sequence[Update]) -> None:
+        """What a person or the host changed, for the session or in a settings file, from now on.
+
+        Checked as a whole before anything changes; raises `SettingsError` that says what is wrong.
+        """
+        for each in updates:
+            self._check(each)
+        for each in updates:
+            if each.destination != "session":
+                self._write(each)
+            # The file may be one that does not count, in a folder that nobody trusts yet; who
+            # asked for it meant this session in any case.
+            if isinstance(each, ModeUpdate):
+                self.set_mode(each.mode)
+            else:
+                held = self._given or Given(data={})
+                self._given = structs.replace(held, data=with_update(held.data, each))
+        self.standing = self._stand(self.mode)
+
+    def _check(self, update: Update) -> None:
+        if isinstance(update, ModeUpdate):
+            found = structs.replace(
+                self.standing.context, mode=ALIASES.get(update.mode, update.mode)
+            )
+            refused = entered(structs.replace(self.standing, context=found))
+            if isinstance(refused, Refused):
+                raise SettingsError(f"permission mode {refused.mode}: {refused.why}")
+        if isinstance(update, RulesUpdate) and update.type != "removeRules":
+            for rule in update.rules:
+                source = Source(scope="cli")
+                parsed = parse_rule(rule.text, LISTS[update.behavior], root="/", source=source)
+                if isinstance(parsed, Rejected):
+                    raise SettingsError(f"{rule.text}: {parsed.what}")
+
+    def _write(self, update: Update) -> None:
+        """Puts an update into the settings file it names; every other byte of the file stays."""
+        scope = SCOPES[update.destination]
+        places = self.standing.places
+        path = places.settings_file(scope)
+        layer = read("local", path, str(places.root)) if path.exists() else None
+        if layer is not None and layer.unreadable is not None:
+            raise SettingsError(layer.unreadable)
+        text, data = ("", {}) if layer is None else (layer.text, layer.data)
+        name = key_of(update)
+        value = with_update(data, update)["permissions"][name]
+        replace(path, with_value(text, ("permissions", name), value))
 
 
 def entered(found: Standing) -> Mode | Refused:

@@ -1,0 +1,137 @@
+"""Changes of permission that a person or a host asked for, as values: read, and put into settings.
+
+Owns the wire form of an update and what each does to a settings object. Where it is written, and
+whether it may be, is not decided here (see `in_session`). Pure.
+"""
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+Json: TypeAlias = dict[str, Any]
+Destination: TypeAlias = Literal["session", "localSettings", "projectSettings", "userSettings"]
+
+# What settings files call the places that the wire calls otherwise.
+SCOPES: dict[Destination, str] = {
+    "localSettings": "local",
+    "projectSettings": "project",
+    "userSettings": "user",
+}
+
+
+class RuleSpelled(Struct, frozen=True, kw_only=True, rename="camel"):
+    """A rule in two parts, as hosts send it."""
+
+    tool_name: str
+    rule_content: str | None = None
+
+    @property
+    def text(self) -> str:
+        return f"{self.tool_name}({self.rule_content})" if self.rule_content else self.tool_name
+
+
+class RulesUpdate(Struct, frozen=True, kw_only=True):
+    """Rules added to a list, taken out of it, or put in its place."""
+
+    type: Literal["addRules", "replaceRules", "removeRules"]
+    rules: tuple[RuleSpelled, ...]
+    behavior: Literal["allow", "deny", "ask"]
+    destination: Destination = "session"
+
+
+class ModeUpdate(Struct, frozen=True, kw_only=True):
+    type: Literal["setMode"]
+    mode: str
+    destination: Destination = "session"
+
+
+class FoldersUpdate(Struct, frozen=True, kw_only=True):
+    type: Literal["addDirectories", "removeDirectories"]
+    directories: tuple[str, ...]
+    destination: Destination = "session"
+
+
+Update: TypeAlias = RulesUpdate | ModeUpdate | FoldersUpdate
+KINDS: dict[str, type[Update]] = {
+    "addRules": RulesUpdate,
+    "replaceRules": RulesUpdate,
+    "removeRules": RulesUpdate,
+    "setMode": ModeUpdate,
+    "addDirectories": FoldersUpdate,
+    "removeDirectories": FoldersUpdate,
+}
+
+
+class Unreadable(Struct, frozen=True, kw_only=True):
+    """A list of updates of which one is none; then none of them counts."""
+
+    why: str
+
+
+def read_updates(given: Any) -> tuple[Update, ...] | Unreadable:
+    """The updates of a host's answer: all of them, or why none."""
+    if not isinstance(given, list):
+        return Unreadable(why="updatedPermissions: expected an array")
+    updates: list[Update] = []
+    for place, each in enumerate(given):
+        kind = KINDS.get(str(each.get("type"))) if isinstance(each, dict) else None
+        if kind is None:
+            return Unreadable(why=f"updatedPermissions[{place}]: no such kind of update")
+        try:
+            updates.append(msgspec.convert(each, kind))
+        except msgspec.ValidationError as error:
+            return Unreadable(why=f"updatedPermissions[{place}]: {error}")
+    return tuple(updates)
+
+
+def spelled(rule: str) -> Json:
+    """A rule's text in the two parts that hosts read."""
+    name, opening, rest = rule.partition("(")
+    return (
+        {"toolName": name, "ruleContent": rest.removesuffix(")")} if opening else {"toolName": name}
+    )
+
+
+def adding(rules: list[str], destination: Destination) -> Json:
+    """An update that allows `rules` from now on, to offer to a host."""
+    return {
+        "type": "addRules",
+        "rules": [spelled(rule) for rule in rules],
+        "behavior": "allow",
+        "destination": destination,
+    }
+
+
+def changed(values: list[Any], update: RulesUpdate | FoldersUpdate) -> list[Any]:
+    """A list of settings after an update; what stands in it stays where it stands."""
+    named = (
+        [rule.text for rule in update.rules]
+        if isinstance(update, RulesUpdate)
+        else list(update.directories)
+    )
+    if update.type.startswith("replace"):
+        return list(dict.fromkeys(named))
+    if update.type.startswith("remove"):
+        return [value for value in values if value not in named]
+    return [*values, *(each for each in dict.fromkeys(named) if each not in values)]
+
+
+def key_of(update: Update) -> str:
+    """The member of `permissions` that an update changes."""
+    if isinstance(update, RulesUpdate):
+        return update.behavior
+    return "defaultMode" if isinstance(update, ModeUpdate) else "additionalDirectories"
+
+
+def with_update(settings: Json, update: Update) -> Json:
+    """A settings object after an update; the given one stays as it is."""
+    permissions = settings.get("permissions")
+    held = permissions if isinstance(permissions, dict) else {}
+    name = key_of(update)
+    if isinstance(update, ModeUpdate):
+        value: Any = update.mode
+    else:
+        before = held.get(name)
+        value = changed(before if isinstance(before, list) else [], update)
+    return settings | {"permissions": held | {name: value}}
