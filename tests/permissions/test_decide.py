@@ -451,3 +451,23 @@ def test_rules_without_a_resolver_stand_on_the_names_they_are_given(world: World
     assert isinstance(rule, Rule)
     rules = RuleSet([rule], anchors=world.rules().anchors)
     assert world.verdict("Read", {"file_path": ".env"}, rules) == "deny"
+
+
+def test_what_a_session_s_own_tools_gave_may_be_read_but_not_written(world: World) -> None:
+    folder = world.home / ".claude" / "projects" / "p" / "s" / "tool-results"
+    folder.mkdir(parents=True)
+    (folder / "out").symlink_to(world.home / ".ssh")
+    kept, rules = str(folder / "a.txt"), world.rules()
+
+    def verdict(tool: str, path: str, **more: str) -> str:
+        return world.verdict(tool, {"file_path": path}, rules, "default", **more)
+
+    assert verdict("Read", kept) == "ask"
+    assert verdict("Read", kept, results=str(folder)) == "allow"
+    assert world.verdict("Bash", {"command": f"tail {kept}"}, rules, results=str(folder)) == "allow"
+    assert verdict("Edit", kept, results=str(folder)) == "ask"
+    assert verdict("Read", str(folder.parent / "b"), results=str(folder)) == "ask"
+    assert verdict("Read", str(folder / "out" / "id_rsa"), results=str(folder)) == "ask"
+    denied = world.rules(deny=["Read(~/.claude/**)"])
+    given = {"file_path": kept}
+    assert world.verdict("Read", given, denied, results=str(folder)) == "deny"

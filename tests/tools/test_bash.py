@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.tools.bash import ARGUMENT_MAX_BYTES, Bash
+from clew.tools.bash import ARGUMENT_MAX_BYTES, Bash, spill_path
 from clew.tools.glob import Glob
 from clew.tools.grep import Grep
 from clew.tools.limits import Limits
@@ -139,7 +139,7 @@ def test_long_output_shows_both_ends_and_the_whole_is_in_a_file(workshop: Worksh
     assert not result.is_error
     text = str(result.content)
     whole = "".join(f"{i}\n" for i in range(1, 100_001))
-    path = workshop.session.spill_folder / "toolu_1.txt"
+    (path,) = workshop.session.spill_folder.iterdir()
     head, _, tail = text.partition("\n\n[")
     assert whole.startswith(head)
     assert whole.rstrip().endswith(tail.partition("]\n\n")[2])
@@ -150,7 +150,7 @@ def test_long_output_shows_both_ends_and_the_whole_is_in_a_file(workshop: Worksh
     assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
     assert result.tool_use_result["persistedOutputPath"] == str(path)
     assert result.tool_use_result["persistedOutputSize"] == 588_895
-    again = workshop.use(Bash(), command="seq 1 100000")
+    again = workshop.use(Bash(), command="seq 1 100001")
     assert again.tool_use_result["persistedOutputPath"] != str(path)
 
 
@@ -164,7 +164,8 @@ def test_output_between_the_limit_and_what_memory_keeps_is_saved_too(tmp_path: P
         "ä" * 50 + "\n\n[... the middle of 202 bytes is left out here; the whole"
     )
     assert said.endswith("ä" * 50)
-    assert (shop.session.spill_folder / "toolu_1.txt").read_text("utf-8") == "ä" * 101
+    (file,) = shop.session.spill_folder.iterdir()
+    assert file.read_text("utf-8") == "ä" * 101
     shop.close()
 
 
@@ -177,11 +178,7 @@ def test_output_that_cannot_be_saved_still_shows_its_ends(workshop: Workshop) ->
 
 def test_a_call_id_from_a_model_cannot_leave_the_folder(workshop: Workshop) -> None:
     context = workshop.context("../../evil/./..")
-    given = Bash().input_type(command="seq 1 100000")
-    result = workshop.use_later(lambda: Bash().call(given, context))
-    assert result.tool_use_result["persistedOutputPath"] == str(
-        workshop.session.spill_folder / "evil.txt"
-    )
+    assert spill_path(context) == workshop.session.spill_folder / "evil.txt"
 
 
 def test_a_command_too_long_for_an_argument_runs_whole(workshop: Workshop) -> None:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clew.permissions.resolver import make_resolver
 from clew.tools import files
-from clew.tools.read import LINE_MAX_CHARS, RESULT_MAX_CHARS, Read, pieces
+from clew.tools.read import LINE_MAX_CHARS, SHOWN_MAX_CHARS, Read, pieces
 from clew.tools.text_file import lines_of
 from tests.requirements import requirement
 from tests.tools.workshop import Workshop
@@ -59,7 +59,7 @@ def test_long_lines_are_cut_and_a_long_result_ends_at_a_line(workshop: Workshop)
     first, *_, last = result.content.split("\n")
     assert first == "1\t" + "y" * LINE_MAX_CHARS + "… [5 more characters]"
     assert last == "(Lines 1-49 of 101. Go on with offset=50.)"
-    assert len(result.content) < RESULT_MAX_CHARS + 100
+    assert len(result.content) < SHOWN_MAX_CHARS + 100
 
 
 @pytest.mark.parametrize(

@@ -127,6 +127,7 @@ async def session(
         )
         opened.push_async_callback(opening.aclose)
         recorder, loaded = open_record(options, began.places, opened, entrypoint=entrypoint)
+        rules.keeps_results_in(recorder.paths.place.tool_results)
         story = Story(recorder, History(loaded.messages if loaded else ()))
         tool_session = ToolSession(
             cwd=cwd,

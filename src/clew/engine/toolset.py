@@ -15,6 +15,7 @@ from clew.tools.base import Progress, Surroundings, ToolContext, ToolResult, Too
 from clew.tools.door import run_tool
 from clew.tools.registry import Toolbox
 from clew.tools.schema import parse_input
+from clew.tools.spill import fitted
 
 Json: TypeAlias = dict[str, Any]
 
@@ -32,7 +33,7 @@ class SessionTools:
         self._toolbox = toolbox
         self._session = session
         self._surroundings = surroundings
-        self._secrets = secrets
+        self._secrets = session.secrets = tuple(secrets)
 
     def definitions(self) -> list[Json]:
         return self._toolbox.definitions()
@@ -85,10 +86,11 @@ class SessionTools:
             surroundings=self._surroundings,
         )
         result = await run_tool(tool, block["input"], context)
-        # Before anything is recorded or sent: a command may print its environment.
-        return replace(
+        # Before anything is kept, recorded or sent: a command may print its environment.
+        clean = replace(
             result,
             content=all_without(result.content, self._secrets),
             tool_use_result=all_without(result.tool_use_result, self._secrets),
             display=without(result.display, self._secrets),
         )
+        return await fitted(clean, tool.result_max_chars, self._session.spill_folder)

@@ -13,6 +13,7 @@ from clew.permissions.protected import (
     glob_meets,
     in_workspace,
     is_critical,
+    is_own_result,
     why_protected_read,
     why_protected_write,
 )
@@ -104,6 +105,8 @@ def by_place(bench: Bench, text: str, path: ResolvedPath, access: Access) -> Fin
     if access == "read":
         if inside:
             return allowed_by_place(text, "lies in the workspace", access)
+        if is_own_result(path, bench.context):
+            return allowed_by_place(text, "is a tool's result of this session", access)
         return asked_by_place(text, "lies outside the workspace", access)
     if path.real == bench.context.plan_file:
         return allowed_by_place(text, "is the plan", "read")

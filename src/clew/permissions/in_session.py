@@ -41,6 +41,7 @@ class SessionRules:
     ) -> None:
         self._environ = environ
         self._given = given
+        self._results = ""
         found = stand(environ, cwd, mode=mode, given=given)
         settled = entered(found)
         if isinstance(settled, Refused):
@@ -55,7 +56,12 @@ class SessionRules:
         """May this call run, begun in the folder the shell is in?"""
         now = self.standing
         resolve = make_resolver(cwd=os.path.realpath(cwd), home=now.context.home)
-        return decide(Request(tool=tool, input=given), now.rules, now.context, resolve)
+        context = structs.replace(now.context, results=self._results)
+        return decide(Request(tool=tool, input=given), now.rules, context, resolve)
+
+    def keeps_results_in(self, folder: Path) -> None:
+        """Lets the model read what its own tools gave: long results are kept there."""
+        self._results = os.path.realpath(folder)
 
     def may_read(self, top: str) -> Callable[[str], bool]:
         """Whether what a search below the folder `top` found in a file may be shown.

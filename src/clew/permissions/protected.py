@@ -214,6 +214,10 @@ def in_workspace(path: ResolvedPath, context: Context) -> bool:
     return path.known and any(is_below(path.real, root) for root in context.roots)
 
 
+def is_own_result(path: ResolvedPath, context: Context) -> bool:
+    return path.known and bool(context.results) and is_below(path.real, context.results)
+
+
 def is_critical(path: ResolvedPath, context: Context) -> bool:
     """Whether removing the path would take the system, a home or the workspace away."""
     for name in path.names:

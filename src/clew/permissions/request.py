@@ -55,7 +55,11 @@ class Request(Struct, frozen=True, kw_only=True):
 
 
 class Context(Struct, frozen=True, kw_only=True):
-    """Where the call would run. Paths are real, absolute, without a slash at the end."""
+    """Where the call would run. Paths are real, absolute, without a slash at the end.
+
+    `results` is the folder in which the session keeps what tools gave: what the model was told
+    lies there, it may read.
+    """
 
     cwd: str
     home: str
@@ -63,6 +67,7 @@ class Context(Struct, frozen=True, kw_only=True):
     directories: tuple[str, ...] = ()
     config_home: str = ""
     plan_file: str | None = None
+    results: str = ""
 
     @property
     def roots(self) -> tuple[str, ...]:

@@ -22,6 +22,8 @@ from clew.tools.limits import Limits
 
 Input = TypeVar("Input", bound=Struct)
 
+RESULT_MAX_CHARS = 50_000
+
 
 class ToolError(ClewError):
     """Why a call did nothing, in words for the model: what was wrong, and what to do instead."""
@@ -94,6 +96,7 @@ class ToolSession:
         "limits",
         "may_read",
         "project",
+        "secrets",
         "spill_folder",
         "todos",
     )
@@ -122,6 +125,8 @@ class ToolSession:
         # For a folder: which of the files below it a search may show. Names are relative to it.
         self.may_read = may_read
         self.todos: list[dict[str, Any]] = []
+        # Never shown and never kept, wherever a tool comes upon them.
+        self.secrets: tuple[str, ...] = ()
 
     def path(self, text: str) -> Path:
         """The file a path of the model's means: the same that the resolver of permissions judges."""
@@ -148,6 +153,8 @@ class Tool(ABC, Generic[Input]):
     # For the model: when and how to use it; the description where a tool has nothing to add.
     prompt: ClassVar[str] = ""
     is_mcp: ClassVar[bool] = False
+    # A longer result is kept in a file and shown by its two ends; None for a tool that pages itself.
+    result_max_chars: ClassVar[int | None] = RESULT_MAX_CHARS
 
     @property
     @abstractmethod

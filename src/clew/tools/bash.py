@@ -12,9 +12,11 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from clew.config.mask import without
 from clew.process.output import Output
 from clew.process.run import Finished, run
 from clew.process.tree import SIGNALLED, signal_name
+from clew.tools import spill
 from clew.tools.base import (
     Progress,
     Tool,
@@ -56,6 +58,7 @@ class Bash(Tool[BashInput]):
         "For reading, searching and changing files prefer Read, Grep, Glob, Edit and Write."
     )
     input_type = BashInput
+    result_max_chars = None
 
     def is_read_only(self, given: BashInput) -> bool:
         from clew.tools.bash_judged import only_looks
@@ -95,8 +98,8 @@ class Bash(Tool[BashInput]):
                 tick=lambda: tell(output, ctx),
             )
             ctx.session.cwd = report.folder() or ctx.session.cwd
-        text = shown(output, limits.bash_max_output_chars)
-        return outcome(text, output, finished, timeout_ms, moved_from)
+        shown = await text_of(output, limits.bash_max_output_chars, ctx.session.secrets)
+        return outcome(shown, output, finished, timeout_ms, moved_from)
 
 
 def environment(ctx: ToolContext) -> dict[str, str]:
@@ -172,33 +175,35 @@ async def tell(output: Output, ctx: ToolContext) -> None:
     await ctx.emit(Progress(text=tail, data={"totalBytes": output.size}))
 
 
-def shown(output: Output, limit_chars: int) -> str:
+class Shown(Struct, frozen=True, kw_only=True):
+    """What the model reads of an output, and the file that holds more of it."""
+
+    text: str
+    file: Path | None = None
+
+
+async def text_of(output: Output, limit_chars: int, secrets: tuple[str, ...]) -> Shown:
     """The whole output if it is short; else its two ends and where the whole is."""
     if not output.left_out:
         text = (bytes(output.head) + output.tail).decode("utf-8", "replace")
         if len(text) <= limit_chars:
-            return text.rstrip("\n")
+            return Shown(text=text.rstrip("\n"))
         output.save()
         output.close()
+    file = None if output.saved_at is None else await spill.settled(output.saved_at, secrets)
+    note = spill.whereabouts(output.size, file, output.saved_bytes)
     half = limit_chars // 2
-    head = bytes(output.head).decode("utf-8", "replace")[:half]
+    # Before the cut, which might leave half a secret that nobody knows for one.
+    head = without(bytes(output.head).decode("utf-8", "replace"), secrets)[:half]
     # The tail begins anywhere, also inside a character.
-    tail = (bytes(output.head) + output.tail).decode("utf-8", "replace")[-half:]
-    return f"{head}\n\n[... {whereabouts(output)} ...]\n\n{tail}".rstrip("\n")
-
-
-def whereabouts(output: Output) -> str:
-    cut = f"the middle of {output.size:,} bytes is left out here"
-    if output.saved_at is None:
-        return f"{cut}, and could not be kept: no file could be written"
-    if output.saved_bytes < output.size:
-        return f"{cut}; the first {output.saved_bytes:,} bytes are in {output.saved_at}"
-    return f"{cut}; the whole is in {output.saved_at}"
+    tail = without((bytes(output.head) + output.tail).decode("utf-8", "replace"), secrets)[-half:]
+    return Shown(text=spill.ends(head, note, tail), file=file)
 
 
 def outcome(
-    text: str, output: Output, finished: Finished, timeout_ms: int, gone: str | None
+    shown: Shown, output: Output, finished: Finished, timeout_ms: int, gone: str | None
 ) -> ToolResult:
+    text = shown.text
     notes = [
         f"({note})"
         for note in (
@@ -219,9 +224,9 @@ def outcome(
         "isImage": False,
         "noOutputExpected": False,
     }
-    if output.saved_at is not None:
+    if shown.file is not None:
         result |= {
-            "persistedOutputPath": str(output.saved_at),
+            "persistedOutputPath": str(shown.file),
             "persistedOutputSize": output.size,
         }
     content = "\n".join([text or "(no output)", *notes])

@@ -15,7 +15,7 @@ from clew.tools.text_file import LOOK_BYTES, decode, is_binary, lines_of
 
 DEFAULT_LINES = 2000
 LINE_MAX_CHARS = 2000
-RESULT_MAX_CHARS = 100_000
+SHOWN_MAX_CHARS = 100_000
 PIECE_BYTES = 1 << 20
 
 
@@ -43,6 +43,8 @@ class Read(Tool[ReadInput]):
         "several files are best read in one go. Folders are for Glob."
     )
     input_type = ReadInput
+    # It pages by itself: a result in a file would have to be read again.
+    result_max_chars = None
 
     def is_read_only(self, given: ReadInput) -> bool:
         return True
@@ -162,7 +164,7 @@ def shown(path: Path, found: Lines) -> ToolResult:
     for number, line in enumerate(found.lines, found.first):
         part = f"{number}\t{cut(line)}"
         chars += len(part) + 1
-        if chars > RESULT_MAX_CHARS and parts:
+        if chars > SHOWN_MAX_CHARS and parts:
             break
         parts.append(part)
     last = found.first + len(parts) - 1
