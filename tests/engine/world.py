@@ -8,7 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from clew.engine.conversation import Conversation, Inbox, Speaker
-from clew.engine.deps import Budget, Deps, Granted, Question, Verdict
+from clew.engine.deps import Budget, Deps, Granted, Hooks, NoHooks, Question, Verdict
 from clew.engine.events import EngineEvent, TurnEnded
 from clew.engine.requests import Requests
 from clew.engine.story import Story
@@ -94,6 +94,7 @@ class World:
         home: Path = Path("/nowhere"),
         log: Log | None = None,
         budget: Budget | None = None,
+        hooks: Hooks | None = None,
     ) -> None:
         self.provider = ScriptedProvider(from_value({"scenario": 1, "answers": list(answers)}))
         self.tools = Tools({"Read": says_ok, "Write": says_ok} if acts is None else acts)
@@ -134,6 +135,8 @@ class World:
             monotonic_s=time.monotonic,
             max_rounds=max_rounds,
             budget=budget,
+            hooks=hooks or NoHooks(),
+            notify_after_s=0.0,
         )
         self.conversation = Conversation(self.deps, self.inbox)
 

@@ -12,7 +12,9 @@ from msgspec import Struct
 
 from clew.engine.deps import Deps, Emit
 from clew.engine.events import Noticed, Recorded, TurnEnded
+from clew.engine.hooked import BLOCKED_PROMPT, entries, fire, heard
 from clew.engine.loop import run_turn, saved
+from clew.hooks.outcome import Outcome
 from clew.messages import factories
 
 Json: TypeAlias = dict[str, Any]
@@ -67,11 +69,29 @@ class Conversation:
         noticed = deps.refresh()
         if noticed:
             await emit(Noticed(messages=noticed))
+        begun = await heard(deps, emit, await deps.hooks.waiting(emit))
+        said = await fire(deps, emit, "UserPromptSubmit", prompt=words_of(prompt))
+        if said.block is not None or said.halt is not None:
+            return await self._refused(said, words_of(prompt), emit)
         message = self._message(prompt, said_by, uuid)
-        entries = [message, *context]
-        deps.story.add(entries)
-        await emit(Recorded(entries=entries))
+        around = [*entries(deps, begun), *entries(deps, said)]
+        joined = [message, *context, *around]
+        deps.story.add(joined)
+        await emit(Recorded(entries=joined))
         return await self.run(emit, title=prompt if isinstance(prompt, str) else "")
+
+    async def _refused(self, said: Outcome, prompt: str, emit: Emit) -> TurnEnded:
+        """A prompt that a hook kept back: nothing is sent, and the record says so."""
+        deps = self._deps
+        words = BLOCKED_PROMPT.format(why=said.block or said.halt or "no reason given")
+        shown = words if said.hides_prompt else f"{words}\n\nOriginal prompt: {prompt}"
+        note = factories.system(
+            "informational", shown, uuid=deps.new_id(), at=deps.now(), level="warning"
+        )
+        deps.story.add([note])
+        await emit(Recorded(entries=[note]))
+        await saved(deps, emit)
+        return TurnEnded(reason="stopped_by_hook", message=words)
 
     async def run(self, emit: Emit, *, title: str = "") -> TurnEnded:
         """Answers what the conversation ends with."""
@@ -118,3 +138,10 @@ class Conversation:
             return False
         self._is_interrupted = True
         return self._turn.cancel()
+
+
+def words_of(prompt: str | Sequence[Json]) -> str:
+    """A prompt as hooks are told it: its text."""
+    if isinstance(prompt, str):
+        return prompt
+    return "\n".join(block["text"] for block in prompt if block.get("type") == "text")

@@ -13,6 +13,8 @@ from msgspec import Struct
 from clew.engine.events import EngineEvent
 from clew.engine.requests import Prepared
 from clew.engine.story import Story
+from clew.hooks.outcome import NOTHING
+from clew.hooks.outcome import Outcome as HookOutcome
 from clew.permissions.decision import Decision
 from clew.providers.answer_events import DriverEvent, Ended
 from clew.providers.base import Request
@@ -99,6 +101,31 @@ class Refused(Struct, frozen=True, kw_only=True):
 Verdict: TypeAlias = Granted | Refused
 
 
+class Hooks(Protocol):
+    """A person's programs that are told what happens, and may have a say in it.
+
+    An event without a hook costs a look in a table. Failures of hooks are part of the outcome.
+    """
+
+    async def fire(self, event: str, fields: Json, emit: Emit, /) -> HookOutcome:
+        """Runs the hooks of an event; `fields` are those the event has of its own."""
+        ...
+
+    async def waiting(self, emit: Emit, /) -> HookOutcome:
+        """What came of those that nobody waited for: from the session's start, or in the background."""
+        ...
+
+
+class NoHooks:
+    """Nobody wants to know."""
+
+    async def fire(self, _event: str, _fields: Json, _emit: Emit, /) -> HookOutcome:
+        return NOTHING
+
+    async def waiting(self, _emit: Emit, /) -> HookOutcome:
+        return NOTHING
+
+
 class Budget(Struct, frozen=True, kw_only=True):
     """Dollars that this run may spend on top of what was `before`."""
 
@@ -131,3 +158,6 @@ class Deps(Struct, frozen=True, kw_only=True):
     # What may be spent until `session` holds as much.
     budget: Budget | None = None
     max_parallel: int = 10
+    hooks: Hooks = NoHooks()
+    # How long a question waits for its answer until hooks are told that somebody is asked.
+    notify_after_s: float = 6.0

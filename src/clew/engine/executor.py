@@ -9,9 +9,14 @@ import asyncio
 from types import TracebackType
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from clew.engine.deps import Deps, Emit, Granted, Outcome, Question, Refused, Verdict
 from clew.engine.events import NotSaved, ToolFinished, ToolProgressed, ToolStarted
+from clew.engine.hooked import BY_HOOK, about, after_call, entries, fire, replaced
 from clew.engine.repetition import Repetition
+from clew.hooks.outcome import Outcome as Said
+from clew.hooks.outcome import with_hooks
 from clew.messages import factories
 from clew.messages.wording import CANCELLED, INTERRUPTED_WHILE_RUNNING, tagged
 from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, reason
@@ -32,6 +37,8 @@ class Call:
         self.is_safe = is_safe
         self.is_running = False
         self.is_answered = False
+        # What hooks said about it, to stand behind its result.
+        self.beside: list[Json] = []
         self.done = asyncio.Event()
 
 
@@ -49,6 +56,8 @@ class ToolExecutor:
         self._held: list[Json] | None = []
         self.results: list[Json] = []
         self.is_stopped = False
+        # A hook wants the turn to end here, and why.
+        self.halt: str | None = None
 
     async def __aenter__(self) -> "ToolExecutor":
         await self._group.__aenter__()
@@ -109,7 +118,16 @@ class ToolExecutor:
         if unusable is not None:
             await self._finish(call, unusable)
             return
-        decision = self._decision(call.block)
+        said = await self._before(call)
+        unusable = self._deps.tools.unusable(call.block)
+        if unusable is not None:
+            await self._finish(call, unusable)
+            return
+        if said.permission == "deny":
+            words = BY_HOOK.format(event="PreToolUse", tool=call.block["name"], why=said.reason)
+            await self._deny(call, words, "permission-rule")
+            return
+        decision = self._decision(call.block, said)
         match decision:
             case Allow():
                 await self._run(call)
@@ -120,9 +138,24 @@ class ToolExecutor:
             case _:
                 await self._ask(call, decision)
 
-    def _decision(self, block: Json) -> Decision:
+    async def _before(self, call: Call) -> Said:
+        """What hooks say before the rules do: also which input the rules are asked about."""
+        said = await fire(self._deps, self._emit, "PreToolUse", **about(call.block))
+        self._take(call, said)
+        if said.halt is not None and said.permission != "deny":
+            return replace(said, permission="deny", reason=said.halt or "a hook stopped the turn")
+        if said.input is not None:
+            call.block = call.block | {"input": said.input}
+        return said
+
+    def _take(self, call: Call, said: Said) -> None:
+        call.beside += entries(self._deps, said)
+        if self.halt is None:
+            self.halt = said.halt
+
+    def _decision(self, block: Json, said: Said) -> Decision:
         """What the rules say; what they allow is a question when it repeats itself."""
-        decision = self._deps.judge(block)
+        decision = with_hooks(self._deps.judge(block), said)
         again = self._repetition.question
         if isinstance(decision, Allow) and again:
             title = self._deps.tools.title(block)
@@ -134,14 +167,7 @@ class ToolExecutor:
         async with self._asking:
             verdict: Verdict = Refused(words=CANCELLED)
             if not self.is_stopped:
-                verdict = await self._deps.ask(
-                    Question(
-                        block=call.block,
-                        title=self._deps.tools.title(call.block),
-                        decision=decision,
-                        why=reason(decision),
-                    )
-                )
+                verdict = await self._answer(call, decision)
             if isinstance(verdict, Refused):
                 self.is_stopped = self.is_stopped or verdict.stop
         match verdict:
@@ -153,6 +179,52 @@ class ToolExecutor:
             case Refused():
                 kind = "user-rejected" if verdict.by_person else "permission-rule"
                 await self._deny(call, verdict.words, kind)
+
+    async def _answer(self, call: Call, decision: Decision) -> Verdict:
+        """A hook's answer in a person's stead, else the person's; who waits long is told of."""
+        fields = {k: v for k, v in about(call.block).items() if k != "tool_use_id"}
+        said = await fire(self._deps, self._emit, "PermissionRequest", **fields)
+        self._take(call, said)
+        if said.answer is not None:
+            return self._by_hook(call, said.answer)
+        question = Question(
+            block=call.block,
+            title=self._deps.tools.title(call.block),
+            decision=decision,
+            why=reason(decision),
+        )
+        async with asyncio.TaskGroup() as group:
+            notice = group.create_task(self._tell_of(question))
+            verdict = await self._deps.ask(question)
+            notice.cancel()
+        return verdict
+
+    def _by_hook(self, call: Call, answer: Json) -> Verdict:
+        """A yes does not reach past a rule that denies."""
+        if answer["behavior"] == "deny":
+            words = answer.get("message") or "no reason given"
+            return Refused(
+                words=BY_HOOK.format(event="PermissionRequest", tool=call.block["name"], why=words),
+                stop=bool(answer.get("interrupt")),
+                by_person=False,
+            )
+        new = answer.get("updatedInput")
+        if new is not None:
+            decision = self._deps.judge(call.block | {"input": new})
+            if isinstance(decision, Deny):
+                return Refused(words=NOT_PERMITTED.format(why=reason(decision)), by_person=False)
+        return Granted(input=new)
+
+    async def _tell_of(self, question: Question) -> None:
+        await asyncio.sleep(self._deps.notify_after_s)
+        await fire(
+            self._deps,
+            self._emit,
+            "Notification",
+            message=f"clew needs your permission: {question.title}",
+            title="Permission needed",
+            notification_type="permission_prompt",
+        )
 
     async def _run(self, call: Call) -> None:
         call.is_running = True
@@ -167,15 +239,29 @@ class ToolExecutor:
                 call.block, message_uuid=call.source_uuid, progress=progress
             )
         finally:
-            session.change(ToolTimed(duration_ms=(self._deps.monotonic_s() - begin_s) * 1000))
+            duration_ms = (self._deps.monotonic_s() - begin_s) * 1000
+            session.change(ToolTimed(duration_ms=duration_ms))
         changed = None if outcome.is_error else lines_changed(outcome.tool_use_result)
         if changed is not None:
             session.change(changed)
-        await self._finish(call, outcome)
+        event, fields = after_call(call.block, outcome, duration_ms)
+        try:
+            said = await fire(self._deps, self._emit, event, **fields)
+        except asyncio.CancelledError:
+            # What the tool did is done, whether or not its hooks could look at it.
+            self._note(
+                call, outcome.content, is_error=outcome.is_error, raw=outcome.tool_use_result
+            )
+            raise
+        self._take(call, said)
+        await self._finish(call, outcome, content=replaced(call.block, outcome, said))
 
-    async def _finish(self, call: Call, outcome: Outcome) -> None:
+    async def _finish(self, call: Call, outcome: Outcome, *, content: Any = None) -> None:
         entry = self._note(
-            call, outcome.content, is_error=outcome.is_error, raw=outcome.tool_use_result
+            call,
+            outcome.content if content is None else content,
+            is_error=outcome.is_error,
+            raw=outcome.tool_use_result,
         )
         await self._emit(
             ToolFinished(
@@ -212,10 +298,10 @@ class ToolExecutor:
         call.is_answered = True
         self.results.append(entry)
         if self._held is None:
-            deps.story.add([entry])
+            deps.story.add([entry, *call.beside])
         else:
             deps.story.recorder.tool_finished(call.block["id"], entry)
-            self._held.append(entry)
+            self._held += [entry, *call.beside]
         return entry
 
     async def _saved(self) -> None:

@@ -12,10 +12,18 @@ from msgspec.structs import replace
 
 from clew.catalog.lookup import CATALOG
 from clew.engine.deps import Answer, Deps, Emit
-from clew.engine.events import ENDED_WELL, Doubted, NotSaved, Recorded, TurnEnded
+from clew.engine.events import ENDED_WELL, Doubted, Noticed, NotSaved, Recorded, TurnEnded
 from clew.engine.executor import ToolExecutor
+from clew.engine.hooked import STOP_FEEDBACK, calls_of, fire, heard, join, last_words
 from clew.engine.repetition import Repetition
-from clew.engine.transitions import Continue, Recoveries, Reply, Terminal, after_answer
+from clew.engine.transitions import (
+    Continue,
+    Recoveries,
+    Reply,
+    Terminal,
+    Transition,
+    after_answer,
+)
 from clew.messages import factories
 from clew.messages.history import History
 from clew.messages.messages import Assistant
@@ -79,7 +87,7 @@ async def run_turn(deps: Deps, emit: Emit) -> TurnEnded:
     while True:
         rounds += 1
         reply = await run_round(deps, emit, repetition)
-        step = after_answer(reply, recoveries)
+        step = await hooked(deps, emit, after_answer(reply, recoveries), recoveries, reply)
         if isinstance(step, Continue) and deps.max_rounds is not None and rounds >= deps.max_rounds:
             step = Terminal(reason="max_turns", message=f"reached {deps.max_rounds} rounds")
         if is_over_budget(deps) and not (isinstance(step, Terminal) and ended_badly(step)):
@@ -116,11 +124,59 @@ async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> Reply:
         has_results=bool(hearing.running.results),
         is_stopped=hearing.running.is_stopped,
         repeats=repetition.question if repetition.is_endless else "",
+        halt=hearing.running.halt,
     )
+
+
+async def hooked(
+    deps: Deps, emit: Emit, step: Transition, recoveries: Recoveries, reply: Reply
+) -> Transition:
+    """The step once hooks have spoken: before the next request, or before the end."""
+    match step:
+        case Continue(cause="tools"):
+            said = await fire(deps, emit, "PostToolBatch", tool_calls=calls_of(deps.story.history))
+            await join(deps, emit, said)
+            why = said.block if said.halt is None else said.halt
+            return step if why is None else Terminal(reason="stopped_by_hook", message=why)
+        case Terminal(reason="completed"):
+            return await may_stop(deps, emit, step, recoveries)
+        case Terminal(reason="api_error" | "prompt_too_long" | "refused" | "no_answer"):
+            await fire(
+                deps,
+                emit,
+                "StopFailure",
+                error=ERROR_CATEGORIES.get(reply.error_type or "", "unknown"),
+                error_details=step.message,
+                last_assistant_message=last_words(deps.story.history),
+            )
+    return step
+
+
+async def may_stop(deps: Deps, emit: Emit, step: Terminal, recoveries: Recoveries) -> Transition:
+    """Whether the turn ends: hooks may have more to be done, so often in a row and no more."""
+    said = await fire(
+        deps,
+        emit,
+        "Stop",
+        stop_hook_active=recoveries.hook > 0,
+        last_assistant_message=last_words(deps.story.history),
+    )
+    await join(deps, emit, said)
+    if said.halt is not None:
+        return Terminal(reason="stopped_by_hook", message=said.halt)
+    words = "\n".join(filter(None, [said.block, *said.context]))
+    if not words and said.block is None:
+        return step
+    if not recoveries.has_left("hook"):
+        spent = f"a Stop hook went on asking for more; ended after {recoveries.hook} times"
+        await emit(Noticed(messages=(spent,)))
+        return step
+    return Continue(cause="hook", words=STOP_FEEDBACK.format(words=words or "go on"))
 
 
 async def go_on(deps: Deps, emit: Emit, step: Continue) -> None:
     """Says what the next request needs to hear first, and what a person said meanwhile."""
+    await join(deps, emit, await heard(deps, emit, await deps.hooks.waiting(emit)))
     more = list(deps.arrived())
     if step.words:
         more.insert(0, factories.user(step.words, uuid=deps.new_id(), at=deps.now(), is_meta=True))

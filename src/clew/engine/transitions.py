@@ -12,7 +12,7 @@ from clew.engine.events import EndReason
 from clew.messages.wording import AFTER_MAX_TOKENS
 
 # How often in one turn an answer may be asked for again for each of these reasons.
-MAX_RECOVERIES = {"max_tokens": 3, "broken_off": 3, "paused": 8, "empty": 1}
+MAX_RECOVERIES = {"max_tokens": 3, "broken_off": 3, "paused": 8, "empty": 1, "hook": 8}
 
 AFTER_BREAK = (
     "The connection broke in the middle of your last answer; what is above is what arrived. Go on "
@@ -20,7 +20,7 @@ AFTER_BREAK = (
 )
 AFTER_EMPTY = "Your last answer was empty. If the work is done, say so in a sentence; otherwise go on with it."
 
-Cause: TypeAlias = Literal["tools", "max_tokens", "broken_off", "paused", "empty"]
+Cause: TypeAlias = Literal["tools", "max_tokens", "broken_off", "paused", "empty", "hook"]
 
 
 class Reply(Struct, frozen=True, kw_only=True):
@@ -33,6 +33,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     is_stopped: bool = False  # a person or host denied a call and said stop
     # What was repeated until nobody could take it for work any more; empty: nothing.
     repeats: str = ""
+    # A hook wants the session to stop here, and why.
+    halt: str | None = None
     # The request was given up, not broken off: asking again is no help.
     is_final: bool = False
     failure: str = ""
@@ -63,6 +65,7 @@ class Recoveries(Struct, frozen=True, kw_only=True):
     broken_off: int = 0
     paused: int = 0
     empty: int = 0
+    hook: int = 0
 
     def after(self, cause: Cause) -> "Recoveries":
         if cause == "tools":
@@ -79,6 +82,8 @@ def after_answer(reply: Reply, recoveries: Recoveries) -> Transition:
     """What follows an answer."""
     if reply.is_stopped:
         return Terminal(reason="denied_and_stopped")
+    if reply.halt is not None:
+        return Terminal(reason="stopped_by_hook", message=reply.halt)
     if reply.repeats:
         return Terminal(reason="loop_stopped", message=f"stopped: {reply.repeats}")
     if reply.has_results:
