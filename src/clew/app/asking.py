@@ -37,9 +37,10 @@ def template(options: Options, model: Model, definitions: list[Json], session_id
     )
 
 
-def target_of(model: Model) -> Target:
+def target_of(model: Model, *, takes_betas: bool = True) -> Target:
     """What the model's requests may hold; what nobody knows of it is left at the usual."""
     return Target(
+        deferred_tools=model.deferred_tools is True and takes_betas,
         family=family_of(model.id),
         system_messages=bool(model.system_in_messages),
         prefill=bool(model.prefill),

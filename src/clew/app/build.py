@@ -5,7 +5,7 @@ the log, ends every child and gives the locks back.
 """
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,11 +16,14 @@ from msgspec import Struct
 from clew.app.asking import chosen_model, target_of, template
 from clew.app.costs import budget, leave_totals, spent_so_far, unbounded
 from clew.app.record import open_record
+from clew.app.side import side_questions
 from clew.app.stamps import new_id, now
 from clew.catalog.models import Model
 from clew.config.environment import freeze
 from clew.config.keys import in_environment
+from clew.context.facts import Fact
 from clew.context.opening import Opening
+from clew.context.tool_listing import listing_fact, told
 from clew.engine.conversation import Conversation, Inbox
 from clew.engine.deps import Deps, Question, Verdict
 from clew.engine.requests import Requests
@@ -58,6 +61,7 @@ class Session(Struct, frozen=True, kw_only=True):
     session_id: str
     model: Model
     rules: SessionRules
+    toolbox: Toolbox
     # What people should know at the start: settings with faults, rules that do not count, repairs.
     notices: tuple[str, ...]
     resumed: Loaded | None = None
@@ -70,24 +74,26 @@ class Session(Struct, frozen=True, kw_only=True):
         return self.rules.mode
 
     async def context(self) -> list[Json]:
-        """What goes with the next prompt: everything around a new conversation, else nothing."""
-        if len(self.story.history):
-            return []
-        return await attachments(self.opening, self.model)
+        """What goes with the next prompt: all around a new conversation, else what has changed."""
+        history = self.story.history
+        facts = []
+        if not len(history):
+            facts = await self.opening.facts(model=self.model.id, day=now()[:10])
+        listing = listing_fact(told(history), self.toolbox.deferred())
+        return attachments([*facts, *filter(None, [listing])])
 
     def ledger(self) -> Ledger:
         """What the conversation cost so far, by its record."""
         return self.spending.ledger
 
 
-async def attachments(opening: Opening, model: Model) -> list[Json]:
-    """What is around a new conversation, as the entries that will say so from now on."""
-    told = await opening.facts(model=model.id, day=now()[:10])
+def attachments(facts: Iterable[Fact]) -> list[Json]:
+    """Facts as the entries that will say so from now on."""
     return [
         factories.attachment(
             fact.payload, uuid=new_id(), at=now(), rendered=fact.rendered, role=fact.role
         )
-        for fact in told
+        for fact in facts
     ]
 
 
@@ -129,6 +135,18 @@ async def session(
         recorder, loaded = open_record(options, began.places, opened, entrypoint=entrypoint)
         rules.keeps_results_in(recorder.paths.place.tool_results)
         story = Story(recorder, History(loaded.messages if loaded else ()))
+        spending, past = spent_so_far(recorder.paths.place.session_id, cwd, environ, model, loaded)
+        gate = Gate()
+
+        def answering(fallbacks: tuple[str, ...] = ()) -> Answering:
+            return Answering(
+                provider,
+                new_tool_id=lambda: f"toolu_{uuid4().hex}",
+                fallbacks=fallbacks,
+                gate=gate,
+            )
+
+        side = side_questions(answering, environment, spending, recorder)
         tool_session = ToolSession(
             cwd=cwd,
             launcher=launcher,
@@ -136,31 +154,29 @@ async def session(
             environment=environ,
             limits=limits_from(environment.number),
             may_read=rules.may_read,
+            ask_model=side.ask_model,
         )
+        toolbox = Toolbox(builtin_tools(), began.settings)
         tools = SessionTools(
-            Toolbox(builtin_tools(), began.settings),
+            toolbox,
             tool_session,
-            lambda: Surroundings(model=model.id, interactive=not options.is_print),
+            lambda: Surroundings(
+                model=model.id, interactive=not options.is_print, tools=tuple(toolbox)
+            ),
             secrets=(*in_environment(environ), *filter(None, [endpoint.api_key])),
         )
         session_id = recorder.paths.place.session_id
         requests = Requests(
             template(options, model, tools.definitions(), session_id),
-            target_of(model),
+            target_of(model, takes_betas=endpoint.betas_allowed),
+            toolbox.definitions,
         )
-        spending, past = spent_so_far(session_id, cwd, environ, model, loaded)
         begin_s = time.monotonic()
-        gate = Gate()
         inbox = Inbox()
         deps = Deps(
             story=story,
             request=requests,
-            answer=lambda: Answering(
-                provider,
-                new_tool_id=lambda: f"toolu_{uuid4().hex}",
-                fallbacks=options.fallback_models,
-                gate=gate,
-            ),
+            answer=lambda: answering(options.fallback_models),
             tools=tools,
             judge=lambda block: rules.judge(block["name"], block["input"], cwd=tool_session.cwd),
             ask=ask,
@@ -181,6 +197,7 @@ async def session(
             session_id=session_id,
             model=model,
             rules=rules,
+            toolbox=toolbox,
             notices=(*environment.faults, *began.complaints, *unbounded(options, model)),
             resumed=loaded,
             spending=spending,

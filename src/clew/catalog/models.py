@@ -30,6 +30,8 @@ class Model(Struct, frozen=True, kw_only=True):
     system_in_messages: bool | None = None
     images: bool | None = None
     pdfs: bool | None = None
+    # Whether it takes definitions of tools that are loaded when a result refers to them.
+    deferred_tools: bool | None = None
     # Betas without which the model lacks something that clew uses.
     betas: tuple[str, ...] = ()
     # The beta that gives this model a window of a million tokens, where it has none of itself.

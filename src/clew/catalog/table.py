@@ -60,6 +60,7 @@ def _current(
         system_in_messages=system_in_messages,
         images=True,
         pdfs=True,
+        deferred_tools=True,
         betas=(CONTEXT_MANAGEMENT,),
         prices=prices,
     )
@@ -77,6 +78,7 @@ def _earlier(
     betas: tuple[str, ...] = (INTERLEAVED,),
     million_beta: str | None = None,
     pdfs: bool = True,
+    deferred_tools: bool | None = None,
 ) -> Model:
     """A model with a window of 200,000 tokens that is told how long it may think, if at all."""
     return Model(
@@ -92,6 +94,7 @@ def _earlier(
         system_in_messages=False,
         images=True,
         pdfs=pdfs,
+        deferred_tools=deferred_tools,
         betas=betas,
         million_beta=million_beta,
         prices=(price,),
@@ -171,6 +174,7 @@ MODELS: tuple[Model, ...] = (
         max_output=64_000,
         effort=TO_HIGH,
         betas=(INTERLEAVED, CONTEXT_MANAGEMENT),
+        deferred_tools=True,
     ),
     _earlier(
         "claude-haiku-4-5",
@@ -187,6 +191,7 @@ MODELS: tuple[Model, ...] = (
         _price(SONNET, long_above=200_000, long=SONNET_LONG),
         max_output=64_000,
         betas=(INTERLEAVED, CONTEXT_MANAGEMENT),
+        deferred_tools=True,
         million_beta=MILLION_CONTEXT,
     ),
     _earlier("claude-opus-4-1", "Opus 4.1", "opus", _price(OPUS_4), max_output=32_000),

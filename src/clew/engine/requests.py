@@ -4,6 +4,7 @@ Owns the growing projection of one history to one model. Begins anew when the hi
 than before (a withdrawal, a rewind), because then nothing of the old prefix may be trusted.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 from clew.engine.story import Story
 from clew.normalize.block_rules import Violation
 from clew.normalize.for_api import Outgoing
+from clew.normalize.offered import offered, references
 from clew.normalize.repairs import Repair
 from clew.normalize.target import Target
 from clew.providers.base import Request
@@ -28,28 +30,48 @@ class Prepared(Struct, frozen=True, kw_only=True):
 
 
 class Requests:
-    """`template` is the request without its messages."""
+    """`template` is the request without its messages; `tools` are asked for each time, since a
+    session may gain some, and a conversation may have found some."""
 
-    def __init__(self, template: Request, target: Target) -> None:
+    def __init__(
+        self,
+        template: Request,
+        target: Target,
+        tools: Callable[[], list[Json]] | None = None,
+    ) -> None:
         self._template = template
         self._target = target
+        self._definitions = tools or (lambda: template.tools or [])
+        self._revealed: dict[str, None] = {}
+        self._tools = self._offered()
         self._outgoing = self._begin()
         self._revision = 0
         self._taken = 0
 
+    def _offered(self) -> list[Json]:
+        return offered(
+            self._definitions(), self._revealed, takes_deferred=self._target.deferred_tools
+        )
+
     def _begin(self) -> Outgoing:
-        return Outgoing(self._target, tools=self._template.tools)
+        return Outgoing(self._target, tools=self._tools)
 
     def __call__(self, story: Story) -> Prepared:
-        if story.revision != self._revision:
-            self._outgoing, self._taken = self._begin(), 0
-            self._revision = story.revision
         history = story.history
-        self._outgoing.extend(history[i] for i in range(self._taken, len(history)))
+        if story.revision != self._revision:
+            self._revealed, self._taken = {}, 0
+        new = [history[i] for i in range(self._taken, len(history))]
+        self._revealed.update(dict.fromkeys(references(new)))
+        tools = self._offered()
+        if story.revision != self._revision or tools != self._tools:
+            # What may stand in messages depends on the tools, so the messages are made anew.
+            self._tools, self._revision = tools, story.revision
+            self._outgoing, new = self._begin(), list(history)
+        self._outgoing.extend(new)
         self._taken = len(history)
         projected = self._outgoing.request()
         return Prepared(
-            request=replace(self._template, messages=projected.messages),
+            request=replace(self._template, messages=projected.messages, tools=tools),
             repairs=projected.repairs,
             violations=projected.violations,
         )

@@ -186,6 +186,8 @@ class Cleaner:
         if kind == "tool_reference" and not self._has_tool(block.get("tool_name")):
             self._note("tool_unknown", str(block.get("tool_name")))
             return text_block(f"(the tool {block.get('tool_name')}, no longer available)")
+        if kind == "tool_reference" and not self.target.deferred_tools:
+            return text_block(f"The tool {block['tool_name']} is loaded and can be called.")
         if kind in shapes.IN_RESULT and _has_required(block, kind):
             return self._documented(block, kind)
         return self._foreign(block, kind)

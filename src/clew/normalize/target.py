@@ -24,6 +24,8 @@ class Target(Struct, frozen=True, kw_only=True):
     system_messages: bool = False
     prefill: bool = False
     server_tools: bool = True
+    # Whether definitions marked `defer_loading` are kept back until a result refers to them.
+    deferred_tools: bool = False
     # Forms in which an image or document may be handed over.
     sources: frozenset[str] = frozenset({"base64", "url", "file", "text", "content"})
     images: bool = True
@@ -51,6 +53,7 @@ class Target(Struct, frozen=True, kw_only=True):
             prefill=model.prefill is True,
             images=model.images is not False,
             documents=model.pdfs is not False,
+            deferred_tools=model.deferred_tools is True,
         )
 
     @property

@@ -16,10 +16,13 @@ from msgspec import Struct
 
 from clew.app.asking import chosen_model, template
 from clew.app.build import attachments
+from clew.app.stamps import now
 from clew.catalog.models import Model
 from clew.config.environment import freeze
 from clew.context.opening import Opening
+from clew.context.tool_listing import listing_fact
 from clew.messages.errors import ClewError
+from clew.normalize.offered import offered, references
 from clew.options import Options
 from clew.permissions.session_rules import stand
 from clew.process.spawn import Launcher
@@ -72,16 +75,19 @@ async def look(session: str | None, model_name: str | None) -> Window:
     cwd, options = Path.cwd(), Options(model=model_name)
     found = stand(os.environ, cwd)
     model = chosen_model(options, freeze(found.environ), found.settings)
-    request = template(options, model, Toolbox(builtin_tools(), found.settings).definitions(), "")
+    toolbox = Toolbox(builtin_tools(), found.settings)
+    request = template(options, model, toolbox.definitions(), "")
     session_id = None
     if session is None:
-        entries = await _around(found.environ, cwd, found.context.directories, model)
+        entries = await _around(found.environ, cwd, found.context.directories, model, toolbox)
     else:
         path = choose.named(found.places.config_home, str(cwd), session)
         session_id, entries = path.stem, load(path).messages
     counted, size = _size(entries)
     system = request.system if isinstance(request.system, list) else [_text(request.system)]
-    parts = breakdown(entries, system=system, tools=request.tools or (), counted=size)
+    # Wherever a request keeps deferred tools back, they cost nothing.
+    tools = offered(toolbox.definitions(), references(entries), takes_deferred=False)
+    parts = breakdown(entries, system=system, tools=tools, counted=size)
     return Window(
         session_id=session_id,
         model=model,
@@ -96,13 +102,19 @@ def _text(text: str | None) -> Json:
 
 
 async def _around(
-    environ: dict[str, str], cwd: Path, folders: tuple[str, ...], model: Model
+    environ: dict[str, str],
+    cwd: Path,
+    folders: tuple[str, ...],
+    model: Model,
+    toolbox: Toolbox,
 ) -> list[Json]:
     """What a new conversation here is told."""
     launcher = Launcher()
     opening = Opening(launcher, cwd=cwd, environ=environ, folders=folders)
     try:
-        return await attachments(opening, model)
+        facts = await opening.facts(model=model.id, day=now()[:10])
+        listing = listing_fact((), toolbox.deferred())
+        return attachments([*facts, *filter(None, [listing])])
     finally:
         await opening.aclose()
         await launcher.aclose()

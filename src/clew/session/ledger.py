@@ -7,7 +7,7 @@ a cost show the same. Nothing here knows a file or a clock.
 
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -16,7 +16,10 @@ from clew.catalog.lookup import Catalog
 from clew.messages.wording import SYNTHETIC_MODEL
 from clew.session.spending import Tokens, tokens_of, usd
 
-Purpose: TypeAlias = Literal["turn", "subagent", "compaction", "title", "other"]
+# What a response was for: `web` reads a page, `review` judges a call, `hook` answers a hook's question.
+Purpose: TypeAlias = Literal[
+    "turn", "subagent", "compaction", "title", "web", "review", "hook", "other"
+]
 ANSWER = "(answer)"  # where a response that called no tool is accounted
 
 
@@ -249,7 +252,7 @@ def _of_answer(entry: dict[str, Any], turn: int, catalog: Catalog) -> Charge | N
     )
 
 
-_PURPOSES: dict[str, Purpose] = {p: p for p in ("turn", "subagent", "compaction", "title")}
+_PURPOSES: dict[str, Purpose] = {p: p for p in get_args(Purpose)}
 
 
 def _of_record(entry: dict[str, Any], turn: int, catalog: Catalog) -> Charge | None:

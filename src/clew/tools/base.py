@@ -9,7 +9,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -17,6 +17,8 @@ from clew.messages.errors import ClewError
 from clew.messages.factories import tool_result
 from clew.permissions.resolver import expand
 from clew.process.spawn import Launcher
+from clew.providers.base import Failure
+from clew.session.ledger import Purpose
 from clew.tools.ledger import ContentCache, ReadLedger
 from clew.tools.limits import Limits
 
@@ -71,6 +73,14 @@ def refuse_odd(text: str, what: str) -> None:
 Emit = Callable[[Progress], Awaitable[None]]
 
 
+class AskModel(Protocol):
+    """One question to a model, beside the conversation; "small" is the model for small work."""
+
+    async def __call__(
+        self, prompt: str, *, system: str = "", model: str = "small", purpose: Purpose = "other"
+    ) -> str | Failure: ...
+
+
 class Surroundings(Struct, frozen=True, kw_only=True):
     """How the session stands at the moment of a call: the model, the mode, who is there."""
 
@@ -88,6 +98,7 @@ class ToolSession:
     """What tools remember from call to call. `cwd` moves with the shell; `environment` does not."""
 
     __slots__ = (
+        "ask_model",
         "contents",
         "cwd",
         "environment",
@@ -112,6 +123,7 @@ class ToolSession:
         ledger: ReadLedger | None = None,
         contents: ContentCache | None = None,
         may_read: Callable[[str], Callable[[str], bool]] = lambda _: lambda _: True,
+        ask_model: AskModel | None = None,
     ) -> None:
         self.cwd = os.fspath(cwd)
         # Where the shell returns to when its folder is gone.
@@ -124,6 +136,8 @@ class ToolSession:
         self.contents = contents or ContentCache()
         # For a folder: which of the files below it a search may show. Names are relative to it.
         self.may_read = may_read
+        # A question to a model beside the conversation; None where nobody answers.
+        self.ask_model = ask_model
         self.todos: list[dict[str, Any]] = []
         # Never shown and never kept, wherever a tool comes upon them.
         self.secrets: tuple[str, ...] = ()
@@ -147,14 +161,18 @@ class ToolContext(Struct, frozen=True, kw_only=True):
 class Tool(ABC, Generic[Input]):
     """A tool. What it does to the world depends on its input, so every question takes one."""
 
-    name: ClassVar[str]
+    name: str
     # For people: what the tool does, in one line.
-    description: ClassVar[str]
+    description: str
     # For the model: when and how to use it; the description where a tool has nothing to add.
-    prompt: ClassVar[str] = ""
-    is_mcp: ClassVar[bool] = False
+    prompt: str = ""
+    is_mcp: bool = False
+    # The model is told the name alone, until it asks ToolSearch for more.
+    is_deferred: bool = False
+    # Further words by which ToolSearch finds the tool.
+    search_words: str = ""
     # A longer result is kept in a file and shown by its two ends; None for a tool that pages itself.
-    result_max_chars: ClassVar[int | None] = RESULT_MAX_CHARS
+    result_max_chars: int | None = RESULT_MAX_CHARS
 
     @property
     @abstractmethod

@@ -1,4 +1,8 @@
-"""The tools of a session, in one fixed order: the order is part of every request's prefix."""
+"""The tools of a session, in one fixed order: the order is part of every request's prefix.
+
+What has been offered once stays in the definitions while the session lasts, also when the tool is
+gone, because results that were sent before may name it.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -11,6 +15,7 @@ from clew.tools.grep import Grep
 from clew.tools.read import Read
 from clew.tools.schema import definition
 from clew.tools.todo import TodoWrite
+from clew.tools.tool_search import ToolSearch
 from clew.tools.write import Write
 
 
@@ -19,15 +24,19 @@ def builtin_tools() -> tuple[Tool[Any], ...]:
 
 
 class Toolbox:
-    """Tools by name; `definitions` is made once and the same from then on."""
+    """Tools by name. ToolSearch is among them from the moment on at which one is deferred."""
 
-    __slots__ = ("_by_name", "_definitions")
+    __slots__ = ("_by_name", "_definitions", "_settings", "revision")
 
     def __init__(
         self, tools: Iterable[Tool[Any]], settings: Mapping[str, Any] | None = None
     ) -> None:
-        self._by_name = {tool.name: tool for tool in tools if tool.is_enabled(settings or {})}
-        self._definitions: list[dict[str, Any]] | None = None
+        self._settings = settings or {}
+        self._by_name: dict[str, Tool[Any]] = {}
+        self._definitions: dict[str, dict[str, Any]] = {}
+        # Rises with every change of what is offered.
+        self.revision = 0
+        self.gain(tools)
 
     def __iter__(self) -> Iterator[Tool[Any]]:
         return iter(self._by_name.values())
@@ -38,7 +47,25 @@ class Toolbox:
     def get(self, name: str) -> Tool[Any] | None:
         return self._by_name.get(name)
 
+    def gain(self, tools: Iterable[Tool[Any]]) -> None:
+        """Adds tools behind those that are there, or in the place of one of the same name."""
+        new = [tool for tool in tools if tool.is_enabled(self._settings)]
+        if any(tool.is_deferred for tool in new) and ToolSearch.name not in self._by_name:
+            new.insert(0, ToolSearch())
+        for tool in new:
+            self._by_name[tool.name] = tool
+            self._definitions[tool.name] = definition(tool)
+        self.revision += bool(new)
+
+    def lose(self, names: Iterable[str]) -> None:
+        """Takes tools away: they are called no more, and no longer offered to a new conversation."""
+        lost = [name for name in names if self._by_name.pop(name, None) is not None]
+        self.revision += bool(lost)
+
     def definitions(self) -> list[dict[str, Any]]:
-        if self._definitions is None:
-            self._definitions = [definition(tool) for tool in self]
-        return self._definitions
+        """Every tool that was offered in this session; those to be found first are marked so."""
+        return list(self._definitions.values())
+
+    def deferred(self) -> tuple[str, ...]:
+        """The tools that ToolSearch can find, by name."""
+        return tuple(sorted(tool.name for tool in self if tool.is_deferred))

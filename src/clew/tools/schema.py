@@ -46,11 +46,12 @@ def lean(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
 
 def definition(tool: Tool[Input]) -> dict[str, Any]:
     """The tool as the API takes it."""
-    return {
+    made: dict[str, Any] = {
         "name": tool.name,
         "description": tool.prompt or tool.description,
         "input_schema": schema_of(tool.input_type),
     }
+    return made | {"defer_loading": True} if tool.is_deferred else made
 
 
 def parse_input(tool: Tool[Input], raw: Any) -> Input | ToolResult:

@@ -1,0 +1,106 @@
+"""One question to a model beside the conversation: no history, no tools, one answer in words.
+
+What it cost is charged to the session's ledger under its purpose and recorded as a `request-cost`
+line, because no answer on the chain shows it. A failure is a value; nothing is raised but a
+cancellation. What comes back is a model's words about words: data, never a permission.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from clew.catalog.lookup import CATALOG
+from clew.engine.deps import Answer
+from clew.messages.messages import Assistant
+from clew.providers.answer_events import Answered, CompactionDue, DriverEvent, Ended, Incomplete
+from clew.providers.base import Failure, Off, Request
+from clew.session.ledger import Purpose, charges
+from clew.session.state import ApiTimed, Session
+from clew.transcript.record import Recorder
+
+Json: TypeAlias = dict[str, Any]
+
+SMALL = "small"
+MAX_ANSWER_TOKENS = 8_192
+
+
+class SideQuestions:
+    """`models` gives ids for words like "small"; a word it does not have is a model's name itself."""
+
+    def __init__(
+        self,
+        *,
+        answer: Callable[[], Answer],
+        models: dict[str, str],
+        session: Session,
+        recorder: Recorder,
+        now: Callable[[], str],
+        monotonic_s: Callable[[], float],
+    ) -> None:
+        self._answer = answer
+        self._models = models
+        self._session = session
+        self._recorder = recorder
+        self._now = now
+        self._monotonic_s = monotonic_s
+
+    async def ask_model(
+        self,
+        prompt: str,
+        *,
+        system: str = "",
+        model: str = SMALL,
+        purpose: Purpose = "other",
+        max_tokens: int = MAX_ANSWER_TOKENS,
+    ) -> str | Failure:
+        """The model's answer to `prompt`; half an answer is a failure."""
+        request = Request(
+            model=CATALOG.entry(self._models.get(model, model)).id,
+            messages=[{"role": "user", "content": prompt}],
+            system=system or None,
+            max_tokens=max_tokens,
+            thinking=Off(),
+            cache=None,
+            session_id=self._recorder.writer.session_id,
+        )
+        begin_s = self._monotonic_s()
+        ended = await self._answer().run(request, _unheard)
+        duration_ms = (self._monotonic_s() - begin_s) * 1000
+        self._session.change(ApiTimed(duration_ms=duration_ms, without_retries_ms=duration_ms))
+        if isinstance(ended, Answered | Incomplete):
+            self._charge(ended.message, ended.request_id, purpose, duration_ms)
+        return said(ended)
+
+    def _charge(
+        self, message: Json, request_id: str | None, purpose: Purpose, duration_ms: float
+    ) -> None:
+        message_id = str(message.get("id") or "")
+        cost = {
+            "messageId": message_id,
+            "requestId": request_id or message_id,
+            "model": message.get("model"),
+            "usage": message.get("usage"),
+            "purpose": purpose,
+            "durationMs": round(duration_ms),
+        }
+        self._recorder.request_cost(**cost)
+        for charge in charges(
+            [{"type": "request-cost", "timestamp": self._now(), **cost}], CATALOG
+        ):
+            self._session.charge(charge)
+
+
+async def _unheard(_: DriverEvent) -> None:
+    """Nobody looks on: the answer alone counts."""
+
+
+def said(ended: Ended) -> str | Failure:
+    match ended:
+        case Answered():
+            words = Assistant({"type": "assistant", "message": ended.message}).text
+            return words or Failure(kind="content", message="the model said nothing")
+        case CompactionDue():
+            return ended.failure or Failure(
+                kind="status", message=f"the question does not fit into {ended.model}'s window"
+            )
+        case _:
+            return ended.failure
