@@ -84,8 +84,9 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if isinstance(error, BrokenPipeError):
             return 0  # whoever read us has seen enough
-        where = f"{error.filename}: " if error.filename is not None else ""
-        print(f"clew: {where}{error.strerror or error}", file=sys.stderr)
+        from clew.messages.errors import in_words
+
+        print(f"clew: {in_words(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130

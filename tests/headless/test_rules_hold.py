@@ -122,7 +122,6 @@ def test_a_search_shows_nothing_of_a_denied_file(tmp_path: Path, search: dict[st
 def test_the_key_is_in_no_result_and_no_transcript(tmp_path: Path) -> None:
     write(tmp_path / "work" / "copy", f"key: {KEY}\n")
     plan = calls(
-        ("Bash", {"command": "env"}),
         ("Bash", {"command": "cat copy; false"}),
         ("Read", {"file_path": "copy"}),
     )
@@ -130,6 +129,25 @@ def test_the_key_is_in_no_result_and_no_transcript(tmp_path: Path) -> None:
         assert "[masked]" in json.dumps(result)
         assert KEY not in json.dumps(result)
     assert KEY not in transcripts(tmp_path)[0].read_text("utf-8")
+
+
+def test_the_key_is_in_no_file_that_keeps_long_output(tmp_path: Path) -> None:
+    write(tmp_path / "work" / "copy", f"{'x' * 200_000}\nkey: {KEY}\n{'y' * 200_000}\n")
+    results(tmp_path, calls(("Bash", {"command": "cat copy"})))
+    (kept,) = (tmp_path / "config").glob("projects/*/*/tool-results/*")
+    assert kept.stat().st_size > 400_000
+    assert KEY not in kept.read_text("utf-8")
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_a_command_gets_the_sessions_key_only_where_settings_say_so(
+    tmp_path: Path, keeps: bool
+) -> None:
+    settings(tmp_path, {"env": {"CLEW_SUBPROCESS_ENV_SCRUB": "0"}} if not keeps else {})
+    plan = calls(("Bash", {"command": "env | grep -c ANTHROPIC_API_KEY; env | grep HOME"}))
+    (result,) = results(tmp_path, plan, "--allowedTools", "Bash")
+    assert result["content"].startswith("0" if keeps else "1")
+    assert str(tmp_path) in result["content"]
 
 
 @pytest.mark.parametrize("permissions", [[], {"deny": "Bash"}])
@@ -179,3 +197,52 @@ def test_no_command_gets_round_a_deny_rule_where_every_command_is_allowed(
     assert result["is_error"] is True
     assert "permi" in result["content"]
     assert b"TOPSECRET" not in transcripts(tmp_path)[0].read_bytes()
+
+
+def test_what_clew_makes_is_its_owners_alone_and_what_exists_stays_as_it_is(tmp_path: Path) -> None:
+    def bits(path: Path) -> int:
+        return path.stat().st_mode & 0o777
+
+    done = clew(tmp_path, "", "config", "set", "model", "opus")
+    assert done.returncode == 0, done.stderr
+    assert bits(tmp_path / "config") == 0o700
+    assert bits(tmp_path / "config" / "settings.json") == 0o600
+    (tmp_path / "config").chmod(0o755)
+    (tmp_path / "config" / "settings.json").chmod(0o644)
+    results(tmp_path, calls(("Bash", {"command": "seq 100000"})), "--allowedTools", "Bash")
+    clew(tmp_path, "", "config", "set", "model", "haiku")
+    clew(tmp_path, "", "permissions", "add", "Bash(ls *)")
+    clew(tmp_path, "", "login", input="sk-ant-test-1111-2222-3333")
+    known = [tmp_path / "config", tmp_path / "config" / "settings.json"]
+    assert [bits(path) for path in known] == [0o755, 0o644]
+    made = [p for p in (tmp_path / "config").rglob("*") if p not in known]
+    made += [*(tmp_path / "work" / ".claude").rglob("*"), tmp_path / "work" / ".claude"]
+    assert len(made) > 5
+    for path in made:
+        assert bits(path) == (0o700 if path.is_dir() else 0o600), path
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ("-p", "hi", "--settings", "missing.json"),
+        ("permissions", "check", "Bash", "ls", "--settings", "missing.json"),
+        ("permissions", "test", "missing.json"),
+    ],
+)
+def test_a_missing_file_is_said_in_words(tmp_path: Path, args: tuple[str, ...]) -> None:
+    done = clew(tmp_path, "http://127.0.0.1:9", *args)
+    assert done.returncode != 0
+    assert "missing.json: No such file or directory" in done.stderr
+    assert "Errno" not in done.stderr
+
+
+@pytest.mark.parametrize("at", ["--settings", "config", "work/.claude"])
+def test_a_fault_in_the_settings_is_told_once(tmp_path: Path, at: str) -> None:
+    faulty = {"permissions": {"deny": "Bash"}}
+    args = ("--settings", json.dumps(faulty)) if at == "--settings" else ()
+    if not args:
+        settings(tmp_path, faulty, of=at)
+    with serving(calls(), strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", *args)
+    assert done.stderr.count("permissions.deny") == 1

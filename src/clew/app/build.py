@@ -19,7 +19,7 @@ from clew.app.record import open_record
 from clew.app.side import side_questions
 from clew.app.stamps import new_id, now
 from clew.catalog.models import Model
-from clew.config.environment import freeze
+from clew.config.environment import for_programs, freeze
 from clew.config.keys import in_environment
 from clew.context.facts import Fact
 from clew.context.opening import Opening
@@ -151,7 +151,7 @@ async def session(
             cwd=cwd,
             launcher=launcher,
             spill_folder=recorder.paths.place.tool_results,
-            environment=environ,
+            environment=for_programs(environ),
             limits=limits_from(environment.number),
             may_read=rules.may_read,
             ask_model=side.ask_model,

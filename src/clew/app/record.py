@@ -6,7 +6,7 @@ from pathlib import Path
 
 from clew.app.stamps import new_id, now
 from clew.config.paths import Places
-from clew.messages.errors import SessionError
+from clew.messages.errors import SessionError, in_words
 from clew.options import Options
 from clew.transcript import choose
 from clew.transcript.entries import encode
@@ -84,7 +84,7 @@ def gone_on(recorder: Recorder, log: Log | None, path: Path, home: Path, *, fork
         else:
             loaded = resume(recorder, log, home=home)
     except OSError as error:
-        raise SessionError(f"session {path.stem} cannot be read: {error}") from None
+        raise SessionError(f"session {path.stem} cannot be read: {in_words(error)}") from None
     if isinstance(loaded, Held):
         raise SessionError(f"{loaded}: --fork-session, or `clew sessions show {path.stem}`")
     if loaded.is_empty:

@@ -22,7 +22,7 @@ from clew.config.positions import dotted, undotted
 from clew.config.settings import BY_NAME, OPEN_OBJECTS, check, nearest
 from clew.config.trust import read_trusted, trusts, write_trusted
 from clew.config.write import replace
-from clew.messages.errors import SettingsError
+from clew.messages.errors import SettingsError, in_words
 
 
 def main(argv: list[str]) -> int:
@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
     try:
         code: int = options.run(options, places)
     except (SettingsError, OSError) as error:
-        sys.stderr.write(f"clew config: {error}\n")
+        sys.stderr.write(f"clew config: {in_words(error)}\n")
         return 2
     return code
 

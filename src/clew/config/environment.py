@@ -140,6 +140,13 @@ VARIABLES: tuple[Variable, ...] = (
         "cache no prompts",
         "0",
     ),
+    variable(
+        "keeps_keys_from_programs",
+        "switch",
+        "CLEW_SUBPROCESS_ENV_SCRUB CLAUDE_CODE_SUBPROCESS_ENV_SCRUB",
+        "programs that tools start do not get the variables that hold the API's keys",
+        "1",
+    ),
     variable("https_proxy", "secret", "https_proxy HTTPS_PROXY", "the proxy for https"),
     variable("no_proxy", "text", "no_proxy NO_PROXY", "hosts reached without a proxy"),
     variable("ca_file", "text", "CLEW_CA_FILE NODE_EXTRA_CA_CERTS SSL_CERT_FILE", "further CAs"),
@@ -173,6 +180,18 @@ class Environment(Struct, frozen=True, kw_only=True):
     def source(self, field: str) -> str | None:
         """The spelling the value came from; None where the default stands."""
         return self.named.get(field)
+
+
+# What gives access to the model; a program that a model started has no use for it.
+KEYS = ("api_key", "auth_token", "custom_headers")
+
+
+def for_programs(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables for what tools start: the session's own keys stay with the session."""
+    if not freeze(environ).switch("keeps_keys_from_programs"):
+        return dict(environ)
+    hidden = {name for field in KEYS for name in BY_FIELD[field].names}
+    return {name: value for name, value in environ.items() if name not in hidden}
 
 
 def freeze(environ: Mapping[str, str], overlay: Mapping[str, str] | None = None) -> Environment:

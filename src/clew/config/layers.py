@@ -40,6 +40,12 @@ class Layer(Struct, frozen=True, kw_only=True):
         """The line of a member of the file; None for what came from no file."""
         return scan(self.text).line(path) if self.file is not None and self.text else None
 
+    def told(self, fault: Fault) -> str:
+        """A fault as `file:line: key: what`."""
+        number = self.line(fault.path)
+        where = f"{self.file}:{number}" if number else self.file or f"({self.scope})"
+        return f"{where}: {fault}"
+
 
 class Origin(Struct, frozen=True, kw_only=True):
     """One layer's word on a key, the winner first."""

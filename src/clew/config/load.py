@@ -148,9 +148,6 @@ def complaints(layers: Sequence[Layer]) -> list[str]:
     for layer in layers:
         if layer.unreadable is not None:
             lines.append(layer.unreadable)
-            continue
-        for fault in layer.faults:
-            number = layer.line(fault.path)
-            where = f"{layer.file}:{number}" if number else layer.file or f"({layer.scope})"
-            lines.append(f"{where}: {fault}")
+        else:
+            lines += (layer.told(fault) for fault in layer.faults)
     return lines

@@ -1,8 +1,8 @@
 """Replaces a file whole or not at all.
 
 Owns the atomic replace: a new file beside the old one, made durable, renamed over it. A link is
-followed, so that a settings file kept elsewhere stays a link. Permission bits of an existing file
-are kept unless a mode is given; a reader sees the old text or the new one, never half.
+followed, so that a settings file kept elsewhere stays a link. What is made anew is its owner's
+alone; permission bits of what exists are kept. A reader sees the old text or the new, never half.
 """
 
 import contextlib
@@ -13,8 +13,9 @@ from pathlib import Path
 
 
 def replace(path: Path, text: str, *, mode: int | None = None) -> None:
+    """`mode` is for a file that must never be read by others, whoever made it."""
     target = path.resolve()
-    target.parent.mkdir(mode=0o700 if mode == 0o600 else 0o755, parents=True, exist_ok=True)
+    make_private(target.parent)
     bits = mode if mode is not None else bits_of(target)
     handle, name = tempfile.mkstemp(prefix=".clew-", dir=target.parent)
     draft = Path(name)
@@ -31,11 +32,17 @@ def replace(path: Path, text: str, *, mode: int | None = None) -> None:
     sync_folder(target.parent)
 
 
+def make_private(folder: Path) -> None:
+    """Makes a folder and what is missing above it, each its owner's alone; the rest stays."""
+    for each in reversed([p for p in (folder, *folder.parents) if not p.exists()]):
+        each.mkdir(mode=0o700, exist_ok=True)
+
+
 def bits_of(path: Path) -> int:
     try:
         return stat.S_IMODE(path.stat().st_mode)
     except OSError:
-        return 0o644
+        return 0o600
 
 
 def sync_folder(folder: Path) -> None:

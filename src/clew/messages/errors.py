@@ -49,3 +49,10 @@ class CommandLineError(UserError):
 
 class SessionError(UserError):
     """A session that is not there, or not free."""
+
+
+def in_words(error: BaseException) -> str:
+    """What went wrong, for people and models: the system's words and the file, not its number."""
+    if not isinstance(error, OSError) or not error.strerror:
+        return str(error)
+    return f"{error.filename}: {error.strerror}" if error.filename else error.strerror

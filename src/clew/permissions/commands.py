@@ -16,7 +16,7 @@ from msgspec import structs
 from clew.config.environment import freeze
 from clew.config.paths import Places, find_places
 from clew.config.trust import trusts
-from clew.messages.errors import CommandLineError, SettingsError
+from clew.messages.errors import CommandLineError, SettingsError, in_words
 from clew.permissions.decide import decide
 from clew.permissions.decision import Decision, Finding, reason, strictest, verdict
 from clew.permissions.edit_rules import add_rule, remove_rule
@@ -138,7 +138,7 @@ def run_check(options: argparse.Namespace) -> int:
     try:
         found, request, decision = asked(options)
     except (CommandLineError, SettingsError) as error:
-        return complain(str(error))
+        return complain(in_words(error))
     if options.json:
         show(json.dumps(described(found, request, decision), indent=2))
     else:
@@ -150,7 +150,7 @@ def run_explain(options: argparse.Namespace) -> int:
     try:
         found, request, decision = asked(options)
     except (CommandLineError, SettingsError) as error:
-        return complain(str(error))
+        return complain(in_words(error))
     if options.json:
         show(json.dumps(described(found, request, decision), indent=2))
         return 0 if verdict(decision) == "allow" else 1
@@ -190,7 +190,7 @@ def run_list(options: argparse.Namespace) -> int:
     try:
         found = standing(options)
     except (CommandLineError, SettingsError) as error:
-        return complain(str(error))
+        return complain(in_words(error))
     rows = [
         {
             "list": rule.source.path[1] if len(rule.source.path) > 1 else rule.behavior,
@@ -217,7 +217,7 @@ def run_test(options: argparse.Namespace) -> int:
             raise CommandLineError(f"{options.file}: expected an array of cases")
         results = [tested(found, i, case) for i, case in enumerate(cases)]
     except (CommandLineError, SettingsError, OSError, ValueError) as error:
-        return complain(str(error))
+        return complain(in_words(error))
     failed = [line for line in results if line is not None]
     if options.json:
         show(json.dumps({"cases": len(cases), "failed": failed}, indent=2))
@@ -251,7 +251,7 @@ def edited(options: argparse.Namespace, change: Callable[[Places, str, str, str]
         if options.list == "allow" and options.scope != "user" and not trusts(places):
             show("it does not count before the folder is trusted: clew config trust")
     except (SettingsError, OSError) as error:
-        return complain(str(error))
+        return complain(in_words(error))
     return 0
 
 

@@ -346,6 +346,5 @@ def restraints_lost(layer: Layer) -> list[str]:
             and fault.path[1:2] in (("deny",), ("ask",), ("askAfterUntrusted",))
         )
         if fault.fatal and restrains:
-            line = layer.line(fault.path)
-            lost.append(f"{layer.file}:{line}: {fault}" if line else str(fault))
+            lost.append(layer.told(fault))
     return lost

@@ -15,7 +15,7 @@ from clew.config.load import Given, Loaded, complaints, load
 from clew.config.paths import Places, find_places
 from clew.config.positions import dotted
 from clew.config.trust import trusts
-from clew.messages.errors import SettingsError
+from clew.messages.errors import SettingsError, in_words
 from clew.permissions.modes import ALIASES, MODES
 from clew.permissions.request import Context, Mode, Resolve
 from clew.permissions.resolver import make_resolver
@@ -66,7 +66,8 @@ def stand(
     resolve = make_resolver(cwd=here, home=home)
     told = [
         *complaints(loaded.layers),
-        *(w for w in (*unreadable, *warnings) if w not in complaints(loaded.layers)),
+        *unreadable,
+        *warnings,
         *(f"{i.layer.file}: {dotted(i.path)}: does not count, {i.why}" for i in inert),
     ]
     return Standing(
@@ -137,7 +138,7 @@ def read_given(text: str) -> tuple[dict[str, Any], str | None, str]:
         body = text if file is None else Path(file).read_text("utf-8-sig")
         data = json.loads(body)
     except (OSError, ValueError, RecursionError) as error:
-        raise SettingsError(f"--settings: {error}") from None
+        raise SettingsError(f"--settings: {in_words(error)}") from None
     if not isinstance(data, dict):
         raise SettingsError("--settings: expected an object")
     return data, file, body

@@ -90,7 +90,8 @@ class Output:
         if self._spill is None or self.saved_bytes or self.left_out:
             return
         try:
-            self._spill.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for folder in (*reversed(self._spill.parent.parents), self._spill.parent):
+                folder.mkdir(exist_ok=True, mode=0o700)
             self._file = os.open(self._spill, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
             rest = memoryview(bytes(self.head) + b"".join(self._tail))
             while rest:

@@ -21,7 +21,7 @@ from clew.catalog.models import Model
 from clew.config.environment import freeze
 from clew.context.opening import Opening
 from clew.context.tool_listing import listing_fact
-from clew.messages.errors import ClewError
+from clew.messages.errors import ClewError, in_words
 from clew.normalize.offered import offered, references
 from clew.options import Options
 from clew.permissions.session_rules import stand
@@ -52,7 +52,7 @@ def main(argv: list[str]) -> int:
     try:
         found = asyncio.run(look(given.session, given.model))
     except (ClewError, OSError) as error:
-        sys.stderr.write(f"clew context: {error}\n")
+        sys.stderr.write(f"clew context: {in_words(error)}\n")
         return 2
     if given.json:
         sys.stdout.write(msgspec.json.encode(as_json(found)).decode() + "\n")

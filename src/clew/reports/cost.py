@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from clew.messages.errors import SessionError
+from clew.messages.errors import SessionError, in_words
 from clew.reports.costs import Costs, SessionCost, gather
 from clew.reports.table import bar, table
 from clew.session.ledger import Charge, Spend
@@ -57,7 +57,7 @@ def main(argv: list[str]) -> int:
     try:
         found = gather(transcripts(options), counts=within(options.since, options.until))
     except (SessionError, OSError) as error:
-        sys.stderr.write(f"clew cost: {error}\n")
+        sys.stderr.write(f"clew cost: {in_words(error)}\n")
         return 2
     if options.json:
         sys.stdout.write(_encoder.encode(as_json(found, options.by)).decode() + "\n")

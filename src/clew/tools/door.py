@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from clew.messages.errors import ClewError
+from clew.messages.errors import ClewError, in_words
 from clew.tools.base import Input, Tool, ToolContext, ToolResult, failed
 from clew.tools.schema import parse_input
 
@@ -15,7 +15,7 @@ async def run_tool(tool: Tool[Input], raw: Any, ctx: ToolContext) -> ToolResult:
     try:
         return await tool.call(given, ctx)
     except (ClewError, OSError) as error:
-        return failed(str(error))
+        return failed(in_words(error))
     except Exception as error:  # noqa: BLE001 one of the three doors: a tool must not end the session
         kind = type(error).__name__
         return failed(

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from clew.config.mask import LEAST_CHARS
+from clew.config.write import make_private
 from clew.tools.base import ToolResult
 
 Json: TypeAlias = dict[str, Any]
@@ -121,7 +122,7 @@ def written(path: Path, write: Callable[[int], None]) -> bool:
     """Makes a file whole or not at all; what half of it takes is given back to a full disk."""
     unfinished = path.parent / f".{path.name}.{secrets.token_hex(4)}"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_private(path.parent)
         file = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         try:
             write(file)

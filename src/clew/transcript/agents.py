@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from clew.config.write import make_private
 from clew.transcript.load import Loaded, load
 from clew.transcript.paths import Place, sidecar
 
@@ -91,7 +92,7 @@ def _remote(place: Place, task_id: str) -> Path:
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     beside = path.with_suffix(".new")
     fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from clew.messages.errors import ClewError
+from clew.messages.errors import ClewError, in_words
 from clew.transcript import choose, light, paths
 
 # Exit codes: fine, something found, cannot do what was asked.
@@ -29,7 +29,7 @@ def main(argv: list[str]) -> int:
     try:
         return run(options)
     except (CannotError, ClewError, OSError) as error:
-        sys.stderr.write(f"clew sessions: {error}\n")
+        sys.stderr.write(f"clew sessions: {in_words(error)}\n")
         return CANNOT
 
 

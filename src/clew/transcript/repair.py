@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from clew.config.write import make_private
 from clew.messages.encoding import decode, encode
 from clew.messages.history import missing_results
 from clew.messages.wording import RESULT_MISSING
@@ -231,7 +232,7 @@ def _is_object(raw: bytes) -> bool:
 
 
 def _copy_aside(path: Path, backups: Path) -> Path:
-    backups.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(backups)
     taken = len(list(backups.glob(f"{session_id_of(path)}*")))
     copy = backups / f"{session_id_of(path)}.{taken + 1}.jsonl"
     shutil.copy2(path, copy)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from clew.config.write import make_private
 from clew.transcript.paths import own_dir
 
 
@@ -43,7 +44,7 @@ class Registration:
         self.running = running
         self._fd = -1
         with contextlib.suppress(OSError):
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(self._folder)
             for _ in everyone(home):
                 pass  # looking is what removes the dead
         self._write()
