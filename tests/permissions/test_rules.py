@@ -275,4 +275,4 @@ def test_permissions_that_are_no_object_are_lost_as_a_whole() -> None:
             )
         ]
     )
-    assert unreadable == ["permissions: expected an object, found a number"]
+    assert unreadable == ["(cli): permissions: expected an object, found a number"]
