@@ -76,7 +76,10 @@ def test_integers_of_any_length_are_read() -> None:
         "a": -(123456789012345678901234567890)
     }
     assert decode(b"[" + b"1" * 4300 + b"]") == [int("1" * 4300)]
-    assert decode(b"[" + b"1" * 5000 + b"]") == [math.inf]
+    for written in (b"1" * 5000, b"-" + b"2" * 5000, b"1E+400", b"-1.5E+999"):
+        assert encode(decode(b'{"n":[%b]}' % written)) == b'{"n":[%b]}' % written
+    assert encode(decode(b"[1e400]"), beyond_double="string") == b'["1E+400"]'
+    assert decode(b"[1e99999999999999999999]") == [None]  # beyond everybody's idea of a number
     assert encode(math.inf) == encode(math.nan) == b"null"
 
 

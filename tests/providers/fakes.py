@@ -86,6 +86,7 @@ class ScriptedAttempt:
         self.bytes_received = 0
         self.request_id: str | None = request_id
         self.headers: Mapping[str, str] = {}
+        self.refusal: Failure | None = None
         self.closed = 0
 
     def __aiter__(self) -> AsyncIterator[Json | Failure]:

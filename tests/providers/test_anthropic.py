@@ -14,6 +14,7 @@ from clew.providers.answer_events import Answered, Asking, Ended, GaveUp, Incomp
 from clew.providers.anthropic import AnthropicProvider, provider_from_environment
 from clew.providers.base import Attempt, Failure, Json, Provider, Request
 from clew.providers.retry import Policy
+from clew.providers.watchdog import Limits
 from clew.stream.events import TextDelta
 from clew.testing.server import LoopbackServer
 from tests.providers.fakes import end, hello, start, text
@@ -323,6 +324,60 @@ def test_an_answer_without_an_end_is_not_read_for_ever(
             assert "more than 5000 bytes" in failure.message
 
     asyncio.run(main())
+
+
+def test_an_answer_of_small_events_without_an_end_is_given_up_and_what_was_complete_is_kept() -> (
+    None
+):
+    async def endless(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(f"HTTP/1.1 200 OK\r\n{SSE}\r\n".encode() + sse(start(), *text(0, "kept")))
+        while True:
+            writer.write(sse({"type": "ping"}, {"type": "newer_than_us"}) * 100)
+            await writer.drain()
+
+    async def main() -> None:
+        async with serving(endless) as server:
+            provider = provider_of(server.url)
+            provider.max_stream_bytes = 50_000
+            events = await collected(provider.stream(REQUEST))
+            assert isinstance(events[-1], Failure)
+            assert events[-1].kind == "content"
+            assert "more than 50000 bytes" in events[-1].message
+            ended = await answered_once(provider)
+            assert isinstance(ended, Incomplete)
+            assert ended.message["content"] == [{"type": "text", "text": "kept"}]
+
+    asyncio.run(main())
+
+
+def test_a_refusal_whose_words_never_come_is_told_by_its_head() -> None:
+    async def held(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await read_request(reader)
+        writer.write(b"HTTP/1.1 529 No\r\nretry-after: 7\r\nContent-Length: 500\r\n\r\n")
+        await reader.read()
+
+    async def main() -> None:
+        async with serving(held) as server:
+            ended = await answered_once(provider_of(server.url), Limits(bytes_s=0.05, tick_s=0.01))
+            assert isinstance(ended, GaveUp)
+            assert (ended.failure.kind, ended.failure.status) == ("status", 529)
+            assert ended.failure.retry_after_s == 7
+
+    asyncio.run(main())
+
+
+async def answered_once(provider: Provider, limits: Limits | None = None) -> Ended:
+    """One attempt at an answer, bounded."""
+
+    async def ignore(_: object) -> None:
+        pass
+
+    async with asyncio.timeout(BOUND_S):
+        answering = Answering(
+            provider, new_tool_id=lambda: "t", policy=Policy(max_attempts=1), limits=limits
+        )
+        return await answering.run(REQUEST, ignore)
 
 
 def test_half_characters_and_depth_in_a_request_do_not_keep_it_from_being_sent() -> None:

@@ -43,7 +43,7 @@ def after(
     """What is decided after these failures, one after the other."""
     so_far = Spent(**spent)  # type: ignore[arg-type]
     for failure in failures:
-        so_far = counted(so_far, failure)
+        so_far = counted(so_far, failure, policy or Policy())
     return decide(failures[-1], REQUEST, so_far, policy or Policy(), random=random)
 
 
@@ -151,8 +151,8 @@ def test_retry_after_is_waited_and_a_little_more_so_that_not_all_come_at_once() 
 def test_a_wait_beyond_the_budget_is_said_and_not_begun() -> None:
     decision = after(replace(LIMITED, retry_after_s=7200.0))
     assert decision == GiveUp(why="the service asks to wait 7200 s")
-    late = after(BUSY, elapsed_s=599.9, random=0.9)
-    assert late == GiveUp(why="600 s of 600 are spent")
+    late = after(BUSY, elapsed_s=594.9, random=0.9)
+    assert late == GiveUp(why="595 s of 600 are spent")
     late_with_wait = after(replace(LIMITED, retry_after_s=30.0), elapsed_s=590.0)
     assert late_with_wait == GiveUp(why="590 s of 600 are spent")
 
@@ -226,7 +226,7 @@ def test_an_overflow_shrinks_the_answer_once_and_then_compaction_is_due() -> Non
 
 
 def test_only_what_a_failure_counts_for_is_counted() -> None:
-    spent = counted(counted(Spent(fallbacks=("x",), shrunk=True), BUSY), CUT)
+    spent = counted(counted(Spent(fallbacks=("x",), shrunk=True), BUSY, Policy()), CUT, Policy())
     assert spent == Spent(attempts=2, broken_streams=1, fallbacks=("x",), shrunk=True)
 
 

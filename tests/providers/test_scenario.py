@@ -73,6 +73,14 @@ def test_what_cannot_be_read_is_said_with_its_line(
     assert said(data, source).startswith(complaint)
 
 
+@pytest.mark.parametrize(
+    "answer", [{"text": "a\ud83d"}, {"text": "x", "model": "\ud83d"}, {"text": "x", "\ud83d": 1}]
+)
+def test_half_a_character_is_refused_in_a_scenario_of_python_too(answer: dict[str, Any]) -> None:
+    with pytest.raises(ScenarioError, match="half of a surrogate pair"):
+        from_value({"scenario": 1, "answers": [answer]})
+
+
 @pytest.mark.parametrize("source", ["demo.yaml", "demo.json"])
 def test_a_wrong_key_is_named_with_line_path_and_the_nearest(source: str) -> None:
     data = b'{"scenario": 1,\n "answers": [\n  {"text": "a"},\n  {"txet": "b"}]}'

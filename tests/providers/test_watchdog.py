@@ -45,6 +45,27 @@ def test_a_dead_line_is_given_up_after_ninety_seconds_before_the_head_too() -> N
     assert {h.limit_s for h in hints} == {90}
 
 
+@requirement("R074", "C6")
+def test_silence_after_silence_ends_with_the_budget() -> None:
+    asked, ended = ask(*[[Hang()]] * 10, random=lambda: 0.999)
+    assert isinstance(ended, GaveUp)
+    assert asked.clock.now - 1000 <= 600
+    assert ended.why.endswith("of 600 are spent")
+    last = [e for e in asked.events if isinstance(e, Retrying)][-1]
+    assert last.budget_left_s is not None
+    assert last.budget_left_s >= 5
+
+
+@requirement("C6")
+def test_what_an_unattended_run_waits_out_uses_up_no_budget() -> None:
+    busy = Failure(kind="status", message="HTTP 529", status=529, retry_after_s=7200.0)
+    cut = Failure(kind="reset", message="gone", status=200)
+    quiet: list[Step] = [Pause(80), *hello()]
+    asked, ended = ask(*[[busy]] * 12, [cut], quiet, policy=Policy(unattended=True, max_attempts=2))
+    assert isinstance(ended, Answered)
+    assert asked.clock.now - 1000 > 12 * 7200
+
+
 @requirement("R071", "C5")
 def test_a_line_that_only_pings_is_given_up_after_three_hundred() -> None:
     asked, failure, after_s = stalled([start(), Hang(ping_s=10)])

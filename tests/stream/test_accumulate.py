@@ -1,5 +1,6 @@
 """From events to the finished message: what is complete, what was wrong, what may run."""
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -247,9 +248,15 @@ def test_usage_is_a_running_total_and_null_erases_nothing() -> None:
         {"type": "message_delta", "delta": {"stop_reason": None, "container": None}}
     )
     assert isinstance(one, UsageChanged)
-    assert one.usage == first | {"output_tokens": 20}
+    assert one.usage == {"output_tokens": 20, "cache_read_input_tokens": None}
     assert isinstance(two, UsageChanged)
-    assert two.usage == {
+    assert first["cache_creation"] == {
+        "ephemeral_5m_input_tokens": 3,
+        "ephemeral_1h_input_tokens": 4,
+    }
+    assert three == []
+    last = finished(machine.feed(MESSAGE_STOP))
+    assert last.message["usage"] == {
         "input_tokens": 12,
         "output_tokens": 30,
         "cache_read_input_tokens": 7,
@@ -262,9 +269,6 @@ def test_usage_is_a_running_total_and_null_erases_nothing() -> None:
         "server_tool_use": {"web_search_requests": 2},
         "newer": None,
     }
-    assert three == []
-    last = finished(machine.feed(MESSAGE_STOP))
-    assert last.message["usage"] == two.usage
     assert last.stop_reason == "end_turn"
     assert last.message["container"] == {"id": "c"}
 
@@ -542,6 +546,7 @@ def test_a_fatal_disorder_ends_the_answer_at_once(events: list[Json], kind: str)
             ["content_in_message_start"],
         ),
         ([message_start(content="x"), message_delta(), MESSAGE_STOP], ["content_in_message_start"]),
+        (answer(start(0, "image", source={}), stop(0)), ["foreign_block"]),
     ],
 )
 def test_a_bearable_disorder_is_told_and_the_answer_is_complete(
@@ -901,3 +906,11 @@ def test_citations_join_a_list_and_nothing_else(before: Any) -> None:
     cited = delta(0, "citations_delta", citation={"cited_text": "a"})
     events = run(answer(start(0, "text", text="", citations=before), cited, stop(0)))
     assert finished(events).message["content"][0]["citations"] == [{"cited_text": "a"}]
+
+
+@pytest.mark.parametrize("given", [Decimal("1e400"), Decimal("9" * 5000)])
+def test_an_input_that_comes_whole_is_read_as_strictly_as_one_in_pieces(given: Decimal) -> None:
+    events = run(answer(tool_start(0, input={"n": given}), stop(0)))
+    (unusable,) = of(ToolUseUnusable, events)
+    assert unusable.reason == "invalid_json"
+    assert str(given) in unusable.raw

@@ -88,6 +88,10 @@ class BreakingAttempt:
     def headers(self) -> Any:
         return self._inner.headers
 
+    @property
+    def refusal(self) -> Any:
+        return self._inner.refusal
+
     def __aiter__(self) -> Any:
         return self
 

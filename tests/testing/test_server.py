@@ -71,6 +71,16 @@ def post(
     return response.status, response.read()
 
 
+@pytest.mark.parametrize("model", ["\ud83d", "1e999"])
+def test_a_request_that_is_no_strict_json_is_refused_and_the_server_goes_on(model: str) -> None:
+    with serving({"scenario": 1, "answers": [{"text": "hello"}]}) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", int(server.url.rpartition(":")[2]))
+        odd: Any = {**ASK, "model": float(model) if model.isascii() else model}
+        assert post(connection, odd)[0] == 400
+        assert post(connection)[0] == 200
+        connection.close()
+
+
 def test_a_cut_leaves_the_answer_where_it_is() -> None:
     answer = {"events": ["abc\n\n", "def\n\n"], "faults": [{"after_bytes": 7, "cut": "close"}]}
     assert raw(answer).endswith(b"\r\n\r\n5\r\nabc\n\n\r\n2\r\nde\r\n")

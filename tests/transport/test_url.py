@@ -14,6 +14,7 @@ from clew.transport.url import BadUrlError, split_url, unquote
         ("http://[::1]:99/x", "::1", 99, "/x"),
         ("http://[::1]", "::1", 80, "/"),
         ("http://host?q=1", "host", 80, "/?q=1"),
+        ("http://host/p\u00e4th\u20ac", "host", 80, "/p%C3%A4th%E2%82%AC"),
         ("https://b\u00fccher.example/", "xn--bcher-kva.example", 443, "/"),
     ],
 )

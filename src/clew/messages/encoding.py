@@ -2,7 +2,8 @@
 
 Reading: `msgspec` first; what it refuses (lone surrogates, bad UTF-8, control characters, huge
 numbers) goes to a lenient reading, and what is too deep for a recursive parser to an iterative one.
-Every string that comes out can be encoded again. Only what is not JSON is refused, as a ValueError.
+Every string that comes out can be encoded again, and so can every number: one that no double holds
+is a `Decimal`. Only what is not JSON is refused, as a ValueError.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ import msgspec
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import Any
+    from collections.abc import Callable, Iterator
+    from typing import Any, Literal
 
 _read = msgspec.json.Decoder().decode
-_write = msgspec.json.Encoder().encode
+_write = msgspec.json.Encoder(decimal_format="number").encode
+_write_cautiously = msgspec.json.Encoder(decimal_format="string").encode
 
 BOM = b"\xef\xbb\xbf"
 # Text up to an escape that is half of a pair of surrogates without the other half, and that escape.
@@ -34,8 +36,9 @@ _LINE_ENDS = (
     (b"\xe2\x80\xa9", b"\\u2029"),
     (b"\xc2\x85", b"\\u0085"),
 )
-# The most digits Python turns into an int without being told to; more read as a float.
+# The most digits Python turns into an int without being told to.
 _LONGEST_INT = 4300
+_BEYOND = (float("inf"), float("-inf"))
 
 
 def decode(line: bytes) -> Any:
@@ -56,7 +59,7 @@ def _decode_leniently(line: bytes) -> Any:
 
     try:
         try:
-            return json.loads(text, strict=False, parse_int=_int)
+            return json.loads(text, strict=False, parse_int=read_int, parse_float=read_float)
         except RecursionError:
             return _decode_deep(text)
     except json.JSONDecodeError as error:
@@ -68,15 +71,30 @@ def bare(line: bytes) -> bytes:
     return line.strip(b"\0 \t\r\n").removeprefix(BOM).strip(b"\0 \t\r\n")
 
 
-def _int(digits: str) -> int | float:
-    return int(digits) if len(digits) <= _LONGEST_INT else float(digits)
+def read_int(digits: str) -> Any:
+    return int(digits) if len(digits) <= _LONGEST_INT else _beyond_double(digits)
+
+
+def read_float(digits: str) -> Any:
+    value = float(digits)
+    return _beyond_double(digits) if value in _BEYOND else value
+
+
+def _beyond_double(digits: str) -> Any:
+    """A number that no double and no ordinary int holds, as it was written."""
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        return Decimal(digits)
+    except InvalidOperation:  # an exponent of twenty digits
+        return None
 
 
 def _decode_deep(text: str) -> Any:
     """Reads JSON with a stack of its own, so that depth costs memory and not the process."""
     from json import JSONDecoder
 
-    scalar = JSONDecoder(strict=False, parse_int=_int).raw_decode
+    scalar = JSONDecoder(strict=False, parse_int=read_int, parse_float=read_float).raw_decode
     holders: list[Any] = []
     keys: list[str] = []
     position = 0
@@ -129,25 +147,29 @@ def _decode_deep(text: str) -> Any:
             return value
 
 
-def encode(value: Any) -> bytes:
-    """`value` as compact JSON in valid UTF-8 on one line, by anybody's idea of a line."""
+def encode(value: Any, *, beyond_double: Literal["number", "string"] = "number") -> bytes:
+    """`value` as compact JSON in valid UTF-8 on one line, by anybody's idea of a line.
+
+    Numbers that no double holds go as they are; as strings to readers who might refuse them.
+    """
+    write = _write if beyond_double == "number" else _write_cautiously
     try:
-        line = _write(value)
+        line = write(value)
     except (UnicodeEncodeError, RecursionError):
-        line = "".join(_pieces(value)).encode()
+        line = "".join(_pieces(value, write)).encode()
     for raw, escaped in _LINE_ENDS:
         if raw in line:
             line = line.replace(raw, escaped)
     return line
 
 
-def _clean(text: str) -> str:
-    """`text` with lone surrogates replaced and pairs joined."""
+def mend(text: str) -> str:
+    """`text` with the halves of a character that meet made one, and U+FFFD for a half alone."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def _scalar(value: Any) -> str:
-    return _write(_clean(value) if isinstance(value, str) else value).decode()
+def _text(value: str) -> str:
+    return _write(mend(value)).decode()
 
 
 def _children(value: Any) -> Iterator[tuple[str, Any]]:
@@ -155,7 +177,7 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
     comma = ""
     if isinstance(value, dict):
         for key, member in value.items():
-            yield f"{comma}{_scalar(str(key))}:", member
+            yield f"{comma}{_text(str(key))}:", member
             comma = ","
     else:
         for element in value:
@@ -163,7 +185,7 @@ def _children(value: Any) -> Iterator[tuple[str, Any]]:
             comma = ","
 
 
-def _pieces(value: Any) -> Iterator[str]:
+def _pieces(value: Any, write: Callable[[Any], bytes]) -> Iterator[str]:
     """The text of `value`, walked with a stack of its own."""
     open_now: list[tuple[Iterator[tuple[str, Any]], str]] = [(iter((("", value),)), "")]
     while open_now:
@@ -178,7 +200,7 @@ def _pieces(value: Any) -> Iterator[str]:
                 yield "["
                 open_now.append((_children(child), "]"))
                 break
-            yield _scalar(child)
+            yield _text(child) if isinstance(child, str) else write(child).decode()
         else:
             yield closer
             open_now.pop()

@@ -43,6 +43,7 @@ from clew.providers.retry import (
     counted,
     decide,
     is_busy,
+    is_waited_out,
 )
 from clew.providers.watchdog import Limits, Watchdog
 from clew.stream.accumulate import Accumulator
@@ -164,7 +165,7 @@ class Answering:
         try:
             async with Watchdog(
                 attempt,
-                limits=self._limits,
+                limits=self._limits_now(),
                 clock=self._clock,
                 hint=emit,
                 whole=not request.stream,
@@ -173,6 +174,14 @@ class Answering:
         finally:
             self._request_id = attempt.request_id
             await attempt.aclose()
+
+    def _limits_now(self) -> Limits:
+        """Of an attempt that is not the first: no more silence than the budget has left."""
+        if self._attempts == 1:
+            return self._limits
+        elapsed_s = self._clock.now_s() - self._began_s
+        left_s = max(self._policy.least_attempt_s, self._policy.budget_s - elapsed_s)
+        return self._limits.within(left_s)
 
     async def _read(self, watch: Watchdog, emit: Emit) -> Failure | None:
         accumulator = self._accumulator
@@ -206,7 +215,8 @@ class Answering:
 
     def _count(self, failure: Failure) -> None:
         now_s = self._clock.now_s()
-        self._spent = replace(counted(self._spent, failure), elapsed_s=now_s - self._began_s)
+        spent = counted(self._spent, failure, self._policy)
+        self._spent = replace(spent, elapsed_s=now_s - self._began_s)
         if failure.retry_after_s is not None and is_busy(failure):
             # Others need not be told the same thing one by one.
             self._gate.hold(now_s + min(failure.retry_after_s, self._policy.budget_s))
@@ -237,12 +247,12 @@ class Answering:
 
     async def _pause(self, failure: Failure, decision: Again, emit: Emit) -> None:
         policy, spent = self._policy, self._spent
-        unlimited = policy.unattended and is_busy(failure)
+        unlimited = is_waited_out(failure, policy)
         left_s = max(0.0, policy.budget_s - spent.elapsed_s - decision.delay_s)
         await emit(
             Retrying(
                 failure=failure,
-                attempt=spent.attempts,
+                attempt=spent.attempts - spent.waited_out if not unlimited else spent.attempts,
                 max_attempts=None if unlimited else policy.max_attempts,
                 delay_s=decision.delay_s,
                 budget_left_s=None if unlimited else left_s,
@@ -250,6 +260,8 @@ class Answering:
             )
         )
         await self._clock.sleep(decision.delay_s)
+        if unlimited:
+            self._began_s = self._clock.now_s()
 
     async def _withdraw(self, emit: Emit) -> None:
         message = self._accumulator.message

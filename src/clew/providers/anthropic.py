@@ -31,6 +31,8 @@ MAX_REFUSAL_BYTES = 65_536
 REFUSAL_TIMEOUT_S = 10.0
 # Of an answer in one piece, or of one event: twice what a request that sends it back may hold.
 MAX_ANSWER_BYTES = 64 << 20
+# Of a stream, framing included: the longest answer of any model, a character an event.
+MAX_STREAM_BYTES = 256 << 20
 COUNT_TIMEOUT_S = 60.0
 # The last words of a stream: after them only HTTP's own end mark can come.
 LAST_WORDS = ("message_stop", "error")
@@ -53,6 +55,7 @@ class AnthropicProvider:
         self.wall_s = wall_s
         self.refusal_timeout_s = REFUSAL_TIMEOUT_S
         self.max_answer_bytes = MAX_ANSWER_BYTES
+        self.max_stream_bytes = MAX_STREAM_BYTES
 
     def warm(self) -> None:
         """Begins what the first request needs (TLS) while the caller still prepares it."""
@@ -132,7 +135,7 @@ class AnthropicProvider:
                 session_id=request.session_id,
                 agent_id=request.agent_id,
             ),
-            body=encode(built.body),
+            body=encode(built.body, beyond_double="string"),
         )
 
 
@@ -152,7 +155,9 @@ class MessagesAttempt:
         self._exchange: Exchange = provider.transport.exchange(request)
         self._streamed = ("accept", "text/event-stream") in request.headers
         self._head: Head | None = None
+        self._refusal: Failure | None = None
         self._decoder: EventDecoder | None = None
+        self._stream_bytes = 0
         self._ready: deque[Json | Failure] = deque()
         self._ended = False
         self._answered = False
@@ -164,6 +169,10 @@ class MessagesAttempt:
     @property
     def headers(self) -> Mapping[str, str]:
         return {} if self._head is None else self._head.headers
+
+    @property
+    def refusal(self) -> Failure | None:
+        return self._refusal
 
     @property
     def request_id(self) -> str | None:
@@ -211,18 +220,19 @@ class MessagesAttempt:
         self._head = await self._exchange.open()
         headers = self._head.headers
         if self._head.status != 200:
-            body = await self._words_of_refusal()
-            self._fail(
-                failure_of_response(
-                    self._head.status, headers, body, wall_s=self._provider.wall_s()
-                )
-            )
+            self._refusal = self._provider.hidden(self._refused(b""))
+            self._fail(self._refused(await self._words_of_refusal()))
         elif _is_page(headers):
             self._fail(failure_of_content(headers, await self._words_of_refusal()))
         elif _is_json(headers) or not (self._streamed or _is_stream(headers)):
             await self._whole(headers)
         else:
             self._decoder = EventDecoder(max_event_bytes=self._provider.max_answer_bytes)
+
+    def _refused(self, body: bytes) -> Failure:
+        assert self._head is not None
+        wall_s = self._provider.wall_s()
+        return failure_of_response(self._head.status, self._head.headers, body, wall_s=wall_s)
 
     async def _words_of_refusal(self) -> bytes:
         return await words_of_refusal(self._exchange, self._provider.refusal_timeout_s)
@@ -231,7 +241,11 @@ class MessagesAttempt:
         assert self._decoder is not None
         piece = await self._exchange.read()
         if piece:
+            self._stream_bytes += len(piece)
             self._take(self._decoder.feed(piece))
+            limit = self._provider.max_stream_bytes
+            if self._stream_bytes > limit and not self._ended:
+                raise TransportError("content", f"an answer of more than {limit} bytes")
         else:
             self._ended = True
             self._take(self._decoder.close())

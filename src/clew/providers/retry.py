@@ -32,6 +32,9 @@ class Policy(Struct, frozen=True, kw_only=True):
 
     max_attempts: int = 10
     budget_s: float = 600.0
+    # No attempt begins with less than this of the budget left; one that begins late is silent for
+    # no longer than what is left.
+    least_attempt_s: float = 5.0
     base_s: float = 1.0
     factor: float = 2.0
     cap_s: float = 30.0
@@ -53,6 +56,8 @@ class Spent(Struct, frozen=True, kw_only=True):
     """What has been tried for this answer; the counts are of the model that is asked now."""
 
     attempts: int = 0
+    # Of these, the ones that an unattended run waits out: no budget counts them or their time.
+    waited_out: int = 0
     elapsed_s: float = 0.0
     in_the_way: int = 0
     broken_streams: int = 0
@@ -97,10 +102,11 @@ class GiveUp(Struct, frozen=True, kw_only=True):
 Decision: TypeAlias = Again | Shrink | FallBack | Compact | GiveUp
 
 
-def counted(spent: Spent, failure: Failure) -> Spent:
+def counted(spent: Spent, failure: Failure, policy: Policy) -> Spent:
     """`spent` after an attempt that failed so."""
     return Spent(
         attempts=spent.attempts + 1,
+        waited_out=spent.waited_out + is_waited_out(failure, policy),
         elapsed_s=spent.elapsed_s,
         in_the_way=spent.in_the_way + (failure.kind in IN_THE_WAY),
         broken_streams=spent.broken_streams + is_broken_stream(failure),
@@ -125,7 +131,7 @@ def decide(
         return FallBack(model=spent.fallbacks[0])
     if (why := final(failure)) is not None:
         return GiveUp(why=why)
-    unlimited = policy.unattended and is_busy(failure)
+    unlimited = is_waited_out(failure, policy)
     delay_s = _delay(failure, spent.attempts, policy, random, unlimited=unlimited)
     why = None if unlimited else _spent(failure, spent, policy, delay_s)
     if why is None:
@@ -157,6 +163,10 @@ def is_busy(failure: Failure) -> bool:
         "rate_limit_error",
         "overloaded_error",
     )
+
+
+def is_waited_out(failure: Failure, policy: Policy) -> bool:
+    return policy.unattended and is_busy(failure)
 
 
 def is_overload(failure: Failure) -> bool:
@@ -197,11 +207,12 @@ def _delay(
 
 
 def _spent(failure: Failure, spent: Spent, policy: Policy, delay_s: float) -> str | None:
-    if spent.attempts >= policy.max_attempts:
-        return f"{spent.attempts} attempts failed"
+    tries = spent.attempts - spent.waited_out
+    if tries >= policy.max_attempts:
+        return f"{tries} attempts failed"
     if spent.in_the_way >= policy.max_in_the_way and failure.kind in IN_THE_WAY:
         return f"{spent.in_the_way} attempts met the same obstacle"
-    if spent.elapsed_s + delay_s > policy.budget_s:
+    if spent.elapsed_s + delay_s + policy.least_attempt_s > policy.budget_s:
         if failure.retry_after_s is not None and failure.retry_after_s > policy.budget_s:
             return f"the service asks to wait {failure.retry_after_s:.0f} s"
         return f"{spent.elapsed_s:.0f} s of {policy.budget_s:.0f} are spent"

@@ -189,6 +189,7 @@ def parse(data: bytes, source: str = "scenario.json") -> Scenario:
 
 def from_value(value: Any) -> Scenario:
     """A scenario from a decoded value, for tests that write one in Python."""
+    scenario_text.must_be_json(value)
     try:
         scenario = msgspec.convert(value, Scenario)
     except msgspec.ValidationError as error:

@@ -22,16 +22,19 @@ def _is_yaml(source: str) -> bool:
 
 
 def value_of(text: str, source: str) -> Any:
-    value = _yaml(text, source) if _is_yaml(source) else _json(text, source)
+    return _yaml(text, source) if _is_yaml(source) else _json(text, source)
+
+
+def must_be_json(value: Any) -> None:
+    """Refuses what no response can carry, whoever made the value."""
     try:
         json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeEncodeError:
         what = "half of a surrogate pair is no text; bytes go into body_base64 or insert_base64"
-        raise ScenarioError(f"{source}: {what}") from None
+        raise ScenarioError(what) from None
     except (TypeError, ValueError) as error:
         # YAML reads 2026-01-01 as a date, and anchors may tie a knot.
-        raise ScenarioError(f"{source}: not a value of JSON (quotes help): {error}") from None
-    return value
+        raise ScenarioError(f"not a value of JSON (quotes help): {error}") from None
 
 
 def decode(data: bytes, source: str) -> str:

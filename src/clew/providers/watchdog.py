@@ -30,6 +30,18 @@ class Limits(Struct, frozen=True, kw_only=True):
     # A tick that took so much longer than it should was the machine asleep.
     asleep_s: float = 10.0
 
+    def within(self, left_s: float) -> "Limits":
+        """The same limits where so much time is left; silence is seen up to two ticks late."""
+        left_s = max(self.tick_s, left_s - 2 * self.tick_s)
+        return Limits(
+            hint_s=self.hint_s,
+            bytes_s=min(self.bytes_s, left_s),
+            events_s=min(self.events_s, left_s),
+            whole_s=min(self.whole_s, left_s),
+            tick_s=self.tick_s,
+            asleep_s=self.asleep_s,
+        )
+
 
 def limits_from_environment(environment: Mapping[str, str]) -> Limits:
     """The limits with what the variables say in their place; nonsense leaves the usual."""
@@ -166,11 +178,14 @@ class Watchdog:
             dead = no_event_s >= limits.events_s
             what = f"the line is alive, but no part of an answer came for {limits.events_s:g} s"
         if dead and self._reader_waits() and self._reader is not None:
-            where = "" if self._attempt.headers else ", not even a response"
-            self._verdict = Failure(
-                kind="stalled",
-                message=what + where,
-                status=200 if self._attempt.headers else None,
-                request_id=self._attempt.request_id,
-            )
+            self._verdict = self._attempt.refusal or self._silence(what)
             self._reader.cancel()
+
+    def _silence(self, what: str) -> Failure:
+        where = "" if self._attempt.headers else ", not even a response"
+        return Failure(
+            kind="stalled",
+            message=what + where,
+            status=200 if self._attempt.headers else None,
+            request_id=self._attempt.request_id,
+        )

@@ -27,7 +27,9 @@ from clew.stream.events import (
     UsageChanged,
     excerpt,
 )
+from clew.stream.foreign import acceptable, brought_along
 from clew.stream.partial_json import Preview
+from clew.stream.totals import Totals
 
 State: TypeAlias = Literal["waiting", "open", "finished"]
 
@@ -42,6 +44,7 @@ class Accumulator:
         "_late_told",
         "_message",
         "_open",
+        "_usage",
         "completed_blocks",
         "state",
     )
@@ -51,6 +54,7 @@ class Accumulator:
     ) -> None:
         self._calls = ToolCalls(new_tool_id, taken_tool_ids)
         self._message: Json = {}
+        self._usage = Totals({})
         self._content_before: list[Any] = []
         self._open: dict[int, OpenBlock] = {}
         self._done: dict[int, Json] = {}
@@ -65,7 +69,7 @@ class Accumulator:
             return None
         blocks = dict(self._done)
         blocks.update((i, b.so_far()) for i, b in self._open.items() if _partial_text(b))
-        return self._message | {"content": self._content(blocks)}
+        return self._as_it_is(blocks)
 
     def preview(self, index: int) -> Preview | None:
         """What the input of an open block looks like so far; for display only."""
@@ -76,6 +80,8 @@ class Accumulator:
         if isinstance(event, StreamFault):
             return self._faulted(event)
         kind = event.get("type")
+        if kind == "content_block_delta" and self.state == "open":
+            return self._block_delta(event)
         handler = _HANDLERS.get(kind) if isinstance(kind, str) else None
         if self.state != "open" and kind not in _ANY_TIME[self.state]:
             if self.state == "finished":
@@ -112,12 +118,12 @@ class Accumulator:
         message = event.get("message")
         if not isinstance(message, dict):
             return self._malformed(event)
-        usage = message.get("usage")
-        self._message = message | {"content": [], "usage": usage if isinstance(usage, dict) else {}}
+        self._usage = Totals(message.get("usage"))
+        self._message = dict(message)
         self.state = "open"
-        events: list[AnswerEvent] = [MessageStarted(message=dict(self._message))]
+        events: list[AnswerEvent] = [MessageStarted(message=self._as_it_is({}))]
         if content := message.get("content"):
-            self._content_before = list(content) if isinstance(content, list) else [content]
+            self._content_before = brought_along(content)
             events.append(_fault("content_in_message_start", "message_start brought content along"))
         return events
 
@@ -133,9 +139,16 @@ class Accumulator:
             events.append(_fault("index_gap", f"block {index} where {expected} was next", index))
         if self._stop_reason is not None:
             events.append(_fault("block_after_stop_reason", f"block {index} after the end", index))
+        block, unexpected = acceptable(index, block)
         block, faults = self._calls.named(index, block)
         opened = self._open[index] = OpenBlock(index, block)
-        return [*events, *faults, BlockStarted(index=index, block=block), *opened.first_words()]
+        return [
+            *events,
+            *unexpected,
+            *faults,
+            BlockStarted(index=index, block=block),
+            *opened.first_words(),
+        ]
 
     def _block_delta(self, event: Json) -> list[AnswerEvent]:
         index, delta = event.get("index"), event.get("delta")
@@ -179,8 +192,8 @@ class Accumulator:
                 self._message[name] = value
         events: list[AnswerEvent] = []
         if isinstance(event.get("usage"), dict):
-            self._message["usage"] = usage = merged_usage(self._message["usage"], event["usage"])
-            events.append(UsageChanged(usage=usage))
+            self._usage.take(event["usage"])
+            events.append(UsageChanged(usage=event["usage"]))
         if self._stop_reason is not None:
             events += self._calls.answer_ended(self._stop_reason)
         return events
@@ -248,14 +261,16 @@ class Accumulator:
         self._open.clear()
         events += self._calls.answer_ended(self._stop_reason)
         if started:
-            message = self._message | {"content": self._content(self._done)}
+            message = self._as_it_is(self._done)
             events.append(
                 MessageFinished(message=message, stop_reason=self._stop_reason, complete=complete)
             )
         return events
 
-    def _content(self, blocks: dict[int, Json]) -> list[Any]:
-        return [*self._content_before, *(blocks[index] for index in sorted(blocks))]
+    def _as_it_is(self, blocks: dict[int, Json]) -> Json:
+        """The message with these blocks, in a dict of its own."""
+        content = [*self._content_before, *(blocks[index] for index in sorted(blocks))]
+        return self._message | {"content": content, "usage": self._usage.whole()}
 
 
 # Of a message_delta's fields, those that are not the message's, and those that no delta changes:
@@ -276,20 +291,6 @@ _HANDLERS: dict[str, Callable[[Accumulator, Json], list[AnswerEvent]]] = {
     "error": Accumulator._error,
     "ping": Accumulator._ping,
 }
-
-
-def merged_usage(usage: Json, newer: Json) -> Json:
-    """Totals replace totals; null, and what is not mentioned, leaves what was."""
-    merged = dict(usage)
-    for name, value in newer.items():
-        before = merged.get(name)
-        if isinstance(value, dict) and isinstance(before, dict):
-            merged[name] = before | {
-                k: v for k, v in value.items() if v is not None or k not in before
-            }
-        elif value is not None or name not in merged:
-            merged[name] = value
-    return merged
 
 
 def _partial_text(block: OpenBlock) -> bool:

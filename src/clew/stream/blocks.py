@@ -7,9 +7,9 @@ delta it knows and keeps all its fields; a delta of an unknown kind is passed on
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 from msgspec import Struct
 
+from clew.messages.encoding import encode
 from clew.stream.events import (
     AnswerEvent,
     CitationAdded,
@@ -21,7 +21,7 @@ from clew.stream.events import (
     ThinkingDelta,
     excerpt,
 )
-from clew.stream.partial_json import InputBuffer, Unreadable
+from clew.stream.partial_json import InputBuffer, Unreadable, read_input
 from clew.stream.surrogates import GrowingText
 
 TOOL_KINDS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
@@ -149,8 +149,10 @@ _DELTAS: dict[str, tuple[str, type, Callable[[OpenBlock, Any, Json], AnswerEvent
 
 def _whole_input(value: Any) -> Json | Unreadable:
     """The input that a start brought along, for senders that do not stream it."""
-    if value is None or isinstance(value, dict):
-        return value or {}
+    if not value and (value is None or isinstance(value, dict)):
+        return {}
+    raw = value if isinstance(value, str) else encode(value).decode()
+    if isinstance(value, dict):
+        return read_input(raw)
     message = f"the input is a {type(value).__name__}, not an object"
-    raw = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     return Unreadable(reason="not_an_object", message=message, raw=raw)

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import msgspec
 
 from clew.stream.events import Json, StreamFault, excerpt
-from clew.stream.objects import parse_object
+from clew.stream.objects import NEVER_TOO_DEEP_BYTES, parse_object
 from clew.stream.sse import ServerSentEvent, SseDecoder
 
 
@@ -53,6 +53,7 @@ class _Delta(
     delta: _Text | _Thinking | _Input
 
 
+_decode = msgspec.json.Decoder().decode
 _ordinary = msgspec.json.Decoder(_Delta).decode
 
 _FIELDS: dict[type, tuple[str, str]] = {
@@ -93,8 +94,26 @@ class EventDecoder:
 
 def decoded(events: Iterable[ServerSentEvent | StreamFault]) -> list[Json | StreamFault]:
     """Every event as it was sent."""
-    found = (event_of(e) if isinstance(e, ServerSentEvent) else e for e in events)
-    return [event for event in found if event is not None]
+    out: list[Json | StreamFault] = []
+    for event in events:
+        if isinstance(event, StreamFault):
+            out.append(event)
+        elif (plain := _plain(event.data)) is not None:
+            out.append(plain)
+        elif (unusual := event_of(event)) is not None:
+            out.append(unusual)
+    return out
+
+
+def _plain(data: bytes) -> Json | None:
+    """An event that names its type and is too small for anything to be wrong with it."""
+    if len(data) > NEVER_TOO_DEEP_BYTES:
+        return None
+    try:
+        value = _decode(data)
+    except (ValueError, RecursionError):
+        return None  # unusual, perhaps wrong: `event_of` decides
+    return value if type(value) is dict and "type" in value else None
 
 
 def merged(events: Iterable[ServerSentEvent | StreamFault]) -> list[Json | StreamFault]:

@@ -40,6 +40,7 @@ FaultKind: TypeAlias = Literal[
     "event_after_end",
     # Content that does not fit where it came.
     "content_in_message_start",
+    "foreign_block",
     "delta_mismatch",
     "duplicate_tool_id",
     "missing_tool_id",
@@ -56,6 +57,7 @@ _BEARABLE: frozenset[str] = frozenset(
         "index_gap",
         "event_after_end",
         "content_in_message_start",
+        "foreign_block",
         "delta_mismatch",
         "duplicate_tool_id",
         "missing_tool_id",
@@ -161,7 +163,7 @@ class ToolUseUnusable(Struct, frozen=True, kw_only=True):
 
 
 class UsageChanged(Struct, frozen=True, kw_only=True):
-    """The usage so far. The service's counts are totals: each replaces the one before."""
+    """Counts as one event told them. They are totals: each replaces the one before, and null none."""
 
     usage: Json
 

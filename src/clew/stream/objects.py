@@ -5,10 +5,12 @@ from typing import Any
 
 import msgspec
 
+from clew.messages.encoding import read_float, read_int
 from clew.stream.events import FaultKind, Json, StreamFault, excerpt
 from clew.stream.surrogates import mend_all
 
 MAX_DEPTH = 200
+NEVER_TOO_DEEP_BYTES = 2 * MAX_DEPTH  # every level opens and closes
 
 # What the pieces of a text are called; see `surrogates.py` for what may stand at their ends.
 _GROWING = ("text", "thinking", "partial_json")
@@ -36,7 +38,7 @@ def too_deep(value: Any, text: bytes | str) -> bool:
     Decoders stop at about a thousand levels, but what one stack could just read, a longer one
     cannot write: such a value would lie in a session that nobody can save.
     """
-    if len(text) <= 2 * MAX_DEPTH:  # every level opens and closes
+    if len(text) <= NEVER_TOO_DEEP_BYTES:
         return False
     if isinstance(text, str):
         brackets = text.count("[") + text.count("{")
@@ -56,7 +58,9 @@ def _depth(value: Any) -> int:
 def _second_reading(data: bytes, error: Exception) -> Json | StreamFault:
     """What msgspec refuses but JSON allows: half characters and numbers beyond a double."""
     try:
-        value = json.loads(data, parse_constant=_no_constant)
+        value = json.loads(
+            data, parse_constant=_no_constant, parse_float=read_float, parse_int=read_int
+        )
     except (ValueError, RecursionError):
         return _fault("invalid_json", f"an event is not JSON: {error}", data)
     checked = _checked(value, data)

@@ -10,9 +10,10 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
+from clew.messages.encoding import mend
 from clew.stream.events import Json
 from clew.stream.objects import MAX_DEPTH, too_deep
-from clew.stream.surrogates import join_halves, mend
+from clew.stream.surrogates import join_halves
 
 _decode = msgspec.json.Decoder().decode
 
@@ -52,20 +53,7 @@ class InputBuffer:
         self.blank = self.blank and not piece.strip()
 
     def finish(self) -> Json | Unreadable:
-        raw = self._text()
-        if self.blank:
-            return {}
-        try:
-            value = _decode(join_halves(raw))
-        except (ValueError, RecursionError) as error:
-            return Unreadable(reason="invalid_json", message=str(error), raw=mend(raw))
-        if too_deep(value, raw):
-            message = f"nested deeper than {MAX_DEPTH} levels"
-            return Unreadable(reason="invalid_json", message=message, raw=mend(raw))
-        if isinstance(value, dict):
-            return value
-        message = f"the input is a {type(value).__name__}, not an object"
-        return Unreadable(reason="not_an_object", message=message, raw=raw)
+        return {} if self.blank else read_input(self._text())
 
     def preview(self) -> Preview:
         """The latest preview; while little has come since, the one before."""
@@ -78,6 +66,21 @@ class InputBuffer:
         if len(self._pieces) > 1:
             self._pieces = ["".join(self._pieces)]
         return self._pieces[0] if self._pieces else ""
+
+
+def read_input(raw: str) -> Json | Unreadable:
+    """The object written in `raw`, strictly: a number that no double holds is none."""
+    try:
+        value = _decode(join_halves(raw))
+    except (ValueError, RecursionError) as error:
+        return Unreadable(reason="invalid_json", message=str(error), raw=mend(raw))
+    if too_deep(value, raw):
+        message = f"nested deeper than {MAX_DEPTH} levels"
+        return Unreadable(reason="invalid_json", message=message, raw=mend(raw))
+    if isinstance(value, dict):
+        return value
+    message = f"the input is a {type(value).__name__}, not an object"
+    return Unreadable(reason="not_an_object", message=message, raw=raw)
 
 
 def _preview(text: str, before: Preview) -> Preview:

@@ -6,6 +6,8 @@ are joined where both came, and replaced by U+FFFD where one did not.
 
 from typing import Any
 
+from clew.messages.encoding import mend
+
 
 def has_half(text: str) -> bool:
     try:
@@ -20,11 +22,6 @@ def join_halves(text: str) -> str:
     if not has_half(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
-
-
-def mend(text: str) -> str:
-    """The text with the halves that meet made one, and U+FFFD for a half alone."""
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 class GrowingText:

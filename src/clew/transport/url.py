@@ -49,7 +49,7 @@ def split_url(text: str, *, default_scheme: str | None = None) -> Url:
         scheme=scheme,
         host=_ascii(host),
         port=port if port is not None else DEFAULT_PORTS.get(scheme, 1080),
-        target=target,
+        target=_sendable(target),
         credentials=credentials or None,
     )
 
@@ -59,6 +59,13 @@ def _split_target(rest: str) -> tuple[str, str]:
     end = min((i for i in (rest.find("/"), rest.find("?")) if i >= 0), default=len(rest))
     target = rest[end:]
     return rest[:end], target if target.startswith("/") else "/" + target
+
+
+def _sendable(target: str) -> str:
+    """The target as HTTP carries it: what is not ASCII as its UTF-8, in percent signs."""
+    if target.isascii():
+        return target
+    return "".join(c if c.isascii() else "".join(f"%{b:02X}" for b in c.encode()) for c in target)
 
 
 def _split_port(place: str) -> tuple[str, int | None]:
