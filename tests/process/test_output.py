@@ -7,7 +7,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.process import output as output_module
 from clew.process.output import Output
 
 PIECES = st.lists(st.binary(max_size=40), max_size=30)
@@ -91,11 +90,8 @@ def fail_next_write(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "write", full)
 
 
-def test_a_runaway_output_stops_growing_the_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(output_module, "SPILL_MAX_BYTES", 20)
-    output = Output(keep_bytes=4, spill=tmp_path / "whole.txt")
+def test_a_runaway_output_stops_growing_the_file(tmp_path: Path) -> None:
+    output = Output(keep_bytes=4, spill=tmp_path / "whole.txt", file_max_bytes=20)
     for _ in range(10):
         output.feed(b"01234")
     output.close()

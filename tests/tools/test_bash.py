@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from clew.tools.bash import ARGUMENT_MAX_BYTES, Bash, spill_path
+from clew.tools.bash import Bash, spill_path
 from clew.tools.glob import Glob
 from clew.tools.grep import Grep
 from clew.tools.limits import Limits
+from clew.tools.shell_script import ARGUMENT_MAX_BYTES
 from tests.process.processes import lives, wait_ended
 from tests.tools.workshop import Workshop
 

@@ -14,6 +14,7 @@ from uuid import uuid4
 from msgspec import Struct
 
 from clew.app.asking import chosen_model, target_of, template
+from clew.app.background import news
 from clew.app.costs import budget, leave_totals, spent_so_far, unbounded
 from clew.app.record import open_record
 from clew.app.side import side_questions
@@ -42,6 +43,7 @@ from clew.providers.credentials import endpoint_with_key
 from clew.session.ledger import Ledger
 from clew.session.state import Session as Spending
 from clew.session.totals import Past
+from clew.tasks.registry import Tasks
 from clew.tools.base import Surroundings, ToolSession
 from clew.tools.limits import limits_from
 from clew.tools.registry import Toolbox, builtin_tools
@@ -68,6 +70,8 @@ class Session(Struct, frozen=True, kw_only=True):
     # Cost and time: of this run as they come, and of the runs before.
     spending: Spending
     past: Past
+    # What runs in the background; a front that listens can say so, and begin a turn.
+    tasks: Tasks
 
     @property
     def mode(self) -> Mode:
@@ -156,6 +160,7 @@ async def session(
             may_read=rules.may_read,
             ask_model=side.ask_model,
         )
+        opened.push_async_callback(tool_session.tasks.aclose)
         toolbox = Toolbox(builtin_tools(), began.settings)
         tools = SessionTools(
             toolbox,
@@ -180,7 +185,7 @@ async def session(
             tools=tools,
             judge=lambda block: rules.judge(block["name"], block["input"], cwd=tool_session.cwd),
             ask=ask,
-            arrived=inbox.take,
+            arrived=lambda: [*inbox.take(), *news(tool_session)],
             now=now,
             new_id=new_id,
             refresh=rules.refresh,
@@ -202,4 +207,5 @@ async def session(
             resumed=loaded,
             spending=spending,
             past=past,
+            tasks=tool_session.tasks,
         )

@@ -75,7 +75,7 @@ class Conversation:
             return await self._refused(said, words_of(prompt), emit)
         message = self._message(prompt, said_by, uuid)
         around = [*entries(deps, begun), *entries(deps, said)]
-        joined = [message, *context, *around]
+        joined = [*deps.arrived(), message, *context, *around]
         deps.story.add(joined)
         await emit(Recorded(entries=joined))
         return await self.run(emit, title=prompt if isinstance(prompt, str) else "")

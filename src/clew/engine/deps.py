@@ -145,7 +145,7 @@ class Deps(Struct, frozen=True, kw_only=True):
     tools: Toolset
     judge: Callable[[Json], Decision]
     ask: Callable[[Question], Awaitable[Verdict]]
-    # What a person typed while the turn ran, taken out by asking.
+    # What a person typed and what background tasks had to say meanwhile, taken out by asking.
     arrived: Callable[[], Sequence[Json]]
     now: Callable[[], str]
     new_id: Callable[[], str]

@@ -13,21 +13,34 @@ SPILL_MAX_BYTES = 1 << 30
 
 
 class Output:
-    """Bytes as they come; `head` and `tail` hold at most `keep_bytes` each, and never overlap."""
+    """Bytes as they come; `head` and `tail` hold at most `keep_bytes` each, and never overlap.
+
+    The file takes the first `file_max_bytes`, which are no fewer.
+    """
 
     __slots__ = (
         "_file",
         "_spill",
         "_tail",
         "_tail_bytes",
+        "file_max_bytes",
         "head",
         "keep_bytes",
+        "moves_unseen",
         "saved_bytes",
         "size",
     )
 
-    def __init__(self, *, keep_bytes: int, spill: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        keep_bytes: int,
+        spill: Path | None = None,
+        file_max_bytes: int = SPILL_MAX_BYTES,
+    ) -> None:
         self.keep_bytes = keep_bytes
+        self.file_max_bytes = file_max_bytes
+        self.moves_unseen = True
         self.size = 0
         self.head = bytearray()
         # How much of the whole is in the file; 0 when there is no file.
@@ -71,8 +84,8 @@ class Output:
 
         0 is the pipe's end. Raises BlockingIOError when the pipe is empty.
         """
-        most = min(most, SPILL_MAX_BYTES - self.saved_bytes)
-        if sys.platform != "linux" or self._file < 0 or most <= 0:
+        most = min(most, self.file_max_bytes - self.saved_bytes)
+        if sys.platform != "linux" or not self.moves_unseen or self._file < 0 or most <= 0:
             return None
         try:
             moved = os.splice(pipe, self._file, most)
@@ -102,6 +115,35 @@ class Output:
             self._tail.clear()
             self._tail_bytes = 0
 
+    def since(self, at: int, most: int) -> tuple[bytes, bytes]:
+        """What came after the first `at` bytes: all of it, or its two ends, half of `most` each."""
+        if self.size - at <= most:
+            return self.span(at, self.size), b""
+        return self.span(at, at + most // 2), self.span(self.size - most // 2, self.size)
+
+    def span(self, begin: int, end: int) -> bytes:
+        """The bytes between two places, without those that neither file nor memory has kept."""
+        first = bytes(self.head[begin:end])
+        at = begin + len(first)
+        if at < min(end, self.saved_bytes):
+            first += self._from_file(at, min(end, self.saved_bytes))
+        tail = self.tail
+        tail_begin = self.size - len(tail)
+        rest = max(begin + len(first), tail_begin)
+        return first + tail[rest - tail_begin : max(0, end - tail_begin)]
+
+    def _from_file(self, begin: int, end: int) -> bytes:
+        if self._file >= 0:
+            return os.pread(self._file, end - begin, begin)
+        assert self._spill is not None
+        try:
+            with self._spill.open("rb") as file:
+                file.seek(begin)
+                return file.read(end - begin)
+        except OSError:
+            # Somebody has taken the file away; memory has its end.
+            return b""
+
     def close(self) -> None:
         """Lets go of the file; head, tail and counts stay."""
         if self._file >= 0:
@@ -122,8 +164,8 @@ class Output:
         """Into the file; what could not go there is given back, and the file is closed."""
         rest = memoryview(data)
         try:
-            while rest and self.saved_bytes < SPILL_MAX_BYTES:
-                rest = rest[self._append(rest[: SPILL_MAX_BYTES - self.saved_bytes]) :]
+            while rest and self.saved_bytes < self.file_max_bytes:
+                rest = rest[self._append(rest[: self.file_max_bytes - self.saved_bytes]) :]
         except OSError:
             self._keep_tail(self.tail)
             self._give_back()

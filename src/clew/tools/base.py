@@ -19,6 +19,7 @@ from clew.permissions.resolver import expand
 from clew.process.spawn import Launcher
 from clew.providers.base import Failure
 from clew.session.ledger import Purpose
+from clew.tasks.registry import Tasks
 from clew.tools.ledger import ContentCache, ReadLedger
 from clew.tools.limits import Limits
 
@@ -109,6 +110,7 @@ class ToolSession:
         "project",
         "secrets",
         "spill_folder",
+        "tasks",
         "todos",
     )
 
@@ -124,6 +126,7 @@ class ToolSession:
         contents: ContentCache | None = None,
         may_read: Callable[[str], Callable[[str], bool]] = lambda _: lambda _: True,
         ask_model: AskModel | None = None,
+        tasks: Tasks | None = None,
     ) -> None:
         self.cwd = os.fspath(cwd)
         # Where the shell returns to when its folder is gone.
@@ -139,6 +142,7 @@ class ToolSession:
         # A question to a model beside the conversation; None where nobody answers.
         self.ask_model = ask_model
         self.todos: list[dict[str, Any]] = []
+        self.tasks = tasks or Tasks()
         # Never shown and never kept, wherever a tool comes upon them.
         self.secrets: tuple[str, ...] = ()
 
@@ -171,6 +175,9 @@ class Tool(ABC, Generic[Input]):
     is_deferred: bool = False
     # Further words by which ToolSearch finds the tool.
     search_words: str = ""
+    # Other names it answers to, and other names of its fields: what models learned elsewhere.
+    also_called: tuple[str, ...] = ()
+    renamed: tuple[tuple[str, str], ...] = ()
     # A longer result is kept in a file and shown by its two ends; None for a tool that pages itself.
     result_max_chars: int | None = RESULT_MAX_CHARS
 

@@ -1,12 +1,7 @@
 """Bash: a command in a shell of its own; the folder it ends in is where the next one begins."""
 
-import os
 import re
 import secrets
-import shutil
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -15,24 +10,25 @@ from msgspec import Meta, Struct
 from clew.config.mask import without
 from clew.process.output import Output
 from clew.process.run import Finished, run
-from clew.process.tree import SIGNALLED, signal_name
 from clew.tools import spill
+from clew.tools.background import in_background
 from clew.tools.base import (
     Progress,
     Tool,
     ToolContext,
-    ToolError,
     ToolResult,
     failed,
     refuse_odd,
 )
+from clew.tools.shell_script import (
+    FOLDER_FD,
+    FolderReport,
+    environment,
+    how_it_ended,
+    script,
+    start_folder,
+)
 
-# The longest single argument Linux hands to a program is 128 KiB.
-ARGUMENT_MAX_BYTES = 100_000
-# High, because scripts number their own files from 3 on, and locks like 9 and 200.
-FOLDER_FD = 198
-SCRIPT_FD = 197
-FOLDER_MAX_BYTES = 65536
 SHOWN_TAIL_CHARS = 400
 
 
@@ -44,6 +40,9 @@ class BashInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     description: Annotated[str, Meta(description="What it does, in five to ten words")] | None = (
         None
     )
+    run_in_background: Annotated[
+        bool, Meta(description="Give back at once; TaskOutput shows the output")
+    ] = False
 
 
 class Bash(Tool[BashInput]):
@@ -53,7 +52,9 @@ class Bash(Tool[BashInput]):
         "Runs a command in bash and gives back what it prints, both streams in order, and its exit "
         "code if that is not 0. The working folder carries over to the next command; variables, "
         "functions and options do not. There is no terminal and no input. A command gets two "
-        "minutes unless timeout says otherwise, then it and all it started are ended. Of long "
+        "minutes unless timeout says otherwise, then it and all it started are ended. What runs "
+        "longer (a server, a long build) belongs in the background with run_in_background, without "
+        "& at its end. Of long "
         "output the beginning and the end are shown and the whole is kept in a file that is named. "
         "For reading, searching and changing files prefer Read, Grep, Glob, Edit and Write."
     )
@@ -81,6 +82,8 @@ class Bash(Tool[BashInput]):
 
     async def call(self, given: BashInput, ctx: ToolContext) -> ToolResult:
         refuse_odd(given.command, "A command")
+        if given.run_in_background:
+            return await in_background(given.command, self.title(given), given.timeout, ctx)
         limits = ctx.session.limits
         timeout_ms = min(given.timeout or limits.bash_timeout_ms, limits.bash_max_timeout_ms)
         # In UTF-8 a character has at most four bytes, and half of what is shown comes from each end.
@@ -100,67 +103,6 @@ class Bash(Tool[BashInput]):
             ctx.session.cwd = report.folder() or ctx.session.cwd
         shown = await text_of(output, limits.bash_max_output_chars, ctx.session.secrets)
         return outcome(shown, output, finished, timeout_ms, moved_from)
-
-
-def environment(ctx: ToolContext) -> dict[str, str]:
-    """The session's environment; programs that would open an editor do not, as nobody sees it."""
-    return {**ctx.session.environment, "CLEW": "1", "GIT_EDITOR": "true"}
-
-
-def start_folder(ctx: ToolContext) -> str | None:
-    """The folder that is gone, if the shell's is; the command then begins where the session did."""
-    folder = ctx.session.cwd
-    if Path(folder).is_dir():
-        return None
-    ctx.session.cwd = ctx.session.project
-    return folder
-
-
-def shell() -> str:
-    found = shutil.which("bash") or shutil.which("sh")
-    if found is None:
-        raise ToolError("There is neither bash nor sh on this system.")
-    return found
-
-
-def quoted(text: str) -> str:
-    return "'" + text.replace("'", "'\\''") + "'"
-
-
-@contextmanager
-def script(command: str) -> Iterator[tuple[list[str], dict[int, int]]]:
-    """The shell's arguments and descriptors; what is too long for one goes through a nameless file."""
-    # A trap, because the command may end by `exit`; eval, because it may not even parse.
-    report = f"trap 'command pwd -P >/dev/fd/{FOLDER_FD} 2>/dev/null' EXIT\n"
-    line = f"{report}eval {quoted(command)}"
-    if len(os.fsencode(line)) <= ARGUMENT_MAX_BYTES:
-        yield [shell(), "-c", line], {}
-        return
-    with tempfile.TemporaryFile() as file:
-        file.write(os.fsencode(command))
-        file.seek(0)
-        yield [shell(), "-c", f"{report}. /dev/fd/{SCRIPT_FD}"], {SCRIPT_FD: file.fileno()}
-
-
-class FolderReport:
-    """A pipe through which the shell says where it ended."""
-
-    def __enter__(self) -> "FolderReport":
-        self._read_end, self.write_end = os.pipe()
-        os.set_blocking(self._read_end, False)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._read_end)
-        os.close(self.write_end)
-
-    def folder(self) -> str | None:
-        """The last folder told, if it is there; a command that ends by exec or a signal tells none."""
-        try:
-            told = os.fsdecode(os.read(self._read_end, FOLDER_MAX_BYTES)).rstrip("\n")
-        except BlockingIOError:
-            return None
-        return told if Path(told).is_dir() else None
 
 
 def spill_path(ctx: ToolContext) -> Path:
@@ -190,7 +132,9 @@ async def text_of(output: Output, limit_chars: int, secrets: tuple[str, ...]) ->
             return Shown(text=text.rstrip("\n"))
         output.save()
         output.close()
-    file = None if output.saved_at is None else await spill.settled(output.saved_at, secrets)
+    file = output.saved_at
+    if file is not None:
+        file = await spill.settled(file, output.saved_bytes, secrets)
     note = spill.whereabouts(output.size, file, output.saved_bytes)
     half = limit_chars // 2
     # Before the cut, which might leave half a secret that nobody knows for one.
@@ -238,17 +182,3 @@ def left_running(left: int) -> str:
         return ""
     who = "1 process runs" if left == 1 else f"{left} processes run"
     return f"{who} on in the background; what it prints now is not kept, and it ends with clew."
-
-
-def how_it_ended(finished: Finished, timeout_ms: int) -> str:
-    """Empty when all went well."""
-    ended = finished.exit
-    if finished.timed_out:
-        return f"Timed out after {timeout_ms / 1000:g} s; it and all it started were ended."
-    if ended.signal:
-        return f"Exit code {ended.code} (the shell was ended by {ended.signal})"
-    if ended.code > SIGNALLED and not (name := signal_name(ended.code - SIGNALLED)).startswith(
-        "signal"
-    ):
-        return f"Exit code {ended.code} (as when {name} ends a command)"
-    return f"Exit code {ended.code}" if ended.code else ""

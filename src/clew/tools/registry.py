@@ -12,15 +12,29 @@ from clew.tools.bash import Bash
 from clew.tools.edit import Edit
 from clew.tools.glob import Glob
 from clew.tools.grep import Grep
+from clew.tools.monitor import Monitor
 from clew.tools.read import Read
 from clew.tools.schema import definition
+from clew.tools.task_output import TaskOutput
+from clew.tools.task_stop import TaskStop
 from clew.tools.todo import TodoWrite
 from clew.tools.tool_search import ToolSearch
 from clew.tools.write import Write
 
 
 def builtin_tools() -> tuple[Tool[Any], ...]:
-    return (Bash(), Edit(), Glob(), Grep(), Read(), TodoWrite(), Write())
+    return (
+        Bash(),
+        Edit(),
+        Glob(),
+        Grep(),
+        Monitor(),
+        Read(),
+        TaskOutput(),
+        TaskStop(),
+        TodoWrite(),
+        Write(),
+    )
 
 
 class Toolbox:
@@ -45,7 +59,9 @@ class Toolbox:
         return len(self._by_name)
 
     def get(self, name: str) -> Tool[Any] | None:
-        return self._by_name.get(name)
+        """The tool of a name, be it one that only other programs give it."""
+        found = self._by_name.get(name)
+        return found or next((tool for tool in self if name in tool.also_called), None)
 
     def gain(self, tools: Iterable[Tool[Any]]) -> None:
         """Adds tools behind those that are there, or in the place of one of the same name."""

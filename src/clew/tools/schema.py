@@ -56,6 +56,9 @@ def definition(tool: Tool[Input]) -> dict[str, Any]:
 
 def parse_input(tool: Tool[Input], raw: Any) -> Input | ToolResult:
     """The input as the tool's type, or a result that says which field is wrong and what it takes."""
+    if tool.renamed and isinstance(raw, dict):
+        other = dict(tool.renamed)
+        raw = {other.get(name, name): value for name, value in raw.items()}
     try:
         return msgspec.convert(raw, tool.input_type, strict=False)
     except msgspec.ValidationError as error:

@@ -28,6 +28,8 @@ SHOWN_CHARS = 20_000
 FILE_MAX_BYTES = 1 << 30
 # A larger file keeps the name it was written under: reading it all again would take too long.
 NAMED_BY_CONTENT_MAX_BYTES = 64 << 20
+# So much is hashed and written faster than a thread begins.
+AT_ONCE_MAX_BYTES = 4 << 20
 # Fields that hold a picture or a document; half of one is nothing.
 WHOLE_FIELDS = frozenset({"data", "base64"})
 
@@ -36,6 +38,8 @@ async def fitted(result: ToolResult, limit_chars: int | None, folder: Path) -> T
     """The result as it may join a conversation: itself, or its two ends."""
     if limit_chars is None or chars_of(result.content) <= limit_chars:
         return result
+    if chars_of(result.content) <= AT_ONCE_MAX_BYTES:
+        return shortened(result, limit_chars, folder)
     return await asyncio.to_thread(shortened, result, limit_chars, folder)
 
 
@@ -142,8 +146,10 @@ def write_all(file: int, data: bytes) -> None:
         rest = rest[os.write(file, rest) :]
 
 
-async def settled(path: Path, known: Iterable[str]) -> Path:
+async def settled(path: Path, size: int, known: Iterable[str]) -> Path:
     """A file that a program's output went into, under the name of its content and without secrets."""
+    if size <= AT_ONCE_MAX_BYTES:
+        return settle(path, known)
     return await asyncio.to_thread(settle, path, known)
 
 

@@ -1,0 +1,25 @@
+"""What background tasks have to say, as messages of the conversation."""
+
+from typing import Any, TypeAlias
+
+from clew.app.stamps import new_id, now
+from clew.config.mask import without
+from clew.messages import factories
+from clew.tasks.notice import in_words
+from clew.tools.base import ToolSession
+
+Json: TypeAlias = dict[str, Any]
+
+
+def news(session: ToolSession) -> list[Json]:
+    """What the model has not heard yet of the tasks; it has, once this was asked."""
+    return [
+        factories.user(
+            without(in_words(notice), session.secrets),
+            uuid=new_id(),
+            at=now(),
+            origin={"kind": "task-notification", "producer": notice.kind, "runId": notice.task_id},
+            prompt_source="system",
+        )
+        for notice in session.tasks.news()
+    ]

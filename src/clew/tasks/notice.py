@@ -1,0 +1,50 @@
+"""News of a task in the words that the model reads. Pure: everything comes in as values.
+
+What a task printed is data: it can close no tag around it.
+"""
+
+from msgspec import Struct
+
+from clew.messages.wording import tagged
+
+
+class Notice(Struct, frozen=True, kw_only=True):
+    """What happened to one task since the model last heard: lines it said, or its end, or both."""
+
+    task_id: str
+    kind: str
+    title: str
+    status: str
+    words: str = ""
+    tool_use_id: str = ""
+    file: str | None = None
+    lines: tuple[str, ...] = ()
+    dropped_lines: int = 0
+
+
+def in_words(notice: Notice) -> str:
+    """The text of a message that tells the model, in the form that readers of transcripts know."""
+    fields = [
+        ("task-id", notice.task_id),
+        ("tool-use-id", notice.tool_use_id),
+        ("output-file", notice.file or ""),
+        ("status", notice.status),
+        ("summary", summary(notice)),
+    ]
+    parts = [f"<{name}>{plain(value)}</{name}>" for name, value in fields if value]
+    if notice.lines:
+        more = f"\n({notice.dropped_lines:,} more lines)" if notice.dropped_lines else ""
+        parts.append(f"<event>{plain(chr(10).join(notice.lines))}{more}</event>")
+    return tagged("task-notification", "\n" + "\n".join(parts) + "\n")
+
+
+def summary(notice: Notice) -> str:
+    name = f"Background {notice.kind} “{notice.title}”"
+    if notice.status == "running":
+        return f"{name} has something to say"
+    return f"{name} {notice.status}" + (f": {notice.words}" if notice.words else "")
+
+
+def plain(text: str) -> str:
+    """Text that cannot be taken for a tag."""
+    return text.replace("&", "&amp;").replace("<", "&lt;")

@@ -1,0 +1,98 @@
+"""How a command line becomes a process: the shell, its arguments, and word of where and how it ended."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from clew.process.run import Finished
+from clew.process.tree import SIGNALLED, signal_name
+from clew.tools.base import ToolContext, ToolError
+
+# The longest single argument Linux hands to a program is 128 KiB.
+ARGUMENT_MAX_BYTES = 100_000
+# High, because scripts number their own files from 3 on, and locks like 9 and 200.
+FOLDER_FD = 198
+SCRIPT_FD = 197
+FOLDER_MAX_BYTES = 65536
+
+
+def environment(ctx: ToolContext) -> dict[str, str]:
+    """The session's environment; programs that would open an editor do not, as nobody sees it."""
+    return {**ctx.session.environment, "CLEW": "1", "GIT_EDITOR": "true"}
+
+
+def start_folder(ctx: ToolContext) -> str | None:
+    """The folder that is gone, if the shell's is; the command then begins where the session did."""
+    folder = ctx.session.cwd
+    if Path(folder).is_dir():
+        return None
+    ctx.session.cwd = ctx.session.project
+    return folder
+
+
+def shell() -> str:
+    found = shutil.which("bash") or shutil.which("sh")
+    if found is None:
+        raise ToolError("There is neither bash nor sh on this system.")
+    return found
+
+
+def quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\\''") + "'"
+
+
+@contextmanager
+def script(command: str, *, reports: bool = True) -> Iterator[tuple[list[str], dict[int, int]]]:
+    """The shell's arguments and descriptors; what is too long for one goes through a nameless file.
+
+    `reports`: it tells at its end which folder it is in.
+    """
+    # A trap, because the command may end by `exit`; eval, because it may not even parse.
+    told = f"trap 'command pwd -P >/dev/fd/{FOLDER_FD} 2>/dev/null' EXIT\n"
+    report = told if reports else ""
+    line = f"{report}eval {quoted(command)}"
+    if len(os.fsencode(line)) <= ARGUMENT_MAX_BYTES:
+        yield [shell(), "-c", line], {}
+        return
+    with tempfile.TemporaryFile() as file:
+        file.write(os.fsencode(command))
+        file.seek(0)
+        yield [shell(), "-c", f"{report}. /dev/fd/{SCRIPT_FD}"], {SCRIPT_FD: file.fileno()}
+
+
+class FolderReport:
+    """A pipe through which the shell says where it ended."""
+
+    def __enter__(self) -> "FolderReport":
+        self._read_end, self.write_end = os.pipe()
+        os.set_blocking(self._read_end, False)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self._read_end)
+        os.close(self.write_end)
+
+    def folder(self) -> str | None:
+        """The last folder told, if it is there; a command that ends by exec or a signal tells none."""
+        try:
+            told = os.fsdecode(os.read(self._read_end, FOLDER_MAX_BYTES)).rstrip("\n")
+        except BlockingIOError:
+            return None
+        return told if Path(told).is_dir() else None
+
+
+def how_it_ended(finished: Finished, timeout_ms: int | None) -> str:
+    """Empty when all went well."""
+    ended = finished.exit
+    if finished.timed_out and timeout_ms:
+        return f"Timed out after {timeout_ms / 1000:g} s; it and all it started were ended."
+    if ended.signal:
+        return f"Exit code {ended.code} (the shell was ended by {ended.signal})"
+    if ended.code > SIGNALLED and not (name := signal_name(ended.code - SIGNALLED)).startswith(
+        "signal"
+    ):
+        return f"Exit code {ended.code} (as when {name} ends a command)"
+    return f"Exit code {ended.code}" if ended.code else ""
