@@ -343,7 +343,7 @@ RECORDS: tuple[Record, ...] = (
     Record("C7", "One pipeline of fixed order; the validator is asserted, not the order", "done"),
     Record("C8", "Memory files are concatenated, never overridden, in a fixed order; @path imports; AGENTS.md where there is no CLAUDE.md", "done"),
     Record("C9", "Scopes managed > CLI > local > project > user for scalars; permission rules are a union evaluated deny > ask > allow", "done"),
-    Record("C10", "Append-only JSONL; derived state lives in a rebuildable index, not in a second truth; an importer for the old JSON form", "deferred: step 4"),
+    Record("C10", "Append-only JSONL; derived state lives in a rebuildable index, not in a second truth; an importer for the old JSON form", "deferred: step 9: the importer"),
     Record("C11", "Do not persist progress in the transcript. If replay of progress is wanted, a separate <id>.progress.jsonl that may be deleted at any time", "done"),
     Record("C12", "accept both spellings as aliases; own prefix for our variables; telemetry off by default", "done"),
     Record("C13", "all state changes are events; persistence is uniform", "done"),

@@ -21,7 +21,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "logout": ("clew.config.logout", "forget the key that login kept"),
     "memory": ("clew.context.explain", "show which memory files speak here, and why"),
     "permissions": ("clew.permissions.commands", "ask what may run, and why; edit the rules"),
-    "sessions": ("clew.transcript.commands", "list, show, check and repair sessions"),
+    "sessions": ("clew.sessions.commands", "list, search, check, repair and move sessions"),
 }
 
 HELP = """\

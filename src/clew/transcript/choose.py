@@ -29,12 +29,12 @@ def folders(home: Path, cwd: str, *, everywhere: bool = False) -> list[Path]:
 def of_folder(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outline]:
     """The sessions of a working folder, or of every one: the saved, then the unsaved."""
     yield from _saved(home, cwd, everywhere=everywhere)
-    yield from _unsaved(home, cwd, everywhere=everywhere)
+    yield from unsaved(home, cwd, everywhere=everywhere)
 
 
 def newest(home: Path, cwd: str) -> Outline | None:
     """The session of this folder that was written last; empty files and other folders' are passed."""
-    first = [next(listed, None) for listed in (_saved(home, cwd), _unsaved(home, cwd))]
+    first = [next(listed, None) for listed in (_saved(home, cwd), unsaved(home, cwd))]
     return max(filter(None, first), key=lambda o: o.modified_at, default=None)
 
 
@@ -47,7 +47,7 @@ def _saved(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outlin
                 yield outline
 
 
-def _unsaved(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outline]:
+def unsaved(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outline]:
     """Sessions of which nothing but an emergency copy was saved, newest first."""
     for outline in outlines(rescue_dirs(home)[0]):
         if everywhere or outline.cwd in (cwd, canonical(cwd)):
@@ -95,3 +95,8 @@ def _by_title(home: Path, cwd: str, title: str) -> list[Path]:
 def _is_here(cwd: str, here: str) -> bool:
     """Whether a session of this folder's name is this folder's: a moved one is, a neighbour's not."""
     return cwd == here or encoded(cwd) != encoded(here) or not Path(cwd).is_dir()
+
+
+def is_any(cwd: str, folders: list[str]) -> bool:
+    """Whether a session that was begun in `cwd` belongs to one of these folders."""
+    return any(_is_here(cwd, here) for here in folders)

@@ -151,7 +151,12 @@ def unescape(raw: bytes) -> str:
         value: str = json.loads(f'"{text}"', strict=False)
     except ValueError:
         return text
-    return value.encode("utf-8", "replace").decode("utf-8")
+    return _whole(value)
+
+
+def _whole(text: str) -> str:
+    """Text that can be written: halves of characters, which JSON can spell, are replaced."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def last_field(ends: Ends, kind: str, key: str) -> str | None:
@@ -161,12 +166,14 @@ def last_field(ends: Ends, kind: str, key: str) -> str | None:
     """
     needle = f'"{kind}"'.encode()
     for part in (ends.tail, ends.head):
+        if needle not in part:
+            continue
         for line in _lines_backwards(part):
             if needle in line:
                 entry = _entry(line)
                 value = entry.get(key)
                 if entry.get("type") == kind and isinstance(value, str):
-                    return value or None
+                    return _whole(value) or None
     return None
 
 
@@ -208,7 +215,7 @@ def _texts(entry: dict[str, Any]) -> Iterator[str]:
 
 
 def _short(text: str) -> str:
-    line = " ".join(text.split())
+    line = " ".join(_whole(text).split())
     return line if len(line) <= PROMPT_CHARACTERS else line[:PROMPT_CHARACTERS].rstrip() + "…"
 
 

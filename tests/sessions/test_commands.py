@@ -1,9 +1,6 @@
 """`clew sessions` as a process: what it prints, what it writes, how it ends."""
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,46 +9,9 @@ import pytest
 from clew.transcript import paths
 from clew.transcript.load import load
 from tests.requirements import requirement
+from tests.sessions.place import Place
 from tests.transcript.build import SESSION, call, said, summary, talk, user, write
 from tests.transcript.session import OTHER, Session
-
-CLEW = str(Path(sys.executable).parent / "clew")
-
-
-class Place:
-    """A config home and a working folder, and clew in them."""
-
-    def __init__(self, folder: Path) -> None:
-        self.home = folder / "home"
-        self.cwd = folder / "work"
-        self.cwd.mkdir()
-        self.sessions = paths.project_dir(self.home, str(self.cwd))
-
-    def clew(self, *words: str, code: int = 0) -> str:
-        done = subprocess.run(
-            [CLEW, "sessions", *words],
-            cwd=self.cwd,
-            env={**os.environ, "CLEW_CONFIG_DIR": str(self.home)},
-            capture_output=True,
-            timeout=60,
-            check=False,
-        )
-        assert done.returncode == code, done.stderr.decode()
-        assert b"Traceback" not in done.stderr
-        return (done.stdout or done.stderr).decode()
-
-    def json(self, *words: str, code: int = 0) -> Any:
-        return json.loads(self.clew(*words, "--json", code=code))
-
-    def write(self, lines: list[Any], name: str = SESSION) -> Path:
-        mine = {"cwd": str(self.cwd), "sessionId": name}
-        here = [m | mine if isinstance(m, dict) else m for m in lines]
-        return write(self.sessions, here, name=name)
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(tmp_path)
 
 
 def test_list_shows_this_folders_sessions_newest_first(place: Place) -> None:

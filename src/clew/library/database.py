@@ -1,0 +1,121 @@
+"""The database beside the transcripts: what is known of every file, and the index of its words.
+
+Derived and disposable: a file that is damaged, of another version or in the way is put aside or made
+anew, never trusted. Lies in clew's own folder. Rows are only added; what a transcript no longer
+holds is marked gone, and the whole is built anew when too much of it is.
+"""
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+from clew.transcript.paths import own_dir
+
+VERSION = 1
+WAIT_S = 5.0
+
+_SCHEMA = """
+CREATE TABLE file (
+  id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, folder TEXT NOT NULL, session_id TEXT NOT NULL,
+  agent TEXT, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL,
+  read_to INTEGER NOT NULL, seam BLOB NOT NULL, hidden TEXT, title TEXT, custom_title TEXT,
+  first_prompt TEXT, cwd TEXT, git_branch TEXT, tag TEXT, created_at TEXT, modified_at REAL NOT NULL,
+  entries INTEGER NOT NULL, prompts INTEGER NOT NULL, bad_lines INTEGER NOT NULL
+) STRICT;
+CREATE INDEX file_session ON file (session_id);
+CREATE TABLE entry (
+  id INTEGER PRIMARY KEY, file INTEGER NOT NULL, at INTEGER NOT NULL, size INTEGER NOT NULL,
+  uuid TEXT, kind TEXT NOT NULL
+) STRICT;
+CREATE TABLE charge (
+  file INTEGER NOT NULL, message TEXT NOT NULL, request TEXT NOT NULL, model TEXT NOT NULL,
+  at TEXT NOT NULL, usd REAL, tokens INTEGER NOT NULL, PRIMARY KEY (file, message, request)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE tool (
+  file INTEGER NOT NULL, name TEXT NOT NULL, calls INTEGER NOT NULL, PRIMARY KEY (file, name)
+) STRICT, WITHOUT ROWID;
+CREATE VIRTUAL TABLE words USING fts5 (
+  text, content = '', tokenize = "unicode61 remove_diacritics 0"
+);
+INSERT INTO words (words, rank) VALUES ('pgsz', 8000);
+INSERT INTO words (words, rank) VALUES ('hashsize', 33554432);
+"""
+
+
+def database_path(home: Path) -> Path:
+    return own_dir(home) / "index" / "sessions.db"
+
+
+@contextlib.contextmanager
+def opened(home: Path) -> Iterator[sqlite3.Connection]:
+    """The database, made if it is not there and made anew if it is no good.
+
+    Raises `OSError` or `sqlite3.Error` where the disk takes none.
+    """
+    path = database_path(home)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    connection = _connected(path)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def forget(home: Path) -> None:
+    """Takes the database away; it is derived and comes back with the next use."""
+    _remove(database_path(home))
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    try:
+        return _checked(path)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise
+        _remove(path)
+    except sqlite3.DatabaseError:
+        _remove(path)
+    return _checked(path)
+
+
+def _checked(path: Path) -> sqlite3.Connection:
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = OFF")  # lost with the power, made anew
+        connection.execute("PRAGMA cache_size = -65536")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version != VERSION:
+            with transaction(connection):
+                (version,) = connection.execute("PRAGMA user_version").fetchone()
+                if version == 0:
+                    for statement in filter(str.strip, _SCHEMA.split(";\n")):
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA user_version = {VERSION}")
+                elif version != VERSION:
+                    raise sqlite3.DatabaseError("of another version")
+        connection.execute("SELECT id FROM file LIMIT 1")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _remove(path: Path) -> None:
+    for name in ("", "-wal", "-shm"):
+        path.with_name(path.name + name).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of what is done inside, or nothing; one writer at a time."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")

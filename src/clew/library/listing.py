@@ -1,0 +1,117 @@
+"""The sessions of a folder, of a repository's worktrees, or of everywhere, newest first.
+
+Without a filter nothing but the files themselves is asked: their states, and the ends of those that
+are shown. What only a whole file can say (models, cost) comes from the database.
+"""
+
+import heapq
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.library.database import opened
+from clew.library.indexing import Tell, pending, take_in
+from clew.library.places import Found, hidden, in_folder, transcripts
+from clew.library.worktrees import worktrees
+from clew.transcript import choose, light
+from clew.transcript.paths import canonical, project_dir
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What a session must be to be listed; empty wishes are none. Times are ISO texts."""
+
+    branch: str = ""
+    tag: str = ""
+    since: str = ""
+    until: str = ""
+    model: str = ""
+    cost_over: float | None = None
+    title: str = ""
+
+    @property
+    def needs_database(self) -> bool:
+        return bool(self.model) or self.cost_over is not None
+
+    def fits(self, outline: light.Outline, modified: str) -> bool:
+        return (
+            (not self.branch or outline.git_branch == self.branch)
+            and (not self.tag or outline.tag == self.tag)
+            and (not self.since or modified >= self.since)
+            and (not self.until or modified[: len(self.until)] <= self.until)
+            and (not self.title or self.title.lower() in outline.title.lower())
+        )
+
+
+class Hidden(Struct, frozen=True, kw_only=True):
+    """A file that no list shows, and why."""
+
+    path: str
+    size_bytes: int
+    reason: str
+
+
+def newest_first(
+    home: Path, cwd: str, *, everywhere: bool, only: set[str] | None = None
+) -> Iterator[light.Outline]:
+    """Each session once, read as it is asked for; worktrees of one repository together.
+
+    `only` are the ids of those that can be wanted at all.
+    """
+    cwds = worktrees(cwd)
+    if everywhere:
+        files = list(transcripts(home))
+    else:
+        folders = {str(project_dir(home, canonical(place))) for place in cwds}
+        files = [one for folder in folders for one in in_folder(folder)]
+    files = [one for one in files if not one.agent and (only is None or one.session_id in only)]
+    return heapq.merge(
+        _outlines(files, cwds, everywhere=everywhere),
+        sorted(choose.unsaved(home, cwd, everywhere=everywhere), key=_age),
+        key=_age,
+    )
+
+
+def _outlines(
+    files: list[Found], cwds: tuple[str, ...], *, everywhere: bool
+) -> Iterator[light.Outline]:
+    here = [canonical(place) for place in cwds]
+    for found in sorted(files, key=lambda one: -one.mtime_ns):
+        outline = light.outline(Path(found.path)) if light.is_uuid(found.session_id) else None
+        if outline is not None and (
+            everywhere or outline.cwd is None or choose.is_any(outline.cwd, here)
+        ):
+            yield outline
+
+
+def _age(outline: light.Outline) -> float:
+    return -outline.modified_at
+
+
+def all_hidden(home: Path, cwd: str, *, everywhere: bool) -> Iterator[Hidden]:
+    """Every file among the sessions that no list shows."""
+    files = transcripts(home) if everywhere else in_folder(str(project_dir(home, canonical(cwd))))
+    here = [canonical(place) for place in worktrees(cwd)]
+    for found in files:
+        if found.agent:
+            continue
+        outline = light.outline(Path(found.path))
+        reason = hidden(found, outline)
+        if reason is None and not everywhere and outline and outline.cwd:
+            is_mine = choose.is_any(outline.cwd, here)
+            reason = None if is_mine else f"it is of {outline.cwd}"
+        if reason is not None:
+            yield Hidden(path=found.path, size_bytes=found.size, reason=reason)
+
+
+def fitting(home: Path, wanted: Wanted, tell: Tell | None = None) -> set[str]:
+    """The ids of the sessions in which such a model answered, or that cost so much, by the database;
+    it is brought up to date first."""
+    with opened(home) as connection:
+        take_in(connection, pending(connection, transcripts(home)), tell)
+        rows = connection.execute(
+            "SELECT session_id FROM charge JOIN file ON file.id = charge.file GROUP BY session_id"
+            " HAVING max(instr(model, ?)) > 0 AND total(usd) > ?",
+            (wanted.model, -1.0 if wanted.cost_over is None else wanted.cost_over),
+        )
+        return {session_id for (session_id,) in rows}

@@ -1,0 +1,106 @@
+"""Every file that holds a conversation: the sessions of all projects, and their subagents.
+
+Looks at names and states only, and hides nothing: a file that no list shows is found here too, and
+`hidden` says why.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.transcript import light
+from clew.transcript.paths import own_dir, projects_dir
+
+MISNAMED = "its name is no session id"
+SIDECHAIN = "it is a subagent's transcript that lies among the sessions"
+EMPTY = "it is empty"
+SILENT = "it holds no prompt and no title"
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """A transcript and its state; `agent` is a subagent's id, empty for a session itself."""
+
+    path: str
+    folder: str
+    session_id: str
+    agent: str
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+def transcripts(home: Path) -> Iterator[Found]:
+    """All of them, archived ones not: a look at each folder and one at each file."""
+    for folder in sorted(_folders(projects_dir(home))):
+        yield from in_folder(folder)
+
+
+def archive_dir(home: Path) -> Path:
+    return own_dir(home) / "archive"
+
+
+def in_folder(folder: str) -> Iterator[Found]:
+    inside = _scan(folder)
+    for entry in inside:
+        if entry.name.endswith(".jsonl"):
+            found = _found(entry, folder, entry.name[:-6], "")
+            if found is not None:
+                yield found
+    for entry in inside:
+        if light.is_uuid(entry.name) and entry.is_dir():
+            yield from _agents(f"{entry.path}/subagents", folder, entry.name)
+
+
+def _agents(place: str, folder: str, session_id: str) -> Iterator[Found]:
+    for entry in _scan(place):
+        if entry.is_dir(follow_symlinks=False):
+            yield from _agents(entry.path, folder, session_id)
+        elif entry.name.startswith("agent-") and entry.name.endswith(".jsonl"):
+            found = _found(entry, folder, session_id, entry.name[6:-6])
+            if found is not None:
+                yield found
+
+
+def _folders(place: Path) -> list[str]:
+    return [entry.path for entry in _scan(str(place)) if entry.is_dir()]
+
+
+def _scan(place: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(place) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+def _found(entry: os.DirEntry[str], folder: str, session_id: str, agent: str) -> Found | None:
+    try:
+        state = entry.stat()
+    except OSError:
+        return None
+    return Found(
+        path=entry.path,
+        folder=folder,
+        session_id=session_id,
+        agent=agent,
+        size=state.st_size,
+        mtime_ns=state.st_mtime_ns,
+        inode=state.st_ino,
+    )
+
+
+def hidden(found: Found, outline: light.Outline | None) -> str | None:
+    """Why a session's file is in no list; None if it is in them."""
+    if not light.is_uuid(found.session_id):
+        return MISNAMED
+    if outline is not None:
+        return None
+    if not found.size:
+        return EMPTY
+    ends = light.read_ends(Path(found.path))
+    if ends is None:
+        return "it cannot be read"
+    is_side = light.flag(ends.head.split(b"\n", 1)[0], "isSidechain")
+    return SIDECHAIN if is_side else SILENT

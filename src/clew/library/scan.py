@@ -1,0 +1,144 @@
+"""Searches transcripts as they lie on the disk, without an index: the words' bytes first, then sense.
+
+Which files hold the longest word at all is found by ripgrep where there is one, else by reading them
+once. Only lines that hold it are decoded. Finds what the index would find, entry by entry.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.library.words import Entry, Query, answers, snippet, text_of
+from clew.messages.encoding import decode
+
+# Command lines have an end; so many files go into one.
+_BATCH = 2000
+# For fewer, starting a program costs more than it saves.
+_WORTH_A_PROGRAM_BYTES = 32 << 20
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """An entry that answers a query, and where it lies."""
+
+    path: str
+    at: int
+    size: int
+    uuid: str | None
+    kind: str
+    timestamp: str | None
+    snippet: str
+
+
+def line_of(query: Query, path: str, at: int, raw: bytes) -> Line | None:
+    """The entry in `raw` if it answers the query."""
+    try:
+        entry = decode(raw)
+    except ValueError:
+        return None
+    text = text_of(entry) if type(entry) is dict else ""
+    if not text or not answers(query, text):
+        return None
+    return Line(
+        path=path,
+        at=at,
+        size=len(raw),
+        uuid=_text(entry, "uuid"),
+        kind=str(entry.get("type")),
+        timestamp=_text(entry, "timestamp"),
+        snippet=snippet(query, text),
+    )
+
+
+def scan(query: Query, files: Sequence[tuple[str, int]]) -> Iterator[Line]:
+    """The answers in these files, each from an offset on; files in the order given."""
+    needles = needles_of(query)
+    candidates = _holding(needles[0], files) if len(needles) == 1 else None
+    for path, start in files:
+        if candidates is None or path in candidates:
+            yield from _in_file(query, needles, path, start)
+
+
+def needles_of(query: Query) -> list[bytes]:
+    """Lower-case bytes one of which is in every line that can answer; JSON may write a letter that
+    is not ASCII as an escape, so such a word is looked for in both."""
+    words = [word for phrase in query.phrases for word in phrase]
+    ascii_words = [word for word in words if word.isascii()]
+    if ascii_words:
+        return [max(ascii_words, key=len).encode()]
+    spelled = max(words, key=len)
+    return [spelled.encode(), b"\\u"]
+
+
+def _in_file(query: Query, needles: list[bytes], path: str, start: int) -> Iterator[Line]:
+    try:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 ten thousand Paths cost
+            file.seek(start)
+            data = file.read()
+    except OSError:
+        return
+    plain = data.lower()
+    done = 0
+    while (found := _next(plain, needles, done)) >= 0:
+        begin = data.rfind(b"\n", 0, found) + 1
+        end = data.find(b"\n", found)
+        end = len(data) if end < 0 else end
+        line = line_of(query, path, start + begin, data[begin:end])
+        if line is not None:
+            yield line
+        done = end
+
+
+def _next(plain: bytes, needles: list[bytes], start: int) -> int:
+    found = [place for needle in needles if (place := plain.find(needle, start)) >= 0]
+    return min(found, default=-1)
+
+
+def _holding(needle: bytes, files: Sequence[tuple[str, int]]) -> set[str] | None:
+    """Which of the files hold the needle; None if that is found out by reading them."""
+    program = ripgrep()
+    if program is None or sum(map(_size, files)) < _WORTH_A_PROGRAM_BYTES:
+        return None
+    names = [path for path, _ in files]
+    found: set[str] = set()
+    for n in range(0, len(names), _BATCH):
+        done = subprocess.run(
+            [
+                program,
+                "--no-config",
+                "-l",
+                "-i",
+                "-F",
+                "-a",
+                "-0",
+                "--",
+                needle,
+                *names[n : n + _BATCH],
+            ],
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode > 1:
+            return None  # a file went away meanwhile, or the program is none
+        found.update(os.fsdecode(name) for name in done.stdout.split(b"\0"))
+    return found
+
+
+def ripgrep() -> str | None:
+    return shutil.which("rg") or shutil.which("rg", path=str(Path(sys.executable).parent))
+
+
+def _size(file: tuple[str, int]) -> int:
+    try:
+        return Path(file[0]).stat().st_size - file[1]
+    except OSError:
+        return 0
+
+
+def _text(entry: Entry, key: str) -> str | None:
+    value = entry.get(key)
+    return value if type(value) is str else None

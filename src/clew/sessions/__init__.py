@@ -1,0 +1,1 @@
+"""`clew sessions`: one module a word. Needs no model and no key."""

@@ -1,0 +1,52 @@
+"""`clew sessions check`: holds files to the rules of the format."""
+
+import argparse
+from typing import Any
+
+from clew.sessions.output import FINE, FOUND, cwd, home, say, say_json, transcript
+from clew.transcript import choose, light
+from clew.transcript.check import RULES
+from clew.transcript.examine import examine
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("session", nargs="*", help="id, title or file (default: of this folder)")
+    add("--all", action="store_true", help="every session of every folder")
+    add("--rules", action="store_true", help="print the rules and end")
+    add("--notes", action="store_true", help="say also what is no problem")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.rules:
+        return _rules(as_json=options.json)
+    files = [transcript(name) for name in options.session] or [
+        path
+        for folder in choose.folders(home(), cwd(), everywhere=options.all)
+        for path in light.session_files(folder)
+    ]
+    reports: list[dict[str, Any]] = []
+    is_fine = True
+    for path in files:
+        found = examine(path)
+        is_fine = is_fine and not found.problems
+        shown = found.findings if options.notes else found.problems
+        reports.append({"path": str(path), "ok": not found.problems, "findings": shown})
+        if not options.json:
+            state = "ok" if not found.problems else f"{len(found.problems)} problems"
+            say(f"{path}: {state}, {len(found.loaded.messages)} live messages")
+            for finding in shown:
+                say(f"  {finding}")
+    if options.json:
+        say_json(reports)
+    return FINE if is_fine else FOUND
+
+
+def _rules(*, as_json: bool) -> int:
+    if as_json:
+        say_json(RULES)
+        return FINE
+    say("| rule | name | severity | broken when |\n|---|---|---|---|")
+    for rule in RULES:
+        say(f"| {rule.number} | {rule.name} | {rule.severity} | {rule.broken_when} |")
+    return FINE

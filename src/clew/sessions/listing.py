@@ -1,0 +1,106 @@
+"""`clew sessions list`: the newest first, filtered, and what is in no list and why."""
+
+import argparse
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+from clew.library.listing import Wanted, all_hidden, fitting, newest_first
+from clew.sessions.output import FINE, Bar, count, cwd, home, moment, say, say_json, size
+from clew.transcript.light import Outline
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--all", action="store_true", help="of every folder")
+    add("--limit", type=int, default=0, metavar="N", help="at most N")
+    add("--branch", default="", help="last seen on this git branch")
+    add("--tag", default="", help="with this tag")
+    add("--title", default="", metavar="TEXT", help="with TEXT in the title")
+    add("--since", default="", metavar="TIME", help="written since then, as 2026-01-31")
+    add("--until", default="", metavar="TIME", help="written until then")
+    add("--model", default="", help="in which a model of this name answered")
+    add("--cost-over", type=float, metavar="USD", help="that cost more")
+    add("--hidden", action="store_true", help="the files that are in no list, and why")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.hidden:
+        return _hidden(options)
+    wanted = Wanted(
+        branch=options.branch,
+        tag=options.tag,
+        title=options.title,
+        since=options.since,
+        until=options.until,
+        model=options.model,
+        cost_over=options.cost_over,
+    )
+    found = islice(
+        _fitting(wanted, everywhere=options.all), options.limit if options.limit > 0 else None
+    )
+    if options.json:
+        say_json([as_json(outline) for outline in found])
+        return FINE
+    here = cwd()
+    shown = 0
+    for outline in found:
+        shown += 1
+        elsewhere = f"  ({outline.cwd})" if outline.cwd and outline.cwd != here else ""
+        tag = f"  #{outline.tag}" if outline.tag else ""
+        say(
+            f"{outline.session_id}  {moment(outline.modified_at)}  {size(outline.size_bytes):>8}"
+            f"  {outline.title}{tag}{elsewhere}"
+        )
+    if not shown and not options.all:
+        _hint()
+    return FINE
+
+
+def _fitting(wanted: Wanted, *, everywhere: bool) -> Iterator[Outline]:
+    only = None
+    if wanted.needs_database:
+        with Bar("reading sessions") as bar:
+            only = fitting(home(), wanted, bar)
+    for outline in newest_first(home(), cwd(), everywhere=everywhere, only=only):
+        if wanted.fits(outline, moment(outline.modified_at)):
+            yield outline
+
+
+def _hidden(options: argparse.Namespace) -> int:
+    found = list(all_hidden(home(), cwd(), everywhere=options.all))
+    if options.json:
+        say_json([{"path": h.path, "sizeBytes": h.size_bytes, "reason": h.reason} for h in found])
+        return FINE
+    for one in found:
+        say(f"{one.path}: {one.reason}")
+    if not found:
+        say("every file is in the list")
+    return FINE
+
+
+def _hint() -> None:
+    """Where this folder's sessions may be, for whoever finds none."""
+    from clew.library.relocate import moved_here
+
+    for place in moved_here(home(), cwd()):
+        say(
+            f"no session of this folder, but {count(place.sessions, 'session')} of {place.cwd}, "
+            f"which is gone; if it was moved here: clew sessions relocate {place.cwd} ."
+        )
+
+
+def as_json(outline: Outline) -> dict[str, Any]:
+    return {
+        "sessionId": outline.session_id,
+        "title": outline.title,
+        "customTitle": outline.custom_title,
+        "firstPrompt": outline.first_prompt,
+        "cwd": outline.cwd,
+        "gitBranch": outline.git_branch,
+        "tag": outline.tag,
+        "createdAt": outline.created_at,
+        "modifiedAt": moment(outline.modified_at),
+        "sizeBytes": outline.size_bytes,
+        "path": str(outline.path),
+    }

@@ -1,0 +1,96 @@
+"""How the words speak: lines for people, JSON for programs, a bar for who waits.
+
+What a session says is shown without the control characters in it.
+"""
+
+import os
+import shutil
+import sys
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from clew.transcript import choose, paths
+
+# Exit codes: fine, something found, cannot do what was asked.
+FINE, FOUND, CANNOT = 0, 1, 2
+
+
+class CannotError(Exception):
+    """What was asked cannot be done; the text says why and what to do."""
+
+
+def home() -> Path:
+    return paths.config_home(os.environ)
+
+
+def cwd() -> str:
+    return str(Path.cwd())
+
+
+def transcript(name: str) -> Path:
+    """The file that an id, a title or a path means."""
+    return choose.named(home(), cwd(), name)
+
+
+def say(line: str) -> None:
+    """A line for people; a session's text cannot move the cursor or colour the rest."""
+    clean = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in line)
+    sys.stdout.write(clean.encode("utf-8", "replace").decode("utf-8") + "\n")
+
+
+def say_json(value: Any) -> None:
+    from clew.messages.encoding import encode
+
+    sys.stdout.write(encode(msgspec.to_builtins(value)).decode() + "\n")
+
+
+def moment(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def size(size_bytes: float) -> str:
+    if size_bytes >= 1e9:
+        return f"{size_bytes / 1e9:.1f} GB"
+    return f"{size_bytes / 1e6:.1f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e3:.1f} kB"
+
+
+def count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+class Bar:
+    """Progress of long work, on standard error and only for who looks at a terminal.
+
+    Appears after half a second: what is quick is not spoken of.
+    """
+
+    WIDTH = 30
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+        self._begin_s = time.monotonic()
+        self._is_seen = sys.stderr.isatty()
+        self._is_drawn = False
+
+    def __call__(self, done: int, total: int) -> None:
+        if not self._is_seen or not total or time.monotonic() - self._begin_s < 0.5:
+            return
+        share = min(1.0, done / total)
+        filled = round(share * self.WIDTH)
+        line = f"{self._what} {'━' * filled}{'·' * (self.WIDTH - filled)} {share:4.0%}"
+        columns = shutil.get_terminal_size().columns
+        sys.stderr.write(f"\r{line[: columns - 1]}")
+        sys.stderr.flush()
+        self._is_drawn = True
+
+    def __enter__(self) -> "Bar":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._is_drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()

@@ -1,0 +1,56 @@
+"""`clew sessions repair`: makes a damaged session whole; what was there stays."""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from clew.sessions.output import FINE, FOUND, CannotError, home, say, say_json, transcript
+from clew.transcript import paths
+from clew.transcript.repair import HeldError, WouldLoseError, carry_out, plan
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", help="id, title or file")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be done")
+
+
+def run(options: argparse.Namespace) -> int:
+    planned = plan(transcript(options.session))
+    report: dict[str, Any] = {
+        "path": str(planned.source),
+        "action": planned.kind,
+        "target": str(planned.target),
+        "lines": len(planned.lines),
+        "findings": planned.findings,
+        "dryRun": options.dry_run,
+    }
+    if not options.dry_run:
+        try:
+            done = carry_out(planned, paths.own_dir(home()) / "backups")
+        except HeldError as error:
+            raise CannotError(f"{error}; end it first") from None
+        except WouldLoseError as error:
+            raise CannotError(str(error)) from None
+        backup = str(done.backup) if done.backup else None
+        report |= {"backup": backup, "remaining": done.remaining}
+    if options.json:
+        say_json(report)
+    else:
+        for line in _told(report):
+            say(line)
+    return FOUND if report.get("remaining") else FINE
+
+
+def _told(report: dict[str, Any]) -> Iterator[str]:
+    would = "would be " if report["dryRun"] else ""
+    match report["action"]:
+        case "nothing":
+            yield f"{report['path']}: nothing to repair"
+        case "append":
+            yield f"{report['lines']} lines {would}appended to {report['target']}"
+        case _:
+            yield f"a repaired copy {would}written to {report['target']}; the original stays"
+    if report.get("backup"):
+        yield f"a copy of what was there before is in {report['backup']}"
+    for finding in report.get("remaining", ()):
+        yield f"  remains: {finding}"

@@ -1,0 +1,80 @@
+"""`clew sessions search`: words in all sessions, and where they stand."""
+
+import argparse
+
+from clew.library.search import Scope, folders_of, search
+from clew.library.words import query_of
+from clew.library.worktrees import worktrees
+from clew.sessions.output import (
+    FINE,
+    FOUND,
+    CannotError,
+    count,
+    cwd,
+    home,
+    say,
+    say_json,
+    size,
+    transcript,
+)
+from clew.transcript.examine import session_id_of
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("words", nargs="+", help='all must be there; "a phrase"; beg* for a beginning')
+    add("--here", action="store_true", help="in the sessions of this folder and its worktrees")
+    add("--session", metavar="SESSION", help="in one session: id, title or file")
+    add("--no-agents", action="store_true", help="not in subagents' transcripts")
+    add("--limit", type=int, default=20, metavar="N", help="at most N answers (20)")
+    add("--no-index", action="store_true", help="read the files instead of the index")
+
+
+def run(options: argparse.Namespace) -> int:
+    query = query_of(" ".join(f'"{w}"' if " " in w else w for w in options.words))
+    if query.is_empty:
+        raise CannotError("there is no word to look for in that")
+    scope = Scope(
+        folders=folders_of(home(), worktrees(cwd())) if options.here else None,
+        session_id=session_id_of(transcript(options.session)) if options.session else None,
+        agents=not options.no_agents,
+    )
+    limit = max(1, options.limit)
+    found = search(home(), query, scope, limit=limit, use_index=not options.no_index)
+    if options.json:
+        say_json(
+            {
+                "hits": [
+                    {
+                        "sessionId": hit.session_id,
+                        "agentId": hit.agent or None,
+                        "uuid": hit.uuid,
+                        "type": hit.kind,
+                        "timestamp": hit.timestamp,
+                        "title": hit.title,
+                        "cwd": hit.cwd,
+                        "path": hit.path,
+                        "offset": hit.at,
+                        "snippet": hit.snippet,
+                    }
+                    for hit in found.hits
+                ],
+                "unindexedBytes": found.behind_bytes,
+                "withoutIndex": found.without_index or None,
+            }
+        )
+        return FINE if found.hits else FOUND
+    last = None
+    for hit in found.hits:
+        if hit.path != last:
+            last = hit.path
+            agent = f", subagent {hit.agent}" if hit.agent else ""
+            say(f"{hit.session_id}  {hit.title}{agent}  ({hit.cwd})")
+        say(f"  {(hit.timestamp or '')[:16]} {hit.uuid or '-'} {hit.kind}: {hit.snippet}")
+    if not found.hits:
+        say("nothing found")
+    if found.behind_bytes > 0 and not options.no_index:
+        say(f"({size(found.behind_bytes)} are not in the index yet: clew sessions index)")
+    if len(found.hits) == limit:
+        say(f"(the newest {count(limit, 'answer')}; --limit shows more)")
+    return FINE if found.hits else FOUND

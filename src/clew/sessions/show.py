@@ -1,0 +1,51 @@
+"""`clew sessions show`: the conversation as it would be resumed."""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from clew.sessions.output import FINE, say, say_json, transcript
+from clew.transcript.load import load
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", help="id, title or file")
+    parser.add_argument("--uuids", action="store_true", help="each message with its uuid")
+
+
+def run(options: argparse.Namespace) -> int:
+    loaded = load(transcript(options.session))
+    if options.json:
+        say_json(
+            {
+                "path": str(loaded.path),
+                "leafUuid": loaded.leaf_uuid,
+                "messages": loaded.messages,
+                "beside": loaded.side.current,
+            }
+        )
+        return FINE
+    for message in loaded.messages:
+        for line in _shown(message):
+            say(f"{message.get('uuid')} {line}" if options.uuids else line)
+    return FINE
+
+
+def _shown(message: dict[str, Any]) -> Iterator[str]:
+    said = message.get("message")
+    content = said.get("content") if isinstance(said, dict) else message.get("content")
+    blocks: Sequence[Any] = content if isinstance(content, list) else [content]
+    for block in blocks:
+        if isinstance(block, str):
+            yield f"{message['type']}: {block}"
+        elif isinstance(block, dict):
+            words = block.get("text") or block.get("thinking") or block.get("content")
+            name = block.get("name") or block.get("type")
+            shown = (
+                words
+                if isinstance(words, str)
+                else msgspec.json.encode(block.get("input", words)).decode()
+            )
+            yield f"{message['type']} [{name}]: {shown}"

@@ -1,0 +1,110 @@
+"""`clew sessions list`: what is listed, what is filtered, what is hidden and why."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.requirements import requirement
+from tests.sessions.place import Place
+from tests.transcript.build import SESSION, said, talk, user, write
+from tests.transcript.session import OTHER
+
+
+def ids(place: Place, *words: str) -> list[str]:
+    return [outline["sessionId"] for outline in place.json("list", *words)]
+
+
+def test_a_list_can_be_narrowed(place: Place) -> None:
+    first = place.write([user("a", None, "apples", gitBranch="main"), said("b", "a")])
+    place.write(
+        [
+            user("c", None, "pears", gitBranch="topic"),
+            {"type": "tag", "tag": "fruit", "sessionId": OTHER},
+        ],
+        OTHER,
+    )
+    os.utime(first, (1e9, 1e9))
+    assert ids(place) == [OTHER, SESSION]
+    assert ids(place, "--branch", "main") == [SESSION]
+    assert ids(place, "--tag", "fruit") == [OTHER]
+    assert ids(place, "--title", "PEAR") == [OTHER]
+    assert ids(place, "--since", "2020-01-01") == [OTHER]
+    assert ids(place, "--until", "2001-09-09") == [SESSION]
+    assert ids(place, "--until", "2001-09-08") == []
+    assert ids(place, "--model", "opus-5") == [SESSION]
+    assert ids(place, "--model", "haiku") == []
+    assert ids(place, "--cost-over", "0.00001") == [SESSION]
+    assert ids(place, "--cost-over", "5") == []
+    assert "#fruit" in place.clew("list", "--tag", "fruit")
+
+
+def test_what_is_in_no_list_is_named_with_the_reason(place: Place) -> None:
+    place.write(talk(1))
+    folder = place.sessions
+    write(folder, [], name=OTHER)
+    write(folder, [user("s", None, isSidechain=True)], name="2" * 8 + OTHER[8:])
+    write(folder, [{"type": "mode", "mode": "normal"}], name="3" * 8 + OTHER[8:])
+    write(folder, talk(1), name="agent-a1b2")
+    write(folder, [user("x", None, cwd="/elsewhere")], name="4" * 8 + OTHER[8:])
+    reasons = {
+        Path(h["path"]).stem[:8]: h["reason"] for h in place.json("list", "--hidden", "--all")
+    }
+    assert reasons == {
+        OTHER[:8]: "it is empty",
+        "22222222": "it is a subagent's transcript that lies among the sessions",
+        "33333333": "it holds no prompt and no title",
+        "agent-a1": "its name is no session id",
+    }
+    assert "it is empty" in place.clew("list", "--hidden")
+
+
+def test_a_session_of_another_folder_of_the_same_name_is_hidden_here_and_said(place: Place) -> None:
+    twin = place.cwd.with_name("work-x")
+    nested = place.cwd / "x"
+    twin.mkdir()
+    nested.mkdir()
+    place.cwd = nested
+    place.write(talk(1))
+    place.cwd = twin
+    (hidden,) = place.json("list", "--hidden")
+    assert hidden["reason"] == f"it is of {nested}"
+
+
+@pytest.fixture
+def repository(place: Place) -> Path:
+    """A second worktree of a repository whose first is the place's folder."""
+    other = place.cwd.with_name("other-tree")
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    for command in (
+        ["init", "-q", "-b", "main"],
+        [*identity, "commit", "-q", "--allow-empty", "-m", "x"],
+        ["worktree", "add", "-q", str(other)],
+    ):
+        subprocess.run(["git", *command], cwd=place.cwd, check=True, capture_output=True)
+    return other
+
+
+def test_worktrees_of_one_repository_are_listed_together(place: Place, repository: Path) -> None:
+    place.write(talk(1))
+    main, place.cwd = place.cwd, repository
+    place.write(talk(1), OTHER)
+    assert set(ids(place)) == {SESSION, OTHER}
+    assert f"({main})" in place.clew("list")
+    place.cwd = main
+    assert set(ids(place)) == {SESSION, OTHER}
+    (place.cwd / "below").mkdir()
+    place.cwd = place.cwd / "below"
+    assert ids(place) == []
+
+
+@requirement("R176")
+def test_a_list_reads_the_ends_of_files_only(place: Place) -> None:
+    filler = user("f", "u1", "x" * 300_000)
+    path = place.write([*talk(1), filler, filler, {"type": "custom-title", "customTitle": "Late"}])
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(size // 2)
+        file.write(b"\0" * 1000)  # nobody looks there
+    assert place.json("list")[0]["title"] == "Late"
