@@ -178,6 +178,11 @@ def test_untrusted_text_before_a_call_can_make_it_ask(world: World) -> None:
             assert world.verdict(tool, given, rules) == "allow", given
 
 
+def test_rules_say_whether_it_matters_what_stands_before(world: World) -> None:
+    assert not world.rules(ask=["Bash(ls *)"]).heeds_untrusted
+    assert world.rules(askAfterUntrusted=["Bash(ls *)"]).heeds_untrusted
+
+
 @pytest.mark.parametrize(
     "path",
     [

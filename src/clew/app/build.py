@@ -16,6 +16,7 @@ from msgspec import Struct
 from clew.app.asking import chosen_model, target_of, template
 from clew.app.background import news
 from clew.app.costs import budget, leave_totals, spent_so_far, unbounded
+from clew.app.judging import Judging
 from clew.app.record import open_record
 from clew.app.side import side_questions
 from clew.app.stamps import new_id, now
@@ -183,7 +184,7 @@ async def session(
             request=requests,
             answer=lambda: answering(options.fallback_models),
             tools=tools,
-            judge=lambda block: rules.judge(block["name"], block["input"], cwd=tool_session.cwd),
+            judge=Judging(rules, story, lambda: tool_session.cwd),
             ask=ask,
             arrived=lambda: [*inbox.take(), *news(tool_session)],
             now=now,

@@ -77,14 +77,13 @@ def restrained_by_text(bench: Bench, text: str) -> Finding | None:
 
 
 RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
-WORDS = {"deny": "denied by", "ask": "to be asked by", "allow": "allowed by"}
 
 
 def by_rule(subject: str, rule: Rule) -> Finding:
     return Finding(
         subject=subject,
         verdict=rule.behavior,
-        reason=f"{WORDS[rule.behavior]} {rule.text}",
+        reason=rule.says,
         nature="rule",
         rule=rule,
     )

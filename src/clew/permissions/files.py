@@ -54,11 +54,10 @@ def permit(bench: Bench, path: ResolvedPath, access: Access, tool: str) -> Rule 
 
 
 def by_rule(subject: str, rule: Rule, access: Access) -> Finding:
-    words = {"deny": "denied by", "ask": "to be asked by", "allow": "allowed by"}
     return Finding(
         subject=subject,
         verdict=rule.behavior,
-        reason=f"{words[rule.behavior]} {rule.text}",
+        reason=rule.says,
         nature="rule",
         effect=EFFECTS[access],
         rule=rule,

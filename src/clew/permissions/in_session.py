@@ -19,9 +19,12 @@ from clew.messages.errors import SettingsError
 from clew.permissions.decide import decide, may_read
 from clew.permissions.decision import Decision
 from clew.permissions.modes import ALIASES, Refused, disabled_modes, enter_mode
+from clew.permissions.protected import in_workspace, is_own_result
+from clew.permissions.provenance import Source
 from clew.permissions.request import Mode, Request, ResolvedPath
 from clew.permissions.resolver import make_resolver
-from clew.permissions.rules import LISTS, Rejected, Source, parse_rule
+from clew.permissions.rules import LISTS, Rejected, parse_rule
+from clew.permissions.rules import Source as RuleSource
 from clew.permissions.session_rules import Standing, stand
 from clew.permissions.updates import (
     SCOPES,
@@ -52,12 +55,27 @@ class SessionRules:
     def mode(self) -> Mode:
         return self.standing.context.mode
 
-    def judge(self, tool: str, given: dict[str, Any], *, cwd: str) -> Decision:
-        """May this call run, begun in the folder the shell is in?"""
+    def judge(
+        self, tool: str, given: dict[str, Any], *, cwd: str, untrusted: Sequence[str] = ()
+    ) -> Decision:
+        """May this call run, begun in the folder the shell is in, after such text?"""
         now = self.standing
         resolve = make_resolver(cwd=os.path.realpath(cwd), home=now.context.home)
         context = structs.replace(now.context, results=self._results)
-        return decide(Request(tool=tool, input=given), now.rules, context, resolve)
+        return decide(
+            Request(tool=tool, input=given, untrusted=tuple(untrusted)),
+            now.rules,
+            context,
+            resolve,
+        )
+
+    def place(self, path: str) -> Source:
+        """What a file that was read is: the project's, or one from elsewhere."""
+        now = self.standing
+        inside = structs.replace(now.context, results=self._results)
+        found = now.resolve(path)
+        known = in_workspace(found, inside) or is_own_result(found, inside)
+        return "project" if known else "file"
 
     def keeps_results_in(self, folder: Path) -> None:
         """Lets the model read what its own tools gave: long results are kept there."""
@@ -141,7 +159,7 @@ class SessionRules:
                 raise SettingsError(f"permission mode {refused.mode}: {refused.why}")
         if isinstance(update, RulesUpdate) and update.type != "removeRules":
             for rule in update.rules:
-                source = Source(scope="cli")
+                source = RuleSource(scope="cli")
                 parsed = parse_rule(rule.text, LISTS[update.behavior], root="/", source=source)
                 if isinstance(parsed, Rejected):
                     raise SettingsError(f"{rule.text}: {parsed.what}")

@@ -62,6 +62,13 @@ class Rule(Struct, frozen=True, kw_only=True):
     kind: Kind
     after_untrusted: bool = False
 
+    @property
+    def says(self) -> str:
+        """What the rule does, for people."""
+        words = {"deny": "denied by", "ask": "to be asked by", "allow": "allowed by"}
+        told = f"{words[self.behavior]} {self.text}"
+        return f"{told}, after text nobody vouches for" if self.after_untrusted else told
+
 
 class Rejected(Struct, frozen=True, kw_only=True):
     """A rule that cannot be read, and what is wrong with it."""
@@ -228,6 +235,11 @@ class RuleSet:
         if folder not in self._spellings:
             self._spellings[folder] = self._resolve(folder).names
         return self._spellings[folder]
+
+    @property
+    def heeds_untrusted(self) -> bool:
+        """Whether it matters to any rule what stands before a call."""
+        return any(rule.after_untrusted for rule in self.rules)
 
     def restrains_paths(self) -> bool:
         """Whether any rule denies or asks for some paths."""

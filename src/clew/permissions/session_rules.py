@@ -40,6 +40,7 @@ class Standing(Struct, frozen=True, kw_only=True):
     resolve: Resolve
     context: Context
     complaints: tuple[str, ...]
+    is_trusted: bool
 
     def where(self, rule: Rule) -> str:
         """`file:line` of a rule, or the scope it came with."""
@@ -60,7 +61,8 @@ def stand(
     places = places or find_places(environ, cwd)
     here, home = str(cwd.resolve()), str(places.home.resolve())
     loaded = load(places, given=given)
-    layers, inert = in_force(loaded.layers, trusted=trusts(places))
+    is_trusted = trusts(places)
+    layers, inert = in_force(loaded.layers, trusted=is_trusted)
     settings = merge(layers)
     rules, unreadable, warnings = read_rules(layers)
     resolve = make_resolver(cwd=here, home=home)
@@ -93,6 +95,7 @@ def stand(
             config_home=str(places.config_home.resolve()),
         ),
         complaints=tuple(dict.fromkeys(told)),
+        is_trusted=is_trusted,
     )
 
 

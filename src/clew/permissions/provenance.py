@@ -1,0 +1,135 @@
+"""Where the text of a conversation came from, block by block, and which of it nobody vouches for.
+
+Owns the labels and the way from an entry to them. They are read off the history and kept nowhere, so
+that a session is labelled the same after a resume, and one of another tool as well.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, TypeAlias
+
+from clew.permissions.request import MCP_PREFIX, Request, paths_of, subject_of, tool_of
+
+Json: TypeAlias = dict[str, Any]
+
+# `session` is what clew itself says, `file` lies outside the workspace, `summary` stands for much.
+Source = Literal[
+    "user", "model", "session", "project", "file", "web", "mcp", "agent", "tool", "summary"
+]
+VOUCHED: frozenset[Source] = frozenset({"user", "model", "session"})
+# These are as good as the folder is: commands show what lies in it.
+OF_THE_FOLDER: frozenset[Source] = frozenset({"project", "tool"})
+
+ATTACHMENTS: dict[str, Source] = {
+    "date": "session",
+    "environment": "session",
+    "session_context": "project",
+    "directory_structure": "project",
+    "skill_listing": "project",
+    "mcp_resource": "mcp",
+}
+LAYERS: dict[str, Source] = {"Managed": "user", "User": "user"}
+
+# A command that can bring text from elsewhere. By its words, not by what it is: one too many asks.
+NETWORK = re.compile(
+    r"://|/dev/(?:tcp|udp)\b|\b(?:curl|wget|https?|xh|aria2c|lynx|w3m|links|nc|ncat|netcat|telnet|socat"
+    r"|ssh|scp|sftp|rsync|ftp|gh|glab|dig|nslookup|whois|git\b.*\b(?:clone|fetch|pull|ls-remote))\b"
+)
+
+Place: TypeAlias = Callable[[str], Source]
+
+
+class Provenance:
+    """The labels of a conversation that grows. `place` says what a path is: project or file."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._calls: dict[str, Source] = {}
+        self.sources: set[Source] = set()
+
+    def extend(self, entries: Iterable[Json]) -> None:
+        for entry in entries:
+            self.sources.update(source for _, source in self.labelled(entry))
+
+    def labelled(self, entry: Json) -> Iterator[tuple[Json, Source]]:
+        """Every block of an entry with where it came from; entries come in their order."""
+        match entry.get("type"):
+            case "assistant":
+                for block in blocks_of(entry):
+                    if block.get("type") == "tool_use":
+                        self._calls[str(block.get("id"))] = self.of_call(block)
+                    yield block, of_answer(block)
+            case "user":
+                said = speaker(entry)
+                for block in blocks_of(entry):
+                    is_result = block.get("type") == "tool_result"
+                    yield block, self._of_result(block) if is_result else said
+            case "attachment":
+                payload = entry.get("attachment")
+                if isinstance(payload, dict):
+                    yield from ((payload, source) for source in self.of_attachment(payload))
+
+    def _of_result(self, block: Json) -> Source:
+        return self._calls.get(str(block.get("tool_use_id")), "tool")
+
+    def of_call(self, block: Json) -> Source:
+        """Where the text comes from that a call brings."""
+        name, given = str(block.get("name")), block.get("input")
+        request = Request(tool=name, input=given if isinstance(given, dict) else {})
+        match tool_of(name).family:
+            case "fetch":
+                return "web"
+            case "agent" | "mcp" as family:
+                return family
+            case "skill":
+                return "project"
+            case "shell":
+                return "web" if NETWORK.search(subject_of(request) or "") else "tool"
+            case "read":
+                return worst(self._place(path) for path in paths_of(request) or ())
+            case _:
+                mcp = name.startswith(MCP_PREFIX) or "Mcp" in name
+                return "web" if name.startswith("Web") else "mcp" if mcp else "tool"
+
+    def of_attachment(self, payload: Json) -> set[Source]:
+        kind, files = str(payload.get("type")), payload.get("files")
+        if isinstance(files, list):
+            return {LAYERS.get(str(f.get("type")), "project") for f in files if isinstance(f, dict)}
+        path = payload.get("filename")
+        return {self._place(path) if isinstance(path, str) else ATTACHMENTS.get(kind, "tool")}
+
+    def unvouched(self, *, is_trusted: bool) -> tuple[Source, ...]:
+        """The sources so far that nobody vouches for; a trusted folder is vouched for."""
+        vouched = VOUCHED | OF_THE_FOLDER if is_trusted else VOUCHED
+        return tuple(sorted(self.sources - vouched))
+
+
+def of_answer(block: Json) -> Source:
+    """What stands in an answer is the model's, but for what the service itself looked up for it."""
+    kind = str(block.get("type"))
+    if not kind.endswith("_tool_result"):
+        return "model"
+    return "mcp" if kind.startswith("mcp") else "web"
+
+
+def worst(sources: Iterable[Source]) -> Source:
+    return "file" if "file" in set(sources) else "project"
+
+
+def speaker(entry: Json) -> Source:
+    """Whose words the texts of a user entry are."""
+    if entry.get("isCompactSummary"):
+        return "summary"
+    if entry.get("isMeta"):
+        return "session"
+    origin = entry.get("origin")
+    kind = origin.get("kind", "human") if isinstance(origin, dict) else "human"
+    return "user" if kind == "human" else "tool"
+
+
+def blocks_of(entry: Json) -> list[Json]:
+    message = entry.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [b for b in content if isinstance(b, dict)] if isinstance(content, list) else []
