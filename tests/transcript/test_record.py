@@ -287,7 +287,7 @@ def test_what_stands_beside_has_its_calls_and_the_last_of_a_kind_is_loaded(
     recorder.tag("blue")
     recorder.cost_state(totalCostUSD=5.5)
     recorder.request_cost(requestId="r", costUSD=1.5)
-    recorder.prompt_hashes(system_sha256="a", tools_sha256="b")
+    recorder.prompt_hashes(systemSha256="a", toolsSha256="b")
     recorder.last_prompt("go")
     loaded = session.load()
     written = lines(recorder.transcript)

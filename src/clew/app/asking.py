@@ -15,10 +15,12 @@ Json: TypeAlias = dict[str, Any]
 DEFAULT_MODEL = "sonnet"
 
 
-def chosen_model(options: Options, environment: Environment, settings: Json) -> Model:
-    return CATALOG.entry(
-        options.model or environment.text("model") or settings.get("model") or DEFAULT_MODEL
-    )
+def chosen_model(
+    options: Options, environment: Environment, settings: Json, spoke: str | None = None
+) -> Model:
+    """The model of this run; `spoke` is the one that a session which goes on spoke with."""
+    wanted = options.model or spoke or environment.text("model") or settings.get("model")
+    return CATALOG.entry(wanted or DEFAULT_MODEL)
 
 
 def template(options: Options, model: Model, definitions: list[Json], session_id: str) -> Request:

@@ -20,11 +20,14 @@ from clew.app.judging import Judging
 from clew.app.record import open_record
 from clew.app.side import side_questions
 from clew.app.stamps import new_id, now
+from clew.app.standing import spoke_with, taken_up
 from clew.catalog.models import Model
 from clew.config.environment import for_programs, freeze
 from clew.config.keys import in_environment
 from clew.context.facts import Fact
+from clew.context.nearby import Nearby
 from clew.context.opening import Opening
+from clew.context.prompts import Prompts
 from clew.context.tool_listing import listing_fact, told
 from clew.engine.conversation import Conversation, Inbox
 from clew.engine.deps import Deps, Question, Verdict
@@ -121,7 +124,6 @@ async def session(
     began = rules.standing
     environ = began.environ
     environment = freeze(environ)
-    model = chosen_model(options, environment, began.settings)
     async with AsyncExitStack() as opened:
         launcher = Launcher()
         opened.push_async_callback(launcher.aclose)
@@ -138,6 +140,7 @@ async def session(
         )
         opened.push_async_callback(opening.aclose)
         recorder, loaded = open_record(options, began.places, opened, entrypoint=entrypoint)
+        model = chosen_model(options, environment, began.settings, spoke_with(loaded))
         rules.keeps_results_in(recorder.paths.place.tool_results)
         story = Story(recorder, History(loaded.messages if loaded else ()))
         spending, past = spent_so_far(recorder.paths.place.session_id, cwd, environ, model, loaded)
@@ -172,13 +175,21 @@ async def session(
             secrets=(*in_environment(environ), *filter(None, [endpoint.api_key])),
         )
         session_id = recorder.paths.place.session_id
-        requests = Requests(
+        beginning = taken_up(
             template(options, model, tools.definitions(), session_id),
+            options,
+            Prompts(began.places.own / "prompts"),
+            recorder,
+            loaded,
+        )
+        requests = Requests(
+            beginning.request,
             target_of(model, takes_betas=endpoint.betas_allowed),
-            toolbox.definitions,
+            lambda: beginning.tools_of(toolbox.definitions()),
         )
         begin_s = time.monotonic()
         inbox = Inbox()
+        nearby = Nearby(environ, Path(cwd), story.history)
         deps = Deps(
             story=story,
             request=requests,
@@ -190,6 +201,7 @@ async def session(
             now=now,
             new_id=new_id,
             refresh=rules.refresh,
+            beside=lambda results: attachments(nearby.beside(results)),
             session=spending,
             monotonic_s=time.monotonic,
             max_rounds=options.max_turns,
@@ -204,7 +216,12 @@ async def session(
             model=model,
             rules=rules,
             toolbox=toolbox,
-            notices=(*environment.faults, *began.complaints, *unbounded(options, model)),
+            notices=(
+                *environment.faults,
+                *began.complaints,
+                *unbounded(options, model),
+                *beginning.notices,
+            ),
             resumed=loaded,
             spending=spending,
             past=past,

@@ -136,6 +136,10 @@ class Budget(Struct, frozen=True, kw_only=True):
         return is_spent(spend, self.before + self.usd)
 
 
+def nothing_beside(_: Sequence[Json]) -> Sequence[Json]:
+    return ()
+
+
 class Deps(Struct, frozen=True, kw_only=True):
     """Handed to a turn; the same for every turn of a session but where a setting changed."""
 
@@ -154,6 +158,8 @@ class Deps(Struct, frozen=True, kw_only=True):
     monotonic_s: Callable[[], float]
     # Looks, before a turn, at what may have changed outside; returns what people should know of it.
     refresh: Callable[[], tuple[str, ...]] = tuple
+    # What the model is told beside the results of a round, as entries: memory of the folders it enters.
+    beside: Callable[[Sequence[Json]], Sequence[Json]] = nothing_beside
     max_rounds: int | None = None
     # What may be spent until `session` holds as much.
     budget: Budget | None = None

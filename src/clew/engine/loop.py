@@ -5,6 +5,7 @@ keeps what was complete, answers every call, marks the place, and lets the cance
 """
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -119,6 +120,7 @@ async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> Reply:
     except asyncio.CancelledError:
         hearing.keep_what_was_said()
         raise
+    await joined(deps, emit, deps.beside(hearing.running.results))
     return replace(
         reply,
         has_results=bool(hearing.running.results),
@@ -180,9 +182,14 @@ async def go_on(deps: Deps, emit: Emit, step: Continue) -> None:
     more = list(deps.arrived())
     if step.words:
         more.insert(0, factories.user(step.words, uuid=deps.new_id(), at=deps.now(), is_meta=True))
-    if more:
-        deps.story.add(more)
-        await emit(Recorded(entries=more))
+    await joined(deps, emit, more)
+
+
+async def joined(deps: Deps, emit: Emit, entries: Sequence[Json]) -> None:
+    """Makes entries part of the conversation, and says so."""
+    if entries:
+        deps.story.add(entries)
+        await emit(Recorded(entries=list(entries)))
 
 
 def is_over_budget(deps: Deps) -> bool:

@@ -272,6 +272,8 @@ class PromptHashes(Entry):
 
     system_sha256 = TextField("systemSha256")
     tools_sha256 = TextField("toolsSha256")
+    model = TextField("model")
+    asked_sha256 = TextField("askedSha256")
 
 
 class SessionHeader(Entry):

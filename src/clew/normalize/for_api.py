@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from clew.messages.wording import NO_RESPONSE_REQUESTED
 from clew.normalize import select, shapes
 from clew.normalize.block_rules import Violation
 from clew.normalize.clean import Block, Cleaner, Resolve, as_text, text_block
@@ -138,14 +139,35 @@ class _Fold:
         message = entry.get("message")
         content = message.get("content") if type(message) is dict else None
         uuid = _uuid(entry)
+        blocks = self.cleaner.user(content, uuid)
+        if any(block["type"] != "tool_result" for block in blocks):
+            self._settle(uuid)
         into = self._open
-        for block in self.cleaner.user(content, uuid):
+        for block in blocks:
             if block["type"] == "tool_result":
                 if into.has_words:
                     self.cleaner.note("result_moved", block["tool_use_id"], uuid)
                 into.results.append((block, uuid))
             else:
                 into.talk.append(block)
+
+    def _settle(self, uuid: str | None) -> None:
+        """Somebody speaks again: a request may have left with what stands here and got no answer. What
+        it held stays where it was; behind a system message only an answer can stand."""
+        into = self._open
+        if not into.has_words or not into.is_answered:
+            return
+        if into.notices and self._target.system_messages:
+            self.cleaner.note("turn_missing", NO_RESPONSE_REQUESTED, uuid)
+            self._next(Exchange([(text_block(NO_RESPONSE_REQUESTED), uuid)], None))
+        else:
+            into.settle()
+
+    def _next(self, exchange: Exchange) -> None:
+        self._close()
+        self._open = exchange
+        self._media_before = len(self.cleaner.media)
+        self._is_stripped = False
 
     def _note(self, entry: Entry) -> None:
         """Of the program's own notes the model hears what a local command said."""
@@ -209,10 +231,7 @@ class _Fold:
             self._open.answer += said
             self._open.answer_id = answer_id
         else:
-            self._close()
-            self._open = Exchange(said, answer_id)
-            self._media_before = len(self.cleaner.media)
-            self._is_stripped = False
+            self._next(Exchange(said, answer_id))
 
     def _forget_thought(self) -> None:
         self.cleaner.note("thinking_dropped", "an answer of nothing else", self._thought[-1][1])
@@ -229,6 +248,7 @@ class _Fold:
         self._is_stripped = True
         uuid = _uuid(entry)
         said = self._open
+        said.before = [self._stripped(b, kinds, uuid) for b in said.before]
         said.context = [self._stripped(b, kinds, uuid) for b in said.context]
         said.talk = [self._stripped(b, kinds, uuid) for b in said.talk]
         said.results = [(self._stripped(b, kinds, uuid), of) for b, of in said.results]

@@ -23,12 +23,14 @@ _REMINDER = "<system-reminder>"
 class Exchange:
     """Blocks in the order they came, already clean; `finish` in this module makes messages of them."""
 
-    __slots__ = ("answer", "answer_id", "context", "notices", "results", "talk")
+    __slots__ = ("answer", "answer_id", "before", "context", "notices", "results", "talk")
 
     def __init__(self, answer: Said, answer_id: str | None) -> None:
         self.answer = answer
         self.answer_id = answer_id
         self.results: Said = []
+        # What stood here when more was said, and may have been sent like that: its order is settled.
+        self.before: list[Block] = []
         self.context: list[Block] = []
         self.talk: list[Block] = []
         self.notices: list[Block] = []
@@ -36,7 +38,20 @@ class Exchange:
     @property
     def has_words(self) -> bool:
         """Whether anything but results was said to the model."""
-        return bool(self.context or self.talk or self.notices)
+        return bool(self.before or self.context or self.talk or self.notices)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether every call of the answer has a result."""
+        answered = {block["tool_use_id"] for block, _ in self.results}
+        calls = {block["id"] for block, _ in self.answer if block["type"] == "tool_use"}
+        return calls <= answered
+
+    def settle(self) -> None:
+        """What is said from now on stands behind what was said so far."""
+        self.before += [*self.context, *self.talk]
+        self.before += [text_block(reminder(str(b["text"]))) for b in self.notices]
+        self.context, self.talk, self.notices = [], [], []
 
 
 def _is_pause(last: Block) -> bool:
@@ -88,7 +103,7 @@ def finish(
     """
     said, uses, open_here = _answer(exchange, calls, note)
     answered, words = _results(exchange, uses, note)
-    words += [*exchange.context, *exchange.talk]
+    words += [*exchange.before, *exchange.context, *exchange.talk]
     notices = exchange.notices
     if notices and not (system_messages and (answered or words)):
         words += [text_block(reminder(str(b["text"]))) for b in notices]

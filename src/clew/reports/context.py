@@ -17,9 +17,11 @@ from msgspec import Struct
 from clew.app.asking import chosen_model, template
 from clew.app.build import attachments
 from clew.app.stamps import now
+from clew.app.standing import as_before, recorded, spoke_with
 from clew.catalog.models import Model
 from clew.config.environment import freeze
 from clew.context.opening import Opening
+from clew.context.prompts import Prompts
 from clew.context.tool_listing import listing_fact
 from clew.messages.errors import ClewError, in_words
 from clew.normalize.offered import offered, references
@@ -74,31 +76,29 @@ def _parser() -> argparse.ArgumentParser:
 async def look(session: str | None, model_name: str | None) -> Window:
     cwd, options = Path.cwd(), Options(model=model_name)
     found = stand(os.environ, cwd)
-    model = chosen_model(options, freeze(found.environ), found.settings)
+    path = session and choose.named(found.places.config_home, str(cwd), session)
+    loaded = load(path) if path else None
+    model = chosen_model(options, freeze(found.environ), found.settings, spoke_with(loaded))
     toolbox = Toolbox(builtin_tools(), found.settings)
-    request = template(options, model, toolbox.definitions(), "")
-    session_id = None
-    if session is None:
+    made = template(options, model, toolbox.definitions(), "")
+    prompts = Prompts(found.places.own / "prompts")
+    record = None if loaded is None else recorded(loaded)
+    begins = as_before(made, options, prompts, record).standing
+    if loaded is None:
         entries = await _around(found.environ, cwd, found.context.directories, model, toolbox)
     else:
-        path = choose.named(found.places.config_home, str(cwd), session)
-        session_id, entries = path.stem, load(path).messages
+        entries = loaded.messages
     counted, size = _size(entries)
-    system = request.system if isinstance(request.system, list) else [_text(request.system)]
     # Wherever a request keeps deferred tools back, they cost nothing.
-    tools = offered(toolbox.definitions(), references(entries), takes_deferred=False)
-    parts = breakdown(entries, system=system, tools=tools, counted=size)
+    tools = offered(begins.tools, references(entries), takes_deferred=False)
+    parts = breakdown(entries, system=begins.system, tools=tools, counted=size)
     return Window(
-        session_id=session_id,
+        session_id=path.stem if path else None,
         model=model,
         tokens=sum(part.tokens for part in parts),
         counted=counted,
         parts=parts,
     )
-
-
-def _text(text: str | None) -> Json:
-    return {"type": "text", "text": text or ""}
 
 
 async def _around(

@@ -200,8 +200,9 @@ class Recorder:
         """What one request cost, in its written spelling: of compactions and side requests too."""
         self._note("request-cost", **cost)
 
-    def prompt_hashes(self, *, system_sha256: str, tools_sha256: str) -> None:
-        self._note("prompt-hashes", systemSha256=system_sha256, toolsSha256=tools_sha256)
+    def prompt_hashes(self, **hashes: str) -> None:
+        """Which stored instructions and tools the requests begin with from here on."""
+        self._note("prompt-hashes", **hashes)
 
     def last_prompt(self, text: str) -> None:
         """At the end of a turn: where the conversation stands, and a title for lists."""

@@ -20,7 +20,10 @@ from clew.transcript.record import Recorder
 from clew.transcript.running import Running, holder
 from clew.transcript.siblings import block_ids
 
-_COPIED = ("custom-title", "ai-title", "tag", "mode", "agent-name", "agent-setting", "cost-state")
+_COPIED = (
+    "custom-title", "ai-title", "tag", "mode", "agent-name", "agent-setting", "cost-state",
+    "prompt-hashes",
+)  # fmt: skip
 
 
 class Held(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,0 +1,102 @@
+"""What a session's requests begin with: made anew for a new one, taken up for one that goes on."""
+
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.app.stamps import now
+from clew.catalog.lookup import CATALOG
+from clew.context.prompts import Prompts, Standing, TakenUp, digest, same_tools
+from clew.options import Options
+from clew.providers.base import Request
+from clew.session.recache import last_size, recached
+from clew.transcript.load import Loaded
+from clew.transcript.record import Recorder
+from clew.version import VERSION
+
+Json: TypeAlias = dict[str, Any]
+
+
+def spoke_with(loaded: Loaded | None) -> str | None:
+    """The model a session was asked to speak with last; of a session of another program, the one that
+    answered last, if it is known here."""
+    if loaded is None:
+        return None
+    named = recorded(loaded).get("model")
+    if isinstance(named, str) and named:
+        return named
+    return next((m for m in answered_by(loaded) if CATALOG.find(m) is not None), None)
+
+
+def answered_by(loaded: Loaded) -> list[str]:
+    """The models that answered, the last one first."""
+    said = (m.get("message") for m in reversed(loaded.messages) if m.get("type") == "assistant")
+    names = (each.get("model") for each in said if isinstance(each, dict))
+    return [name for name in names if isinstance(name, str)]
+
+
+class Beginning(Struct, frozen=True, kw_only=True):
+    """What all of this run's requests begin as, and what is to be said before one is sent."""
+
+    request: Request
+    may_grow: bool
+    notices: tuple[str, ...] = ()
+
+    def tools_of(self, there: list[Json]) -> list[Json]:
+        """The tools to offer while those in `there` exist: as they were, and new ones behind."""
+        return same_tools(self.request.tools or [], there, may_grow=self.may_grow)
+
+
+def taken_up(
+    made: Request, options: Options, prompts: Prompts, recorder: Recorder, loaded: Loaded | None
+) -> Beginning:
+    record = None if loaded is None else recorded(loaded)
+    found = as_before(made, options, prompts, record)
+    if options.persists:
+        named = prompts.record_of(found.standing)
+        if named is not None and not is_named(record, named):
+            recorder.prompt_hashes(**named)
+    return Beginning(
+        request=replace(made, system=found.standing.system, tools=found.standing.tools),
+        may_grow=found.may_grow,
+        notices=() if loaded is None else told(loaded, made.model, found.changed),
+    )
+
+
+def recorded(loaded: Loaded) -> Json:
+    """The line that names what the session began with; empty if it has none."""
+    return loaded.side.current.get("prompt-hashes", {})
+
+
+def as_before(made: Request, options: Options, prompts: Prompts, record: Json | None) -> TakenUp:
+    """What requests begin with: `made`, as far as the session does not stand on another."""
+    fresh = Standing(
+        model=made.model,
+        system=made.system if isinstance(made.system, list) else [],
+        tools=made.tools or [],
+        asked=digest([options.system_prompt, options.append_system_prompt]),
+        version=VERSION,
+    )
+    return TakenUp(standing=fresh) if record is None else prompts.take_up(fresh, record)
+
+
+def is_named(record: Json | None, named: Json) -> bool:
+    """Whether the session's log says this already; the version that said so stays."""
+    return record is not None and all(
+        record.get(key) == value for key, value in named.items() if key != "version"
+    )
+
+
+def told(loaded: Loaded, model: str, changed: tuple[str, ...]) -> tuple[str, ...]:
+    """What a change costs, before it is paid."""
+    last = last_size(loaded.messages)
+    before = next(iter(answered_by(loaded)), model)
+    if not changed and before != model and CATALOG.entry(before).id != model:
+        changed = ("the model",)
+    if not changed or last is None or not last.total:
+        return ()
+    cost = recached(last, model=model, before=before, at=now(), catalog=CATALOG)
+    what = " and ".join(changed)
+    are = "are" if what.endswith("s") else "is"
+    return (f"{what} {are} not as in the last request, so nothing is cached for it: {cost}",)
