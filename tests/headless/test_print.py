@@ -250,3 +250,40 @@ def test_a_budget_ends_the_run_after_the_answer_that_spends_it(tmp_path: Path) -
         assert run.returncode == 1
         assert (said["subtype"], said["is_error"]) == ("error_max_budget_usd", True)
         assert said["terminal_reason"] == "budget_exhausted"
+
+
+@requirement("R007", "R026", "W17")
+def test_an_answers_entries_say_what_their_one_request_took_and_a_line_of_its_own_says_it_too(
+    tmp_path: Path,
+) -> None:
+    plan = scenario(
+        {
+            "content": ["I look.", {"tool": "Glob", "input": {"pattern": "*.txt"}}],
+            "faults": [{"at": "headers", "stall_s": 0.2}],
+        },
+        {"status": 529, "headers": {"retry-after": "0"}},
+        {"text": "Done.", "model": "nobody-knows-it"},
+    )
+    with serving(plan) as server:
+        done = clew(tmp_path, server.url, "-p", "look", "--output-format", "json")
+    result = json.loads(done.stdout)
+    log = entries(transcripts(tmp_path)[0])
+    said = [e for e in log if e["type"] == "assistant"]
+    first = [e for e in said if e["message"]["id"] == said[0]["message"]["id"]]
+    assert len(first) == 2
+    [(cost_usd, duration_ms)] = {(e["costUSD"], e["durationMs"]) for e in first}
+    assert cost_usd > 0
+    assert 200 <= duration_ms < 60_000
+    assert "costUSD" not in said[-1]  # an unknown price is not one of 0
+    requests = [e for e in log if e["type"] == "request-cost"]
+    assert [(e["messageId"], e["requestId"]) for e in requests] == [
+        (e["message"]["id"], e["requestId"]) for e in (first[0], said[-1])
+    ]
+    assert requests[0]["costUSD"] == cost_usd
+    assert requests[0]["durationMs"] == duration_ms
+    assert [e["usage"] for e in requests] == [
+        first[0]["message"]["usage"],
+        said[-1]["message"]["usage"],
+    ]
+    assert requests[1]["durationWithoutRetriesMs"] < requests[1]["durationMs"]
+    assert result["duration_api_ms"] == pytest.approx(sum(e["durationMs"] for e in requests), abs=2)

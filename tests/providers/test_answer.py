@@ -387,3 +387,22 @@ def test_a_cancel_while_the_rest_of_a_broken_answer_is_told_loses_nothing_of_it(
         return [type(e).__name__ for e in answering.last_words]
 
     assert asyncio.run(main()) == ["BlockDropped", "MessageFinished"]
+
+
+@requirement("R069")
+def test_a_cancel_between_the_last_event_and_the_end_of_the_run_finds_the_message() -> None:
+    async def main() -> list[object]:
+        async def take(event: object) -> None:
+            if isinstance(event, MessageFinished):
+                asyncio.get_running_loop().call_soon(task.cancel)
+
+        clock = VirtualClock()
+        answering = Answering(FakeProvider(clock, hello()), new_tool_id=str, clock=clock)
+        task = asyncio.create_task(answering.run(Request(model="opus", messages=[]), take))
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return [*answering.last_words]
+
+    [last] = asyncio.run(main())
+    assert isinstance(last, MessageFinished)
+    assert last.complete

@@ -93,7 +93,7 @@ class ToolExecutor:
         """The answer stands in the conversation: results may stand behind it from now on."""
         held, self._held = self._held, None
         if held:
-            self._deps.story.add(held)
+            self._deps.story.answer(held)
 
     # -- one call
 
@@ -298,7 +298,7 @@ class ToolExecutor:
         call.is_answered = True
         self.results.append(entry)
         if self._held is None:
-            deps.story.add([entry, *call.beside])
+            deps.story.answer([entry, *call.beside])
         else:
             deps.story.recorder.tool_finished(call.block["id"], entry)
             self._held += [entry, *call.beside]

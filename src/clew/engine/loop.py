@@ -26,6 +26,7 @@ from clew.engine.transitions import (
     after_answer,
 )
 from clew.messages import factories
+from clew.messages.changes import with_cost
 from clew.messages.history import History
 from clew.messages.messages import Assistant
 from clew.normalize.block_rules import Violation
@@ -230,6 +231,7 @@ class Hearing:
         self._deps = deps
         self._emit = emit
         self._answer: Answer = deps.answer()
+        self._took = ApiTimed(duration_ms=0)
         self._begin()
 
     def _begin(self) -> None:
@@ -253,12 +255,11 @@ class Hearing:
             return await self._answer.run(prepared.request, self._heard)
         finally:
             end_s = deps.monotonic_s()
-            deps.session.change(
-                ApiTimed(
-                    duration_ms=(end_s - begin_s) * 1000,
-                    without_retries_ms=(end_s - self._attempt_s) * 1000,
-                )
+            self._took = ApiTimed(
+                duration_ms=(end_s - begin_s) * 1000,
+                without_retries_ms=(end_s - self._attempt_s) * 1000,
             )
+            deps.session.change(self._took)
 
     async def _heard(self, event: DriverEvent) -> None:
         match event:
@@ -299,8 +300,9 @@ class Hearing:
         match ended:
             case Answered() | Incomplete():
                 self._request_id = ended.request_id or self._request_id
-                entries = self._entries(ended.message)
+                entries = self._costed(self._entries(ended.message))
                 self._add(entries)
+                self._note_cost(entries[0])
                 await self._emit(Recorded(entries=entries))
                 return self._reply(ended)
             case GaveUp():
@@ -313,6 +315,30 @@ class Hearing:
             case CompactionDue():
                 failure = ended.failure or Failure(kind="status", message=TOO_LONG)
                 return await self._failed(failure, TOO_LONG, reason="cut_by_context")
+
+    def _costed(self, entries: list[Json]) -> list[Json]:
+        """The entries with what their one request took, before they are recorded."""
+        charge = next(charges(entries, CATALOG), None)
+        cost_usd = None if charge is None or charge.usd is None else float(charge.usd)
+        took_ms = round(self._took.duration_ms)
+        return [with_cost(entry, cost_usd=cost_usd, duration_ms=took_ms) for entry in entries]
+
+    def _note_cost(self, entry: Json) -> None:
+        """The request as a line of its own: what an answer's entries cannot say is said there."""
+        message = Assistant(entry)
+        if message.is_synthetic:
+            return
+        known = {"costUSD": entry["costUSD"]} if "costUSD" in entry else {}
+        self._deps.story.recorder.request_cost(
+            messageId=message.message_id,
+            requestId=message.request_id,
+            model=message.model,
+            purpose="turn",
+            usage=message.usage.data,
+            **known,
+            durationMs=entry["durationMs"],
+            durationWithoutRetriesMs=round(self._took.without_retries_ms),
+        )
 
     def _add(self, entries: list[Json]) -> None:
         self._deps.story.add(entries)
@@ -366,8 +392,11 @@ class Hearing:
     def keep_what_was_said(self) -> None:
         """After a cancellation: finished blocks stay, every call has its answer, the place is marked."""
         last = self._finished(self._answer.last_words)
-        if not self._is_settled and last is not None and last["content"]:
-            self._add(self._entries(last, is_aborted=True))
+        if not self._is_settled and last is not None and last.message["content"]:
+            entries = self._entries(last.message, is_aborted=not last.complete)
+            entries = self._costed(entries)
+            self._add(entries)
+            self._note_cost(entries[0])
         self.running.release()
         self._deps.story.add(
             [
@@ -381,5 +410,5 @@ class Hearing:
         )
 
     @staticmethod
-    def _finished(events: list[AnswerEvent]) -> Json | None:
-        return next((e.message for e in events if isinstance(e, MessageFinished)), None)
+    def _finished(events: list[AnswerEvent]) -> MessageFinished | None:
+        return next((e for e in events if isinstance(e, MessageFinished)), None)

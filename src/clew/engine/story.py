@@ -7,7 +7,9 @@ answered; the loop asks for that before anything that cannot be taken back.
 from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
+from clew.messages.changes import with_results
 from clew.messages.history import History
+from clew.messages.messages import User
 from clew.transcript.log import Saved
 from clew.transcript.record import Recorder
 
@@ -27,6 +29,18 @@ class Story:
         """Records messages and makes them part of the conversation."""
         self.recorder.record(messages)
         self.history = self.history.with_messages(messages)
+
+    def answer(self, messages: Sequence[Json]) -> None:
+        """Results join the conversation in which their calls wait, and what stands beside them; a
+        second result for a call does not."""
+        history, joined = self.history, []
+        for message in messages:
+            is_result = bool(User(message).tool_results)
+            longer = (with_results if is_result else History.with_messages)(history, [message])
+            joined += [longer[i] for i in range(len(history), len(longer))]
+            history = longer
+        self.recorder.record(joined)
+        self.history = history
 
     def withdraw(self, uuids: Iterable[str]) -> None:
         """Takes messages out again; the log keeps them, marked."""

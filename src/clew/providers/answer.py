@@ -2,7 +2,8 @@
 
 Owns the order of things: what is shown, withdrawn, kept. Must never retry after a block was
 completed (its tool may have run) and never swallow a cancellation: who cancels finds what was
-complete, and what was dropped, in `last_words`; an event whose taking was cut is told again there.
+complete, and what was dropped, in `last_words`; an event whose taking was cut is told again there,
+and so is the message, if it was finished and `run` did not come to say so.
 """
 
 import asyncio
@@ -119,6 +120,7 @@ class Answering:
         self._shown = False
         self._closing: list[AnswerEvent] = []
         self._untold: deque[AnswerEvent] = deque()
+        self._finished: list[MessageFinished] = []
         self._request_id: str | None = None
 
     async def run(self, request: Request, emit: Emit) -> Ended:
@@ -146,6 +148,8 @@ class Answering:
                 request = await self._next(request, failure, decision, emit)
         except asyncio.CancelledError:
             self.last_words = [*self._untold, *self._accumulator.abort()]
+            if not any(isinstance(e, MessageFinished) for e in self.last_words):
+                self.last_words += self._finished
             raise
 
     def _new_accumulator(self) -> Accumulator:
@@ -154,7 +158,7 @@ class Answering:
     async def _attempt(self, request: Request, emit: Emit) -> Failure | None:
         """One attempt, its events to `emit`; None if it ended in a whole message."""
         self._accumulator = self._new_accumulator()
-        self._shown, self._closing, self._request_id = False, [], None
+        self._shown, self._closing, self._finished, self._request_id = False, [], [], None
         await self._pass_gate(emit)
         self._attempts += 1
         request = replace(request, retry_count=self._spent.attempts)
@@ -206,7 +210,9 @@ class Answering:
         self._untold.extend(events)
         while self._untold:
             await emit(self._untold[0])
-            self._untold.popleft()
+            told = self._untold.popleft()
+            if isinstance(told, MessageFinished):
+                self._finished = [told]
 
     async def _pass_gate(self, emit: Emit) -> None:
         while (left_s := self._gate.left_s(self._clock.now_s())) > 0:
