@@ -208,6 +208,26 @@ async def edits(bench: Bench) -> list[Figure]:
     ]  # fmt: skip
 
 
+async def large_edit(bench: Bench) -> list[Figure]:
+    path = bench.folder / "large.txt"
+    path.write_text("".join(f"line number {i:08}\n" for i in range(250_000)), "utf-8")
+    await bench.use(Read(), file_path=str(path), limit=1)
+    turn = 0
+
+    async def ours() -> None:
+        nonlocal turn
+        turn += 1
+        old = "line number 00125000\n" if turn == 1 else f"changed {turn - 1}\n"
+        await bench.use(Edit(), file_path=str(path), old_string=old, new_string=f"changed {turn}\n")
+
+    size = path.stat().st_size / 1_000_000
+    wall, own = await best(ours, time.perf_counter, 9), await best(ours, time.process_time, 9)
+    return [
+        Figure(name=f"an Edit in {size:.0f} MB, wall", value=wall * 1000, unit="ms", at_most=50),
+        Figure(name=f"an Edit in {size:.0f} MB, own CPU", value=own * 1000, unit="ms", at_most=50),
+    ]
+
+
 async def searches(bench: Bench) -> list[Figure]:
     top = bench.folder / "tree"
     for i in range(TREE_FILES):
@@ -254,7 +274,7 @@ async def measured(folder: Path) -> list[Figure]:
     try:
         return [
             figure
-            for part in (reads, commands, cancelling, edits, searches)
+            for part in (reads, commands, cancelling, edits, large_edit, searches)
             for figure in await part(bench)
         ]
     finally:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from clew.tools import files
 from clew.tools.base import ToolError
-from clew.tools.edit import Edit
-from clew.tools.patch import patch_of_spans, patch_of_texts
+from clew.tools.edit import Edit, find
+from clew.tools.multi_edit import MultiEdit
+from clew.tools.patch import Region, patch_of_regions, patch_of_texts, replaced
 from clew.tools.read import Read
 from clew.tools.write import Write
 from tests.requirements import requirement
@@ -309,20 +310,28 @@ def test_the_patch_of_two_texts_makes_one_of_the_other(
     assert applied(a, patch_of_texts(a, b)) == b.removesuffix("\n") or a == b
 
 
-@given(
-    text=st.text(alphabet="ab\n", max_size=60),
-    old=st.text(alphabet="ab\n", min_size=1, max_size=4),
-    new=st.text(alphabet="ab\nX", max_size=6),
+STEP = st.tuples(
+    st.text(alphabet="ab\n", min_size=1, max_size=4), st.text(alphabet="ab\nX", max_size=6)
 )
-def test_the_patch_of_an_edit_makes_the_new_text_of_the_old(text: str, old: str, new: str) -> None:
-    spans = []
-    at = text.find(old)
-    while at >= 0:
-        spans.append((at, at + len(old)))
-        at = text.find(old, at + len(old))
-    changed = text.replace(old, new)
-    patch = patch_of_spans(text, changed, spans, new)
+
+
+@given(text=st.text(alphabet="ab\n", max_size=80), steps=st.lists(STEP, min_size=1, max_size=4))
+def test_the_patch_of_edits_makes_the_new_text_of_the_old(
+    text: str, steps: list[tuple[str, str]]
+) -> None:
+    changed, regions = text, list[Region]()
+    for old, new in steps:
+        regions = replaced(regions, find(changed, old), len(new))
+        changed = changed.replace(old, new)
+    patch = patch_of_regions(text, changed, regions)
     assert applied(text, patch) == changed.removesuffix("\n") or changed == text
+    at = at_new = 0
+    for o1, o2, n1, n2 in regions:
+        assert text[at:o1] == changed[at_new:n1]
+        assert o1 <= o2
+        assert n1 <= n2
+        at, at_new = o2, n2
+    assert text[at:] == changed[at_new:]
 
 
 def test_far_apart_changes_are_hunks_of_their_own_and_large_ones_are_one(
@@ -344,3 +353,59 @@ def test_what_they_are_for_the_executor() -> None:
     assert Write().is_destructive(whole)
     assert Edit().paths(change) == Write().paths(whole) == ("/x",)
     assert Edit().title(change) == Write().title(whole) == "/x"
+
+
+def test_a_large_file_is_patched_by_its_changed_lines_alone(workshop: Workshop) -> None:
+    lines = [f"line {number:06}\n" for number in range(60_000)]
+    path = workshop.write("large.txt", "".join(lines))
+    workshop.use(Read(), file_path=str(path))
+    edits = [
+        {"old_string": "line 000001\n", "new_string": "first\n"},
+        {"old_string": "line 059998\n", "new_string": "last\n"},
+    ]
+    result = workshop.use(MultiEdit(), file_path=str(path), edits=edits)
+    assert result.content == f"Edited {path}: 2 replacements, the first at line 2 of now 60,000."
+    raw = result.tool_use_result
+    assert [hunk["oldStart"] for hunk in raw["structuredPatch"]] == [1, 59_996]
+    assert sum(len(hunk["lines"]) for hunk in raw["structuredPatch"]) == 12
+    assert raw["originalFileContents"] is None
+    lines[1], lines[59_998] = "first\n", "last\n"
+    assert path.read_text("utf-8") == "".join(lines)
+
+
+def test_several_edits_are_made_in_order_or_not_at_all(workshop: Workshop) -> None:
+    path = workshop.write("a.txt", "one two three\n")
+    workshop.use(Read(), file_path="a.txt")
+    steps = [
+        {"old_string": "one", "new_string": "two"},
+        {"old_string": "two", "new_string": "four", "replace_all": True},
+        {"old_string": "four three", "new_string": "five"},
+    ]
+    result = workshop.use(MultiEdit(), file_path="a.txt", edits=steps)
+    assert path.read_text("utf-8") == "four five\n"
+    assert result.tool_use_result["structuredPatch"][0]["lines"] == [
+        "-one two three",
+        "+four five",
+    ]
+    assert result.tool_use_result["edits"][0] == steps[0] | {"replace_all": False}
+    assert result.display == "4 replacements"
+    for wrong in ({"old_string": "gone", "new_string": "x"}, {"old_string": "", "new_string": "x"}):
+        edits = [{"old_string": "four", "new_string": "six"}, wrong]
+        failed = workshop.use(MultiEdit(), file_path="a.txt", edits=edits)
+        assert failed.is_error
+        assert "Edit 2 of 2: old_string" in str(failed.content)
+        assert "Nothing was changed." in str(failed.content)
+        assert path.read_text("utf-8") == "four five\n"
+    assert workshop.use(MultiEdit(), file_path="a.txt", edits=[]).is_error
+
+
+def test_several_edits_can_begin_with_a_new_file(workshop: Workshop) -> None:
+    steps = [
+        {"old_string": "", "new_string": "a = 1\nb = 2\n"},
+        {"old_string": "b = 2", "new_string": "b = 3"},
+    ]
+    result = workshop.use(MultiEdit(), file_path="new/a.py", edits=steps)
+    assert (workshop.folder / "new" / "a.py").read_text("utf-8") == "a = 1\nb = 3\n"
+    assert result.tool_use_result["type"] == "create"
+    again = workshop.use(MultiEdit(), file_path="new/a.py", edits=steps)
+    assert "exists, so old_string must not be empty" in str(again.content)

@@ -1,18 +1,32 @@
 """Edit: one exact text of a file becomes another; everything else stays byte for byte."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
 
 from clew.tools import files
 from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
-from clew.tools.patch import patch_of_spans
-from clew.tools.text_file import Text, crlf, decode, is_crlf, lines_of
-from clew.tools.write import create, whole_range
+from clew.tools.patch import Region, patch_of_regions, replaced
+from clew.tools.text_file import Text, count_lines, crlf, decode, is_crlf
+from clew.tools.write import create, original, whole_range
 
 LINE_NUMBERS = re.compile(r"(?m)^\s*\d+\t")
+
+
+class Step(Protocol):
+    """One replacement, as every tool that edits is told it."""
+
+    @property
+    def old_string(self) -> str: ...
+
+    @property
+    def new_string(self) -> str: ...
+
+    @property
+    def replace_all(self) -> bool: ...
 
 
 class EditInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,30 +54,72 @@ class Edit(Tool[EditInput]):
         return given.file_path
 
     async def call(self, given: EditInput, ctx: ToolContext) -> ToolResult:
-        return edit(ctx.session.path(given.file_path), given, ctx)
+        path = ctx.session.path(given.file_path)
+        done = edit(path, [given], ctx)
+        return done if isinstance(done, ToolResult) else edited(done, given)
 
 
-def edit(path: Path, given: EditInput, ctx: ToolContext) -> ToolResult:
-    if given.old_string == given.new_string:
-        raise ToolError("old_string and new_string are the same; there is nothing to change.")
-    if not given.old_string:
-        if path.exists():
-            raise ToolError(f"{path} exists, so old_string must not be empty.")
-        return create(path, given.new_string, ctx)
+class Edited(Struct, frozen=True, kw_only=True):
+    """A file that was changed: its text before and after, and what became what, with how often."""
+
+    path: Path
+    before: str
+    after: str
+    regions: list[Region]
+    made: list[tuple[str, str, int]]
+
+    @property
+    def times(self) -> int:
+        return sum(count for _, _, count in self.made)
+
+
+def edit(path: Path, steps: Sequence[Step], ctx: ToolContext) -> Edited | ToolResult:
+    """All steps, each on what the one before it left, or none of them."""
+    for step in steps:
+        if step.old_string == step.new_string:
+            raise ToolError("old_string and new_string are the same; there is nothing to change.")
+    if not steps[0].old_string:
+        return created(path, steps, ctx)
     known = files.take_known(path, ctx)
     text = decode(known.data)
     if text is None:
         raise ToolError(f"{path} is not text; change it with a program of your own.")
-    old, new, spans = occurrences(text.text, given, path)
-    changed = replaced(text.text, spans, new)
-    written = files.put(known.path, encoded(text, changed, path), known.status)
-    files.note(ctx, written, whole_range(changed))
-    return outcome(path, text.text, changed, old, new, spans, given)
+    done = changed(path, text.text, steps)
+    written = files.put(known.path, encoded(text, done.after, path), known.status)
+    files.note(ctx, written, whole_range(done.after))
+    return done
 
 
-def occurrences(text: str, given: EditInput, path: Path) -> tuple[str, str, list[tuple[int, int]]]:
+def created(path: Path, steps: Sequence[Step], ctx: ToolContext) -> ToolResult:
+    """A file that was not there, of the first step's text, changed by the steps behind it."""
+    if path.exists():
+        raise ToolError(f"{path} exists, so old_string must not be empty.")
+    text = steps[0].new_string
+    return create(path, changed(path, text, steps[1:]).after if steps[1:] else text, ctx)
+
+
+def changed(path: Path, text: str, steps: Sequence[Step]) -> Edited:
+    after, regions, made = text, list[Region](), []
+    for number, step in enumerate(steps, 1):
+        try:
+            old, new, spans = occurrences(after, step, path)
+        except ToolError as error:
+            if len(steps) == 1:
+                raise
+            raise ToolError(
+                f"Edit {number} of {len(steps)}: {error} Nothing was changed."
+            ) from None
+        regions = replaced(regions, spans, len(new))
+        after = put_in(after, spans, new)
+        made.append((old, new, len(spans)))
+    return Edited(path=path, before=text, after=after, regions=regions, made=made)
+
+
+def occurrences(text: str, given: Step, path: Path) -> tuple[str, str, list[tuple[int, int]]]:
     """Old and new text in the file's line ends, and where the old one stands: once, or as often as asked."""
     old, new = given.old_string, given.new_string
+    if not old:
+        raise ToolError("old_string must not be empty: the file is there.")
     spans = find(text, old)
     if not spans and "\r\n" in text and "\n" in old:
         # Read shows lines without the carriage return, so the model cannot know of it.
@@ -104,7 +160,7 @@ def why_not(text: str, old: str) -> str:
     return " Read the file again and copy the text exactly."
 
 
-def replaced(text: str, spans: list[tuple[int, int]], new: str) -> str:
+def put_in(text: str, spans: list[tuple[int, int]], new: str) -> str:
     parts: list[str] = []
     at = 0
     for begin, end in spans:
@@ -124,27 +180,31 @@ def encoded(like: Text, text: str, path: Path) -> bytes:
         ) from None
 
 
-def outcome(
-    path: Path,
-    before: str,
-    after: str,
-    old: str,
-    new: str,
-    spans: list[tuple[int, int]],
-    given: EditInput,
-) -> ToolResult:
-    first = before.count("\n", 0, spans[0][0]) + 1
-    times = "1 replacement" if len(spans) == 1 else f"{len(spans)} replacements"
+def edited(done: Edited, given: EditInput) -> ToolResult:
+    """What became of one edit, for the model and for programs."""
+    (made,) = done.made
     return ToolResult(
-        content=f"Edited {path}: {times}, the first at line {first} of now {len(lines_of(after)):,}.",
+        content=said(done),
         tool_use_result={
-            "filePath": str(path),
-            "oldString": old,
-            "newString": new,
-            "originalFile": before,
-            "structuredPatch": patch_of_spans(before, after, spans, new),
+            "filePath": str(done.path),
+            "oldString": made[0],
+            "newString": made[1],
+            "originalFile": original(done.before),
+            "structuredPatch": patch_of_regions(done.before, done.after, done.regions),
             "userModified": False,
             "replaceAll": given.replace_all,
         },
-        display=times,
+        display=many(done.times),
     )
+
+
+def said(done: Edited) -> str:
+    first = done.before.count("\n", 0, done.regions[0][0]) + 1
+    return (
+        f"Edited {done.path}: {many(done.times)}, the first at line {first} of now "
+        f"{count_lines(done.after):,}."
+    )
+
+
+def many(times: int) -> str:
+    return "1 replacement" if times == 1 else f"{times} replacements"

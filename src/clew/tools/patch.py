@@ -1,6 +1,5 @@
 """What an edit changed, as hunks of lines with three lines around them."""
 
-from bisect import bisect_right
 from typing import Any
 
 from clew.tools.text_file import lines_of
@@ -13,28 +12,99 @@ NO_LAST_NEWLINE = "\\ No newline at end of file"
 
 # Old lines [i1, i2) became new lines [j1, j2).
 Change = tuple[int, int, int, int]
+# Old characters [o1, o2) became new characters [n1, n2).
+Region = tuple[int, int, int, int]
 
 
-def patch_of_spans(
-    old: str, new: str, spans: list[tuple[int, int]], inserted: str
-) -> list[dict[str, Any]]:
-    """The hunks of replacing each span of `old`, in order, by `inserted`."""
-    starts = [0]
-    while (found := old.find("\n", starts[-1])) >= 0:
-        starts.append(found + 1)
-    added_lines = inserted.count("\n")
-    changes: list[Change] = []
-    shift = 0
-    for begin, end in spans:
-        i1, i2 = bisect_right(starts, begin) - 1, bisect_right(starts, end)
-        grown = added_lines - old.count("\n", begin, end)
-        if changes and i1 < changes[-1][1]:
-            a, _, c, _ = changes.pop()
+def replaced(
+    regions: list[Region], spans: list[tuple[int, int]], inserted_chars: int
+) -> list[Region]:
+    """The regions of a text in which, after them, each span was replaced by so many characters."""
+    places: list[tuple[int, int, int | None, int]] = [
+        *((n1, n2, o2 - n2, 0) for _, o2, n1, n2 in regions),
+        *((begin, end, None, inserted_chars - (end - begin)) for begin, end in spans),
+    ]
+    result: list[Region] = []
+    # From here to the old text is `lag`, to the newest `grown`; `reach` is where the last one ends.
+    lag = grown = 0
+    reach = -1
+    for begin, end, lag_behind, change in sorted(places, key=lambda place: place[0]):
+        if begin <= reach:
+            o1, _, n1, _ = result.pop()
         else:
-            a, c = i1, i1 + shift
-        shift += grown
-        changes.append((a, i2, c, i2 + shift))
-    return hunks(old, new, changes)
+            o1, n1 = begin + lag, begin + grown
+        reach = max(reach, end)
+        lag = lag if lag_behind is None else lag_behind
+        grown += change
+        result.append((o1, reach + lag, n1, reach + grown))
+    return result
+
+
+def patch_of_regions(old: str, new: str, regions: list[Region]) -> list[dict[str, Any]]:
+    """The hunks between two texts that are the same outside of these regions.
+
+    Looks at the lines of the regions and around them only: the rest may be megabytes.
+    """
+    patch: list[dict[str, Any]] = []
+    at = at_new = lines = lines_new = 0
+    for begin, end, inside in windows(old, regions):
+        begin_new = inside[0][2] - (inside[0][0] - begin)
+        end_new = inside[-1][3] + (end - inside[-1][1])
+        lines += old.count("\n", at, begin)
+        lines_new += new.count("\n", at_new, begin_new)
+        at, at_new = begin, begin_new
+        whole, whole_new = old[begin:end], new[begin_new:end_new]
+        near = [(a - begin, b - begin, c - begin_new, d - begin_new) for a, b, c, d in inside]
+        for found in hunks(whole, whole_new, changed_lines(whole, whole_new, near)):
+            found["oldStart"] += lines
+            found["newStart"] += lines_new
+            patch.append(found)
+    return patch
+
+
+def windows(old: str, regions: list[Region]) -> list[tuple[int, int, list[Region]]]:
+    """Where whole lines begin and end around regions that lie close to one another."""
+    found: list[tuple[int, int, list[Region]]] = []
+    for region in regions:
+        begin, end = lines_back(old, region[0]), lines_ahead(old, region[1])
+        if found and begin <= found[-1][1]:
+            begin, _, inside = found.pop()
+            inside.append(region)
+        else:
+            inside = [region]
+        found.append((begin, end, inside))
+    return found
+
+
+def lines_back(text: str, at: int) -> int:
+    """Where the third line before the one at a place begins."""
+    at = text.rfind("\n", 0, at) + 1
+    for _ in range(CONTEXT_LINES):
+        at = text.rfind("\n", 0, max(0, at - 1)) + 1
+    return at
+
+
+def lines_ahead(text: str, at: int) -> int:
+    """Where the third line behind the one at a place ends."""
+    for _ in range(CONTEXT_LINES + 1):
+        at = text.find("\n", at) + 1 or len(text)
+    return at
+
+
+def changed_lines(old: str, new: str, regions: list[Region]) -> list[Change]:
+    changes: list[Change] = []
+    at = at_new = line = line_new = 0
+    for o1, o2, n1, n2 in regions:
+        line += old.count("\n", at, o1)
+        line_new += new.count("\n", at_new, n1)
+        first, first_new = line, line_new
+        line += old.count("\n", o1, o2)
+        line_new += new.count("\n", n1, n2)
+        at, at_new = o2, n2
+        if changes and first < changes[-1][1]:
+            first, _, first_new, _ = changes.pop()
+        changes.append((first, line + 1, first_new, line_new + 1))
+    return changes
 
 
 def patch_of_texts(old: str, new: str) -> list[dict[str, Any]]:

@@ -13,6 +13,7 @@ from clew.tools.edit import Edit
 from clew.tools.glob import Glob
 from clew.tools.grep import Grep
 from clew.tools.monitor import Monitor
+from clew.tools.multi_edit import MultiEdit
 from clew.tools.read import Read
 from clew.tools.schema import definition
 from clew.tools.task_output import TaskOutput
@@ -29,6 +30,7 @@ def builtin_tools() -> tuple[Tool[Any], ...]:
         Glob(),
         Grep(),
         Monitor(),
+        MultiEdit(),
         Read(),
         TaskOutput(),
         TaskStop(),

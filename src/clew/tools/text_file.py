@@ -68,3 +68,7 @@ def lines_of(text: str) -> list[str]:
     if lines[-1] == "":
         lines.pop()
     return lines
+
+
+def count_lines(text: str) -> int:
+    return text.count("\n") + (not text.endswith("\n") and bool(text))

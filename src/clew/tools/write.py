@@ -9,7 +9,10 @@ from msgspec import Meta, Struct
 from clew.tools import files
 from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
 from clew.tools.patch import patch_of_texts
-from clew.tools.text_file import Text, crlf, decode, lines_of
+from clew.tools.text_file import Text, count_lines, crlf, decode
+
+# A record that holds a large file once for every edit of it cannot be read any more.
+ORIGINAL_MAX_CHARS = 256 << 10
 
 
 class WriteInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -89,22 +92,27 @@ def encoded(like: Text, content: str, path: Path) -> bytes:
 
 
 def outcome(
-    kind: str, path: Path, content: str, patch: list[dict[str, Any]], original: str | None
+    kind: str, path: Path, content: str, patch: list[dict[str, Any]], before: str | None
 ) -> dict[str, Any]:
     return {
         "type": kind,
         "filePath": str(path),
         "content": content,
         "structuredPatch": patch,
-        "originalFile": original,
+        "originalFile": None if before is None else original(before),
     }
 
 
+def original(text: str) -> str | None:
+    """What was in a file, for whoever reads the record; of a large one the hunks must do."""
+    return text if len(text) <= ORIGINAL_MAX_CHARS else None
+
+
 def whole_range(content: str) -> tuple[tuple[int, int], ...]:
-    total = len(lines_of(content))
+    total = count_lines(content)
     return ((1, total),) if total else ()
 
 
 def count(content: str) -> str:
-    total = len(lines_of(content))
+    total = count_lines(content)
     return f"{total:,} line{'' if total == 1 else 's'}"
