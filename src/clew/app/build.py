@@ -21,7 +21,11 @@ from clew.app.record import open_record
 from clew.app.side import side_questions
 from clew.app.stamps import new_id, now
 from clew.app.standing import spoke_with, taken_up
+from clew.app.taking import intake
 from clew.catalog.models import Model
+from clew.commands.outcome import Outcome
+from clew.commands.parse import Command as Typed
+from clew.commands.registry import Command
 from clew.config.environment import for_programs, freeze
 from clew.config.keys import in_environment
 from clew.context.facts import Fact
@@ -30,7 +34,8 @@ from clew.context.opening import Opening
 from clew.context.prompts import Prompts
 from clew.context.tool_listing import listing_fact, told
 from clew.engine.conversation import Conversation, Inbox
-from clew.engine.deps import Deps, Question, Verdict
+from clew.engine.deps import Deps, Emit, Question, Verdict
+from clew.engine.intake import Intake, Raw, Taken, Turn
 from clew.engine.requests import Requests
 from clew.engine.story import Story
 from clew.engine.toolset import SessionTools
@@ -74,6 +79,10 @@ class Session(Struct, frozen=True, kw_only=True):
     # Cost and time: of this run as they come, and of the runs before.
     spending: Spending
     past: Past
+    # What lines of input go through, and the slash commands that were found for this session.
+    intake: Intake
+    commands: list[Command["Session"]]
+    requests: Requests
     # What runs in the background; a front that listens can say so, and begin a turn.
     tasks: Tasks
 
@@ -89,6 +98,19 @@ class Session(Struct, frozen=True, kw_only=True):
             facts = await self.opening.facts(model=self.model.id, day=now()[:10])
         listing = listing_fact(told(history), self.toolbox.deferred())
         return attachments([*facts, *filter(None, [listing])])
+
+    async def take(self, raw: Raw, emit: Emit) -> Taken:
+        """What was typed or piped in, as a turn for `conversation.submit` or as an outcome."""
+
+        async def run_command(typed: Typed) -> Outcome | None:
+            from clew.app.slash import run
+
+            return await run(self, typed, by_person=raw.by_person)
+
+        taken = await self.intake.take(raw, emit, run_command)
+        if isinstance(taken, Turn):
+            return Turn(prompt=taken.prompt, context=[*taken.context, *await self.context()])
+        return taken
 
     def ledger(self) -> Ledger:
         """What the conversation cost so far, by its record."""
@@ -190,12 +212,13 @@ async def session(
         begin_s = time.monotonic()
         inbox = Inbox()
         nearby = Nearby(environ, Path(cwd), story.history)
+        judge = Judging(rules, story, lambda: tool_session.cwd)
         deps = Deps(
             story=story,
             request=requests,
             answer=lambda: answering(options.fallback_models),
             tools=tools,
-            judge=Judging(rules, story, lambda: tool_session.cwd),
+            judge=judge,
             ask=ask,
             arrived=lambda: [*inbox.take(), *news(tool_session)],
             now=now,
@@ -226,4 +249,7 @@ async def session(
             spending=spending,
             past=past,
             tasks=tool_session.tasks,
+            intake=intake(tools, judge, tool_session, rules),
+            commands=[],
+            requests=requests,
         )

@@ -9,17 +9,16 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Any
 
-from clew.config.edit import with_value, without
+from clew.config.answers import assign, explained, in_force_now, listed, parsed, spelled, target
+from clew.config.edit import without
 from clew.config.environment import VARIABLES
-from clew.config.layers import in_force, merge, origins, value_at
-from clew.config.load import complaints, load, read
+from clew.config.layers import value_at
+from clew.config.load import complaints, load
 from clew.config.mask import mask
 from clew.config.paths import Places, find_places
-from clew.config.positions import Path as KeyPath
-from clew.config.positions import dotted, undotted
-from clew.config.settings import BY_NAME, OPEN_OBJECTS, check, nearest
+from clew.config.positions import undotted
+from clew.config.settings import BY_NAME, nearest
 from clew.config.trust import read_trusted, trusts, write_trusted
 from clew.config.write import replace
 from clew.messages.errors import SettingsError, in_words
@@ -83,14 +82,8 @@ def show(line: str) -> None:
     sys.stdout.write(f"{line}\n")
 
 
-def spelled(value: Any) -> str:
-    """A value for people, without the secrets in it."""
-    return mask(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
-
-
 def run_get(options: argparse.Namespace, places: Places) -> int:
-    layers, _ = in_force(load(places).layers, trusted=trusts(places))
-    present, value = value_at(merge(layers), undotted(options.key))
+    present, value = value_at(in_force_now(places), undotted(options.key))
     if present:
         show(spelled(value))
         return 0
@@ -101,98 +94,32 @@ def run_get(options: argparse.Namespace, places: Places) -> int:
 
 
 def run_list(options: argparse.Namespace, places: Places) -> int:
-    loaded = load(places)
-    layers, _ = in_force(loaded.layers, trusted=trusts(places))
-    for line in complaints(loaded.layers):
+    for line in complaints(load(places).layers):
         sys.stderr.write(f"{line}\n")
-    settings = merge(layers)
     if options.json:
-        show(mask(json.dumps(settings, indent=2, ensure_ascii=False)))
-        return 0
-    for path in leaves(settings):
-        first = origins(layers, path)[0]
-        show(f"{dotted(path)} = {spelled(value_at(settings, path)[1])}  {where(first.layer, path)}")
+        show(mask(json.dumps(in_force_now(places), indent=2, ensure_ascii=False)))
+    else:
+        for line in listed(places):
+            show(line)
     return 0
-
-
-def leaves(settings: dict[str, Any], above: KeyPath = ()) -> list[KeyPath]:
-    """The paths of all values; objects that have no keys of ours are values."""
-    found: list[KeyPath] = []
-    for name, value in settings.items():
-        path = (*above, name)
-        whole = dotted(path) in OPEN_OBJECTS or dotted(path) not in BY_NAME
-        found += leaves(value, path) if isinstance(value, dict) and not whole else [path]
-    return found
-
-
-def where(layer: Any, path: KeyPath) -> str:
-    line = layer.line(path)
-    return f"({layer.file}:{line})" if line else f"({layer.scope})"
 
 
 def run_explain(options: argparse.Namespace, places: Places) -> int:
-    path = undotted(options.key)
-    known = BY_NAME.get(options.key)
-    if known is not None:
-        show(f"{known.name}: {known.meaning}; {known.kind}")
-    loaded = load(places)
-    layers, inert = in_force(loaded.layers, trusted=trusts(places))
-    said = origins(layers, path)
-    for i, origin in enumerate(said):
-        listed = isinstance(origin.value, (list, dict))
-        mark = "in force" if i == 0 else "added" if listed else "overridden"
-        place = where(origin.layer, path)
-        show(f"  {origin.layer.scope:<8} {spelled(origin.value)}  {place} {mark}")
-    for one in inert:
-        if one.path == path:
-            show(f"  {one.layer.scope:<8} does not count: {one.why} {where(one.layer, path)}")
-    if not said:
-        show("  not set")
+    for line in explained(places, options.key):
+        show(line)
     return 0
-
-
-def target(options: argparse.Namespace, places: Places) -> tuple[Path, str, dict[str, Any]]:
-    """The file of a scope, its text and what it says; a broken file is not written to."""
-    path = places.settings_file(options.scope)
-    if not path.exists():
-        return path, "", {}
-    layer = read(options.scope, path, str(places.root))
-    if layer.unreadable is not None:
-        raise SettingsError(layer.unreadable)
-    return path, layer.text, layer.data
 
 
 def run_set(options: argparse.Namespace, places: Places) -> int:
-    path, text, data = target(options, places)
-    key = undotted(options.key)
-    if not key:
-        raise SettingsError(f"{options.key!r} names no key")
-    value = parsed(options.key, options.value)
-    after = with_value(text, key, value)
-    faults = [f for f in check(json.loads(after)) if f.path[: len(key)] == key]
-    if any(f.fatal for f in faults):
-        raise SettingsError(str(faults[0]))
-    for fault in faults:
-        sys.stderr.write(f"{path}: {fault}\n")
-    if value_at(data, key) != (True, value):
-        replace(path, after)
-    show(f"{path}: {options.key} = {spelled(value)}")
+    done = assign(places, options.scope, options.key, parsed(options.key, options.value))
+    for fault in done.faults:
+        sys.stderr.write(f"{done.path}: {fault}\n")
+    show(f"{done.path}: {options.key} = {spelled(done.value)}")
     return 0
 
 
-def parsed(name: str, text: str) -> Any:
-    """JSON where the text is JSON; a word is a text where a text is expected, or nothing else."""
-    known = BY_NAME.get(name)
-    if known is not None and known.kind == "a string":
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
-
-
 def run_unset(options: argparse.Namespace, places: Places) -> int:
-    path, text, data = target(options, places)
+    path, text, data = target(places, options.scope)
     key = undotted(options.key)
     if not key or not value_at(data, key)[0]:
         raise SettingsError(f"{path}: {options.key} is not set there")

@@ -88,11 +88,11 @@ def main(argv: list[str]) -> int:
     if given.json:
         sys.stdout.write(msgspec.json.encode(explained(memory, touched)).decode() + "\n")
     else:
-        sys.stdout.write("\n".join(_shown(memory, touched, given.file)) + "\n")
+        sys.stdout.write("\n".join(shown(memory, touched, given.file)) + "\n")
     return 0
 
 
-def _shown(memory: Memory, touched: list[MemoryFile] | None, name: str | None) -> list[str]:
+def shown(memory: Memory, touched: list[MemoryFile] | None, name: str | None) -> list[str]:
     lines = _table("Told at the start, in this order:", memory.files)
     if not memory.files:
         lines = ["No memory file speaks here."]

@@ -13,6 +13,7 @@ from msgspec import Struct
 from clew.engine.deps import Deps, Emit
 from clew.engine.events import Noticed, Recorded, TurnEnded
 from clew.engine.hooked import BLOCKED_PROMPT, entries, fire, heard
+from clew.engine.intake import title_of
 from clew.engine.loop import run_turn, saved
 from clew.hooks.outcome import Outcome
 from clew.messages import factories
@@ -78,7 +79,7 @@ class Conversation:
         joined = [*deps.arrived(), message, *context, *around]
         deps.story.add(joined)
         await emit(Recorded(entries=joined))
-        return await self.run(emit, title=prompt if isinstance(prompt, str) else "")
+        return await self.run(emit, title=title_of(prompt))
 
     async def _refused(self, said: Outcome, prompt: str, emit: Emit) -> TurnEnded:
         """A prompt that a hook kept back: nothing is sent, and the record says so."""

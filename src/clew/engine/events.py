@@ -42,6 +42,12 @@ class ToolFinished(Struct, frozen=True, kw_only=True):
     display: str = ""
 
 
+class Printed(Struct, frozen=True, kw_only=True):
+    """What a person's own line for the shell printed."""
+
+    text: str
+
+
 class Repaired(Struct, frozen=True, kw_only=True):
     """What the history needed to become a valid request; the log keeps what it had."""
 
@@ -80,6 +86,7 @@ EndReason: TypeAlias = Literal[
     "stopped_by_hook",
     "loop_stopped",
     "no_answer",
+    "failed",
 ]
 
 ENDED_WELL: frozenset[EndReason] = frozenset({"completed", "stopped_by_hook"})
@@ -107,6 +114,7 @@ EngineEvent: TypeAlias = (
     | ToolStarted
     | ToolProgressed
     | ToolFinished
+    | Printed
     | Repaired
     | Doubted
     | NotSaved

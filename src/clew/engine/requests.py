@@ -56,6 +56,10 @@ class Requests:
     def _begin(self) -> Outgoing:
         return Outgoing(self._target, tools=self._tools)
 
+    @property
+    def template(self) -> Request:
+        return self._template
+
     def __call__(self, story: Story) -> Prepared:
         history = story.history
         if story.revision != self._revision:

@@ -20,6 +20,7 @@ SUBTYPES: dict[EndReason, str] = {
     "aborted_tools": "error_during_execution",
     "denied_and_stopped": "error_during_execution",
     "loop_stopped": "error_during_execution",
+    "failed": "error_during_execution",
 }
 # Hosts know these words for the reasons that clew calls otherwise.
 TERMINAL_REASONS: dict[EndReason, str] = {

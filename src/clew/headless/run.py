@@ -16,6 +16,7 @@ import msgspec
 
 from clew.app.build import session as open_session
 from clew.app.stamps import new_id
+from clew.commands.outcome import Show
 from clew.engine.conversation import Speaker
 from clew.engine.deps import Question, Refused, Verdict
 from clew.engine.events import (
@@ -27,6 +28,7 @@ from clew.engine.events import (
     ToolFinished,
     TurnEnded,
 )
+from clew.engine.intake import Raw, Taken, Turn
 from clew.headless.result import Tally, cost_of, exit_code, result, usage_of
 from clew.messages.errors import ClewError, CommandLineError
 from clew.options import Options
@@ -53,20 +55,23 @@ def main(options: Options) -> int:
         return 2 if isinstance(error, CommandLineError) else 1
 
 
-def whole_prompt(options: Options) -> str:
-    """The prompt of the command line and what is piped in, joined."""
+def whole_prompt(options: Options) -> Raw:
+    """The prompt of the command line, and what is piped in behind it."""
     piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
-    prompt = "\n".join(part for part in (options.prompt, piped.rstrip("\n")) if part)
-    if not prompt.strip():
+    piped = piped.rstrip("\n")
+    if not (options.prompt.strip() or piped.strip()):
         raise CommandLineError("--print needs a prompt, as an argument or on standard input")
-    return prompt
+    if options.prompt:
+        return Raw(text=options.prompt, more=piped)
+    # Of what is only piped in, a command may be meant; a line for the shell may be anybody's.
+    return Raw(text=piped) if piped.startswith("/") else Raw(text="", more=piped)
 
 
 async def nobody(question: Question) -> Verdict:
     return Refused(words=f"{NOBODY} (It asks because {question.why}.)", by_person=False)
 
 
-async def run(options: Options, prompt: str) -> int:
+async def run(options: Options, raw: Raw) -> int:
     begin = time.monotonic()
     stopped_by: list[int] = []
     async with open_session(
@@ -85,12 +90,16 @@ async def run(options: Options, prompt: str) -> int:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, *ENDED_BY):
             loop.add_signal_handler(number, stop, number)
-        ended = await session.conversation.submit(
-            prompt,
-            front.emit,
-            said_by=Speaker(source="sdk", mode=session.mode),
-            context=await session.context(),
-        )
+        taken = await session.take(raw, front.emit)
+        if isinstance(taken, Turn):
+            ended = await session.conversation.submit(
+                taken.prompt,
+                front.emit,
+                said_by=Speaker(source="sdk", mode=session.mode),
+                context=taken.context,
+            )
+        else:
+            ended = done_beside(taken, tally)
         ledger = session.ledger()
         tally.api_ms = round(session.spending.state.api_ms)
         said = result(
@@ -104,6 +113,16 @@ async def run(options: Options, prompt: str) -> int:
         )
     show(ended, tally, said, as_json=options.output_format == "json")
     return ENDED_BY.get(signal.Signals(stopped_by[0]), 130) if stopped_by else exit_code(ended)
+
+
+def done_beside(taken: Taken, tally: Tally) -> TurnEnded:
+    """A line that the model was not asked about, as the end of a turn without rounds."""
+    shown = taken if isinstance(taken, Show) else Show(text="")
+    tally.turns = 0
+    if shown.is_error:
+        return TurnEnded(reason="failed", message=shown.text)
+    tally.text = shown.text
+    return TurnEnded(reason="completed")
 
 
 def show(ended: TurnEnded, tally: Tally, said: Json, *, as_json: bool) -> None:

@@ -9,18 +9,23 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import assert_never
+
+from msgspec.structs import replace
 
 from clew.app.build import Session
 from clew.app.build import session as open_session
+from clew.commands.outcome import Clear, Exit, Resume, Show
 from clew.engine.conversation import Speaker
 from clew.engine.events import TurnEnded
+from clew.engine.intake import Raw, Turn
 from clew.messages.errors import ClewError, CommandLineError
 from clew.options import Options
 from clew.tui.keyboard import Keyboard
 from clew.tui.questions import Questions
 from clew.tui.telling import Telling
 
-FAREWELLS = ("exit", "quit", "/exit", "/quit")
+FAREWELLS = ("exit", "quit")
 ENDED_BY = {signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
@@ -34,8 +39,17 @@ def main(options: Options) -> int:
 
 
 async def run(options: Options) -> int:
+    """One session after another: a command may begin a new one or go over to another."""
     keyboard = Keyboard()
     telling = Telling(sys.stdout)
+    code: int | Options = options
+    while isinstance(code, Options):
+        code = await one_session(code, keyboard, telling)
+    return code
+
+
+async def one_session(options: Options, keyboard: Keyboard, telling: Telling) -> int | Options:
+    """An exit code, or the options of the session that follows."""
     ask = Questions(keyboard, telling).ask
     async with open_session(options, os.environ, str(Path.cwd()), ask, entrypoint="cli") as session:
         for notice in session.notices:
@@ -43,10 +57,22 @@ async def run(options: Options) -> int:
         telling.line(f"clew: {session.model.name}, mode {session.mode}; Escape stops, Ctrl-D ends")
         if session.resumed is not None:
             telling.history(session.resumed.messages)
-        code = await Dialogue(session, telling, keyboard).run(options.prompt)
+        then = await Dialogue(session, telling, keyboard).run(options.prompt)
     if len(session.story.history):
         telling.line(f"\nTo go on: clew --resume {session.session_id}")
-    return code
+    return then if isinstance(then, int) else following(options, then)
+
+
+def following(options: Options, then: Clear | Resume) -> Options:
+    """The same wishes for another session."""
+    return replace(
+        options,
+        prompt="",
+        continues=False,
+        fork=False,
+        session_id=None,
+        resume=then.session if isinstance(then, Resume) else None,
+    )
 
 
 class Dialogue:
@@ -57,27 +83,47 @@ class Dialogue:
         self._telling = telling
         self._keyboard = keyboard
         self._code = 0
+        self._then: Clear | Resume | None = None
 
-    async def run(self, first: str) -> int:
+    async def run(self, first: str) -> int | Clear | Resume:
+        """An exit code, or what is to follow this session."""
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._stop)
         for number, code in ENDED_BY.items():
             loop.add_signal_handler(number, self._end, code)
         line: str | None = first or await self._keyboard.line("> ")
         while line is not None and line.strip() not in FAREWELLS:
-            if line.strip():
-                await self._turn(line)
+            if line.strip() and not await self._heed(line):
+                break
             line = await self._keyboard.line("> ")
-        return self._code
+        return self._code if self._then is None else self._then
 
-    async def _turn(self, line: str) -> None:
+    async def _heed(self, line: str) -> bool:
+        """Does what a line says; False when the session ends with it."""
+        raw = Raw(text=line, by_person=True)
+        taken = await self._session.take(raw, self._telling.emit)
+        match taken:
+            case Turn():
+                await self._turn(taken)
+            case Show():
+                self._telling.line(f"! {taken.text}" if taken.is_error else taken.text)
+            case Clear() | Resume():
+                self._then = taken
+                return False
+            case Exit():
+                return False
+            case _:
+                assert_never(taken)
+        return True
+
+    async def _turn(self, turn: Turn) -> None:
         conversation = self._session.conversation
         person = Speaker(source="typed", mode=self._session.mode, origin={"kind": "human"})
         with self._keyboard.during_turn(
             stop=conversation.interrupt, say=lambda words: conversation.say(words, person)
         ):
             ended = await conversation.submit(
-                line, self._telling.emit, said_by=person, context=await self._session.context()
+                turn.prompt, self._telling.emit, said_by=person, context=turn.context
             )
         self._telling.line(closing(ended))
 

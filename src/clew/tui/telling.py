@@ -2,7 +2,7 @@
 
 from typing import Any, TextIO, TypeAlias
 
-from clew.engine.events import EngineEvent, Noticed, NotSaved, ToolFinished, ToolStarted
+from clew.engine.events import EngineEvent, Noticed, NotSaved, Printed, ToolFinished, ToolStarted
 from clew.messages.messages import Assistant, User
 from clew.providers.answer_events import FellBack, Held, Retrying, Waiting, Withdrawn
 from clew.stream.events import BlockFinished, TextDelta
@@ -53,6 +53,8 @@ class Telling:
                 self.line(f"({event.failure.message}; asking {event.model} instead)")
             case Withdrawn():
                 self.line("(the answer above was broken off; it begins anew)")
+            case Printed():
+                self.line(event.text)
             case NotSaved() | Noticed():
                 for message in event.messages:
                     self.line(f"! {message}")

@@ -1,0 +1,224 @@
+"""The slash commands that every session has. Loaded when one is typed."""
+
+import os
+from collections.abc import Iterable
+
+from clew.app.build import Session
+from clew.app.stamps import new_id, now
+from clew.commands.outcome import Clear, Exit, Outcome, Resume, Show
+from clew.commands.parse import Command as Typed
+from clew.commands.registry import Command, Registry
+from clew.config.answers import assign, explained, listed, parsed
+from clew.context.explain import shown as memory_shown
+from clew.context.explain import sources
+from clew.context.memory import FileCache, load
+from clew.messages import factories
+from clew.messages.errors import ClewError
+from clew.normalize.offered import offered, references
+from clew.session.breakdown import breakdown
+from clew.session.ledger import Spend
+from clew.transcript import choose
+from clew.version import VERSION
+
+SHOWN_SESSIONS = 20
+
+
+def known(session: Session) -> Registry[Session]:
+    """Every command of this session: its own, and those that were found for it."""
+    return Registry([*BUILTIN, *session.commands])
+
+
+async def run(session: Session, typed: Typed, *, by_person: bool) -> Outcome | None:
+    """Does what was typed; None for a word that no command has and that may begin a prompt."""
+    commands = known(session)
+    command = commands.find(typed.name)
+    if command is None:
+        return unknown(commands, typed) if by_person else None
+    if command.is_interactive and not by_person:
+        return Show(text=f"/{command.name} needs a session with a person in it", is_error=True)
+    try:
+        outcome = await command.run(session, typed.arguments)
+    except (ClewError, OSError) as error:
+        outcome = Show(text=f"/{command.name}: {error}", is_error=True)
+    if isinstance(outcome, Show):
+        keep(session, command.name, typed.arguments, outcome)
+    return outcome
+
+
+def unknown(commands: Registry[Session], typed: Typed) -> Outcome | None:
+    if os.path.lexists(f"/{typed.name}"):
+        return None  # a sentence about a folder of the system
+    near = commands.nearest(typed.name)
+    hint = f"did you mean /{near}?" if near else "/help lists them"
+    return Show(
+        text=f"no command /{typed.name}; {hint} A space before it sends the line as it is.",
+        is_error=True,
+    )
+
+
+def keep(session: Session, name: str, arguments: str, shown: Show) -> None:
+    """Notes in a conversation that has begun what was asked beside it; the model does not see it."""
+    if not len(session.story.history):
+        return
+    said = (
+        f"<command-name>/{name}</command-name>\n<command-message>{name}</command-message>\n"
+        f"<command-args>{arguments}</command-args>",
+        f"<local-command-stdout>{shown.text}</local-command-stdout>",
+    )
+    session.story.add(
+        [
+            factories.system(
+                "local_command",
+                words,
+                uuid=new_id(),
+                at=now(),
+                commandRun={"command": name, "args": arguments},
+                isDisplayOnly=True,
+            )
+            for words in said
+        ]
+    )
+
+
+async def show_help(session: Session, _: str) -> Outcome:
+    rows = [
+        (f"/{command.name} {command.hint}".rstrip(), command.description)
+        for command in known(session)
+    ]
+    rows += [
+        ("!COMMAND", "run a command in the shell; the model sees it and what it printed"),
+        ("# NOTE", "add a line to the project's memory file"),
+        ("@FILE", "anywhere in a prompt: bring a file, a folder or FILE#L10-20 along"),
+    ]
+    return Show(text=table(rows))
+
+
+def table(rows: Iterable[tuple[str, str]]) -> str:
+    rows = list(rows)
+    width = max((len(name) for name, _ in rows), default=0)
+    return "\n".join(f"{name:<{width}}  {words}".rstrip() for name, words in rows)
+
+
+async def clear(_: Session, __: str) -> Outcome:
+    return Clear()
+
+
+async def leave(_: Session, __: str) -> Outcome:
+    return Exit()
+
+
+async def resume(session: Session, name: str) -> Outcome:
+    places = session.rules.standing.places
+    if name:
+        choose.named(places.config_home, str(places.cwd), name)
+        return Resume(session=name)
+    found = list(choose.of_folder(places.config_home, str(places.cwd)))[:SHOWN_SESSIONS]
+    if not found:
+        return Show(text="no session of this folder is kept")
+    return Show(text=table((one.session_id, one.title) for one in found))
+
+
+async def context(session: Session, _: str) -> Outcome:
+    template = session.requests.template
+    history = list(session.story.history)
+    tools = offered(session.toolbox.definitions(), references(history), takes_deferred=False)
+    system = template.system if isinstance(template.system, list) else []
+    parts = breakdown(history, system=system, tools=tools)
+    used, window = sum(part.tokens for part in parts), session.model.context_window
+    of = f" of {window:,}" if window else ""
+    rows = [(f"{part.tokens:,}", f"{part.kind} {part.name}".rstrip()) for part in parts]
+    return Show(text=f"{session.model.name}: about {used:,}{of} tokens\n{table(rows)}")
+
+
+async def cost(session: Session, _: str) -> Outcome:
+    ledger = session.ledger()
+    rows = [("total", money(ledger.total))]
+    rows += [(model, money(spend)) for model, spend in ledger.by_model().items()]
+    return Show(text=table(rows))
+
+
+def money(spend: Spend) -> str:
+    """Dollars; what has no known price is said to have none."""
+    known_part = f"${spend.usd:,.4f}"
+    if not spend.unpriced:
+        return known_part
+    return f"{known_part} and {spend.unpriced} responses without a known price"
+
+
+async def usage(session: Session, _: str) -> Outcome:
+    state = session.spending.state
+    rows = []
+    for model, spend in session.ledger().by_model().items():
+        tokens = spend.tokens
+        written = tokens.cache_write_5m + tokens.cache_write_1h
+        rows.append(
+            (
+                model,
+                f"{spend.requests} responses: {tokens.input:,} in, {tokens.output:,} out, "
+                f"{tokens.cache_read:,} read from the cache, {written:,} written to it",
+            )
+        )
+    rows += [
+        ("waited for the service", f"{state.api_ms / 1000:.1f} s"),
+        ("waited for tools", f"{state.tool_ms / 1000:.1f} s"),
+        ("lines", f"{state.lines_added} added, {state.lines_removed} removed"),
+    ]
+    return Show(text=table(rows))
+
+
+async def permissions(session: Session, word: str) -> Outcome:
+    if word:
+        return Show(text=f"mode {session.rules.set_mode(word)}")
+    standing = session.rules.standing
+    rows: list[tuple[str, str]] = [("mode", session.mode)]
+    rows += [
+        (f"{rule.behavior} {rule.text}", standing.where(rule)) for rule in standing.rules.rules
+    ]
+    return Show(text=table(rows))
+
+
+async def memory(session: Session, _: str) -> Outcome:
+    standing = session.rules.standing
+    found = load(sources(standing.environ, standing.places.cwd), FileCache())
+    return Show(text="\n".join(memory_shown(found, None, None)))
+
+
+async def config(session: Session, arguments: str) -> Outcome:
+    places = session.rules.standing.places
+    key, _, value = arguments.partition(" ")
+    if not key:
+        return Show(text="\n".join(listed(places)) or "nothing is set")
+    if not value:
+        return Show(text="\n".join(explained(places, key)))
+    done = assign(places, "user", key, parsed(key, value.strip()))
+    noticed = session.rules.refresh()
+    return Show(text="\n".join([f"{done.path}: {key} is set", *done.faults, *noticed]))
+
+
+async def status(session: Session, _: str) -> Outcome:
+    transcript = session.story.recorder.transcript
+    rows = [
+        ("clew", VERSION),
+        ("session", session.session_id),
+        ("model", session.model.id),
+        ("mode", session.mode),
+        ("folder", str(session.rules.standing.places.cwd)),
+        ("transcript", str(transcript) if transcript.exists() else "not written yet"),
+        ("tools", f"{len(session.toolbox)}, {len(session.toolbox.deferred())} of them on demand"),
+    ]
+    return Show(text=table(rows))
+
+
+BUILTIN: tuple[Command[Session], ...] = (
+    Command(name="clear", description="begin a new session", run=clear, is_interactive=True, aliases=("new", "reset")),
+    Command(name="config", description="show or set settings", run=config, hint="[KEY [VALUE]]"),
+    Command(name="context", description="show what fills the model's window", run=context),
+    Command(name="cost", description="show what the session cost", run=cost),
+    Command(name="exit", description="end the session", run=leave, is_interactive=True, aliases=("quit",)),
+    Command(name="help", description="list what can be typed", run=show_help),
+    Command(name="memory", description="show which memory files speak here", run=memory),
+    Command(name="permissions", description="show the rules, or go over to a mode", run=permissions, hint="[MODE]", aliases=("allowed-tools",)),
+    Command(name="resume", description="list sessions, or go on with one", run=resume, hint="[SESSION]", is_interactive=True, aliases=("continue",)),
+    Command(name="status", description="show how the session stands", run=status),
+    Command(name="usage", description="show tokens, times and changed lines", run=usage, aliases=("stats",)),
+)  # fmt: skip

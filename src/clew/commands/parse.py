@@ -1,0 +1,97 @@
+"""What a line of input is: a prompt, a command, a line for the shell, a note for the memory file.
+
+Pure: it knows no file and no list of commands. Whether a word behind `@` names a file, and whether a
+command of that name exists, is for whoever asks. A leading space makes a prompt of anything.
+"""
+
+import re
+from typing import TypeAlias
+
+from msgspec import Struct
+
+# `/usr/bin/env` is a path and `/review` a command; a name may have a namespace.
+COMMAND = re.compile(r"/([A-Za-z][\w-]*(?::[\w-]+)*)(?:\s+(.*))?\Z", re.S)
+# At the beginning of a word, so that an address of mail names no file.
+MENTION = re.compile(
+    r"""(?:(?<=[\s(\[{"'`,;])|\A)@(?:"([^"\n]+)"|([^\s"'`<>|]+))""",
+)
+RANGE = re.compile(r"#L?(\d+)(?:-L?(\d+))?\Z")
+TRAILING = ".,;:!?)]}…"
+MAX_MENTIONS = 50
+
+
+class Mention(Struct, frozen=True, kw_only=True):
+    """A file or folder that a prompt names. `paths` are its readings, the likeliest first: what
+    stands at the end of a word may be the sentence's and not the name's."""
+
+    paths: tuple[str, ...]
+    first: int | None = None
+    last: int | None = None
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    text: str
+    mentions: tuple[Mention, ...] = ()
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """`/name arguments`; `text` is the line as it was typed."""
+
+    name: str
+    arguments: str
+    text: str
+
+
+class Shell(Struct, frozen=True, kw_only=True):
+    """`!line`: run by the shell, seen by the model."""
+
+    line: str
+
+
+class Note(Struct, frozen=True, kw_only=True):
+    """`# words`: kept in the memory file."""
+
+    words: str
+
+
+Input: TypeAlias = Prompt | Command | Shell | Note
+
+
+def parse(text: str, *, by_person: bool) -> Input:
+    """What `text` is. Only a person's line is a note: a program's prompt may begin with a heading."""
+    command = COMMAND.match(text.rstrip())
+    if command is not None:
+        return Command(name=command[1], arguments=(command[2] or "").strip(), text=text.strip())
+    if text.startswith("!") and text[1:].strip():
+        return Shell(line=text[1:].strip())
+    if by_person and text.startswith("#") and "\n" not in text.strip():
+        words = text.lstrip("#").strip()
+        if words:
+            return Note(words=words)
+    return Prompt(text=text, mentions=mentions(text))
+
+
+def mentions(text: str) -> tuple[Mention, ...]:
+    """The files and folders a prompt names, each once, in the order of the text."""
+    found: dict[Mention, None] = {}
+    for match in MENTION.finditer(text):
+        quoted, bare = match[1], match[2]
+        mention = _mention((quoted,)) if quoted else _mention(_readings(bare))
+        found[mention] = None
+    return tuple(found)[:MAX_MENTIONS]
+
+
+def _readings(word: str) -> tuple[str, ...]:
+    """A word without what closes a sentence around it, and as it stands."""
+    bare = word.rstrip(TRAILING)
+    return tuple(dict.fromkeys(reading for reading in (bare, word) if reading))
+
+
+def _mention(readings: tuple[str, ...]) -> Mention:
+    for reading in readings:
+        span = RANGE.search(reading)
+        if span is not None and span.start():
+            first = max(1, int(span[1]))
+            last = max(first, int(span[2] or span[1]))
+            return Mention(paths=(reading, reading[: span.start()]), first=first, last=last)
+    return Mention(paths=readings)

@@ -1,0 +1,242 @@
+"""From what was typed or piped to what happens: one way for all fronts.
+
+A prompt becomes a message and what its mentions bring along; `!line` becomes two messages, what was run
+and what it printed; `# words` goes to the memory file; `/name` to the command of that name. What touches
+the world goes through the same tools and the same rules as the model's calls. A person at the keyboard
+answers a rule's question by having typed the line; nobody's word takes a denial back.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, assert_never
+
+from msgspec import Struct
+
+from clew.commands.outcome import Ask, Clear, Exit, Outcome, Resume, Show
+from clew.commands.parse import Command, Mention, Note, Prompt, Shell, parse
+from clew.commands.pasted import Pasted, content
+from clew.context.facts import Fact
+from clew.context.mentions import file_fact, folder_fact, noted_fact
+from clew.engine.deps import Emit, Toolset
+from clew.engine.events import Noticed, Printed, ToolStarted
+from clew.messages import factories
+from clew.messages.wording import tagged
+from clew.permissions.decision import Allow, Decision, Deny, reason
+
+Json: TypeAlias = dict[str, Any]
+
+AS_TEXT = "begin the line with a space to send it as it is"
+
+
+class Raw(Struct, frozen=True, kw_only=True):
+    """What came in. `more` was piped in behind the words and is never read for commands or names."""
+
+    text: str
+    more: str = ""
+    pasted: tuple[Pasted, ...] = ()
+    by_person: bool = False
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """A prompt for the model, and the entries that go with it."""
+
+    prompt: str | list[Json]
+    context: list[Json] = []
+
+
+Taken: TypeAlias = Turn | Show | Clear | Resume | Exit
+RunCommand: TypeAlias = Callable[[Command], Awaitable[Outcome | None]]
+
+
+class Intake:
+    """Holds nothing but what the model is still to be told with the next prompt."""
+
+    def __init__(
+        self,
+        *,
+        tools: Toolset,
+        judge: Callable[[Json], Decision],
+        path_of: Callable[[str], Path],
+        may_read: Callable[[str], Callable[[str], bool]],
+        memory_file: Path,
+        now: Callable[[], str],
+        new_id: Callable[[], str],
+    ) -> None:
+        self._tools = tools
+        self._judge = judge
+        self._path_of = path_of
+        self._may_read = may_read
+        self._memory_file = memory_file
+        self._now = now
+        self._new_id = new_id
+        # What the model hears with the next prompt.
+        self._waiting: list[Fact] = []
+
+    async def take(self, raw: Raw, emit: Emit, run_command: RunCommand) -> Taken:
+        """What `raw` comes to. Nothing is recorded here: the turn that follows does it.
+
+        `run_command` answers None for a name that is no command's and may be meant as a prompt.
+        """
+        meant = parse(raw.text, by_person=raw.by_person)
+        match meant:
+            case Prompt():
+                return await self._prompt(raw, meant, emit)
+            case Command():
+                return await self._command(raw, meant, emit, run_command)
+            case Shell():
+                return await self._shell(raw, meant, emit)
+            case Note():
+                return self._note(meant)
+            case _:
+                assert_never(meant)
+
+    # -- prompts
+
+    async def _prompt(self, raw: Raw, meant: Prompt, emit: Emit) -> Turn:
+        text = "\n".join(part for part in (meant.text, raw.more) if part)
+        facts, self._waiting = self._waiting, []
+        for mention in meant.mentions:
+            fact = await self._mentioned(mention, raw, emit)
+            if fact is not None:
+                facts.append(fact)
+        return Turn(prompt=content(text, raw.pasted), context=[self._entry(f) for f in facts])
+
+    def _entry(self, fact: Fact) -> Json:
+        return factories.attachment(
+            fact.payload,
+            uuid=self._new_id(),
+            at=self._now(),
+            rendered=fact.rendered,
+            role=fact.role,
+        )
+
+    async def _mentioned(self, mention: Mention, raw: Raw, emit: Emit) -> Fact | None:
+        """What a mention brings along; nothing where it names nothing, or what may not be read."""
+        found = self._found(mention)
+        if found is None:
+            return None
+        shown, path = found
+        is_folder = path.is_dir()
+        block = (
+            self._block("LS", {"path": str(path)})
+            if is_folder
+            else self._block("Read", _span(path, mention))
+        )
+        refused = self._refused(block, raw)
+        if refused:
+            await emit(Noticed(messages=(f"@{shown} was not read: {refused}",)))
+            return None
+        if is_folder:
+            try:
+                return folder_fact(path, shown, self._may_read(str(path)))
+            except OSError as error:
+                await emit(Noticed(messages=(f"@{shown} was not read: {error}",)))
+                return None
+        outcome = await self._run(block)
+        if outcome.is_error:
+            await emit(Noticed(messages=(f"@{shown} was not read: {outcome.display}",)))
+            return None
+        return file_fact(path, shown, outcome.content, outcome.tool_use_result)
+
+    def _found(self, mention: Mention) -> tuple[str, Path] | None:
+        for reading in mention.paths:
+            try:
+                path = self._path_of(reading)
+                if path.exists():
+                    return reading, path
+            except (OSError, ValueError):
+                continue  # a name that no file can have
+        return None
+
+    # -- the shell
+
+    async def _shell(self, raw: Raw, meant: Shell, emit: Emit) -> Taken:
+        if raw.more:
+            return Show(text=f"!{meant.line} takes no input; {AS_TEXT}", is_error=True)
+        block = self._block("Bash", {"command": meant.line})
+        refused = self._refused(block, raw)
+        if refused:
+            return Show(text=f"!{meant.line} did not run: {refused}; {AS_TEXT}", is_error=True)
+        await emit(ToolStarted(block=block, title=f"! {meant.line}"))
+        outcome = await self._run(block)
+        printed = outcome.content if isinstance(outcome.content, str) else outcome.display
+        await emit(Printed(text=printed))
+        streams = ("", printed) if outcome.is_error else (printed, "")
+        said = "".join(
+            tagged(name, text)
+            for name, text in zip(("bash-stdout", "bash-stderr"), streams, strict=True)
+        )
+        entry = factories.user(said, uuid=self._new_id(), at=self._now())
+        waiting, self._waiting = self._waiting, []
+        return Turn(
+            prompt=tagged("bash-input", meant.line),
+            context=[entry, *(self._entry(fact) for fact in waiting)],
+        )
+
+    def _block(self, tool: str, given: Json) -> Json:
+        return {"type": "tool_use", "id": f"toolu_{self._new_id()}", "name": tool, "input": given}
+
+    def _refused(self, block: Json, raw: Raw) -> str:
+        """Why a call may not run; empty if it may."""
+        decision = self._judge(block)
+        if isinstance(decision, Allow) or (raw.by_person and not isinstance(decision, Deny)):
+            return ""
+        return reason(decision)
+
+    async def _run(self, block: Json) -> Any:
+        async def unseen(_: Any) -> None:
+            """How far it is; the outcome is shown whole."""
+
+        return await self._tools.run(block, message_uuid=self._new_id(), progress=unseen)
+
+    # -- notes and commands
+
+    def _note(self, meant: Note) -> Show:
+        path = self._memory_file
+        try:
+            add_line(path, f"- {meant.words}")
+        except OSError as error:
+            return Show(text=f"{path} was not changed: {error}", is_error=True)
+        self._waiting.append(noted_fact(path, meant.words))
+        return Show(text=f"noted in {path}")
+
+    async def _command(
+        self, raw: Raw, meant: Command, emit: Emit, run_command: RunCommand
+    ) -> Taken:
+        outcome = await run_command(meant)
+        if outcome is None:
+            return await self._prompt(raw, parse_as_prompt(raw.text), emit)
+        if isinstance(outcome, Ask):
+            return await self._prompt(raw, parse_as_prompt(outcome.text), emit)
+        return outcome
+
+
+def parse_as_prompt(text: str) -> Prompt:
+    """The line as a prompt, whatever it begins with."""
+    meant = parse(f" {text}", by_person=False)
+    assert isinstance(meant, Prompt)
+    return Prompt(text=text, mentions=meant.mentions)
+
+
+def _span(path: Path, mention: Mention) -> Json:
+    given: Json = {"file_path": str(path)}
+    if mention.first is not None and mention.last is not None:
+        given |= {"offset": mention.first, "limit": mention.last - mention.first + 1}
+    return given
+
+
+def add_line(path: Path, line: str) -> None:
+    """Adds a line to a file of a person's, which may not be there yet or not end its last line."""
+    with path.open("a+b") as file:
+        end = file.seek(0, 2)
+        if end:
+            file.seek(end - 1)
+            line = line if file.read(1) == b"\n" else f"\n{line}"
+        file.write(f"{line}\n".encode())
+
+
+def title_of(prompt: str | Sequence[Json]) -> str:
+    """A prompt in the words by which a person finds it again."""
+    text = prompt if isinstance(prompt, str) else " ".join(str(b.get("text", "")) for b in prompt)
+    begin, end = "<bash-input>", "</bash-input>"
+    return f"! {text[len(begin) : -len(end)]}" if text.startswith(begin) else text
