@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clew.tools import searching
+from clew.tools import search, searching
 from clew.tools.base import ToolError, ToolResult
 from clew.tools.glob import Glob
 from clew.tools.grep import Grep, GrepInput, grep
@@ -101,6 +101,10 @@ SAME: list[dict[str, Any]] = [
     {"pattern": "def \\w+\\(\\):\\s+return", "multiline": True},
     {"pattern": "main", "output_mode": "content", "head_limit": 2},
     {"pattern": "main", "head_limit": 0},
+    {"pattern": "main", "output_mode": "content", "offset": 3, "head_limit": 2},
+    {"pattern": "main", "offset": 2},
+    {"pattern": "main", "offset": 200},
+    {"pattern": "main", "path": "link.py", "output_mode": "content"},
 ]
 
 
@@ -236,6 +240,49 @@ def test_a_search_can_be_cancelled(workshop: Workshop) -> None:
 
     workshop.use_later(go)
     assert workshop.session.launcher.living == 0
+
+
+@pytest.mark.parametrize("mode", ["files_with_matches", "content", "count"])
+def test_many_files_are_searched_side_by_side_and_come_in_order(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch, mode: str
+) -> None:
+    for number in range(search.SHARE * 3):
+        path = workshop.write(f"{number % 7}/f{number}.txt", f"match {number}\n\n\nmatch\n")
+        os.utime(path, ns=(0, 10**18 - number * 10**9))
+    given = {"pattern": "match", "output_mode": mode, "head_limit": 0, "-A": 1}
+    ours, theirs = run_grep(workshop, None, given), run_grep(workshop, ripgrep(), given)
+    assert ours.content == theirs.content
+    assert len(str(ours.content).split("\n")) >= search.SHARE * 3
+
+
+def test_a_share_that_breaks_is_no_empty_answer(tmp_path: Path) -> None:
+    def work(names: list[str]) -> str:
+        if names == ["b"]:
+            raise MemoryError
+        return names[0]
+
+    assert search.in_parallel(work, [["a"], ["c"], ["d"]]) == ["a", "c", "d"]
+    with pytest.raises(ValueError, match="did not come to its end"):
+        search.in_parallel(work, [["a"], ["b"], ["d"]])
+
+
+def test_a_flood_of_matches_ends_early_and_is_known_to_be_cut(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search, "FOUND_MAX_CHARS", 100)
+    names = [str(workshop.write(f"{n}.txt", "match\n" * 10)) for n in range(50)]
+    job = search.Job(pattern="match", mode="content")
+    found = search.searched(job, search.compiled(job), names)
+    assert 100 < len(found) < 5000
+
+
+def test_what_no_search_can_read_is_passed_over(workshop: Workshop) -> None:
+    workshop.write("big.txt", "x" * (search.PIECE_BYTES * 3) + "\nmatch\n")
+    workshop.write("bin", "match\0")
+    os.mkfifo(workshop.folder / "pipe")
+    (workshop.folder / "deaf").mkdir(mode=0)
+    assert own(workshop, pattern="match").content == "big.txt"
+    assert search.text_of(str(workshop.folder), None, search.OPEN) is None
 
 
 def test_braces_are_their_alternatives() -> None:

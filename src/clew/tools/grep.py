@@ -46,6 +46,7 @@ class GrepInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     head_limit: Annotated[int, Meta(ge=0, description="How many lines or files; 0: all")] | None = (
         None
     )
+    offset: Annotated[int, Meta(ge=0, description="How many lines or files to pass over first")] = 0
     multiline: Annotated[bool, Meta(description="Let . and the pattern cross line ends")] = False
 
 
@@ -76,7 +77,10 @@ class Grep(Tool[GrepInput]):
 async def grep(given: GrepInput, ctx: ToolContext, program: str | None) -> ToolResult:
     where = place(ctx, given.path)
     found = await search(ctx, where, job_of(given), program)
-    most = given.head_limit if given.head_limit is not None else MOST_ENTRIES
+    most = Part(
+        first=given.offset,
+        most=MOST_ENTRIES if given.head_limit is None else given.head_limit,
+    )
     match given.output_mode:
         case "files_with_matches":
             entries = [display_path(ctx, where, name) for name in found.text.split("\0") if name]
@@ -131,15 +135,25 @@ def content_line(given: GrepInput, ctx: ToolContext, where: Place, line: str) ->
     return f"{shown}{mark}{number}{mark}{text}" if given.numbers else f"{shown}{mark}{text}"
 
 
-def limited(entries: list[str], most: int, found: Found, what: str) -> tuple[list[str], str]:
-    kept = entries[:most] if most else entries
+class Part(Struct, frozen=True, kw_only=True):
+    """Which of the entries are wanted; `most` of 0 is all behind the first ones."""
+
+    first: int
+    most: int
+
+
+def limited(entries: list[str], part: Part, found: Found, what: str) -> tuple[list[str], str]:
+    end = part.first + part.most if part.most else None
+    kept = entries[part.first : end]
     if len(kept) == len(entries) and not found.cut:
         return kept, ""
     total = f"{len(entries):,}{' or more' if found.cut else ''}"
-    return kept, f"\n(The first {len(kept):,} of {total} {what}; head_limit sets how many.)"
+    if not part.first:
+        return kept, f"\n(The first {len(kept):,} of {total} {what}; head_limit sets how many.)"
+    return kept, f"\n(From {part.first + 1:,} on, {len(kept):,} of {total} {what}.)"
 
 
-def listed(names: list[str], most: int, found: Found) -> ToolResult:
+def listed(names: list[str], most: Part, found: Found) -> ToolResult:
     kept, note = limited(names, most, found, "files")
     return ToolResult(
         content=("\n".join(kept) or "No files match.") + note,
@@ -152,7 +166,7 @@ def listed(names: list[str], most: int, found: Found) -> ToolResult:
     )
 
 
-def content(lines: list[str], most: int, found: Found) -> ToolResult:
+def content(lines: list[str], most: Part, found: Found) -> ToolResult:
     kept, note = limited(lines, most, found, "lines")
     text = "\n".join(kept)
     return ToolResult(
@@ -168,7 +182,7 @@ def content(lines: list[str], most: int, found: Found) -> ToolResult:
     )
 
 
-def counted(counts: list[tuple[str, int]], most: int, found: Found) -> ToolResult:
+def counted(counts: list[tuple[str, int]], most: Part, found: Found) -> ToolResult:
     kept, note = limited([f"{name}:{count}" for name, count in counts], most, found, "files")
     total = sum(count for _, count in counts)
     return ToolResult(

@@ -80,12 +80,13 @@ def ripgrep_command(program: str, job: Job) -> list[str]:
 
 
 def own_command(job: Job) -> list[str]:
-    source = str(Path(__file__).parents[2])
+    # Where clew is, and where the libraries are: a bare interpreter knows of neither.
+    places = [str(Path(__file__).parents[2]), str(Path(msgspec.__file__).parents[1])]
     program = (
-        f"import sys; sys.path.append({source!r}); "
+        f"import sys; sys.path += {places!r}; "
         "from clew.tools.search import main; sys.exit(main(sys.argv[1]))"
     )
-    return [sys.executable, "-I", "-c", program, msgspec.json.encode(job).decode()]
+    return [sys.executable, "-I", "-S", "-c", program, job.argument]
 
 
 class Found(Struct, frozen=True, kw_only=True):
