@@ -6,12 +6,15 @@ Owns the flags and their spellings (`--flag value` and `--flag=value`). Must nev
 import argparse
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
+from pathlib import Path
 from typing import NoReturn
 
 from msgspec import Struct
 
+from clew.config.layers import Scope
 from clew.messages.errors import CommandLineError
 from clew.permissions.request import Mode
+from clew.providers.base import Adaptive, Budget, Effort, Off, Thinking
 from clew.transcript.light import is_uuid
 
 MODES: dict[str, Mode] = {
@@ -24,6 +27,10 @@ MODES: dict[str, Mode] = {
     "bypassPermissions": "bypassPermissions",
 }
 
+SOURCES: tuple[Scope, ...] = ("user", "project", "local")
+# A smaller budget is none to the service.
+LEAST_THINKING = 1024
+
 
 class Options(Struct, frozen=True, kw_only=True):
     """What a person or program asked of this run; None leaves it to the settings."""
@@ -31,6 +38,13 @@ class Options(Struct, frozen=True, kw_only=True):
     prompt: str = ""
     is_print: bool = False
     output_format: str = "text"
+    input_format: str = "text"
+    verbose: bool = False
+    # Of a stream of messages: every event of the model's too, and the host's own lines said back.
+    partial: bool = False
+    replays: bool = False
+    # Who is asked for permission where nobody sits: the host ("stdio"), or a tool of a server.
+    asks: str | None = None
     continues: bool = False
     resume: str | None = None
     session_id: str | None = None
@@ -38,6 +52,8 @@ class Options(Struct, frozen=True, kw_only=True):
     model: str | None = None
     fallback_models: tuple[str, ...] = ()
     mode: Mode | None = None
+    # Whether the mode that asks nobody may be entered while the session runs.
+    may_bypass: bool = False
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
     directories: tuple[str, ...] = ()
@@ -47,6 +63,14 @@ class Options(Struct, frozen=True, kw_only=True):
     max_turns: int | None = None
     max_budget_usd: Decimal | None = None
     persists: bool = True
+    thinking: Thinking | None = None
+    effort: Effort | None = None
+    betas: tuple[str, ...] = ()
+    # The built-in tools there are; None: all.
+    tools: tuple[str, ...] | None = None
+    # The settings files that are read beside the managed ones; None: every kind.
+    sources: tuple[Scope, ...] | None = None
+    name: str | None = None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -83,6 +107,47 @@ def dollars(text: str | None) -> Decimal | None:
     return amount
 
 
+def names_of(text: str | None) -> tuple[str, ...] | None:
+    """Names out of one argument, between commas or spaces; None if it was not given."""
+    return None if text is None else tuple(text.replace(",", " ").split())
+
+
+def text_of(text: str | None, file: str | None, flag: str) -> str | None:
+    """A text that may be given itself or as the name of a file."""
+    if file is None:
+        return text
+    if text is not None:
+        raise CommandLineError(f"{flag} and {flag}-file say the same thing twice; give one")
+    try:
+        return Path(file).read_bytes().decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "is not UTF-8"
+        raise CommandLineError(f"{flag}-file {file}: {why}") from None
+
+
+def thinking_of(given: argparse.Namespace) -> Thinking | None:
+    """How the model thinks, out of three flags that overlap."""
+    tokens, display = given.max_thinking_tokens, given.thinking_display
+    if tokens is not None and tokens < 0:
+        raise CommandLineError(f"--max-thinking-tokens {tokens}: 0 or more")
+    if given.thinking == "disabled" or (tokens == 0 and given.thinking is None):
+        return Off()
+    if tokens and given.thinking != "adaptive":
+        return Budget(tokens=max(tokens, LEAST_THINKING), display=display)
+    if given.thinking is not None or display is not None:
+        return Adaptive(display=display)
+    return None
+
+
+def sources_of(text: str | None) -> tuple[Scope, ...] | None:
+    """The kinds of settings files to read; None: every kind."""
+    names = names_of(text)
+    for name in names or ():
+        if name not in SOURCES:
+            raise CommandLineError(f"--setting-sources {name}: there are {', '.join(SOURCES)}")
+    return None if names is None else tuple(scope for scope in SOURCES if scope in names)
+
+
 def parser() -> argparse.ArgumentParser:
     made = _Parser(
         prog="clew", allow_abbrev=False, add_help=False, usage="clew [OPTION ...] [PROMPT]"
@@ -90,7 +155,30 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("prompt", nargs="*", metavar="PROMPT", help="what to do; without it, clew asks")
     add("-p", "--print", action="store_true", help="answer once on standard output and end")
-    add("--output-format", choices=("text", "json"), default="text", help="of --print")
+    add(
+        "--output-format",
+        choices=("text", "json", "stream-json"),
+        default="text",
+        help="of --print; stream-json needs --verbose",
+    )
+    add(
+        "--input-format",
+        choices=("text", "stream-json"),
+        default="text",
+        help="stream-json: a host talks to clew in lines of JSON",
+    )
+    add("--verbose", action="store_true", help="say more; what stream-json always does")
+    add(
+        "--include-partial-messages",
+        action="store_true",
+        help="stream-json: every event of the model's stream too",
+    )
+    add("--replay-user-messages", action="store_true", help="stream-json: say prompts back")
+    add(
+        "--permission-prompt-tool",
+        metavar="WHO",
+        help="who is asked for permission: stdio is the host",
+    )
     add(
         "-c",
         "--continue",
@@ -124,8 +212,27 @@ def parser() -> argparse.ArgumentParser:
         help="rules that deny",
     )
     add("--add-dir", action="append", metavar="DIR", help="a further folder to work in")
+    add(
+        "--allow-dangerously-skip-permissions",
+        action="store_true",
+        help="let a host go over to bypassPermissions later",
+    )
+    add("--tools", metavar="NAMES", help='the built-in tools there are, as Read,Bash; "" for none')
     add("--system-prompt", metavar="TEXT", help="instead of clew's own")
+    add("--system-prompt-file", metavar="FILE", help="the same, from a file")
     add("--append-system-prompt", metavar="TEXT", help="after the system prompt")
+    add("--append-system-prompt-file", metavar="FILE", help="the same, from a file")
+    add("--thinking", choices=("adaptive", "enabled", "disabled"), help="how the model thinks")
+    add("--thinking-display", choices=("summarized", "omitted"), help="what is seen of it")
+    add("--max-thinking-tokens", type=int, metavar="N", help="think with a ceiling; 0: not at all")
+    add("--effort", choices=("low", "medium", "high", "xhigh", "max"), help="of the model")
+    add("--betas", metavar="NAMES", help="beta features to ask the service for")
+    add(
+        "--setting-sources",
+        metavar="NAMES",
+        help="which of user,project,local are read; empty: none of them",
+    )
+    add("-n", "--name", metavar="TITLE", help="the session's title")
     add("--settings", metavar="JSON|FILE", help="settings that stand above the files'")
     add("--max-turns", type=int, metavar="N", help="end after N answers of the model")
     add("--max-budget-usd", metavar="USD", help="end after the answer that spends as much")
@@ -147,11 +254,21 @@ def parse(argv: list[str]) -> Options:
         raise CommandLineError("--fork-session needs a session to copy: --continue or --resume")
     if given.session_id is not None and not is_uuid(given.session_id):
         raise CommandLineError(f"--session-id {given.session_id}: expected a UUID")
+    if given.output_format == "stream-json" and not given.verbose:
+        raise CommandLineError("--output-format stream-json needs --verbose")
+    if given.input_format == "stream-json" and given.output_format != "stream-json":
+        raise CommandLineError("--input-format stream-json needs --output-format stream-json")
     mode = "bypassPermissions" if given.dangerously_skip_permissions else given.permission_mode
     return Options(
         prompt=" ".join(word for word in given.prompt if word),
-        is_print=given.print,
+        # Who asks for a stream of messages is a program.
+        is_print=given.print or given.output_format == "stream-json",
         output_format=given.output_format,
+        input_format=given.input_format,
+        verbose=given.verbose,
+        partial=given.include_partial_messages,
+        replays=given.replay_user_messages,
+        asks=given.permission_prompt_tool,
         continues=given.continues,
         resume=given.resume,
         session_id=given.session_id,
@@ -162,8 +279,19 @@ def parse(argv: list[str]) -> Options:
         allow=rules_of(given.allowedTools),
         deny=rules_of(given.disallowedTools),
         directories=tuple(given.add_dir or ()),
-        system_prompt=given.system_prompt,
-        append_system_prompt=given.append_system_prompt,
+        may_bypass=given.allow_dangerously_skip_permissions or mode == "bypassPermissions",
+        system_prompt=text_of(given.system_prompt, given.system_prompt_file, "--system-prompt"),
+        append_system_prompt=text_of(
+            given.append_system_prompt,
+            given.append_system_prompt_file,
+            "--append-system-prompt",
+        ),
+        thinking=thinking_of(given),
+        effort=given.effort,
+        betas=names_of(given.betas) or (),
+        tools=None if given.tools in (None, "default") else names_of(given.tools),
+        sources=sources_of(given.setting_sources),
+        name=given.name,
         settings=given.settings,
         max_turns=given.max_turns,
         max_budget_usd=dollars(given.max_budget_usd),

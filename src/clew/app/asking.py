@@ -35,6 +35,9 @@ def template(options: Options, model: Model, definitions: list[Json], session_id
             extra=options.append_system_prompt,
         ),
         tools=definitions,
+        thinking=options.thinking,
+        effort=options.effort,
+        betas=options.betas,
         session_id=session_id,
     )
 

@@ -19,6 +19,7 @@ from clew.app.costs import budget, leave_totals, spent_so_far, unbounded
 from clew.app.judging import Judging
 from clew.app.record import open_record
 from clew.app.side import side_questions
+from clew.app.speaking import Speaking
 from clew.app.stamps import new_id, now
 from clew.app.standing import spoke_with, taken_up
 from clew.app.taking import intake
@@ -40,8 +41,9 @@ from clew.engine.requests import Requests
 from clew.engine.story import Story
 from clew.engine.toolset import SessionTools
 from clew.messages import factories
+from clew.messages.errors import CommandLineError
 from clew.messages.history import History
-from clew.options import Options
+from clew.options import SOURCES, Options
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import Mode
 from clew.permissions.session_rules import given
@@ -53,7 +55,7 @@ from clew.session.ledger import Ledger
 from clew.session.state import Session as Spending
 from clew.session.totals import Past
 from clew.tasks.registry import Tasks
-from clew.tools.base import Surroundings, ToolSession
+from clew.tools.base import Surroundings, Tool, ToolSession
 from clew.tools.limits import limits_from
 from clew.tools.registry import Toolbox, builtin_tools
 from clew.transcript.load import Loaded
@@ -70,7 +72,7 @@ class Session(Struct, frozen=True, kw_only=True):
     story: Story
     opening: Opening
     session_id: str
-    model: Model
+    speaking: Speaking
     rules: SessionRules
     toolbox: Toolbox
     # What people should know at the start: settings with faults, rules that do not count, repairs.
@@ -85,6 +87,14 @@ class Session(Struct, frozen=True, kw_only=True):
     requests: Requests
     # What runs in the background; a front that listens can say so, and begin a turn.
     tasks: Tasks
+    tools: SessionTools
+    cwd: str
+    # Where the key comes from, in the words of hosts.
+    key_source: str
+
+    @property
+    def model(self) -> Model:
+        return self.speaking.model
 
     @property
     def mode(self) -> Mode:
@@ -127,6 +137,20 @@ def attachments(facts: Iterable[Fact]) -> list[Json]:
     ]
 
 
+def offered(options: Options) -> list[Tool[Any]]:
+    """The built-in tools, without those that the command line left out or denies as a whole."""
+    tools = builtin_tools()
+    unknown = [name for name in options.tools or () if name not in {tool.name for tool in tools}]
+    if unknown:
+        known = ", ".join(tool.name for tool in tools)
+        raise CommandLineError(f"--tools {unknown[0]}: no such tool; there are {known}")
+    return [
+        tool
+        for tool in tools
+        if (options.tools is None or tool.name in options.tools) and tool.name not in options.deny
+    ]
+
+
 @asynccontextmanager
 async def session(
     options: Options, environ: Mapping[str, str], cwd: str, ask: Ask, *, entrypoint: str
@@ -142,6 +166,7 @@ async def session(
             deny=options.deny,
             directories=options.directories,
         ),
+        sources=SOURCES if options.sources is None else options.sources,
     )
     began = rules.standing
     environ = began.environ
@@ -174,6 +199,7 @@ async def session(
                 new_tool_id=lambda: f"toolu_{uuid4().hex}",
                 fallbacks=fallbacks,
                 gate=gate,
+                with_events=options.partial,
             )
 
         side = side_questions(answering, environment, spending, recorder)
@@ -187,7 +213,7 @@ async def session(
             ask_model=side.ask_model,
         )
         opened.push_async_callback(tool_session.tasks.aclose)
-        toolbox = Toolbox(builtin_tools(), began.settings)
+        toolbox = Toolbox(offered(options), began.settings)
         tools = SessionTools(
             toolbox,
             tool_session,
@@ -236,7 +262,7 @@ async def session(
             story=story,
             opening=opening,
             session_id=session_id,
-            model=model,
+            speaking=Speaking(model, requests, spending),
             rules=rules,
             toolbox=toolbox,
             notices=(
@@ -245,11 +271,14 @@ async def session(
                 *unbounded(options, model),
                 *beginning.notices,
             ),
+            requests=requests,
+            tools=tools,
+            cwd=cwd,
+            key_source="none" if endpoint.credentials == "none" else endpoint.credentials,
             resumed=loaded,
             spending=spending,
             past=past,
             tasks=tool_session.tasks,
             intake=intake(tools, judge, tool_session, rules),
             commands=[],
-            requests=requests,
         )

@@ -38,6 +38,15 @@ class Inbox:
     def put(self, message: Json) -> None:
         self._waiting.append(message)
 
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def take_back(self, uuid: str) -> bool:
+        """Takes out one message; False if it is not, or no longer, here."""
+        before = len(self._waiting)
+        self._waiting = [message for message in self._waiting if message["uuid"] != uuid]
+        return len(self._waiting) < before
+
     def take(self) -> list[Json]:
         taken, self._waiting = self._waiting, []
         return taken
@@ -76,9 +85,7 @@ class Conversation:
             return await self._refused(said, words_of(prompt), emit)
         message = self._message(prompt, said_by, uuid)
         around = [*entries(deps, begun), *entries(deps, said)]
-        joined = [*deps.arrived(), message, *context, *around]
-        deps.story.add(joined)
-        await emit(Recorded(entries=joined))
+        await self._keep([*deps.arrived(), message, *context, *around], emit)
         return await self.run(emit, title=title_of(prompt))
 
     async def _refused(self, said: Outcome, prompt: str, emit: Emit) -> TurnEnded:
@@ -89,10 +96,40 @@ class Conversation:
         note = factories.system(
             "informational", shown, uuid=deps.new_id(), at=deps.now(), level="warning"
         )
-        deps.story.add([note])
-        await emit(Recorded(entries=[note]))
+        await self._keep([note], emit)
         await saved(deps, emit)
         return TurnEnded(reason="stopped_by_hook", message=words)
+
+    async def keep(
+        self,
+        prompt: str | Sequence[Json],
+        emit: Emit,
+        *,
+        said_by: Speaker,
+        uuid: str | None = None,
+        context: Sequence[Json] = (),
+    ) -> None:
+        """Makes words part of the conversation without asking for an answer."""
+        await self._keep([self._message(prompt, said_by, uuid), *context], emit)
+        await saved(self._deps, emit)
+
+    def take_back(self, uuid: str) -> bool:
+        """Takes back words that the running turn has not heard; False if it has."""
+        return self._inbox.take_back(uuid)
+
+    @property
+    def has_unheard(self) -> bool:
+        """Whether something was said during a turn that ended before it was heard."""
+        return bool(self._inbox)
+
+    async def answer_unheard(self, emit: Emit) -> TurnEnded:
+        """Answers what was said during a turn that ended before it was heard."""
+        await self._keep(self._deps.arrived(), emit)
+        return await self.run(emit)
+
+    async def _keep(self, entries: Sequence[Json], emit: Emit) -> None:
+        self._deps.story.add(entries)
+        await emit(Recorded(entries=list(entries)))
 
     async def run(self, emit: Emit, *, title: str = "") -> TurnEnded:
         """Answers what the conversation ends with."""
@@ -119,9 +156,11 @@ class Conversation:
             reason="aborted_tools" if during_tools else "aborted_streaming", rounds=rounds
         )
 
-    def say(self, prompt: str | Sequence[Json], said_by: Speaker) -> None:
+    def say(
+        self, prompt: str | Sequence[Json], said_by: Speaker, *, uuid: str | None = None
+    ) -> None:
         """Adds a person's words to the turn that runs, between two of its rounds."""
-        self._inbox.put(self._message(prompt, said_by, None))
+        self._inbox.put(self._message(prompt, said_by, uuid))
 
     def _message(self, prompt: str | Sequence[Json], said_by: Speaker, uuid: str | None) -> Json:
         return factories.user(

@@ -20,6 +20,12 @@ class Recorded(Struct, frozen=True, kw_only=True):
     entries: list[Json]
 
 
+class BlockSaid(Struct, frozen=True, kw_only=True):
+    """A block of the answer stands, as the entry it will be; usage and stop reason may yet change."""
+
+    entry: Json
+
+
 class ToolStarted(Struct, frozen=True, kw_only=True):
     """A call was permitted and runs now; `title` is one line about it."""
 
@@ -111,6 +117,7 @@ class TurnEnded(Struct, frozen=True, kw_only=True):
 EngineEvent: TypeAlias = (
     DriverEvent
     | Recorded
+    | BlockSaid
     | ToolStarted
     | ToolProgressed
     | ToolFinished

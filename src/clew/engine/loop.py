@@ -13,7 +13,15 @@ from msgspec.structs import replace
 
 from clew.catalog.lookup import CATALOG
 from clew.engine.deps import Answer, Deps, Emit
-from clew.engine.events import ENDED_WELL, Doubted, Noticed, NotSaved, Recorded, TurnEnded
+from clew.engine.events import (
+    ENDED_WELL,
+    BlockSaid,
+    Doubted,
+    Noticed,
+    NotSaved,
+    Recorded,
+    TurnEnded,
+)
 from clew.engine.executor import ToolExecutor
 from clew.engine.hooked import STOP_FEEDBACK, calls_of, fire, heard, join, last_words
 from clew.engine.repetition import Repetition
@@ -274,11 +282,23 @@ class Hearing:
                 self._begin()
         await self._emit(event)
         match event:
+            case BlockFinished():
+                await self._emit(BlockSaid(entry=self._last_block()))
             case ToolUseReady():
                 await self.running.start(event.block, self._so_far())
             case ToolUseUnusable():
                 words = f"{event.message}. The input arrived as: {event.raw[:2000]}"
                 await self.running.refuse(event.block, self._uuids[-1], words)
+
+    def _last_block(self) -> Json:
+        """The entry of the block that has just ended."""
+        (entry,) = factories.assistant(
+            self._message | {"content": self._blocks[-1:]},
+            uuids=self._uuids[-1:],
+            at=self._deps.now(),
+            request_id=self._request_id,
+        )
+        return entry | {"apiBlockIndex": len(self._blocks) - 1}
 
     def _so_far(self) -> list[Json]:
         return self._entries(self._message | {"content": list(self._blocks)})

@@ -60,6 +60,13 @@ class Requests:
     def template(self) -> Request:
         return self._template
 
+    def change(self, template: Request, target: Target) -> None:
+        """Another model, or other instructions, from the next request on."""
+        if target != self._target or template.tools != self._template.tools:
+            # What was made for the one model says nothing of what the other takes.
+            self._revision = -1
+        self._template, self._target = template, target
+
     def __call__(self, story: Story) -> Prepared:
         history = story.history
         if story.revision != self._revision:

@@ -7,7 +7,9 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from clew.engine.events import EndReason, TurnEnded
+from clew.commands.outcome import Show
+from clew.engine.events import EndReason, ToolFinished, TurnEnded
+from clew.engine.intake import Taken
 from clew.messages.messages import Assistant
 from clew.session.ledger import Spend
 
@@ -29,6 +31,7 @@ TERMINAL_REASONS: dict[EndReason, str] = {
     "refused": "completed",
     "no_answer": "completed",
     "loop_stopped": "aborted_tools",
+    "failed": "model_error",
 }
 EXIT_INTERRUPTED = 130
 
@@ -48,6 +51,28 @@ class Tally(Struct, kw_only=True):
             said = Assistant(entry)
             if said.text:
                 self.text = said.text
+
+    def finished(self, event: ToolFinished) -> None:
+        """Takes note of a call that has its result."""
+        self.turns += 1
+        if "toolDenialKind" in event.entry:
+            self.denials.append(
+                {
+                    "tool_name": event.block["name"],
+                    "tool_use_id": event.block["id"],
+                    "tool_input": event.block["input"],
+                }
+            )
+
+
+def done_beside(taken: Taken, tally: Tally) -> TurnEnded:
+    """A line that the model was not asked about, as the end of a turn without rounds."""
+    shown = taken if isinstance(taken, Show) else Show(text="")
+    tally.turns = 0
+    if shown.is_error:
+        return TurnEnded(reason="failed", message=shown.text)
+    tally.text = shown.text
+    return TurnEnded(reason="completed")
 
 
 def exit_code(ended: TurnEnded) -> int:

@@ -16,9 +16,7 @@ import msgspec
 
 from clew.app.build import session as open_session
 from clew.app.stamps import new_id
-from clew.commands.outcome import Show
 from clew.engine.conversation import Speaker
-from clew.engine.deps import Question, Refused, Verdict
 from clew.engine.events import (
     Doubted,
     EngineEvent,
@@ -28,28 +26,27 @@ from clew.engine.events import (
     ToolFinished,
     TurnEnded,
 )
-from clew.engine.intake import Raw, Taken, Turn
-from clew.headless.result import Tally, cost_of, exit_code, result, usage_of
+from clew.engine.intake import Raw, Turn
+from clew.headless.permission import nobody
+from clew.headless.result import Tally, cost_of, done_beside, exit_code, result, usage_of
 from clew.messages.errors import ClewError, CommandLineError
 from clew.options import Options
 from clew.providers.answer_events import Retrying
 from clew.session.totals import usage_by_model
+from clew.wire.incoming import Said
 
 Json: TypeAlias = dict[str, Any]
 
-NOBODY = (
-    "This call needs a person's permission and nobody can be asked here, so it did not run. "
-    "Do what needs no permission, or say what you would have done."
-)
 ENDED_BY = {signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
 def main(options: Options) -> int:
     """Runs one prompt; what is wrong with the call itself is said on standard error."""
     try:
-        prompt = whole_prompt(options)
         with asyncio.Runner() as runner:
-            return runner.run(run(options, prompt))
+            if options.output_format == "stream-json":
+                return runner.run(serve(options))
+            return runner.run(run(options, whole_prompt(options)))
     except ClewError as error:
         print(f"clew: {error}", file=sys.stderr)
         return 2 if isinstance(error, CommandLineError) else 1
@@ -67,8 +64,23 @@ def whole_prompt(options: Options) -> Raw:
     return Raw(text=piped) if piped.startswith("/") else Raw(text="", more=piped)
 
 
-async def nobody(question: Question) -> Verdict:
-    return Refused(words=f"{NOBODY} (It asks because {question.why}.)", by_person=False)
+async def serve(options: Options) -> int:
+    """Talks to a host in lines of JSON; what it writes, or one prompt that is given beforehand."""
+    from clew.headless.channel import Stdio
+    from clew.headless.serve import ENDED_BY, Server
+
+    is_host = options.input_format == "stream-json"
+    said = None if is_host else [given_beforehand(whole_prompt(options))]
+    server = Server(options, Stdio(said), os.environ, str(Path.cwd()))
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, *ENDED_BY):
+        loop.add_signal_handler(number, server.stop, number)
+    return await server.run()
+
+
+def given_beforehand(raw: Raw) -> Said:
+    """The prompt of the command line as a host would send it."""
+    return Said(content=raw.text, piped=raw.more)
 
 
 async def run(options: Options, raw: Raw) -> int:
@@ -115,16 +127,6 @@ async def run(options: Options, raw: Raw) -> int:
     return ENDED_BY.get(signal.Signals(stopped_by[0]), 130) if stopped_by else exit_code(ended)
 
 
-def done_beside(taken: Taken, tally: Tally) -> TurnEnded:
-    """A line that the model was not asked about, as the end of a turn without rounds."""
-    shown = taken if isinstance(taken, Show) else Show(text="")
-    tally.turns = 0
-    if shown.is_error:
-        return TurnEnded(reason="failed", message=shown.text)
-    tally.text = shown.text
-    return TurnEnded(reason="completed")
-
-
 def show(ended: TurnEnded, tally: Tally, said: Json, *, as_json: bool) -> None:
     if as_json:
         print(msgspec.json.encode(said).decode())
@@ -150,15 +152,7 @@ class Front:
                 for entry in event.entries:
                     self._tally.entry(entry)
             case ToolFinished():
-                self._tally.turns += 1
-                if "toolDenialKind" in event.entry:
-                    self._tally.denials.append(
-                        {
-                            "tool_name": event.block["name"],
-                            "tool_use_id": event.block["id"],
-                            "tool_input": event.block["input"],
-                        }
-                    )
+                self._tally.finished(event)
             case NotSaved() | Noticed():
                 for message in event.messages:
                     print(f"clew: {message}", file=sys.stderr)

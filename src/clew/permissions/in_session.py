@@ -13,6 +13,7 @@ from msgspec import structs
 
 from clew.config.edit import with_value
 from clew.config.environment import freeze
+from clew.config.layers import Scope
 from clew.config.load import Given, changed, read
 from clew.config.write import replace
 from clew.messages.errors import SettingsError
@@ -40,12 +41,19 @@ class SessionRules:
     """`standing` is what holds now; a value, so that a turn may keep the one it began with."""
 
     def __init__(
-        self, environ: Mapping[str, str], cwd: Path, *, mode: Mode | None, given: Given | None
+        self,
+        environ: Mapping[str, str],
+        cwd: Path,
+        *,
+        mode: Mode | None,
+        given: Given | None,
+        sources: Sequence[Scope] = ("user", "project", "local"),
     ) -> None:
         self._environ = environ
         self._given = given
         self._results = ""
-        found = stand(environ, cwd, mode=mode, given=given)
+        self._sources = sources
+        found = stand(environ, cwd, mode=mode, given=given, sources=sources)
         settled = entered(found)
         if isinstance(settled, Refused):
             raise SettingsError(f"permission mode {settled.mode}: {settled.why}")
@@ -118,7 +126,14 @@ class SessionRules:
 
     def _stand(self, mode: Mode) -> Standing:
         places = self.standing.places
-        return stand(self._environ, places.cwd, mode=mode, given=self._given, places=places)
+        return stand(
+            self._environ,
+            places.cwd,
+            mode=mode,
+            given=self._given,
+            places=places,
+            sources=self._sources,
+        )
 
     def set_mode(self, word: str) -> Mode:
         """Goes over to a mode; raises `SettingsError` where this process may not be in it."""

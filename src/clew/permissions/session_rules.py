@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.config.layers import Inert, Layer, in_force, merge
+from clew.config.layers import Inert, Layer, Scope, in_force, merge
 from clew.config.load import Given, Loaded, complaints, load
 from clew.config.paths import Places, find_places
 from clew.config.positions import dotted
@@ -57,10 +57,11 @@ def stand(
     mode: Mode | None = None,
     given: Given | None = None,
     places: Places | None = None,
+    sources: Sequence[Scope] = ("user", "project", "local"),
 ) -> Standing:
     places = places or find_places(environ, cwd)
     here, home = str(cwd.resolve()), str(places.home.resolve())
-    loaded = load(places, given=given)
+    loaded = load(places, given=given, sources=sources)
     is_trusted = trusts(places)
     layers, inert = in_force(loaded.layers, trusted=is_trusted)
     settings = merge(layers)

@@ -27,6 +27,7 @@ from clew.providers.answer_events import (
     Incomplete,
     Retrying,
     Shrunk,
+    Streamed,
     Withdrawn,
 )
 from clew.providers.base import Failure, FailureKind, Json, Provider, Request
@@ -102,6 +103,7 @@ class Answering:
         gate: Gate | None = None,
         clock: Clock | None = None,
         random: Callable[[], float] = chance,
+        with_events: bool = False,
     ) -> None:
         self.last_words: list[AnswerEvent] = []
         self._provider = provider
@@ -113,6 +115,7 @@ class Answering:
         self._gate = gate or Gate()
         self._clock = clock or MonotonicClock()
         self._random = random
+        self._with_events = with_events
         self._spent = Spent(fallbacks=fallbacks)
         self._attempts = 0
         self._began_s = self._clock.now_s()
@@ -202,6 +205,9 @@ class Answering:
                     return failure_of_fault(fault)
             self._shown = self._shown or any(isinstance(e, MessageStarted) for e in said)
             await self._tell(said, emit)
+            if self._with_events and event is not None:
+                # Behind what it finished: readers want a block before the event that ends it.
+                await emit(Streamed(event=event))
             if accumulator.state == "finished":
                 return None
 

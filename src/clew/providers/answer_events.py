@@ -41,6 +41,12 @@ class Held(Struct, frozen=True, kw_only=True):
     delay_s: float
 
 
+class Streamed(Struct, frozen=True, kw_only=True):
+    """An event of the service, as it came; only told where somebody asked for them."""
+
+    event: Json
+
+
 class Withdrawn(Struct, frozen=True, kw_only=True):
     """What was shown of this message is void: an attempt follows that begins anew."""
 
@@ -62,7 +68,7 @@ class Shrunk(Struct, frozen=True, kw_only=True):
 
 
 DriverEvent: TypeAlias = (
-    Asking | Waiting | Retrying | Held | Withdrawn | FellBack | Shrunk | AnswerEvent
+    Asking | Waiting | Retrying | Held | Streamed | Withdrawn | FellBack | Shrunk | AnswerEvent
 )
 
 

@@ -1,0 +1,219 @@
+"""What a host can ask of a running session, and the answer to each.
+
+Owns the table of control requests. A request that cannot be done is answered with an error that says
+why; one that nobody knows with one that says so. None of them waits for the turn.
+"""
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeAlias
+
+from clew.app.asking import DEFAULT_MODEL
+from clew.app.build import Session
+from clew.catalog.lookup import CATALOG
+from clew.headless import window
+from clew.headless.result import cost_of, usage_of
+from clew.messages.errors import ClewError, MisuseError
+from clew.options import LEAST_THINKING
+from clew.providers.base import Budget, Off
+from clew.session.breakdown import breakdown
+from clew.session.totals import usage_by_model
+from clew.version import VERSION
+from clew.wire import frames
+from clew.wire.incoming import Asked
+
+Json: TypeAlias = dict[str, Any]
+Handler: TypeAlias = Callable[["Controls", Json], Awaitable[Json | None]]
+
+
+class Serving(Protocol):
+    """What the controls need of the server that they belong to."""
+
+    @property
+    def session(self) -> Session: ...
+
+    @property
+    def may_bypass(self) -> bool: ...
+
+    @property
+    def state(self) -> frames.State: ...
+
+    def interrupt(self) -> list[str]:
+        """Stops the turn; the ids of the prompts that still wait."""
+        ...
+
+    def withdraw(self, uuid: str) -> bool:
+        """Takes a prompt back that no turn has begun with; False if there is none."""
+        ...
+
+    def end(self) -> None:
+        """Ends the session when its turn has ended."""
+        ...
+
+    def post(self, frame: Json) -> None: ...
+
+    def status(self, **fields: Any) -> Json: ...
+
+    def pending(self) -> list[str]: ...
+
+
+class RefusedError(ClewError):
+    """A control request that is not done, and why."""
+
+
+class Controls:
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+
+    async def answer(self, asked: Asked) -> Json:
+        """The frame that answers a request."""
+        handler = HANDLERS.get(asked.subtype)
+        if handler is None:
+            return frames.unsupported(asked.request_id, asked.subtype)
+        try:
+            response = await handler(self, asked.fields)
+        except MisuseError:
+            raise
+        except (ClewError, OSError) as error:
+            return frames.refused(asked.request_id, str(error))
+        answer = frames.succeeded(asked.request_id, response)
+        if asked.subtype == "initialize":
+            answer["response"]["pending_permission_requests"] = self._serving.pending()
+        return answer
+
+    # -- the handshake
+
+    async def initialize(self, _: Json) -> Json:
+        session = self._serving.session
+        return {
+            "commands": [],
+            "agents": [],
+            "models": [
+                {
+                    "value": model.id,
+                    "displayName": model.name,
+                    "description": described(model.context_window),
+                }
+                for model in CATALOG.models
+            ],
+            "output_style": "default",
+            "available_output_styles": ["default"],
+            "account": {"apiKeySource": session.key_source, "tokenSource": session.key_source},
+            "pid": os.getpid(),
+            "claude_code_version": frames.COMPATIBLE_VERSION,
+            "clew_version": VERSION,
+            "current_permission_mode": session.mode,
+            "session_state": self._serving.state,
+            "session_id": session.session_id,
+            "capabilities": list(frames.CAPABILITIES),
+        }
+
+    # -- the turn
+
+    async def interrupt(self, _: Json) -> Json:
+        return {"still_queued": self._serving.interrupt()}
+
+    async def cancel_async_message(self, fields: Json) -> Json:
+        return {"cancelled": self._serving.withdraw(text(fields, "message_uuid"))}
+
+    async def end_session(self, _: Json) -> None:
+        self._serving.end()
+
+    # -- how the session stands
+
+    async def set_permission_mode(self, fields: Json) -> Json:
+        mode = text(fields, "mode")
+        if mode == "bypassPermissions" and not self._serving.may_bypass:
+            raise RefusedError(
+                "bypassPermissions: start with --dangerously-skip-permissions or "
+                "--allow-dangerously-skip-permissions to enter this mode"
+            )
+        entered = self._serving.session.rules.set_mode(mode)
+        self._serving.post(self._serving.status(status=None, permissionMode=entered))
+        return {"mode": entered}
+
+    async def set_model(self, fields: Json) -> Json:
+        name = fields.get("model")
+        if name is not None and (not isinstance(name, str) or not name):
+            raise RefusedError("set_model: model: expected a text or null")
+        settings = self._serving.session.rules.standing.settings
+        chosen = name if name and name != "default" else settings.get("model") or DEFAULT_MODEL
+        return {"model": self._serving.session.speaking.choose(chosen).id}
+
+    async def set_max_thinking_tokens(self, fields: Json) -> Json:
+        tokens = fields.get("max_thinking_tokens")
+        if tokens is not None and (not isinstance(tokens, int) or tokens < 0):
+            raise RefusedError("set_max_thinking_tokens: expected a number of 0 or more, or null")
+        if tokens is None:
+            self._serving.session.speaking.think(None)
+        else:
+            thinking = Budget(tokens=max(tokens, LEAST_THINKING)) if tokens else Off()
+            self._serving.session.speaking.think(thinking)
+        return {"max_thinking_tokens": tokens}
+
+    async def rename_session(self, fields: Json) -> Json:
+        title = text(fields, "title")
+        self._serving.session.story.recorder.title(title)
+        return {"title": title}
+
+    # -- questions
+
+    async def get_context_usage(self, _: Json) -> Json:
+        session = self._serving.session
+        template = session.requests.template
+        system = template.system if isinstance(template.system, list) else []
+        history = list(session.story.history)
+        parts = breakdown(history, system=system, tools=template.tools or ())
+        return window.usage(parts, session.model)
+
+    async def mcp_status(self, _: Json) -> Json:
+        return {"mcpServers": []}
+
+    async def get_session_cost(self, _: Json) -> Json:
+        ledger = self._serving.session.ledger()
+        return {
+            "total_cost_usd": cost_of(ledger.total),
+            "usage": usage_of(ledger.total),
+            "modelUsage": usage_by_model(ledger),
+        }
+
+    async def get_settings(self, _: Json) -> Json:
+        return {"settings": self._serving.session.rules.standing.settings}
+
+    async def list_models(self, _: Json) -> Json:
+        return {"models": (await self.initialize({}))["models"]}
+
+    async def get_binary_version(self, _: Json) -> Json:
+        return {"version": VERSION}
+
+
+def text(fields: Json, name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str) or not value:
+        raise RefusedError(f"{fields.get('subtype')}: {name}: expected a text")
+    return value
+
+
+def described(window_tokens: int | None) -> str:
+    return f"{window_tokens:,} tokens of context" if window_tokens else "window not known"
+
+
+HANDLERS: dict[str, Handler] = {
+    name: getattr(Controls, name)
+    for name in (
+        "initialize",
+        "interrupt",
+        "cancel_async_message",
+        "end_session",
+        "set_permission_mode",
+        "set_model",
+        "set_max_thinking_tokens",
+        "rename_session",
+        "get_context_usage",
+        "mcp_status",
+        "get_session_cost",
+        "get_settings",
+        "list_models",
+        "get_binary_version",
+    )
+}

@@ -1,0 +1,214 @@
+"""What the engine says, as frames: each entry once, each frame in the order hosts count on.
+
+Owns which entries were framed already. Reads events and entries; never the log, never a clock but
+through the entries themselves.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from clew.engine.events import (
+    BlockSaid,
+    Doubted,
+    EngineEvent,
+    Noticed,
+    NotSaved,
+    Recorded,
+    ToolFinished,
+)
+from clew.headless.result import Tally
+from clew.providers.answer_events import Asking, FellBack, Retrying, Streamed
+from clew.providers.base import Failure
+from clew.wire import frames
+
+Json: TypeAlias = dict[str, Any]
+
+RETRY_CATEGORIES = {
+    "overloaded_error": "overloaded",
+    "rate_limit_error": "rate_limit",
+    "authentication_error": "authentication_failed",
+    "api_error": "server_error",
+}
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What of the stream a host asked to see beyond the finished messages."""
+
+    partial: bool = False
+    replays: bool = False
+
+
+class Framing:
+    """The frames of one turn after another; `answers` are the prompts that the turn answers."""
+
+    def __init__(self, session_id: str, new_id: Callable[[], str], wanted: Wanted) -> None:
+        self._session_id = session_id
+        self._new_id = new_id
+        self._wanted = wanted
+        self._framed: set[str] = set()
+        self._model = ""
+        self._open_block: int | None = None
+        self._is_open = False
+        self.answers: list[str] = []
+        self.tally = Tally(session_id=session_id)
+
+    def begin(self) -> None:
+        """A turn begins; the count of what it comes to starts again."""
+        self.answers = []
+        self.tally = Tally(session_id=self._session_id)
+        self._framed.clear()
+
+    def system(self, subtype: str, **fields: Any) -> Json:
+        return frames.system(subtype, session_id=self._session_id, uuid=self._new_id(), **fields)
+
+    def framed(self, event: EngineEvent) -> list[Json]:
+        """The frames that an event of the engine becomes."""
+        match event:
+            case Recorded():
+                return self.entries(event.entries)
+            case BlockSaid():
+                return self._assistant(event.entry)
+            case ToolFinished():
+                return self._finished(event)
+            case Streamed():
+                return self._streamed(event.event) if self._wanted.partial else []
+            case Asking():
+                self._model = event.model
+                return [self.system("status", status="requesting")] if self._wanted.partial else []
+            case Retrying():
+                return [self._retry(event)]
+            case FellBack():
+                return [self._fallback(event)]
+            case NotSaved() | Noticed():
+                return [self._said(words, "warning") for words in event.messages]
+            case Doubted(is_held=False):
+                return [self._said("sent, though by the rules it would be refused", "warning")]
+            case _:
+                return []
+
+    def entries(self, entries: Iterable[Json]) -> list[Json]:
+        """Entries of the conversation that no frame has told of yet."""
+        return [frame for entry in entries for frame in self._entry(entry)]
+
+    def _entry(self, entry: Json) -> list[Json]:
+        self.tally.entry(entry)
+        match entry.get("type"):
+            case "assistant":
+                return self._assistant(entry)
+            case "user" if self._is_told(entry):
+                return self._once(entry, frames.user(entry, session_id=self._session_id))
+            case "user":
+                return self._prompt(entry)
+            case _:
+                return []
+
+    def _prompt(self, entry: Json) -> list[Json]:
+        """Words of the host's: what the turn answers from here on, said back if that was asked for."""
+        if entry["uuid"] not in self.answers:
+            self.answers.append(entry["uuid"])
+        frame = frames.user(entry, session_id=self._session_id, is_replay=True)
+        return self._once(entry, frame) if self._wanted.replays else []
+
+    def _is_told(self, entry: Json) -> bool:
+        """A prompt is the host's own, and said back only where it asked for that."""
+        content = entry["message"]["content"]
+        first = content[0] if isinstance(content, list) and content else {}
+        return (
+            "toolUseResult" in entry
+            or entry.get("isMeta") is True
+            or entry.get("isSynthetic") is True
+            or (isinstance(first, dict) and first.get("type") == "tool_result")
+        )
+
+    def _assistant(self, entry: Json) -> list[Json]:
+        frame = frames.assistant(entry, session_id=self._session_id, answers=self.answers)
+        return self._once(entry, frame)
+
+    def _once(self, entry: Json, frame: Json) -> list[Json]:
+        if entry["uuid"] in self._framed:
+            return []
+        self._framed.add(entry["uuid"])
+        return [frame]
+
+    def _finished(self, event: ToolFinished) -> list[Json]:
+        self.tally.finished(event)
+        found = self._once(event.entry, frames.user(event.entry, session_id=self._session_id))
+        if event.entry.get("toolDenialKind") != "permission-rule":
+            return found
+        denied = self.system(
+            "permission_denied",
+            tool_name=event.block["name"],
+            tool_use_id=event.block["id"],
+            message=event.display,
+            decision_reason_type="rule",
+        )
+        return [denied, *found]
+
+    # -- the stream as it comes
+
+    def _streamed(self, event: Json) -> list[Json]:
+        match event.get("type"):
+            case "message_start":
+                self._is_open = True
+            case "content_block_start":
+                self._open_block = event.get("index")
+            case "content_block_stop":
+                self._open_block = None
+            case "message_stop":
+                self._is_open = False
+        return [self._event(event)]
+
+    def _event(self, event: Json) -> Json:
+        return frames.stream_event(
+            event, session_id=self._session_id, uuid=self._new_id(), answers=self.answers
+        )
+
+    def close_stream(self) -> list[Json]:
+        """Ends what an interruption left open, so that readers of the stream find its end."""
+        closing: list[Json] = []
+        if self._is_open and self._open_block is not None:
+            closing.append(self._event({"type": "content_block_stop", "index": self._open_block}))
+        if self._is_open:
+            ended = {"stop_reason": None, "stop_sequence": None}
+            closing.append(
+                self._event(
+                    {"type": "message_delta", "delta": ended, "usage": {"output_tokens": 0}}
+                )
+            )
+            closing.append(self._event({"type": "message_stop"}))
+        self._is_open, self._open_block = False, None
+        return closing
+
+    # -- what happens on the way
+
+    def _retry(self, event: Retrying) -> Json:
+        return self.system(
+            "api_retry",
+            attempt=event.attempt,
+            max_retries=event.max_attempts,
+            retry_delay_ms=round(event.delay_s * 1000),
+            error_status=event.failure.status,
+            error=category(event.failure),
+            content=event.failure.message,
+        )
+
+    def _fallback(self, event: FellBack) -> Json:
+        return self.system(
+            "model_fallback",
+            trigger=category(event.failure),
+            original_model=self._model,
+            fallback_model=event.model,
+            content=f"{event.failure.message}; going on with {event.model}",
+        )
+
+    def _said(self, words: str, level: str) -> Json:
+        return self.system("informational", content=words, level=level)
+
+    def notice(self, words: str) -> Json:
+        return self._said(words, "notice")
+
+
+def category(failure: Failure) -> str:
+    return RETRY_CATEGORIES.get(failure.error_type or "", "unknown")

@@ -1,0 +1,80 @@
+"""Asks the host for permission, and takes its answer at its word.
+
+Owns the way from a question to a verdict. Where no host is to be asked, nobody is: the call does
+not run, and the model is told so.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from clew.engine.deps import Granted, Question, Refused, Verdict
+from clew.headless.host import Host, HostError
+from clew.messages.errors import SettingsError
+from clew.permissions.in_session import SessionRules
+from clew.permissions.request import Request
+from clew.permissions.suggest import suggestions
+from clew.permissions.updates import adding
+from clew.wire.frames import State
+from clew.wire.verdicts import No, Unusable, Yes, question, read_verdict
+
+Json: TypeAlias = dict[str, Any]
+
+NOBODY = (
+    "This call needs a person's permission and nobody can be asked here, so it did not run. "
+    "Do what needs no permission, or say what you would have done."
+)
+FAILED = "Tool permission request failed: Error: {why}"
+EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
+
+
+async def nobody(asked: Question) -> Verdict:
+    return Refused(words=f"{NOBODY} (It asks because {asked.why}.)", by_person=False)
+
+
+class HostPermission:
+    """`state` is told while a question is open, and after it; `notice` is told what went wrong."""
+
+    def __init__(
+        self, host: Host, *, state: Callable[[State], None], notice: Callable[[str], None]
+    ) -> None:
+        self._host = host
+        self._state = state
+        self._notice = notice
+
+    async def ask(self, asked: Question, rules: SessionRules) -> Verdict:
+        fields = question(asked.block, title=asked.title, why=asked.why, suggestions=offered(asked))
+        self._state("requires_action")
+        try:
+            answer = await self._host.ask("can_use_tool", fields)
+        except HostError as error:
+            return Refused(words=FAILED.format(why=error), by_person=False)
+        finally:
+            self._state("running")
+        verdict = read_verdict(answer)
+        match verdict:
+            case Yes():
+                self._update(verdict, rules)
+                return Granted(input=verdict.input)
+            case No():
+                return Refused(words=verdict.words, stop=verdict.stops)
+            case Unusable():
+                return Refused(words=FAILED.format(why=verdict.why), by_person=False)
+
+    def _update(self, verdict: Yes, rules: SessionRules) -> None:
+        """An update that cannot be made is told, and the yes stays a yes."""
+        if verdict.why_none:
+            self._notice(verdict.why_none)
+        if verdict.updates:
+            try:
+                rules.update(verdict.updates)
+            except (SettingsError, OSError) as error:
+                self._notice(f"updatedPermissions: {error}")
+
+
+def offered(asked: Question) -> list[Json]:
+    """The updates that would have let this call run unasked."""
+    name = asked.block["name"]
+    if name in EDITS:
+        return [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]
+    rules = suggestions(Request(tool=name, input=asked.block["input"]), asked.decision)
+    return [adding(rules, "localSettings")] if rules else []

@@ -1,0 +1,368 @@
+"""A session that a program talks to: prompts and requests in, frames out, until it says no more.
+
+Owns the life of the session behind a channel: the handshake, one turn after another, the answers
+beside them, and the end. A turn always ends in a result frame, whatever happened in it. When this
+file grows, ask which attribute can leave.
+"""
+
+import asyncio
+import signal
+import sys
+import time
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
+
+from clew.app.build import Session
+from clew.app.build import session as open_session
+from clew.app.stamps import new_id
+from clew.engine.conversation import Speaker
+from clew.engine.deps import Question, Verdict
+from clew.engine.events import EngineEvent, Recorded, TurnEnded
+from clew.engine.intake import Raw, Taken, Turn
+from clew.headless.channel import Channel
+from clew.headless.controls import Controls
+from clew.headless.framing import Framing, Wanted
+from clew.headless.host import Host
+from clew.headless.permission import HostPermission, nobody
+from clew.headless.result import cost_of, done_beside, result, usage_of
+from clew.messages.errors import ClewError, MisuseError
+from clew.options import Options
+from clew.session.ledger import Spend
+from clew.session.totals import usage_by_model
+from clew.wire import frames
+from clew.wire.incoming import Answered, Asked, Incoming, Malformed, Said, Withdrawn
+
+Json: TypeAlias = dict[str, Any]
+
+ENDED_BY = {signal.SIGTERM: 143, signal.SIGHUP: 129}
+LAST_WORDS_S = 2.0
+
+
+class Server:
+    """`run` ends with the exit code; `session` may be asked for once the first line was taken."""
+
+    def __init__(
+        self, options: Options, channel: Channel, environ: Mapping[str, str], cwd: str
+    ) -> None:
+        self._options = options
+        self._channel = channel
+        self._environ = environ
+        self._cwd = cwd
+        self._host = Host(channel, new_id)
+        self._permission = HostPermission(self._host, state=self._change_state, notice=self._notice)
+        self._controls = Controls(self)
+        self._session: Session | None = None
+        self._framing = Framing("", new_id, Wanted())
+        self._prompts: deque[Said] = deque()
+        self._something = asyncio.Event()
+        self._is_over = False
+        self._is_answered = True
+        self._is_error = False
+        self._known: set[str] = set()
+        self._ended_by: int | None = None
+        self.state: frames.State = "idle"
+
+    # -- its life
+
+    async def run(self) -> int:
+        try:
+            first = await self._first()
+            if first is None:
+                return 0
+            await self._serve(first)
+        except MisuseError:
+            raise
+        except ClewError as error:
+            # A session that cannot be opened: hosts look for a result before they look at the code.
+            sys.stderr.write(f"clew: {error}\n")
+            self.post(self._failed(str(error)))
+            return 1
+        finally:
+            if not self._is_answered:
+                self.post(self._failed("clew failed in this turn; what it had done is in the log"))
+            await self._leave()
+        if self._ended_by is not None:
+            return ENDED_BY[signal.Signals(self._ended_by)]
+        return 1 if self._is_error or self._channel.is_broken else 0
+
+    async def _first(self) -> Incoming | None:
+        """The first line that asks for something; before it there is nothing to open a session for."""
+        while (line := await self._channel.receive()) is not None:
+            if isinstance(line, Said | Asked):
+                return line
+            if isinstance(line, Malformed):
+                self._complain(line)
+        return None
+
+    async def _serve(self, first: Incoming) -> None:
+        options = self._options
+        if isinstance(first, Asked) and first.subtype == "initialize":
+            options = told_by(options, first.fields)
+        async with open_session(
+            options, self._environ, self._cwd, self._ask, entrypoint=entrypoint(self._environ)
+        ) as session:
+            self._session = session
+            wanted = Wanted(partial=options.partial, replays=options.replays)
+            self._framing = Framing(session.session_id, new_id, wanted)
+            self._known = {str(entry.get("uuid")) for entry in session.story.history}
+            if options.name:
+                session.story.recorder.title(options.name)
+            for notice in session.notices:
+                sys.stderr.write(f"clew: {notice}\n")
+            async with asyncio.TaskGroup() as group:
+                reading = group.create_task(self._read(first, group))
+                await self._turns()
+                reading.cancel()
+
+    async def _leave(self) -> None:
+        """Waits until everything is said, but not for ever where the process was told to end."""
+        in_haste = self._ended_by is not None
+        try:
+            async with asyncio.timeout(LAST_WORDS_S if in_haste else None):
+                await self._channel.aclose()
+        except TimeoutError:
+            sys.stderr.write("clew: the host does not read; the last lines are lost to it\n")
+
+    def stop(self, number: int) -> None:
+        """A signal: the turn ends and keeps its work. SIGINT while nothing runs ends the session."""
+        if number in ENDED_BY:
+            self._ended_by = number
+            self.end()
+        if self._session is None or not self._session.conversation.interrupt():
+            self.end()
+
+    # -- what the host says
+
+    async def _read(self, first: Incoming, group: asyncio.TaskGroup) -> None:
+        line: Incoming | None = first
+        while line is not None:
+            self._take(line, group)
+            line = await self._channel.receive()
+        self._host.leave()
+        self.end()
+
+    def _take(self, line: Incoming, group: asyncio.TaskGroup) -> None:
+        match line:
+            case Said():
+                self._said(line)
+            case Asked():
+                group.create_task(self._answer(line))
+            case Answered():
+                self._host.answered(line)
+            case Malformed():
+                self._complain(line)
+            case Withdrawn():
+                pass  # every request is answered at once: there is nothing left to withdraw
+
+    def _complain(self, line: Malformed) -> None:
+        """Says what is wrong with a line, where it can be read; the session goes on."""
+        sys.stderr.write(f"clew: a line of standard input was not taken: {line.why}\n")
+        if line.request_id is not None:
+            self.post(frames.refused(line.request_id, line.why))
+        else:
+            self._notice(f"a line of standard input was not taken: {line.why}")
+
+    async def _answer(self, asked: Asked) -> None:
+        await self._channel.send(await self._controls.answer(asked))
+
+    def _said(self, said: Said) -> None:
+        """Queues a prompt, or gives it to the turn that runs; one that came already is not new."""
+        if said.uuid is not None and said.uuid in self._known:
+            return
+        if said.uuid is not None:
+            self._known.add(said.uuid)
+        if self._prompts or not said.asks or not self.session.conversation.is_running:
+            self._prompts.append(said)
+            self._something.set()
+        else:
+            self.session.conversation.say(said.content, self._speaker(said), uuid=said.uuid)
+
+    # -- turns
+
+    async def _turns(self) -> None:
+        while True:
+            while self._prompts:
+                await self._turn(self._prompts.popleft())
+            if self._is_over:
+                return
+            self._something.clear()
+            await self._something.wait()
+
+    async def _turn(self, said: Said) -> None:
+        self._begin()
+        conversation, speaker = self.session.conversation, self._speaker(said)
+        begin_s, before = time.monotonic(), self.session.ledger().total
+        taken = await self._taken(said)
+        if not isinstance(taken, Turn):
+            ended = done_beside(taken, self._framing.tally)
+        elif said.asks:
+            ended = await conversation.submit(
+                taken.prompt, self._emit, said_by=speaker, uuid=said.uuid, context=taken.context
+            )
+        else:
+            await conversation.keep(
+                taken.prompt, self._emit, said_by=speaker, uuid=said.uuid, context=taken.context
+            )
+            self._framing.tally.turns = 0
+            ended = TurnEnded(reason="completed")
+        await self._end_turn(ended, begin_s, before, origin=said.origin)
+        # What came during the turn and was not heard in it is the next turn.
+        while conversation.has_unheard:
+            self._begin()
+            begin_s, before = time.monotonic(), self.session.ledger().total
+            await self._end_turn(await conversation.answer_unheard(self._emit), begin_s, before)
+
+    async def _taken(self, said: Said) -> Taken:
+        """What a prompt comes to; a host's own text may be no command and names no files."""
+        if said.typed is not None and said.asks:
+            return await self.session.take(Raw(text=said.typed, more=said.piped), self._emit)
+        return Turn(prompt=said.content, context=await self.session.context())
+
+    def _begin(self) -> None:
+        self._is_answered = False
+        self._is_introduced = False
+        self._mark = len(self.session.story.history)
+        self._framing.begin()
+        self._change_state("running")
+
+    async def _emit(self, event: EngineEvent) -> None:
+        if not self._is_introduced and isinstance(event, Recorded):
+            self._is_introduced = True
+            await self._channel.send(self._introduction())
+        for frame in self._framing.framed(event):
+            await self._channel.send(frame)
+
+    async def _end_turn(
+        self, ended: TurnEnded, begin_s: float, before: Spend, origin: Json | None = None
+    ) -> None:
+        framing, session = self._framing, self.session
+        # What an interruption cut off was recorded without an event.
+        rest = list(session.story.history)[self._mark :]
+        for frame in [*framing.entries(rest), *framing.close_stream()]:
+            await self._channel.send(frame)
+        ledger = session.ledger()
+        framing.tally.api_ms = round(session.spending.state.api_ms)
+        said = result(
+            ended,
+            framing.tally,
+            uuid=new_id(),
+            duration_ms=round((time.monotonic() - begin_s) * 1000),
+            usage=usage_of(ledger.total - before),
+            cost_usd=cost_of(ledger.total),
+            model_usage=usage_by_model(ledger),
+        )
+        said |= frames.answering(framing.answers)
+        self._is_error = bool(said["is_error"])
+        self._is_answered = True
+        await self._channel.send(said if origin is None else said | {"origin": origin})
+        if not self._prompts and not session.conversation.has_unheard:
+            self._change_state("idle")
+
+    def _failed(self, words: str) -> Json:
+        """The result of what failed before it could have one."""
+        self._is_error = self._is_answered = True
+        ended = TurnEnded(reason="failed", message=words)
+        return result(
+            ended,
+            self._framing.tally,
+            uuid=new_id(),
+            duration_ms=0,
+            usage=usage_of(Spend()),
+            cost_usd=0.0,
+            model_usage={},
+        )
+
+    async def _ask(self, asked: Question) -> Verdict:
+        if self._options.asks != "stdio":
+            return await nobody(asked)
+        return await self._permission.ask(asked, self.session.rules)
+
+    # -- what the controls need
+
+    @property
+    def session(self) -> Session:
+        assert self._session is not None, "no session before the first line"
+        return self._session
+
+    @property
+    def may_bypass(self) -> bool:
+        return self._options.may_bypass
+
+    def interrupt(self) -> list[str]:
+        self.session.conversation.interrupt()
+        return [said.uuid for said in self._prompts if said.uuid is not None]
+
+    def withdraw(self, uuid: str) -> bool:
+        found = next((said for said in self._prompts if said.uuid == uuid), None)
+        if found is None:
+            return self.session.conversation.take_back(uuid)
+        self._prompts.remove(found)
+        return True
+
+    def end(self) -> None:
+        self._is_over = True
+        self._something.set()
+
+    def post(self, frame: Json) -> None:
+        self._channel.post(frame)
+
+    def status(self, **fields: Any) -> Json:
+        return self._framing.system("status", **fields)
+
+    def pending(self) -> list[str]:
+        return self._host.open_requests()
+
+    # -- small things
+
+    def _speaker(self, said: Said) -> Speaker:
+        return Speaker(source="sdk", mode=self.session.mode, origin=said.origin)
+
+    def _introduction(self) -> Json:
+        session = self.session
+        return frames.init(
+            session_id=session.session_id,
+            uuid=new_id(),
+            cwd=session.cwd,
+            tools=[tool["name"] for tool in session.tools.definitions()],
+            model=session.model.id,
+            mode=session.mode,
+            key_source=session.key_source,
+        )
+
+    def _notice(self, words: str) -> None:
+        self.post(self._framing.notice(words))
+
+    def _change_state(self, state: frames.State) -> None:
+        """Tells those who asked to be told; the mark says that the host reads it and shows it nobody."""
+        if state == self.state:
+            return
+        self.state = state
+        emits = self._environ.get("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS") == "1"
+        reads = self._environ.get("CLAUDE_CODE_SDK_READS_SESSION_STATE") == "1"
+        if emits or reads:
+            self.post(
+                frames.state_changed(
+                    state,
+                    session_id=self.session.session_id,
+                    uuid=new_id(),
+                    for_host_only=not emits,
+                )
+            )
+
+
+def entrypoint(environ: Mapping[str, str]) -> str:
+    """Who started this process, as the log says it."""
+    return environ.get("CLAUDE_CODE_ENTRYPOINT") or "sdk-cli"
+
+
+def told_by(options: Options, fields: Json) -> Options:
+    """The options with what the handshake says of the system prompt."""
+    whole, more = fields.get("systemPrompt"), fields.get("appendSystemPrompt")
+    if isinstance(whole, list):
+        whole = "\n\n".join(part for part in whole if isinstance(part, str))
+    if isinstance(whole, str):
+        options = replace(options, system_prompt=whole)
+    return replace(options, append_system_prompt=more) if isinstance(more, str) else options
