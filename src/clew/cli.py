@@ -36,7 +36,7 @@ commands:
 a session:
   PROMPT                     what to do first; without it, clew asks
   -p, --print                answer once on standard output and end
-  --output-format FORMAT     of --print: text or json
+  --output-format FORMAT     of --print: text, json, or stream-json (with --verbose)
   -c, --continue             go on with the newest session of this folder
   -r, --resume SESSION       go on with a session: its id, title or file
   --fork-session             go on in a copy; the session stays as it is
@@ -46,16 +46,35 @@ a session:
   --permission-mode MODE     default, acceptEdits, plan, auto, dontAsk, bypassPermissions
   --dangerously-skip-permissions
                              the same as --permission-mode bypassPermissions
+  --allow-dangerously-skip-permissions
+                             let a host go over to bypassPermissions later
   --allowedTools RULES       rules that allow, as "Bash(git log:*),Read"
   --disallowedTools RULES    rules that deny
+  --tools NAMES              the built-in tools there are, as Read,Bash; "" for none
   --add-dir DIR              a further folder to work in
-  --system-prompt TEXT       instead of clew's own
+  --system-prompt TEXT       instead of clew's own; --system-prompt-file FILE
   --append-system-prompt TEXT
-                             after the system prompt
+                             after the system prompt; --append-system-prompt-file FILE
+  --thinking HOW             adaptive, enabled or disabled
+  --thinking-display WHAT    what is seen of it: summarized or omitted
+  --max-thinking-tokens N    think with a ceiling; 0: not at all
+  --effort LEVEL             low, medium, high, xhigh or max
+  --betas NAMES              beta features to ask the service for
   --settings JSON|FILE       settings that stand above the files'
+  --setting-sources NAMES    which of user,project,local are read; empty: none of them
+  -n, --name TITLE           the session's title
   --max-turns N              end after N answers of the model
   --max-budget-usd USD       end after the answer that spends as much
   --no-session-persistence   write no transcript
+
+a program that talks to clew:
+  --input-format FORMAT      stream-json: lines of JSON on standard input
+  --verbose                  say more; stream-json needs it
+  --include-partial-messages
+                             every event of the model's stream too
+  --replay-user-messages     say prompts back
+  --permission-prompt-tool WHO
+                             who is asked for permission: stdio is the host
 
 options:
   -h, --help                 show this help; `clew COMMAND --help` shows a command's own

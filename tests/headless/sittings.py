@@ -314,7 +314,7 @@ def a_call_that_is_no_json(it: Sitting) -> None:
 
 @sitting({"content": [bash("touch made")]}, {"text": "Not allowed."})
 def a_call_that_is_denied(it: Sitting) -> None:
-    it.always = ("--disallowed-tools", "Bash")
+    it.always = ("--disallowed-tools", "Bash(touch *)")
     it.say("Make it")
 
 
@@ -577,7 +577,7 @@ def arguments() -> dict[str, tuple[str, ...]]:
     """What some of them are always started with."""
     rhymes = ("--append-system-prompt", "Answer in rhymes.")
     always = dict.fromkeys(SITTINGS, ()) | {"words_of_the_command_line": rhymes}
-    return always | {"a_call_that_is_denied": ("--disallowed-tools", "Bash")}
+    return always | {"a_call_that_is_denied": ("--disallowed-tools", "Bash(touch *)")}
 
 
 def write_golden(name: str) -> str:
