@@ -138,7 +138,7 @@ def test_the_reviewer_is_asked_in_mode_auto_and_without_one_a_person(world: Worl
     assert [f.verdict for f in passed.findings] == ["allow", "allow"]
     assert "the reviewer passed it" in passed.findings[0].reason
     refused = after_review(needed, "unsafe", "drops tables")
-    assert reason(refused).endswith("the reviewer refused it: drops tables")
+    assert reason(refused).endswith(": drops tables")
     nobody = after_review(needed, None)
     assert isinstance(nobody, Ask)
     assert reason(nobody).endswith("not reviewed: no reviewer")
@@ -476,3 +476,22 @@ def test_what_a_session_s_own_tools_gave_may_be_read_but_not_written(world: Worl
     denied = world.rules(deny=["Read(~/.claude/**)"])
     given = {"file_path": kept}
     assert world.verdict("Read", given, denied, results=str(folder)) == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "echo x > a.py",
+        "echo x >> $WHERE",
+        "ls | tee a.py",
+        "cat <<E > a.py\nx\nE",
+        "sort -o a.py b.py",
+        "echo x > a.py; ls",
+        "(ls) 2> a.py",
+    ],
+)
+@pytest.mark.parametrize("rule", ["Bash", "Bash(*)", "Bash(echo *)"])
+def test_plan_mode_writes_through_no_redirection_whatever_is_allowed(
+    world: World, command: str, rule: str
+) -> None:
+    assert world.bash(command, world.rules(allow=[rule]), "plan") == "deny"

@@ -166,3 +166,72 @@ def test_a_rule_that_a_person_adds_holds_from_the_next_turn_on(tmp_path: Path) -
         first, second = (server.requests[i].body["messages"][-1]["content"][0] for i in (1, 3))
     assert "alpha" in first["content"]
     assert "denied by Read(a.txt)" in second["content"]
+
+
+def touches(*names: str, together: bool = False) -> dict[str, object]:
+    """A model that makes empty files, one call after the other or all in one answer."""
+    uses = [{"tool": "Bash", "input": {"command": f"touch {name}"}} for name in names]
+    rounds = [uses] if together else [[use] for use in uses]
+    done = {"text": "Done.", "times": "always"}
+    return {"scenario": 1, "answers": [*({"content": calls} for calls in rounds), done]}
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_a_yes_for_the_session_is_asked_for_once(tmp_path: Path, together: bool) -> None:
+    plan = touches("one", "two", "three", together=together)
+    with serving(plan, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
+        terminal.expect("> ")
+        terminal.type("go\n")
+        terminal.expect("s = yes, and for this session: Bash(touch *)")
+        terminal.expect("why: ")
+        terminal.type("s\n")
+        terminal.expect("Done.")
+        assert "wants to run" not in terminal.seen
+    assert sorted(p.name for p in (tmp_path / "work").iterdir()) == ["one", "three", "two"]
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_yes_for_good_is_kept_in_the_projects_local_settings(
+    tmp_path: Path, trusted: bool
+) -> None:
+    if trusted:
+        assert clew(tmp_path, "", "config", "trust").returncode == 0
+    with (
+        serving(touches("one", "two"), strict=True) as server,
+        Terminal(tmp_path, server.url) as terminal,
+    ):
+        terminal.expect("> ")
+        terminal.type("go\n")
+        terminal.expect("a = yes, and always in this project: Bash(touch *)")
+        terminal.expect("why: ")
+        terminal.type("a\n")
+        if not trusted:
+            terminal.expect("once this folder is trusted")
+        terminal.expect("Done.")
+    kept = tmp_path / "work" / ".claude" / "settings.local.json"
+    assert "Bash(touch *)" in kept.read_text("utf-8")
+    assert kept.stat().st_mode & 0o777 == 0o600
+    with serving(touches("three"), strict=True) as server:
+        clew(tmp_path, server.url, "-p", "go")
+    assert (tmp_path / "work" / "three").exists() is trusted
+
+
+def test_a_yes_to_edits_lets_the_next_one_through_and_nothing_protected(tmp_path: Path) -> None:
+    writes = [
+        {"content": [{"tool": "Write", "input": {"file_path": name, "content": "x"}}]}
+        for name in ("a.txt", "b.txt", ".bashrc")
+    ]
+    plan = {"scenario": 1, "answers": [*writes, {"text": "Done.", "times": "always"}]}
+    with serving(plan, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
+        terminal.expect("> ")
+        terminal.type("go\n")
+        terminal.expect("s = yes, and edits in the workspace, for this session")
+        terminal.expect("why: ")
+        terminal.type("s\n")
+        terminal.expect(".bashrc")
+        terminal.expect("y = yes, this once")
+        terminal.expect("why: ")
+        assert "s = yes" not in terminal.seen
+        terminal.type("not that one\n")
+        terminal.expect("Done.")
+    assert sorted(p.name for p in (tmp_path / "work").iterdir()) == ["a.txt", "b.txt"]

@@ -17,6 +17,7 @@ from clew.app.asking import chosen_model, target_of, template
 from clew.app.background import news
 from clew.app.costs import budget, leave_totals, spent_so_far, unbounded
 from clew.app.judging import Judging
+from clew.app.planning import planning
 from clew.app.record import open_record
 from clew.app.side import side_questions
 from clew.app.speaking import Speaking
@@ -107,7 +108,7 @@ class Session(Struct, frozen=True, kw_only=True):
         if not len(history):
             facts = await self.opening.facts(model=self.model.id, day=now()[:10])
         listing = listing_fact(told(history), self.toolbox.deferred())
-        return attachments([*facts, *filter(None, [listing])])
+        return attachments([*facts, *filter(None, [listing, planning(self.rules, history)])])
 
     async def take(self, raw: Raw, emit: Emit) -> Taken:
         """What was typed or piped in, as a turn for `conversation.submit` or as an outcome."""
@@ -189,6 +190,7 @@ async def session(
         recorder, loaded = open_record(options, began.places, opened, entrypoint=entrypoint)
         model = chosen_model(options, environment, began.settings, spoke_with(loaded))
         rules.keeps_results_in(recorder.paths.place.tool_results)
+        rules.keeps_plan_of(recorder.paths.place.session_id)
         story = Story(recorder, History(loaded.messages if loaded else ()))
         spending, past = spent_so_far(recorder.paths.place.session_id, cwd, environ, model, loaded)
         gate = Gate()
@@ -214,13 +216,14 @@ async def session(
         )
         opened.push_async_callback(tool_session.tasks.aclose)
         toolbox = Toolbox(offered(options), began.settings)
+        secrets = (*in_environment(environ), *filter(None, [endpoint.api_key]))
         tools = SessionTools(
             toolbox,
             tool_session,
             lambda: Surroundings(
                 model=model.id, interactive=not options.is_print, tools=tuple(toolbox)
             ),
-            secrets=(*in_environment(environ), *filter(None, [endpoint.api_key])),
+            secrets=secrets,
         )
         session_id = recorder.paths.place.session_id
         beginning = taken_up(
@@ -238,13 +241,16 @@ async def session(
         begin_s = time.monotonic()
         inbox = Inbox()
         nearby = Nearby(environ, Path(cwd), story.history)
-        judge = Judging(rules, story, lambda: tool_session.cwd)
+        judge = Judging(
+            rules, story, lambda: tool_session.cwd, ask_model=side.ask_model, secrets=secrets
+        )
         deps = Deps(
             story=story,
             request=requests,
             answer=lambda: answering(options.fallback_models),
             tools=tools,
             judge=judge,
+            review=judge.review,
             ask=ask,
             arrived=lambda: [*inbox.take(), *news(tool_session)],
             now=now,

@@ -1,12 +1,19 @@
-"""What a call is judged by: the rules of the moment, the shell's folder, and what stands before it."""
+"""What judges a call: the rules of the moment, the shell's folder, what stands before, a reviewer."""
 
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from clew.engine.deps import Reviewed
+from clew.engine.side_question import SMALL
 from clew.engine.story import Story
-from clew.permissions.decision import Decision
+from clew.permissions.decision import Decision, NeedsReview
 from clew.permissions.in_session import SessionRules
 from clew.permissions.provenance import Provenance
+from clew.permissions.session_rules import held
+from clew.tools.base import AskModel
+
+if TYPE_CHECKING:
+    from clew.engine.reviewer import Reviewer
 
 Json: TypeAlias = dict[str, Any]
 
@@ -14,10 +21,21 @@ Json: TypeAlias = dict[str, Any]
 class Judging:
     """`shell_folder` says where the shell is now. The history is labelled as far as a rule needs it."""
 
-    def __init__(self, rules: SessionRules, story: Story, shell_folder: Callable[[], str]) -> None:
+    def __init__(
+        self,
+        rules: SessionRules,
+        story: Story,
+        shell_folder: Callable[[], str],
+        *,
+        ask_model: AskModel,
+        secrets: Sequence[str] = (),
+    ) -> None:
         self._rules = rules
         self._story = story
         self._shell_folder = shell_folder
+        self._ask_model = ask_model
+        self._secrets = secrets
+        self._reviewer: Reviewer | None = None
         self._begin()
 
     def _begin(self) -> None:
@@ -31,6 +49,23 @@ class Judging:
         return rules.judge(
             block["name"], block["input"], cwd=self._shell_folder(), untrusted=before
         )
+
+    async def review(self, block: Json, needed: NeedsReview) -> Reviewed:
+        """Mode auto: what the reviewer says of a call."""
+        if self._reviewer is None:
+            from clew.engine.reviewer import Reviewer
+
+            self._reviewer = Reviewer(
+                self._ask_model,
+                model=self._model,
+                history=lambda: self._story.history,
+                untrusted=self.untrusted,
+                secrets=self._secrets,
+            )
+        return await self._reviewer(block, needed)
+
+    def _model(self) -> str:
+        return str(held(self._rules.standing.settings).get("reviewer") or SMALL)
 
     def untrusted(self) -> tuple[str, ...]:
         """Where the text came from that stands in the conversation and that nobody vouches for."""

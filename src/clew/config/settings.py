@@ -120,6 +120,12 @@ KEYS: tuple[Key, ...] = (
         "take mode bypassPermissions away",
         choices=("disable",),
     ),
+    key(
+        "permissions.reviewer",
+        STRING,
+        "the model that reviews calls in mode auto; off: a person decides",
+        executes=True,
+    ),
     key("permissions.disableAutoMode", STRING, "take mode auto away", choices=("disable",)),
     key("permissions.skipDangerousModePermissionPrompt", BOOLEAN, "do not warn of bypass mode"),
 )

@@ -15,7 +15,8 @@ from clew.engine.requests import Prepared
 from clew.engine.story import Story
 from clew.hooks.outcome import NOTHING
 from clew.hooks.outcome import Outcome as HookOutcome
-from clew.permissions.decision import Decision
+from clew.permissions.decision import Decision, NeedsReview
+from clew.permissions.modes import after_review
 from clew.providers.answer_events import DriverEvent, Ended
 from clew.providers.base import Request
 from clew.session.ledger import Spend, is_spent
@@ -101,6 +102,20 @@ class Refused(Struct, frozen=True, kw_only=True):
 Verdict: TypeAlias = Granted | Refused
 
 
+class Reviewed(Struct, frozen=True, kw_only=True):
+    """What became of a call under review; `record` stands with its result in the log."""
+
+    decision: Decision
+    record: Json
+
+
+async def unreviewed(_: Json, needed: NeedsReview) -> Reviewed:
+    """There is no reviewer: a person decides."""
+    return Reviewed(
+        decision=after_review(needed, None), record={"verdict": "none", "why": "no reviewer"}
+    )
+
+
 class Hooks(Protocol):
     """A person's programs that are told what happens, and may have a say in it.
 
@@ -156,6 +171,8 @@ class Deps(Struct, frozen=True, kw_only=True):
     # What the turns cost and how long they took, and the clock for that: it only goes forward.
     session: Session
     monotonic_s: Callable[[], float]
+    # Mode auto: decides what no rule does, or says that a person must.
+    review: Callable[[Json, NeedsReview], Awaitable[Reviewed]] = unreviewed
     # Looks, before a turn, at what may have changed outside; returns what people should know of it.
     refresh: Callable[[], tuple[str, ...]] = tuple
     # What the model is told beside the results of a round, as entries: memory of the folders it enters.

@@ -12,14 +12,14 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from clew.engine.deps import Deps, Emit, Granted, Outcome, Question, Refused, Verdict
-from clew.engine.events import NotSaved, ToolFinished, ToolProgressed, ToolStarted
+from clew.engine.events import Noticed, NotSaved, ToolFinished, ToolProgressed, ToolStarted
 from clew.engine.hooked import BY_HOOK, about, after_call, entries, fire, replaced
 from clew.engine.repetition import Repetition
 from clew.hooks.outcome import Outcome as Said
 from clew.hooks.outcome import with_hooks
 from clew.messages import factories
-from clew.messages.wording import CANCELLED, INTERRUPTED_WHILE_RUNNING, tagged
-from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, reason
+from clew.messages.wording import CANCELLED, INTERRUPTED_WHILE_RUNNING, rejected_by_reviewer, tagged
+from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, NeedsReview, reason
 from clew.session.state import ToolTimed
 from clew.session.totals import lines_changed
 
@@ -39,6 +39,8 @@ class Call:
         self.is_answered = False
         # What hooks said about it, to stand behind its result.
         self.beside: list[Json] = []
+        # What the log says beside its result.
+        self.noted: Json = {}
         self.done = asyncio.Event()
 
 
@@ -128,15 +130,27 @@ class ToolExecutor:
             await self._deny(call, words, "permission-rule")
             return
         decision = self._decision(call.block, said)
+        is_reviewed = isinstance(decision, NeedsReview)
+        if isinstance(decision, NeedsReview):
+            decision = await self._review(call, decision)
         match decision:
             case Allow():
                 await self._run(call)
             case Deny():
-                await self._deny(
-                    call, NOT_PERMITTED.format(why=reason(decision)), "permission-rule"
-                )
+                why = reason(decision)
+                words = rejected_by_reviewer(why) if is_reviewed else NOT_PERMITTED.format(why=why)
+                await self._deny(call, words, "permission-rule")
             case _:
-                await self._ask(call, decision)
+                await self._ask(call, decision, said)
+
+    async def _review(self, call: Call, needed: NeedsReview) -> Decision:
+        """Mode auto: the reviewer's word, on record and told to people whatever it is."""
+        found = await self._deps.review(call.block, needed)
+        call.noted["permissionReview"] = found.record
+        title = self._deps.tools.title(call.block)
+        told = f"{title}: review: {found.record['verdict']}: {found.record['why']}"
+        await self._emit(Noticed(messages=(told,)))
+        return found.decision
 
     async def _before(self, call: Call) -> Said:
         """What hooks say before the rules do: also which input the rules are asked about."""
@@ -162,23 +176,36 @@ class ToolExecutor:
             return Ask(findings=(Finding(subject=title, verdict="ask", reason=again),))
         return decision
 
-    async def _ask(self, call: Call, decision: Decision) -> None:
+    async def _ask(self, call: Call, decision: Decision, said: Said) -> None:
         """One question at a time; after a no that ends the turn nobody is asked again."""
+        waits = self._asking.locked()
         async with self._asking:
-            verdict: Verdict = Refused(words=CANCELLED)
-            if not self.is_stopped:
-                verdict = await self._answer(call, decision)
+            # The answer to the question before may have been one for this call too.
+            now = self._decision(call.block, said) if waits else decision
+            verdict = await self._verdict(call, now)
             if isinstance(verdict, Refused):
                 self.is_stopped = self.is_stopped or verdict.stop
         match verdict:
             case Granted():
-                self._repetition.forgive()
                 if verdict.input is not None:
                     call.block = call.block | {"input": verdict.input}
                 await self._run(call)
             case Refused():
                 kind = "user-rejected" if verdict.by_person else "permission-rule"
                 await self._deny(call, verdict.words, kind)
+
+    async def _verdict(self, call: Call, decision: Decision) -> Verdict:
+        if self.is_stopped:
+            return Refused(words=CANCELLED)
+        match decision:
+            case Allow():
+                return Granted()
+            case Deny():
+                return Refused(words=NOT_PERMITTED.format(why=reason(decision)), by_person=False)
+        verdict = await self._answer(call, decision)
+        if isinstance(verdict, Granted):
+            self._repetition.forgive()
+        return verdict
 
     async def _answer(self, call: Call, decision: Decision) -> Verdict:
         """A hook's answer in a person's stead, else the person's; who waits long is told of."""
@@ -286,14 +313,18 @@ class ToolExecutor:
         """Makes the result part of the conversation, or keeps it until its answer is."""
         deps = self._deps
         shown = f"Error: {content}" if is_error and raw is None else raw
-        entry = fields | factories.tool_answer(
-            call.block["id"],
-            content,
-            uuid=deps.new_id(),
-            at=deps.now(),
-            source_uuid=call.source_uuid,
-            raw=shown,
-            is_error=is_error,
+        entry = (
+            call.noted
+            | fields
+            | factories.tool_answer(
+                call.block["id"],
+                content,
+                uuid=deps.new_id(),
+                at=deps.now(),
+                source_uuid=call.source_uuid,
+                raw=shown,
+                is_error=is_error,
+            )
         )
         call.is_answered = True
         self.results.append(entry)

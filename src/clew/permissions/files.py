@@ -22,6 +22,7 @@ from clew.permissions.rules import Behavior, Rule, RuleSet
 from clew.permissions.uses import Access, Use
 
 RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
+OUTSIDE = "would change a file outside the workspace"
 FAMILIES: tuple[str, ...] = ("read", "edit")
 
 
@@ -90,10 +91,17 @@ def judge_path(bench: Bench, text: str, access: Access, tool: str, allow: Rule |
     protected = why_protected(bench, path, access)
     if protected is not None:
         return guard(text, protected, access)
+    if is_plan(bench, path):
+        return allowed_by_place(text, "is the plan", "read")
     allowed = allow or permit(bench, path, access, tool)
     if allowed is not None:
         return by_rule(text, allowed, access)
     return by_place(bench, text, path, access)
+
+
+def is_plan(bench: Bench, path: ResolvedPath) -> bool:
+    """The one file that plan mode lets the model write; writing it changes nothing of the work."""
+    return path.known and path.real == bench.context.plan_file
 
 
 def by_place(bench: Bench, text: str, path: ResolvedPath, access: Access) -> Finding:
@@ -107,11 +115,9 @@ def by_place(bench: Bench, text: str, path: ResolvedPath, access: Access) -> Fin
         if is_own_result(path, bench.context):
             return allowed_by_place(text, "is a tool's result of this session", access)
         return asked_by_place(text, "lies outside the workspace", access)
-    if path.real == bench.context.plan_file:
-        return allowed_by_place(text, "is the plan", "read")
     if inside and bench.context.mode == "acceptEdits":
         return allowed_by_place(text, "lies in the workspace (acceptEdits)", access)
-    where = "would change a file" if inside else "would change a file outside the workspace"
+    where = "would change a file" if inside else OUTSIDE
     return asked_by_place(text, where, access)
 
 
@@ -154,8 +160,14 @@ def unknown_path(bench: Bench, use: Use, allow: Rule | None) -> Finding | None:
     if bench.rules.restrains_paths():
         return guard(use.text, f"{why}, and some files are denied", use.access)
     if allow is not None:
-        return None
+        return answered_for(use, allow)
     return asked_by_place(use.text, why, use.access)
+
+
+def answered_for(use: Use, allow: Rule) -> Finding | None:
+    """What a rule for the command says of a file: nothing of one that is read, but a write is told,
+    because plan mode permits none."""
+    return by_rule(use.text, allow, use.access) if use.access == "write" else None
 
 
 def judge_spelling(bench: Bench, use: Use, text: str, allow: Rule | None) -> Finding | None:
@@ -173,7 +185,11 @@ def judge_spelling(bench: Bench, use: Use, text: str, allow: Rule | None) -> Fin
     protected = why_protected(bench, path, use.access) or wide(bench, use, path)
     if protected is not None and (use.named or use.access == "read"):
         return guard(use.text, protected, use.access)
-    if allow is not None or (not use.named and in_workspace(path, bench.context)):
+    if is_plan(bench, path):
+        return allowed_by_place(use.text, "is the plan", "read")
+    if allow is not None:
+        return answered_for(use, allow)
+    if not use.named and in_workspace(path, bench.context):
         return None
     permitted = permit(bench, path, use.access, "Bash")
     if permitted is not None:

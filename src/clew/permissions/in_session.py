@@ -20,6 +20,7 @@ from clew.messages.errors import SettingsError
 from clew.permissions.decide import decide, may_read
 from clew.permissions.decision import Decision
 from clew.permissions.modes import ALIASES, Refused, disabled_modes, enter_mode
+from clew.permissions.plan import plan_file
 from clew.permissions.protected import in_workspace, is_own_result
 from clew.permissions.provenance import Source
 from clew.permissions.request import Mode, Request, ResolvedPath
@@ -53,6 +54,7 @@ class SessionRules:
         self._given = given
         self._results = ""
         self._sources = sources
+        self._session_id = ""
         found = stand(environ, cwd, mode=mode, given=given, sources=sources)
         settled = entered(found)
         if isinstance(settled, Refused):
@@ -69,13 +71,24 @@ class SessionRules:
         """May this call run, begun in the folder the shell is in, after such text?"""
         now = self.standing
         resolve = make_resolver(cwd=os.path.realpath(cwd), home=now.context.home)
-        context = structs.replace(now.context, results=self._results)
+        context = structs.replace(
+            now.context, results=self._results, plan_file=self.plan_file or None
+        )
         return decide(
             Request(tool=tool, input=given, untrusted=tuple(untrusted)),
             now.rules,
             context,
             resolve,
         )
+
+    def keeps_plan_of(self, session_id: str) -> None:
+        """Lets the model write the session's plan, in plan mode too."""
+        self._session_id = session_id
+
+    @property
+    def plan_file(self) -> str:
+        """Where the plan goes; empty as long as nobody said whose it is."""
+        return plan_file(self.standing, self._session_id) if self._session_id else ""
 
     def place(self, path: str) -> Source:
         """What a file that was read is: the project's, or one from elsewhere."""

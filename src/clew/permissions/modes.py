@@ -109,7 +109,7 @@ def after_review(needed: NeedsReview, review: Review | None, why: str = "") -> D
         )
         return Ask(findings=(*needed.findings, note))
     if review == "unsafe":
-        note = Finding(subject=subject, verdict="deny", reason=f"the reviewer refused it: {why}")
+        note = Finding(subject=subject, verdict="deny", reason=why or "no reason given")
         return Deny(findings=(*needed.findings, note))
     passed = [
         structs.replace(f, verdict="allow", reason=f"{f.reason}; the reviewer passed it")

@@ -22,6 +22,8 @@ OF_THE_FOLDER: frozenset[Source] = frozenset({"project", "tool"})
 
 ATTACHMENTS: dict[str, Source] = {
     "date": "session",
+    "plan_mode": "session",
+    "plan_mode_exit": "session",
     "environment": "session",
     "session_context": "project",
     "directory_structure": "project",

@@ -26,6 +26,11 @@ class RuleSpelled(Struct, frozen=True, kw_only=True, rename="camel"):
     tool_name: str
     rule_content: str | None = None
 
+    @classmethod
+    def of(cls, rule: str) -> "RuleSpelled":
+        name, opening, rest = rule.partition("(")
+        return cls(tool_name=name, rule_content=rest.removesuffix(")") if opening else None)
+
     @property
     def text(self) -> str:
         return f"{self.tool_name}({self.rule_content})" if self.rule_content else self.tool_name
@@ -87,10 +92,9 @@ def read_updates(given: Any) -> tuple[Update, ...] | Unreadable:
 
 def spelled(rule: str) -> Json:
     """A rule's text in the two parts that hosts read."""
-    name, opening, rest = rule.partition("(")
-    return (
-        {"toolName": name, "ruleContent": rest.removesuffix(")")} if opening else {"toolName": name}
-    )
+    parts = RuleSpelled.of(rule)
+    content = {} if parts.rule_content is None else {"ruleContent": parts.rule_content}
+    return {"toolName": parts.tool_name, **content}
 
 
 def adding(rules: list[str], destination: Destination) -> Json:

@@ -50,8 +50,11 @@ async def run(options: Options) -> int:
 
 async def one_session(options: Options, keyboard: Keyboard, telling: Telling) -> int | Options:
     """An exit code, or the options of the session that follows."""
-    ask = Questions(keyboard, telling).ask
-    async with open_session(options, os.environ, str(Path.cwd()), ask, entrypoint="cli") as session:
+    questions = Questions(keyboard, telling)
+    async with open_session(
+        options, os.environ, str(Path.cwd()), questions.ask, entrypoint="cli"
+    ) as session:
+        questions.rules = session.rules
         for notice in session.notices:
             telling.line(f"! {notice}")
         telling.line(f"clew: {session.model.name}, mode {session.mode}; Escape stops, Ctrl-D ends")
