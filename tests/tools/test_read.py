@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from clew.permissions.resolver import make_resolver
 from clew.tools import files
+from clew.tools.edit import Edit
 from clew.tools.read import LINE_MAX_CHARS, SHOWN_MAX_CHARS, Read, pieces
 from clew.tools.text_file import lines_of
 from tests.requirements import requirement
@@ -85,7 +86,6 @@ def test_encodings_marks_and_line_ends(workshop: Workshop, data: bytes, shown: s
         ("missing.txt", "There is no file"),
         ("setings.json", "Did you mean"),
         ("no/such/folder/a.txt", "There is no folder"),
-        ("folder", "is a folder. Use Glob"),
         ("pipe", "is not a regular file"),
         ("binary", "is not text (9 bytes of binary data)"),
         ("half16", "is not text"),
@@ -94,9 +94,8 @@ def test_encodings_marks_and_line_ends(workshop: Workshop, data: bytes, shown: s
 )
 def test_what_cannot_be_read_is_said(workshop: Workshop, name: str, says: str) -> None:
     workshop.write("settings.json", "{}")
-    (workshop.folder / "folder").mkdir()
     os.mkfifo(workshop.folder / "pipe")
-    workshop.write("binary", b"\x89PNG\r\n\x1a\n\0")
+    workshop.write("binary", b"\x89ELF\r\n\x1a\n\0")
     workshop.write("half16", b"\xff\xfea\0b\0\0")
     result = workshop.use(Read(), file_path=name)
     assert result.is_error
@@ -191,3 +190,23 @@ def test_what_it_is_for_the_executor() -> None:
     assert tool.paths(given) == ("/x",)
     assert tool.title(given) == "/x:3-4"
     assert tool.title(tool.input_type(file_path="/x")) == "/x"
+
+
+def test_lines_that_stand_above_are_not_repeated(workshop: Workshop) -> None:
+    workshop.write("a.txt", "one\ntwo\n")
+    standing: set[str] = set()
+    workshop.session.in_conversation = standing.__contains__
+    assert workshop.use(Read(), file_path="a.txt").content == "1\tone\n2\ttwo"
+    assert workshop.use(Read(), file_path="a.txt").content == "1\tone\n2\ttwo"
+    standing.add("message-1")
+    again = workshop.use(Read(), file_path="a.txt")
+    assert "is unchanged since you read these lines" in str(again.content)
+    assert again.tool_use_result == {
+        "type": "file_unchanged",
+        "file": {"filePath": str(workshop.folder / "a.txt")},
+    }
+    assert workshop.use(Read(), file_path="a.txt", limit=1).content != again.content
+    workshop.use(Edit(), file_path="a.txt", old_string="two", new_string="three")
+    assert workshop.use(Read(), file_path="a.txt").content == "1\tone\n2\tthree"
+    standing.clear()
+    assert workshop.use(Read(), file_path="a.txt").content == "1\tone\n2\tthree"

@@ -100,7 +100,7 @@ def test_an_input_that_does_not_fit_names_the_field_and_what_it_takes(
     text = str(result.content)
     assert text.startswith("<tool_use_error>Read was not run")
     assert says in text
-    assert "It takes file_path (string, required), offset (integer), limit (integer)." in text
+    assert "It takes file_path (string, required), offset (integer), limit (integer), " in text
 
 
 @requirement("R127")

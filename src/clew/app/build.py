@@ -214,6 +214,7 @@ async def session(
             may_read=rules.may_read,
             ask_model=side.ask_model,
         )
+        tool_session.in_conversation = story.holds
         opened.push_async_callback(tool_session.tasks.aclose)
         toolbox = Toolbox(offered(options), began.settings)
         secrets = (*in_environment(environ), *filter(None, [endpoint.api_key]))

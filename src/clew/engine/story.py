@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from clew.messages.changes import with_results
 from clew.messages.history import History
 from clew.messages.messages import User
+from clew.normalize.select import visible
 from clew.transcript.log import Saved
 from clew.transcript.record import Recorder
 
@@ -48,6 +49,10 @@ class Story:
         self.recorder.withdraw(gone)
         self.history = self.history.without(gone)
         self.revision += 1
+
+    def holds(self, uuid: str) -> bool:
+        """Whether a message is among those that the model is sent."""
+        return any(entry.get("uuid") == uuid for entry in visible(list(self.history)))
 
     async def durable(self) -> Saved:
         return await self.recorder.durable()

@@ -103,6 +103,7 @@ class ToolSession:
         "contents",
         "cwd",
         "environment",
+        "in_conversation",
         "launcher",
         "ledger",
         "limits",
@@ -139,6 +140,8 @@ class ToolSession:
         self.contents = contents or ContentCache()
         # For a folder: which of the files below it a search may show. Names are relative to it.
         self.may_read = may_read
+        # Whether a message is among those that the model is sent: what it showed needs no repeating.
+        self.in_conversation: Callable[[str], bool] = lambda _: False
         # A question to a model beside the conversation; None where nobody answers.
         self.ask_model = ask_model
         self.todos: list[dict[str, Any]] = []

@@ -5,10 +5,16 @@ convenience within a budget of bytes. Both go by a file's real path.
 """
 
 from collections import OrderedDict
+from collections.abc import Callable
+from typing import TypeAlias
 
 from msgspec import Struct
 
 CONTENT_BUDGET_BYTES = 32 << 20
+
+
+# A file by its real path, the first line asked for, and how many.
+Asked: TypeAlias = tuple[str, int, int]
 
 
 class ReadRecord(Struct, frozen=True, kw_only=True):
@@ -35,16 +41,26 @@ class ReadRecord(Struct, frozen=True, kw_only=True):
 class ReadLedger:
     """Path to record, for the whole session."""
 
-    __slots__ = ("_records",)
+    __slots__ = ("_records", "_shown")
 
     def __init__(self, records: tuple[ReadRecord, ...] = ()) -> None:
         self._records = {record.path: record for record in records}
+        self._shown: dict[Asked, tuple[bytes, str]] = {}
 
     def __len__(self) -> int:
         return len(self._records)
 
     def get(self, path: str) -> ReadRecord | None:
         return self._records.get(path)
+
+    def note_shown(self, asked: Asked, sha256: bytes, message_uuid: str) -> None:
+        """Lines of a file stand in the conversation, as the answer to a call of this message."""
+        self._shown[asked] = (sha256, message_uuid)
+
+    def was_shown(self, asked: Asked, sha256: bytes, stands: Callable[[str], bool]) -> bool:
+        """Whether the same lines of the same content were shown by a message that still stands."""
+        before = self._shown.get(asked)
+        return before is not None and before[0] == sha256 and stands(before[1])
 
     def records(self) -> tuple[ReadRecord, ...]:
         return tuple(self._records.values())

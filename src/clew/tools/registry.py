@@ -12,8 +12,10 @@ from clew.tools.bash import Bash
 from clew.tools.edit import Edit
 from clew.tools.glob import Glob
 from clew.tools.grep import Grep
+from clew.tools.ls import LS
 from clew.tools.monitor import Monitor
 from clew.tools.multi_edit import MultiEdit
+from clew.tools.notebook_edit import NotebookEdit
 from clew.tools.read import Read
 from clew.tools.schema import definition
 from clew.tools.task_output import TaskOutput
@@ -29,8 +31,10 @@ def builtin_tools() -> tuple[Tool[Any], ...]:
         Edit(),
         Glob(),
         Grep(),
+        LS(),
         Monitor(),
         MultiEdit(),
+        NotebookEdit(),
         Read(),
         TaskOutput(),
         TaskStop(),

@@ -1,0 +1,107 @@
+"""A program that makes pictures smaller and takes pages out of PDF files.
+
+Runs in a bare interpreter of its own, because a file from anywhere can take for ever or all memory to
+decode. Takes one argument (a marshalled dict, in hex) and the file on standard input; answers with four
+bytes of length, a marshalled dict and the bytes made. Ends with 2 and the reason on stderr for a file
+that cannot be read. Its libraries come with the extra `docs`.
+"""
+
+import io
+import marshal
+import resource
+import sys
+from typing import Any
+
+MEMORY_BYTES = 4 << 30
+QUALITIES = (85, 70, 50)
+LEAST_PX = 64
+
+
+def main(argument: str) -> int:
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    job: dict[str, Any] = marshal.loads(bytes.fromhex(argument))
+    file = io.BytesIO(sys.stdin.buffer.read())
+    found, data = (pictured if job["kind"] == "picture" else paged)(job, file)
+    header = marshal.dumps(found)
+    sys.stdout.buffer.write(len(header).to_bytes(4, "little") + header + data)
+    return 0
+
+
+def pictured(job: dict[str, Any], file: io.BytesIO) -> tuple[dict[str, Any], bytes]:
+    """The first picture of the file, upright, in few enough pixels and bytes."""
+    from PIL import Image, ImageOps
+
+    image: Any = Image.open(file)
+    width, height = image.size
+    if image.format == "JPEG":
+        image.draft("RGB", (job["max_px"], job["max_px"]))
+    image = ImageOps.exif_transpose(image)
+    side = min(job["max_px"], max(image.size))
+    while True:
+        small = image.copy()
+        small.thumbnail((side, side))
+        media_type, data = encoded(small, job["max_bytes"])
+        if len(data) <= job["max_bytes"] or side <= LEAST_PX:
+            break
+        side = side * 3 // 4
+    size = {
+        "width": width,
+        "height": height,
+        "shown_width": small.width,
+        "shown_height": small.height,
+    }
+    return size | {"media_type": media_type}, data
+
+
+def encoded(image: Any, max_bytes: int) -> tuple[str, bytes]:
+    """As PNG if that is small enough: text and drawings stay sharp; else as JPEG."""
+    has_alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
+    whole = image if image.mode in ("RGB", "L") else image.convert("RGBA" if has_alpha else "RGB")
+    data = saved(whole, "PNG", optimize=False)
+    if len(data) <= max_bytes // 4:
+        return "image/png", data
+    if has_alpha:
+        from PIL import Image
+
+        under = Image.new("RGB", whole.size, "white")
+        under.paste(whole, mask=whole.getchannel("A"))
+        whole = under
+    for quality in QUALITIES:
+        data = saved(whole, "JPEG", quality=quality)
+        if len(data) <= max_bytes:
+            break
+    return "image/jpeg", data
+
+
+def saved(image: Any, form: str, **how: Any) -> bytes:
+    out = io.BytesIO()
+    image.save(out, form, **how)
+    return out.getvalue()
+
+
+def paged(job: dict[str, Any], file: io.BytesIO) -> tuple[dict[str, Any], bytes]:
+    """Some pages of a PDF file: as a file of their own, or what text they hold; none if it is all."""
+    from pypdf import PdfReader, PdfWriter
+
+    reader = PdfReader(file)
+    if reader.is_encrypted and not reader.decrypt(""):
+        raise ValueError("it is encrypted and needs a password")
+    total = len(reader.pages)
+    first, last = job["first"], min(job["last"], total)
+    found = {"total": total, "first": first, "last": last}
+    chosen = reader.pages[first - 1 : last]
+    if job["as_text"]:
+        texts = [page.extract_text() for page in chosen]
+        return found, "\0".join(texts).encode("utf-8", "replace")
+    if len(chosen) == total and not reader.is_encrypted:
+        return found, b""
+    writer = PdfWriter()
+    for page in chosen:
+        writer.add_page(page)
+    out = io.BytesIO()
+    writer.write(out)
+    return found, out.getvalue()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))

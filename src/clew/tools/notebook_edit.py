@@ -1,0 +1,132 @@
+"""NotebookEdit: one cell of a notebook replaced, added or taken out; the rest of the file stays."""
+
+import secrets
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from clew.tools import files
+from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
+from clew.tools.edit import encoded
+from clew.tools.notebook import Cell, Notebook, parsed
+from clew.tools.patch import patch_of_texts
+from clew.tools.text_file import decode
+
+Json: TypeAlias = dict[str, Any]
+Mode = Literal["replace", "insert", "delete"]
+CellType = Literal["code", "markdown"]
+
+
+class NotebookEditInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    notebook_path: Annotated[str, Meta(min_length=1, description="The .ipynb file")]
+    new_source: Annotated[str, Meta(description="The cell's new text")] = ""
+    cell_id: (
+        Annotated[str, Meta(description="The cell; for insert, the one before the new cell")] | None
+    ) = None
+    cell_type: Annotated[CellType, Meta(description="Needed for insert")] | None = None
+    edit_mode: Annotated[Mode, Meta(description="What to do; replace is the default")] = "replace"
+
+
+class NotebookEdit(Tool[NotebookEditInput]):
+    name = "NotebookEdit"
+    description = "Change a cell of a notebook"
+    prompt = (
+        "Replaces the text of one cell of a Jupyter notebook, adds a cell (edit_mode=insert, behind "
+        "cell_id or at the very beginning) or takes one out (edit_mode=delete). Cells are named by "
+        "the ids that Read shows; the notebook must have been read and not changed since. The "
+        "outputs of a code cell that changes are dropped."
+    )
+    input_type = NotebookEditInput
+
+    def is_destructive(self, given: NotebookEditInput) -> bool:
+        return given.edit_mode == "delete"
+
+    def paths(self, given: NotebookEditInput) -> tuple[str, ...]:
+        return (given.notebook_path,)
+
+    def title(self, given: NotebookEditInput) -> str:
+        cell = f", cell {given.cell_id}" if given.cell_id else ""
+        return f"{given.notebook_path}{cell}"
+
+    async def call(self, given: NotebookEditInput, ctx: ToolContext) -> ToolResult:
+        path = ctx.session.path(given.notebook_path)
+        known = files.take_known(path, ctx)
+        text, notebook = decode(known.data), parsed(known.data)
+        if text is None or notebook is None:
+            raise ToolError(f"{path} is no notebook; use Edit.")
+        cell = changed(notebook, given, path)
+        after = notebook.text()
+        written = files.put(known.path, encoded(text, after, path), known.status)
+        files.note(ctx, written, ())
+        words = {"replace": "Replaced", "insert": "Added", "delete": "Took out"}[given.edit_mode]
+        return ToolResult(
+            content=f"{words} cell {cell.id} of {path}; it has now {len(notebook.cells)} cells.",
+            tool_use_result={
+                "new_source": given.new_source,
+                "cell_id": cell.id,
+                "cell_type": cell.kind,
+                "language": notebook.language,
+                "edit_mode": given.edit_mode,
+                "notebook_path": str(path),
+                "structuredPatch": patch_of_texts(text.text, after),
+            },
+            display=f"{words} cell {cell.id}",
+        )
+
+
+def changed(notebook: Notebook, given: NotebookEditInput, path: Path) -> Cell:
+    """Makes the change in the notebook at hand; the cell it was about."""
+    cells: list[Json] = notebook.held["cells"]
+    if given.edit_mode == "insert":
+        place = 0 if given.cell_id is None else found(notebook, given.cell_id, path).place + 1
+        if given.cell_type is None:
+            raise ToolError("insert needs a cell_type: code or markdown.")
+        cells.insert(place, new_cell(notebook, given.cell_type, given.new_source))
+        return Cell(place=place, held=cells[place])
+    if given.cell_id is None:
+        raise ToolError(f"{given.edit_mode} needs a cell_id.")
+    cell = found(notebook, given.cell_id, path)
+    if given.edit_mode == "delete":
+        del cells[cell.place]
+        return cell
+    kind = given.cell_type or cell.kind
+    was_lines = isinstance(cell.held.get("source"), list)
+    cell.held["source"] = lines_kept(given.new_source) if was_lines else given.new_source
+    cell.held["cell_type"] = kind
+    if kind == "code":
+        cell.held.update({"outputs": [], "execution_count": None})
+    else:
+        cell.held.pop("outputs", None)
+        cell.held.pop("execution_count", None)
+    return cell
+
+
+def found(notebook: Notebook, cell_id: str, path: Path) -> Cell:
+    cells = notebook.cells
+    for cell in cells:
+        if cell_id == cell.id:
+            return cell
+    for cell in cells:
+        if cell_id == f"cell-{cell.place}":
+            return cell
+    known = ", ".join(cell.id for cell in cells[:50])
+    raise ToolError(f"{path} has no cell {cell_id}; there are: {known}. Read it again.")
+
+
+def new_cell(notebook: Notebook, kind: str, source: str) -> Json:
+    cell: Json = {"cell_type": kind}
+    if kind == "code":
+        cell |= {"execution_count": None}
+    if notebook.has_ids:
+        cell |= {"id": secrets.token_hex(4)}
+    cell |= {"metadata": {}}
+    if kind == "code":
+        cell |= {"outputs": []}
+    return cell | {"source": lines_kept(source)}
+
+
+def lines_kept(source: str) -> list[str]:
+    """The lines with their ends, as notebooks are written."""
+    parts = source.split("\n")
+    return [part + "\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
