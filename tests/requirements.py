@@ -288,7 +288,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R221", "Skills from disk and bundled; MCP skills; skill tool", "deferred: step 16"),
     Record("R222", "App state store with selectors and explicit boundaries (bootstrap, session storage, file state cache)", "deferred: step 13"),
     Record("R223", "Query engine: config snapshot and injected deps; token budget (\"+500k\" auto-continue); Continue/Terminal transition machine", "deferred: step 7"),
-    Record("R224", "User shell hooks, merged local/MCP state, notifications", "deferred: step 10"),
+    Record("R224", "User shell hooks, merged local/MCP state, notifications", "done"),
     Record("R225", "Telemetry and analytics exist and are disableable", "deferred: step 14"),
     Record("R226", "Auth system, plugins, build/release/self-update", "deferred: step 16"),
     Record("R227", "debug and verbose modes", "deferred: step 14"),

@@ -64,7 +64,7 @@ async def test_the_events_of_a_turn_come_in_their_order_with_what_they_are_about
         "PostToolBatch",
         "Stop",
     ]
-    assert hooks.fields("UserPromptSubmit") == {"prompt": "do it"}
+    assert hooks.fields("UserPromptSubmit")["prompt"] == "do it"
     use = hooks.fields("PreToolUse")
     assert use | {"tool_use_id": ""} == {
         "tool_name": "Write", "tool_input": {"n": 1}, "tool_use_id": ""

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from msgspec import Struct
 
+from clew.app import hooks as app_hooks
 from clew.app.asking import chosen_model, target_of, template
 from clew.app.background import news
 from clew.app.costs import budget, leave_totals, spent_so_far, unbounded
@@ -216,8 +217,21 @@ async def session(
         )
         tool_session.in_conversation = story.holds
         opened.push_async_callback(tool_session.tasks.aclose)
-        toolbox = Toolbox(offered(options), began.settings)
         secrets = (*in_environment(environ), *filter(None, [endpoint.api_key]))
+        hook_settings = app_hooks.Settings(rules)
+        hooks = app_hooks.session_hooks(
+            hook_settings,
+            rules,
+            recorder,
+            tool_session,
+            launcher,
+            transport,
+            side,
+            environ=environ,
+            masked=secrets,
+        )
+        await opened.enter_async_context(hooks)
+        toolbox = Toolbox(offered(options), began.settings)
         tools = SessionTools(
             toolbox,
             tool_session,
@@ -256,13 +270,16 @@ async def session(
             arrived=lambda: [*inbox.take(), *news(tool_session)],
             now=now,
             new_id=new_id,
-            refresh=rules.refresh,
+            refresh=hook_settings.refresh,
             beside=lambda results: attachments(nearby.beside(results)),
             session=spending,
             monotonic_s=time.monotonic,
             max_rounds=options.max_turns,
             budget=budget(options, past),
+            hooks=hooks,
         )
+        hooks.begin(app_hooks.beginning(options, loaded, model.id))
+        opened.push_async_callback(app_hooks.end, hooks, options)
         opened.callback(leave_totals, recorder, spending, past, begin_s)
         yield Session(
             conversation=Conversation(deps, inbox),
@@ -275,6 +292,7 @@ async def session(
             notices=(
                 *environment.faults,
                 *began.complaints,
+                *hook_settings.found.faults,
                 *unbounded(options, model),
                 *beginning.notices,
             ),

@@ -76,6 +76,10 @@ KEYS: tuple[Key, ...] = (
     key("fileSuggestion", OBJECT, "the command behind @-completion", executes=True),
     key("hooks", OBJECT, "commands run at events", executes=True),
     key("disableAllHooks", BOOLEAN, "run no hooks and no status line"),
+    key(
+        "allowedHttpHookUrls", STRINGS, "the only addresses that hooks may post to; * is a pattern"
+    ),
+    key("httpHookAllowedEnvVars", STRINGS, "the only variables that headers of hooks may name"),
     key("mcpServers", OBJECT, "MCP servers", executes=True),
     key("enableAllProjectMcpServers", BOOLEAN, "start every server of .mcp.json", executes=True),
     key("enabledMcpjsonServers", STRINGS, "servers of .mcp.json to start", executes=True),

@@ -5,7 +5,7 @@ world is the deps'. When this file grows, ask which attribute can leave.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -75,18 +75,37 @@ class Conversation:
         context: Sequence[Json] = (),
     ) -> TurnEnded:
         """Runs the turn that answers `prompt`. It is durable before anything leaves this machine."""
+        text = words_of(prompt)
+        turn = self._prompted(prompt, text, emit, said_by, uuid, context)
+        return await self._run(turn, emit, title=title_of(prompt))
+
+    async def run(self, emit: Emit, *, title: str = "") -> TurnEnded:
+        """Answers what the conversation ends with."""
+        return await self._run(run_turn(self._deps, emit), emit, title=title)
+
+    async def _prompted(
+        self,
+        prompt: str | Sequence[Json],
+        text: str,
+        emit: Emit,
+        said_by: Speaker,
+        uuid: str | None,
+        context: Sequence[Json],
+    ) -> TurnEnded:
+        """Takes the prompt in, unless a hook will not have it, and answers it."""
         deps = self._deps
         noticed = deps.refresh()
         if noticed:
             await emit(Noticed(messages=noticed))
         begun = await heard(deps, emit, await deps.hooks.waiting(emit))
-        said = await fire(deps, emit, "UserPromptSubmit", prompt=words_of(prompt))
+        prompt_id = deps.new_id()
+        said = await fire(deps, emit, "UserPromptSubmit", prompt=text, prompt_id=prompt_id)
         if said.block is not None or said.halt is not None:
-            return await self._refused(said, words_of(prompt), emit)
-        message = self._message(prompt, said_by, uuid)
+            return await self._refused(said, text, emit)
+        message = self._message(prompt, said_by, uuid) | {"promptId": prompt_id}
         around = [*entries(deps, begun), *entries(deps, said)]
         await self._keep([*deps.arrived(), message, *context, *around], emit)
-        return await self.run(emit, title=title_of(prompt))
+        return await run_turn(deps, emit)
 
     async def _refused(self, said: Outcome, prompt: str, emit: Emit) -> TurnEnded:
         """A prompt that a hook kept back: nothing is sent, and the record says so."""
@@ -131,23 +150,26 @@ class Conversation:
         self._deps.story.add(entries)
         await emit(Recorded(entries=list(entries)))
 
-    async def run(self, emit: Emit, *, title: str = "") -> TurnEnded:
-        """Answers what the conversation ends with."""
+    async def _run(
+        self, work: Coroutine[Any, Any, TurnEnded], emit: Emit, *, title: str
+    ) -> TurnEnded:
         self._is_interrupted = False
         before = len(self._deps.story.history)
         async with asyncio.TaskGroup() as group:
-            self._turn = group.create_task(run_turn(self._deps, emit))
+            self._turn = group.create_task(work)
             if self._is_interrupted:
                 self._turn.cancel()
         turn, self._turn = self._turn, None
         ended = self._stopped(before) if turn.cancelled() else turn.result()
-        if title:
+        if title and len(self._deps.story.history) > before:
             self._deps.story.recorder.last_prompt(title)
         await saved(self._deps, emit)
         return ended
 
     def _stopped(self, before: int) -> TurnEnded:
-        """How an interrupted turn ended: while the model talked, or while tools ran."""
+        """How an interrupted turn ended: before it began, while the model talked, while tools ran."""
+        if len(self._deps.story.history) == before:
+            return TurnEnded(reason="aborted_streaming")
         last = self._deps.story.history[-1]
         content = last.get("message", {}).get("content") or [{}]
         during_tools = "for tool use" in content[0].get("text", "")

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
+from clew.hooks.progress import HookFinished, HookStarted
 from clew.normalize.block_rules import Violation
 from clew.normalize.repairs import Repair
 from clew.providers.answer_events import DriverEvent
@@ -79,6 +80,12 @@ class Noticed(Struct, frozen=True, kw_only=True):
     messages: tuple[str, ...]
 
 
+class Signalled(Struct, frozen=True, kw_only=True):
+    """A hook has a signal for the person's terminal: a title, a notification, the bell."""
+
+    sequence: str
+
+
 EndReason: TypeAlias = Literal[
     "completed",
     "max_turns",
@@ -126,4 +133,7 @@ EngineEvent: TypeAlias = (
     | Doubted
     | NotSaved
     | Noticed
+    | Signalled
+    | HookStarted
+    | HookFinished
 )

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from msgspec import UNSET
 
 from clew.engine.deps import Deps, Emit, Outcome
-from clew.engine.events import Noticed, Recorded
+from clew.engine.events import Noticed, Recorded, Signalled
 from clew.hooks.outcome import Outcome as Said
 from clew.hooks.rewrite import rewritten
 from clew.messages import factories
@@ -30,6 +30,8 @@ async def fire(deps: Deps, emit: Emit, event: str, **fields: Any) -> Said:
 async def heard(deps: Deps, emit: Emit, said: Said) -> Said:
     if said.notices:
         await emit(Noticed(messages=said.notices))
+    for sequence in said.sequences:
+        await emit(Signalled(sequence=sequence))
     if said.title:
         deps.story.recorder.title(said.title)
     return said

@@ -81,6 +81,11 @@ def exit_code(ended: TurnEnded) -> int:
     return 1 if ended.is_error else 0
 
 
+def is_kept_back(ended: TurnEnded) -> bool:
+    """Whether a hook kept the prompt from the model."""
+    return ended.reason == "stopped_by_hook" and ended.rounds == 0
+
+
 def cost_of(spend: Spend) -> float | None:
     """What is known of the cost, as programs read it; None when a price is not known."""
     return float(spend.usd) if spend.is_complete else None
@@ -123,7 +128,7 @@ def result(
         "subtype": subtype,
         "is_error": ended.is_error,
         **said,
-        "num_turns": tally.turns,
+        "num_turns": 0 if is_kept_back(ended) else tally.turns,
         "duration_ms": duration_ms,
         "duration_api_ms": tally.api_ms,
         "stop_reason": ended.stop_reason,

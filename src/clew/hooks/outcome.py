@@ -40,12 +40,18 @@ class Outcome(Struct, frozen=True, kw_only=True):
     first_prompt: str = ""
     shown: str | None = None
     watch: tuple[str, ...] | None = None
+    # The folder of a worktree; the answer to a server's question.
+    worktree: str = ""
+    action: str = ""
+    content: Json | None = None
     # A refused call may be tried again.
     may_retry: bool = False
     hides_prompt: bool = False
     # What the log keeps, in order, and what people should know.
     attached: tuple[Attached, ...] = ()
     notices: tuple[str, ...] = ()
+    # Signals for the person's terminal: titles, notifications, the bell.
+    sequences: tuple[str, ...] = ()
     # For the end of a turn: what ran, in the written form of the log's line about it.
     summary: Json | None = None
 

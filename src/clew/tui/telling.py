@@ -2,7 +2,16 @@
 
 from typing import Any, TextIO, TypeAlias
 
-from clew.engine.events import EngineEvent, Noticed, NotSaved, Printed, ToolFinished, ToolStarted
+from clew.engine.events import (
+    EngineEvent,
+    Noticed,
+    NotSaved,
+    Printed,
+    Signalled,
+    ToolFinished,
+    ToolStarted,
+)
+from clew.hooks.progress import HookStarted
 from clew.messages.messages import Assistant, User
 from clew.providers.answer_events import FellBack, Held, Retrying, Waiting, Withdrawn
 from clew.stream.events import BlockFinished, TextDelta
@@ -55,6 +64,12 @@ class Telling:
                 self.line("(the answer above was broken off; it begins anew)")
             case Printed():
                 self.line(event.text)
+            case HookStarted() if event.status:
+                self.line(f"({event.status})")
+            case Signalled() if self._out.isatty():
+                # Written as it is: of all that a hook may say, only such signals come this way.
+                self._out.write(event.sequence)
+                self._out.flush()
             case NotSaved() | Noticed():
                 for message in event.messages:
                     self.line(f"! {message}")

@@ -1,0 +1,130 @@
+"""The hooks of a session: what its settings say now, and what the session lets them use."""
+
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from clew.engine.side_question import SMALL, SideQuestions
+from clew.hooks.handlers import Found, read_layers
+from clew.hooks.reach import HookError, Reach
+from clew.hooks.run import Here, Hooks
+from clew.options import Options
+from clew.permissions.in_session import SessionRules
+from clew.permissions.resolver import make_resolver
+from clew.permissions.session_rules import Standing
+from clew.process.spawn import Launcher
+from clew.tools.base import ToolSession
+from clew.transcript.load import Loaded
+from clew.transcript.record import Recorder
+from clew.transport.http import HttpTransport
+
+Json: TypeAlias = dict[str, Any]
+
+
+class Settings:
+    """The hooks of the settings as they stand; read once for each standing."""
+
+    def __init__(self, rules: SessionRules) -> None:
+        self._rules = rules
+        self._standing: Standing | None = None
+        self._found = Found()
+
+    @property
+    def found(self) -> Found:
+        standing = self._rules.standing
+        if standing is not self._standing:
+            self._found = read_layers(standing.layers)
+            self._standing = standing
+        return self._found
+
+    def here(self, cwd: str) -> Here:
+        context = self._rules.standing.context
+        resolve = make_resolver(cwd=os.path.realpath(cwd), home=context.home)
+        return Here(found=self.found, context=context, resolve=resolve)
+
+    def texts(self, key: str) -> tuple[str, ...] | None:
+        said = self._rules.standing.settings.get(key)
+        return tuple(said) if isinstance(said, list) else None
+
+    def refresh(self) -> tuple[str, ...]:
+        """The rules read again, and what is newly wrong with hooks."""
+        before = self.found.faults
+        told = self._rules.refresh()
+        return (*told, *(fault for fault in self.found.faults if fault not in before))
+
+
+def session_hooks(
+    settings: Settings,
+    rules: SessionRules,
+    recorder: Recorder,
+    tools: ToolSession,
+    launcher: Launcher,
+    transport: HttpTransport,
+    side: SideQuestions,
+    *,
+    environ: Mapping[str, str],
+    masked: tuple[str, ...],
+) -> Hooks:
+    reach = Reach(
+        launcher=launcher,
+        environment=lambda: environ,
+        project=tools.project,
+        cwd=lambda: tools.cwd,
+        transport=transport,
+        ask_model=asking(side),
+        secrets=masked,
+        spill=lambda text: spilled(recorder.paths.place.tool_results, text),
+        allowed_urls=lambda: settings.texts("allowedHttpHookUrls"),
+        allowed_variables=lambda: settings.texts("httpHookAllowedEnvVars"),
+    )
+    return Hooks(
+        reach,
+        here=lambda: settings.here(tools.cwd),
+        base=lambda: {
+            "session_id": recorder.writer.session_id,
+            "transcript_path": str(recorder.transcript),
+            "cwd": tools.cwd,
+            "permission_mode": rules.mode,
+        },
+    )
+
+
+def asking(side: SideQuestions) -> Callable[[str, str], Any]:
+    async def ask(prompt: str, model: str) -> str:
+        said = await side.ask_model(prompt, model=model or SMALL)
+        if not isinstance(said, str):
+            raise HookError(f"the model could not be asked: {said.message}")
+        return said
+
+    return ask
+
+
+def spilled(folder: Path, text: str) -> Path | None:
+    """A file with a text that is too long; None where no file can be written."""
+    path = folder / f"hook-{secrets.token_hex(8)}.txt"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+    except OSError:
+        return None
+    return path
+
+
+def beginning(options: Options, loaded: Loaded | None, model: str) -> Json:
+    """How the session begins, as its hooks are told."""
+    if loaded is None:
+        return {"source": "startup", "model": model}
+    return {"source": "fork" if options.fork else "resume", "model": model}
+
+
+async def end(hooks: Hooks, options: Options) -> None:
+    async def unheard(_: object) -> None:
+        """Nobody looks on any more."""
+
+    await hooks.fire(
+        "SessionEnd", {"reason": "other" if options.is_print else "prompt_input_exit"}, unheard
+    )

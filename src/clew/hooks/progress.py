@@ -1,0 +1,32 @@
+"""What is told while hooks run, for whoever shows or frames it."""
+
+from msgspec import Struct
+
+from clew.hooks.output import Ran
+
+
+class HookStarted(Struct, frozen=True, kw_only=True):
+    """A hook runs now; `status` is what its settings would have people read meanwhile."""
+
+    hook_id: str
+    name: str
+    event: str
+    status: str = ""
+
+
+class HookFinished(Struct, frozen=True, kw_only=True):
+    """A hook has ended, however."""
+
+    hook_id: str
+    name: str
+    event: str
+    ran: Ran
+    # The handler in a line: its command, its address.
+    title: str
+
+    @property
+    def outcome(self) -> str:
+        """In the word that programs read."""
+        if self.ran.is_timeout:
+            return "cancelled"
+        return "error" if self.ran.trouble or self.ran.exit_code else "success"
