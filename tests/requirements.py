@@ -264,7 +264,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R197", "After /continue message order equals the recorded order", "done"),
     Record("R198", "Resume picker screen (ResumeConversation), Doctor screen", "deferred: step 9"),
     Record("R199", "Sub-agent resume restores agentType, worktree cwd and description from sidecar metadata", "done"),
-    Record("R200", "Snapshots keyed by message id support rewind", "deferred: step 9"),
+    Record("R200", "Snapshots keyed by message id support rewind", "done"),
     Record("R201", "A sub-agent shares the session id; the file path separates it", "done"),
     Record("R202", ".meta.json sidecar {agentType, worktreePath?, description?}; older files without description load", "done"),
     Record("R203", "Without metadata a resumed agent must not silently degrade to the general-purpose type", "done"),

@@ -17,6 +17,7 @@ from clew.app import hooks as app_hooks
 from clew.app.asking import chosen_model, target_of, template
 from clew.app.background import news
 from clew.app.costs import budget, leave_totals, spent_so_far, unbounded
+from clew.app.file_record import file_record
 from clew.app.judging import Judging
 from clew.app.planning import planning
 from clew.app.record import open_record
@@ -239,6 +240,9 @@ async def session(
                 model=model.id, interactive=not options.is_print, tools=tuple(toolbox)
             ),
             secrets=secrets,
+            file_record=file_record(began.places.config_home, recorder)
+            if options.persists
+            else None,
         )
         session_id = recorder.paths.place.session_id
         beginning = taken_up(

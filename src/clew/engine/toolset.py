@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from clew.config.mask import all_without, without
+from clew.engine.file_record import FileRecord
 from clew.messages.wording import tagged
 from clew.tools.base import Progress, Surroundings, ToolContext, ToolResult, ToolSession, failed
 from clew.tools.door import run_tool
@@ -29,8 +30,10 @@ class SessionTools:
         session: ToolSession,
         surroundings: Callable[[], Surroundings],
         secrets: Sequence[str] = (),
+        file_record: FileRecord | None = None,
     ) -> None:
         self._toolbox = toolbox
+        self._file_record = file_record
         self._session = session
         self._surroundings = surroundings
         self._secrets = session.secrets = tuple(secrets)
@@ -85,7 +88,8 @@ class SessionTools:
             message_uuid=message_uuid,
             surroundings=self._surroundings,
         )
-        result = await run_tool(tool, block["input"], context)
+        run = run_tool if self._file_record is None else self._file_record.run
+        result = await run(tool, block["input"], context)
         # Before anything is kept, recorded or sent: a command may print its environment.
         clean = replace(
             result,

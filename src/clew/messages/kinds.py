@@ -58,6 +58,7 @@ _KINDS = (
     _ours(records.CostState, BESIDE, "the end of a process", "resume: totals; other tools' cost displays"),
     _ours(records.FileHistorySnapshot, BESIDE, "each prompt", "rewind"),
     _ours(records.FileHistoryDelta, BESIDE, "each edit", "rewind"),
+    _ours(records.FileChange, BESIDE, "a call that changed files; a way back", "the way back, and its redo"),
     _ours(records.AttributionSnapshot, BESIDE, "each edit", "whoever asks which lines the agent wrote"),
     _ours(records.ContentReplacement, BESIDE, "large contents moved out of the line", "the loader"),
     _ours(records.Mode, BESIDE, "the screen", "the screen on resume"),

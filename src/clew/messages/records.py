@@ -69,6 +69,18 @@ class FileHistoryDelta(Entry):
     backup = ObjectField("backup")
 
 
+class FileChange(Entry):
+    """What a call did to files, or a way back did: each path before and after."""
+
+    __slots__ = ()
+    tag = "file-change"
+
+    message_id = TextField("messageId")
+    tool_use_id = TextField("toolUseId")
+    changes = ListField("changes")
+    rewind = ObjectField("rewind")
+
+
 class AttributionSnapshot(Entry):
     """Which lines of which files the agent wrote."""
 

@@ -19,6 +19,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "search": ("search", "words in all sessions, subagents and tool output included"),
     "check": ("check", "hold files to the rules; exit 1 if one is broken"),
     "repair": ("repair", "make a damaged session whole; the original stays"),
+    "rewind": ("rewind", "files and conversation back to a message, and back again"),
     "relocate": ("relocate", "bring the sessions of a moved or renamed project along"),
     "index": ("index", "bring the search index up to date, or make it anew"),
 }

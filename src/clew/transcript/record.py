@@ -163,6 +163,15 @@ class Recorder:
             backup=backup,
         )
 
+    def file_change(
+        self, message_id: str, tool_use_id: str, changes: list[Message], more: int
+    ) -> None:
+        """What a call did to files; `more` changes were too many to be listed."""
+        rest = {"more": more} if more else {}
+        self._note(
+            "file-change", messageId=message_id, toolUseId=tool_use_id, changes=changes, **rest
+        )
+
     def attribution_snapshot(self, message_id: str, snapshot: Message) -> None:
         self._note("attribution-snapshot", **{**snapshot, "messageId": message_id})
 

@@ -1,0 +1,151 @@
+"""States of paths: seen as they are, links not followed, and brought about again, each in one step."""
+
+import contextlib
+import os
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+from uuid import uuid4
+
+from clew.rewind.blobs import Blobs
+from clew.rewind.changes import State
+
+KEPT_MAX_BYTES = 64 << 20
+# So many files below a folder that a command names.
+BELOW_MAX = 2000
+
+
+class CannotRestoreError(Exception):
+    """A state cannot be brought about; nothing at the path was changed."""
+
+
+def look(path: str, blobs: Blobs | None) -> State:
+    """What stands at a path; its content is kept if `blobs` takes it."""
+    try:
+        found = os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return State(kind="absent", under=_first_missing(path))
+    except (OSError, ValueError):
+        return State(kind="other", why="it cannot be looked at")
+    mode = stat.S_IMODE(found.st_mode)
+    if stat.S_ISLNK(found.st_mode):
+        return State(kind="link", target=os.readlink(path))
+    if stat.S_ISDIR(found.st_mode):
+        return State(kind="folder", mode=mode)
+    if not stat.S_ISREG(found.st_mode):
+        return State(kind="other", mode=mode, why="it is no file")
+    if found.st_size > KEPT_MAX_BYTES:
+        return _unkept(found, f"larger than {KEPT_MAX_BYTES >> 20} MiB")
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        with os.fdopen(fd, "rb") as file:
+            data = file.read(KEPT_MAX_BYTES + 1)
+        name = _named(data) if blobs is None else blobs.put(data)
+    except OSError as error:
+        return _unkept(found, error.strerror or str(error))
+    return State(kind="file", sha256=name, size=len(data), mode=mode)
+
+
+def _unkept(found: os.stat_result, why: str) -> State:
+    mode = stat.S_IMODE(found.st_mode)
+    return State(kind="unkept", size=found.st_size, mode=mode, why=why)
+
+
+def _named(data: bytes) -> str:
+    from hashlib import sha256
+
+    return sha256(data).hexdigest()
+
+
+def _first_missing(path: str) -> str:
+    """The topmost folder above `path` that is not there; empty if its own folder is."""
+    missing = ""
+    for folder in Path(path).parents:
+        if os.path.lexists(folder):
+            break
+        missing = str(folder)
+    return missing
+
+
+def take_away(path: str, state: State) -> None:
+    """Removes what stands at a path, a folder only if it is empty, and with `state` absent the
+    folders that were made for it."""
+    with contextlib.suppress(FileNotFoundError):
+        os.rmdir(path) if _is_folder(path) else os.unlink(path)
+    _leave(path, state.under)
+
+
+def bring_about(path: str, state: State, blobs: Blobs) -> None:
+    """Makes `path` what it was. Raises `CannotRestoreError`, or `OSError` with nothing changed."""
+    match state.kind:
+        case "file":
+            data = blobs.get(state.sha256)
+            if data is None:
+                raise CannotRestoreError(f"{path}: its content is not kept any more")
+            _replace(path, data, state.mode)
+        case "folder":
+            os.makedirs(path, exist_ok=True)
+            os.chmod(path, state.mode)
+        case "link":
+            beside = _beside(path)
+            os.symlink(state.target, beside)
+            os.replace(beside, path)
+        case _:
+            raise CannotRestoreError(f"{path}: {state.why or 'its content is not known'}")
+
+
+def _is_folder(path: str) -> bool:
+    return os.path.isdir(path) and not os.path.islink(path)
+
+
+def _replace(path: str, data: bytes, mode: int) -> None:
+    beside = _beside(path)
+    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    except OSError:
+        os.unlink(beside)
+        raise
+
+
+def _beside(path: str) -> str:
+    folder = os.path.dirname(path)
+    os.makedirs(folder, exist_ok=True)
+    return f"{folder}/.{uuid4().hex}.clew"
+
+
+def _leave(path: str, under: str) -> None:
+    """Takes away the folders that were made for a file, as far as they are empty."""
+    if not under:
+        return
+    top = Path(under)
+    for folder in Path(path).parents:
+        if not folder.is_relative_to(top):
+            return
+        try:
+            folder.rmdir()
+        except OSError:
+            return
+
+
+def below(path: str) -> Iterator[str]:
+    """What lies below a folder, as far as it is counted; nothing for anything else."""
+    waiting = [path]
+    left = BELOW_MAX
+    while waiting:
+        try:
+            with os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    left -= 1
+                    if left < 0:
+                        return
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    yield entry.path
+        except OSError:
+            continue

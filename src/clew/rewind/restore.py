@@ -1,0 +1,231 @@
+"""The way back: files and conversation to a message, together or one of both, and back again.
+
+Nothing is done unless all of it can be: content that is not kept, and files that somebody else changed
+since, are said first. What stands now is kept before it is replaced, so that every way back has a redo.
+"""
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from clew.messages import factories
+from clew.messages.errors import SessionError
+from clew.messages.moments import written
+from clew.rewind.blobs import Blobs
+from clew.rewind.changes import (
+    Change,
+    State,
+    Step,
+    expected_now,
+    in_order,
+    to_redo,
+    wanted_at,
+)
+from clew.rewind.disk import CannotRestoreError, bring_about, look, take_away
+from clew.rewind.story import Story, read
+from clew.transcript.entries import encode
+from clew.transcript.leaf import NOBODY
+from clew.transcript.load import Loaded, load
+from clew.transcript.log import Log
+
+Json: TypeAlias = dict[str, Any]
+START = "start"
+
+
+class Plan(Struct, frozen=True, kw_only=True):
+    """What a way back would do. `foreign` are files somebody else changed since, `lost` those whose
+    content nobody has, each with the reason; `leaf` is where the conversation would stand (None:
+    before its first message), if `conversation` says that it moves."""
+
+    path: Path
+    to: str
+    changes: tuple[Change, ...]
+    foreign: tuple[tuple[str, str], ...]
+    lost: tuple[tuple[str, str], ...]
+    conversation: bool
+    leaf: str | None
+    leaf_now: str | None
+    redo_of: int | None = None
+
+    @property
+    def is_clear(self) -> bool:
+        return not self.foreign and not self.lost
+
+
+def plan(path: Path, uuid: str, blobs: Blobs, *, files: bool, conversation: bool) -> Plan:
+    """To the message `uuid`: before it if a person said it, else behind it. `start`: to nothing."""
+    story = read(path)
+    loaded = load(path, whole=True)
+    if uuid == START:
+        place, leaf = -1, None
+    elif uuid not in story.places:
+        raise SessionError(f"no message {uuid} in {path.stem}; `clew sessions tree` shows them")
+    else:
+        place = story.places[uuid]
+        leaf = _parent(loaded, uuid) if story.kinds[uuid] == "prompt" else uuid
+    if conversation and uuid != START and uuid not in loaded.uuids:
+        raise SessionError(f"the conversation cannot stand at {uuid}: it is no part of it")
+    return Plan(
+        path=path,
+        to=uuid,
+        conversation=conversation,
+        leaf=leaf,
+        leaf_now=loaded.leaf_uuid,
+        **(_files(story, wanted_at(story.steps, place), blobs) if files else _NO_FILES),
+    )
+
+
+def plan_redo(path: Path, blobs: Blobs) -> Plan:
+    """Takes the latest way back, back."""
+    story = read(path)
+    step = to_redo(story.steps)
+    if step is None or step.rewind is None:
+        raise SessionError(f"{path.stem}: there is no way back to take back")
+    wanted = {change.path: change.before for change in step.changes}
+    return Plan(
+        path=path,
+        to=step.rewind.to,
+        conversation=step.rewind.conversation,
+        leaf=step.rewind.leaf,
+        leaf_now=load(path, whole=True).leaf_uuid,
+        redo_of=step.at,
+        **_files(story, wanted, blobs),
+    )
+
+
+_NO_FILES: Json = {"changes": (), "foreign": (), "lost": ()}
+
+
+def _files(story: Story, wanted: dict[str, State], blobs: Blobs) -> Json:
+    """What is to be changed so that each path is what is wanted, and what stands against it."""
+    expected = expected_now(story.steps)
+    changes: list[Change] = []
+    foreign: list[tuple[str, str]] = []
+    lost: list[tuple[str, str]] = []
+    for path, then in sorted(wanted.items()):
+        now = look(path, blobs)
+        if now.same(then):
+            continue
+        why = _why_lost(then, blobs)
+        if why:
+            lost.append((path, why))
+            continue
+        if now.kind == "other":
+            lost.append((path, "what stands there now is no file, link or folder"))
+            continue
+        if not any(now.same(state) for state in expected.get(path, ())):
+            foreign.append((path, "it was changed since, by somebody else"))
+        changes.append(Change(path=path, before=now, after=then))
+    return {"changes": tuple(changes), "foreign": tuple(foreign), "lost": tuple(lost)}
+
+
+def _why_lost(state: State, blobs: Blobs) -> str:
+    if state.kind in ("other", "unkept"):
+        return state.why or "its content is not known"
+    if state.kind == "file" and blobs.get(state.sha256) is None:
+        return "its content is not kept any more"
+    return ""
+
+
+def _parent(loaded: Loaded, uuid: str) -> str | None:
+    links = loaded.chain.links
+    if uuid not in links.index:
+        return None
+    parent = links.parents[links.index[uuid]]
+    return None if parent < 0 else links.nodes[parent].uuid
+
+
+class NotClearError(SessionError):
+    """Something stands against it; the plan says what."""
+
+
+def carry_out(planned: Plan, blobs: Blobs, *, force: bool = False) -> None:
+    """Does all of it or nothing. With `force`, over what others changed and without what is lost.
+
+    Raises `NotClearError`, `SessionError` if another process has the session open, and `OSError` if
+    a file cannot be written; then everything is as it was.
+    """
+    if not planned.is_clear and not force:
+        raise NotClearError("files stand against it; look, then --force")
+    log = Log()
+    try:
+        if not log.claim(planned.path):
+            raise SessionError(
+                f"session {planned.path.stem} is open in another process; end it first"
+            )
+        # What is to be done is durable before the first file changes.
+        _append(log, planned, [_line(planned, planned.changes)])
+        try:
+            _apply(planned.changes, blobs)
+        except (OSError, CannotRestoreError) as error:
+            _apply(_back(planned.changes), blobs)
+            undone = [_turned(change) for change in planned.changes]
+            _append(log, planned, [_line(planned, undone, failed=True)])
+            raise SessionError(f"nothing was changed: {error}") from None
+        if planned.conversation and planned.leaf != planned.leaf_now:
+            _append(log, planned, [_marker(planned)])
+    finally:
+        log.close()
+
+
+def _apply(changes: Sequence[Change], blobs: Blobs) -> None:
+    away, made = in_order(changes)
+    for change in away:
+        take_away(change.path, change.after)
+    for change in made:
+        bring_about(change.path, change.after, blobs)
+
+
+def _back(changes: Sequence[Change]) -> list[Change]:
+    """What it takes for each path to be what it was before."""
+    now = [(change, look(change.path, None)) for change in changes]
+    return [
+        Change(path=change.path, before=state, after=change.before)
+        for change, state in now
+        if not state.same(change.before)
+    ]
+
+
+def _turned(change: Change) -> Change:
+    return Change(path=change.path, before=change.after, after=change.before)
+
+
+def _append(log: Log, planned: Plan, lines: Sequence[Json]) -> None:
+    log.append(planned.path, [encode(line) + b"\n" for line in lines])
+    for trouble in log.flush().troubles:
+        raise OSError(str(trouble))
+
+
+def _line(planned: Plan, changes: Sequence[Change], *, failed: bool = False) -> Json:
+    rewind: Json = {
+        "to": planned.to,
+        "leaf": planned.leaf_now,
+        "conversation": planned.conversation,
+    }
+    if planned.redo_of is not None or failed:
+        # One that failed is no step to take back.
+        rewind["redoOf"] = -1 if planned.redo_of is None else planned.redo_of
+    return factories.record(
+        "file-change",
+        session_id=planned.path.stem,
+        at=written(time.time_ns() // 1_000_000),
+        changes=[change.as_json() for change in changes],
+        rewind=rewind,
+    )
+
+
+def _marker(planned: Plan) -> Json:
+    return factories.record(
+        "last-prompt",
+        session_id=planned.path.stem,
+        at=written(time.time_ns() // 1_000_000),
+        leafUuid=planned.leaf or NOBODY,
+        explicit=True,
+    )
+
+
+def steps_of(path: Path) -> list[Step]:
+    return read(path).steps

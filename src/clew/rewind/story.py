@@ -1,0 +1,74 @@
+"""The steps that a session's log tells of, and where in it each message stands. Reads one file."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from clew.messages.encoding import decode
+from clew.rewind.changes import Step, step_of
+from clew.transcript.source import Source
+
+_CHANGE = b'"type":"file-change"'
+_RESULT = b'"tool_use_id"'
+
+
+class Story(Struct, frozen=True, kw_only=True):
+    """`places` are where entries stand in the file, by uuid."""
+
+    steps: list[Step]
+    places: dict[str, int]
+    kinds: dict[str, str]
+    unread: int
+
+
+def read(path: Path) -> Story:
+    """Raises `OSError` only if the file cannot be read."""
+    changes: list[tuple[int, dict[str, Any]]] = []
+    results: dict[str, list[int]] = {}
+    places: dict[str, int] = {}
+    kinds: dict[str, str] = {}
+    unread = 0
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        for _, at, raw in Source(fd).lines(0):
+            try:
+                entry = decode(raw)
+            except ValueError:
+                unread += _CHANGE in raw
+                continue
+            if type(entry) is not dict:
+                continue
+            if entry.get("type") == "file-change":
+                changes.append((at, entry))
+            elif type(uuid := entry.get("uuid")) is str:
+                places.setdefault(uuid, at)
+                kinds[uuid] = _kind(entry)
+                for call in _answered(entry) if _RESULT in raw else ():
+                    results.setdefault(call, []).append(at)
+    finally:
+        os.close(fd)
+    steps = [step_of(line, at, results) for at, line in changes]
+    known = [step for step in steps if step is not None]
+    return Story(
+        steps=sorted(known, key=lambda step: (step.since, step.at)),
+        places=places,
+        kinds=kinds,
+        unread=unread + len(steps) - len(known),
+    )
+
+
+def _answered(entry: dict[str, Any]) -> list[str]:
+    message = entry.get("message")
+    content = message.get("content") if type(message) is dict else None
+    blocks = content if type(content) is list else []
+    ids = [b.get("tool_use_id") for b in blocks if type(b) is dict]
+    return [call for call in ids if type(call) is str]
+
+
+def _kind(entry: dict[str, Any]) -> str:
+    """`prompt` for what a person said; else the entry's type."""
+    if entry.get("type") != "user" or entry.get("isMeta") is True or _answered(entry):
+        return str(entry.get("type"))
+    return "prompt"

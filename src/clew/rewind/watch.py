@@ -1,0 +1,153 @@
+"""Around a call: what it may touch is kept before, and what it did is recorded after.
+
+The files a tool or a command line names are kept by content beforehand, as are those the session knows.
+What else a command changed in the working folder is seen by a glance at it before and after; of a
+file that was made its end is its beginning undone, of another only the fact can be recorded.
+"""
+
+import os
+import stat
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+from clew.permissions.uses import redirect_uses, uses_of
+from clew.permissions.wrappers import everything
+from clew.rewind import disk
+from clew.rewind.blobs import Blobs
+from clew.rewind.changes import ABSENT, Change, State
+from clew.rewind.tree import Glance, differing, glance
+
+RECORDED_MAX = 500
+
+Signature = tuple[int, int, int, int]
+
+
+class Named(Struct, frozen=True, kw_only=True):
+    """The paths a call names: `deep` it may change, below them too if they are folders; `flat` are
+    words that may be files."""
+
+    deep: frozenset[str] = frozenset()
+    flat: frozenset[str] = frozenset()
+
+
+class Before(Struct, kw_only=True):
+    """How things stood when a call began. `whole` is the folder at a glance, if that was asked."""
+
+    states: dict[str, State]
+    deep: frozenset[str]
+    folder: str
+    whole: Glance | None
+
+
+class Watch:
+    """Looks; holds what it saw last of each file, so that an unchanged one is not read again."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._seen: dict[str, tuple[Signature, State]] = {}
+
+    @property
+    def touched(self) -> frozenset[str]:
+        """The files that calls of this run changed or named."""
+        return frozenset(self._seen)
+
+    def before(self, named: Named, folder: str, *, whole: bool) -> Before:
+        paths = _with_targets(named.deep) | {path for path in named.flat if _is_file(path)}
+        return Before(
+            states={path: self._look(path) for path in paths},
+            deep=named.deep,
+            folder=folder,
+            whole=glance(folder) if whole else None,
+        )
+
+    def after(self, before: Before) -> tuple[list[Change], int]:
+        """What changed since, and how many changes are too many to record."""
+        paths = _with_targets(before.deep) | before.states.keys()
+        whole = None if before.whole is None else glance(before.folder)
+        if before.whole is not None and whole is not None:
+            paths |= differing(before.whole, whole)
+        changes = []
+        for path in sorted(paths):
+            was = before.states.get(path) or _unseen(path, before)
+            now = self._look(path)
+            if not was.same(now):
+                changes.append(Change(path=path, before=was, after=now))
+        return changes[:RECORDED_MAX], max(0, len(changes) - RECORDED_MAX)
+
+    def _look(self, path: str) -> State:
+        signature = _signature(path)
+        if signature is None:
+            self._seen.pop(path, None)
+            return disk.look(path, self._blobs)
+        known = self._seen.get(path)
+        if known is not None and known[0] == signature:
+            return known[1]
+        state = disk.look(path, self._blobs)
+        self._seen[path] = (signature, state)
+        return state
+
+
+def _unseen(path: str, before: Before) -> State:
+    """What a path was that nobody named: nothing, or a file whose content nobody kept."""
+    found = (before.whole or {}).get(path)
+    if found is None and before.whole is not None:
+        return ABSENT
+    if any(path.startswith(f"{known}/") for known in before.deep):
+        return ABSENT  # below a folder that was walked
+    return State(kind="unkept", size=found[0] if found else 0, why="no call had named it")
+
+
+def _with_targets(paths: Iterable[str]) -> set[str]:
+    """The paths, what lies below those that are folders, and the files that links lead to."""
+    found: set[str] = set()
+    for path in paths:
+        found.add(path)
+        if os.path.islink(path):
+            found.add(os.path.realpath(path))
+        elif os.path.isdir(path):
+            found.update(disk.below(path))
+    return found
+
+
+def _signature(path: str) -> Signature | None:
+    try:
+        found = os.lstat(path)
+    except (OSError, ValueError):
+        return None
+    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def placed(path: str) -> str:
+    """The one spelling of a path that keeps a link at its end a link."""
+    folder, name = os.path.split(os.path.abspath(path))
+    return os.path.join(os.path.realpath(folder), name)
+
+
+def named_by(command: str, resolve: Callable[[str], str]) -> Named:
+    """The paths that a command line names, as far as its text tells; patterns are spread out.
+
+    What a command is known only to read is left out.
+    """
+    from glob import glob
+
+    seen = everything(command.strip())
+    uses = [use for part in seen.parts if part.command.words for use in uses_of(part.command)]
+    uses += [use for redirect in seen.script.redirects for use in redirect_uses(redirect)]
+    deep: set[str] = set()
+    flat: set[str] = set()
+    for use in uses:
+        if use.access == "read" and use.named:
+            continue
+        for path in use.paths:
+            whole = resolve(path)
+            spread = glob(whole)[: disk.BELOW_MAX] if use.glob else [whole]
+            (deep if use.access == "write" else flat).update(map(placed, spread))
+    return Named(deep=frozenset(deep), flat=frozenset(flat))
