@@ -10,7 +10,7 @@ PYTEST := PYTHONWARNDEFAULTENCODING=1 $(PY) -m pytest -q
 PIP    := PATH="$(CURDIR)/$(BIN):$$PATH" $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test laws e2e crash bench lint type imports fmt docs-check docs parity lock check clean
+.PHONY: help setup demo test laws e2e crash compat bench lint type imports fmt docs-check docs parity lock check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -43,6 +43,10 @@ e2e: $(READY) ## drive whole programs and the published readers
 
 crash: $(READY) ## cut, kill and starve the writers
 	@$(PYTEST) -n 2 -m crash tests --timeout 900
+
+compat: $(READY) ## run the Agent SDK's own end-to-end tests against clew (SDK=CHECKOUT)
+	@test -d "$(SDK)/e2e-tests" || { echo "name a checkout of the SDK's repository: make compat SDK=FOLDER"; exit 1; }
+	@$(PY) -m pytest -q -c /dev/null --rootdir . -p tests.compat.sdk_plugin --timeout 120 $(SDK)/e2e-tests
 
 bench: $(READY) ## measure speed, as ratios against a peer in the same run (ONLY=subject)
 	@$(PY) -m benchmarks $(ONLY)

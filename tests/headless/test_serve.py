@@ -462,3 +462,33 @@ def test_a_prompt_can_be_taken_back_and_the_session_ended(tmp_path: Path) -> Non
         host.ask("interrupt")
         assert host.end() == 1
         assert len(server.requests) == 1
+
+
+def test_clear_begins_another_session_beside_the_old_one(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": "one"}, {"text": "two"}]}
+    with serving(plan, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.say("a")
+        first = host.result()
+        host.say("/clear")
+        cleared = host.result()
+        host.say([{"type": "text", "text": "b"}])
+        second = host.result()
+        assert host.ask("set_permission_mode", mode="plan")["subtype"] == "success"
+        assert host.end() == 0
+        assert "one" not in str(server.requests[1].body["messages"])
+    reset = next(f for f in host.frames if f["type"] == "conversation_reset")
+    assert reset["session_id"] == first["session_id"]
+    assert reset["new_conversation_id"] == cleared["session_id"] == second["session_id"]
+    assert (cleared["num_turns"], cleared["result"]) == (0, "")
+    assert len(transcripts(tmp_path)) == 2
+
+
+def test_a_command_is_answered_without_the_model(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.say("/help")
+        shown = host.result()
+        host.say("/help", client_composed=True)
+        assert host.result()["result"] == "hello"
+        assert host.end() == 0
+    assert "/clear" in shown["result"]
+    assert shown["num_turns"] == 0

@@ -73,3 +73,8 @@ def test_control_frames_name_the_request_they_belong_to() -> None:
         "request": {"subtype": "can_use_tool", "a": 1},
     }
     assert frames.withdrawn("r") == {"type": "control_cancel_request", "request_id": "r"}
+
+
+def test_a_reset_is_stamped_with_the_conversation_that_is_over() -> None:
+    frame = frames.reset("old", "new", uuid="u")
+    assert (frame["session_id"], frame["new_conversation_id"]) == ("old", "new")

@@ -118,7 +118,7 @@ class Session(Struct, frozen=True, kw_only=True):
         async def run_command(typed: Typed) -> Outcome | None:
             from clew.app.slash import run
 
-            return await run(self, typed, by_person=raw.by_person)
+            return await run(self, typed, raw)
 
         taken = await self.intake.take(raw, emit, run_command)
         if isinstance(taken, Turn):

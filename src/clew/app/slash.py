@@ -12,6 +12,7 @@ from clew.config.answers import assign, explained, listed, parsed
 from clew.context.explain import shown as memory_shown
 from clew.context.explain import sources
 from clew.context.memory import FileCache, load
+from clew.engine.intake import Raw
 from clew.messages import factories
 from clew.messages.errors import ClewError
 from clew.normalize.offered import offered, references
@@ -28,13 +29,13 @@ def known(session: Session) -> Registry[Session]:
     return Registry([*BUILTIN, *session.commands])
 
 
-async def run(session: Session, typed: Typed, *, by_person: bool) -> Outcome | None:
+async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
     """Does what was typed; None for a word that no command has and that may begin a prompt."""
     commands = known(session)
     command = commands.find(typed.name)
     if command is None:
-        return unknown(commands, typed) if by_person else None
-    if command.is_interactive and not by_person:
+        return unknown(commands, typed) if raw.by_person else None
+    if command.is_interactive and not (raw.by_person or raw.is_lasting):
         return Show(text=f"/{command.name} needs a session with a person in it", is_error=True)
     try:
         outcome = await command.run(session, typed.arguments)

@@ -35,6 +35,8 @@ class Raw(Struct, frozen=True, kw_only=True):
     more: str = ""
     pasted: tuple[Pasted, ...] = ()
     by_person: bool = False
+    # Whether who said it can go over to another session, or end this one.
+    is_lasting: bool = False
 
 
 class Turn(Struct, frozen=True, kw_only=True):

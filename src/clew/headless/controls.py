@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 from clew.app.asking import DEFAULT_MODEL
 from clew.app.build import Session
+from clew.app.slash import known
 from clew.catalog.lookup import CATALOG
 from clew.headless import window
 from clew.headless.result import cost_of, usage_of
@@ -86,7 +87,16 @@ class Controls:
     async def initialize(self, _: Json) -> Json:
         session = self._serving.session
         return {
-            "commands": [],
+            "commands": [
+                {
+                    "name": command.name,
+                    "description": command.description,
+                    "argumentHint": command.hint,
+                    "aliases": list(command.aliases),
+                    "builtin": True,
+                }
+                for command in known(session)
+            ],
             "agents": [],
             "models": [
                 {
@@ -96,7 +106,7 @@ class Controls:
                 }
                 for model in CATALOG.models
             ],
-            "output_style": "default",
+            "output_style": output_style(session),
             "available_output_styles": ["default"],
             "account": {"apiKeySource": session.key_source, "tokenSource": session.key_source},
             "pid": os.getpid(),
@@ -185,6 +195,12 @@ class Controls:
 
     async def get_binary_version(self, _: Json) -> Json:
         return {"version": VERSION}
+
+
+def output_style(session: Session) -> str:
+    """The style that the settings name."""
+    named = session.rules.standing.settings.get("outputStyle")
+    return named if isinstance(named, str) and named else "default"
 
 
 def text(fields: Json, name: str) -> str:

@@ -17,13 +17,15 @@ from msgspec.structs import replace
 
 from clew.app.build import Session
 from clew.app.build import session as open_session
+from clew.app.slash import known
 from clew.app.stamps import new_id
+from clew.commands.outcome import Clear, Exit, Resume
 from clew.engine.conversation import Speaker
 from clew.engine.deps import Question, Verdict
 from clew.engine.events import EngineEvent, Recorded, TurnEnded
 from clew.engine.intake import Raw, Taken, Turn
 from clew.headless.channel import Channel
-from clew.headless.controls import Controls
+from clew.headless.controls import Controls, output_style
 from clew.headless.framing import Framing, Wanted
 from clew.headless.host import Host
 from clew.headless.permission import HostPermission, nobody
@@ -59,9 +61,12 @@ class Server:
         self._prompts: deque[Said] = deque()
         self._something = asyncio.Event()
         self._is_over = False
-        self._is_answered = True
+        self._is_answered = self._is_introduced = True
+        self._mark = 0
         self._is_error = False
         self._known: set[str] = set()
+        # While no session is open nothing can be asked of one.
+        self._is_open = asyncio.Event()
         self._ended_by: int | None = None
         self.state: frames.State = "idle"
 
@@ -98,24 +103,49 @@ class Server:
         return None
 
     async def _serve(self, first: Incoming) -> None:
-        options = self._options
+        """One session, and each that a command goes over to, until the host says no more."""
+        options: Options | None = self._options
         if isinstance(first, Asked) and first.subtype == "initialize":
-            options = told_by(options, first.fields)
+            options = told_by(self._options, first.fields)
+        async with asyncio.TaskGroup() as group:
+            reading = group.create_task(self._read(first, group))
+            failure: ClewError | None = None
+            try:
+                while options is not None:
+                    options = await self._session_of(options)
+            except ClewError as error:
+                # Out of the group as itself.
+                failure = error
+            reading.cancel()
+        if failure is not None:
+            raise failure
+
+    async def _session_of(self, options: Options) -> Options | None:
+        """One session to its end; what is to be opened after it, if anything."""
         async with open_session(
             options, self._environ, self._cwd, self._ask, entrypoint=entrypoint(self._environ)
         ) as session:
-            self._session = session
+            before, self._session = self._session, session
             wanted = Wanted(partial=options.partial, replays=options.replays)
             self._framing = Framing(session.session_id, new_id, wanted)
-            self._known = {str(entry.get("uuid")) for entry in session.story.history}
+            self._known |= {str(entry.get("uuid")) for entry in session.story.history}
             if options.name:
                 session.story.recorder.title(options.name)
             for notice in session.notices:
                 sys.stderr.write(f"clew: {notice}\n")
-            async with asyncio.TaskGroup() as group:
-                reading = group.create_task(self._read(first, group))
-                await self._turns()
-                reading.cancel()
+            self._is_open.set()
+            if before is not None:
+                await self._gone_over(before.session_id)
+            taken = await self._turns()
+            self._is_open.clear()
+        return None if taken is None else gone_over(options, taken)
+
+    async def _gone_over(self, before: str) -> None:
+        """Tells the host that what follows is another conversation."""
+        self.post(frames.reset(before, self.session.session_id, uuid=new_id()))
+        await self._channel.send(self._introduction())
+        self._framing.tally.turns = 0
+        await self._end_turn(TurnEnded(reason="completed"), time.monotonic(), Spend())
 
     async def _leave(self) -> None:
         """Waits until everything is said, but not for ever where the process was told to end."""
@@ -166,6 +196,7 @@ class Server:
             self._notice(f"a line of standard input was not taken: {line.why}")
 
     async def _answer(self, asked: Asked) -> None:
+        await self._is_open.wait()
         await self._channel.send(await self._controls.answer(asked))
 
     def _said(self, said: Said) -> None:
@@ -182,21 +213,30 @@ class Server:
 
     # -- turns
 
-    async def _turns(self) -> None:
+    async def _turns(self) -> Clear | Resume | None:
+        """Turns until the host says no more, or a command leads into another session."""
         while True:
             while self._prompts:
-                await self._turn(self._prompts.popleft())
+                elsewhere = await self._turn(self._prompts.popleft())
+                if elsewhere is not None:
+                    return elsewhere
             if self._is_over:
-                return
+                return None
             self._something.clear()
             await self._something.wait()
 
-    async def _turn(self, said: Said) -> None:
+    async def _turn(self, said: Said) -> Clear | Resume | None:
         self._begin()
         conversation, speaker = self.session.conversation, self._speaker(said)
         begin_s, before = time.monotonic(), self.session.ledger().total
         taken = await self._taken(said)
+        if isinstance(taken, Clear | Resume):
+            self._is_answered = True
+            return taken
         if not isinstance(taken, Turn):
+            if isinstance(taken, Exit):
+                self.end()
+            await self._introduce()
             ended = done_beside(taken, self._framing.tally)
         elif said.asks:
             ended = await conversation.submit(
@@ -214,11 +254,14 @@ class Server:
             self._begin()
             begin_s, before = time.monotonic(), self.session.ledger().total
             await self._end_turn(await conversation.answer_unheard(self._emit), begin_s, before)
+        return None
 
     async def _taken(self, said: Said) -> Taken:
         """What a prompt comes to; a host's own text may be no command and names no files."""
         if said.typed is not None and said.asks:
-            return await self.session.take(Raw(text=said.typed, more=said.piped), self._emit)
+            return await self.session.take(
+                Raw(text=said.typed, more=said.piped, is_lasting=True), self._emit
+            )
         return Turn(prompt=said.content, context=await self.session.context())
 
     def _begin(self) -> None:
@@ -229,11 +272,15 @@ class Server:
         self._change_state("running")
 
     async def _emit(self, event: EngineEvent) -> None:
-        if not self._is_introduced and isinstance(event, Recorded):
-            self._is_introduced = True
-            await self._channel.send(self._introduction())
+        if isinstance(event, Recorded):
+            await self._introduce()
         for frame in self._framing.framed(event):
             await self._channel.send(frame)
+
+    async def _introduce(self) -> None:
+        if not self._is_introduced:
+            self._is_introduced = True
+            await self._channel.send(self._introduction())
 
     async def _end_turn(
         self, ended: TurnEnded, begin_s: float, before: Spend, origin: Json | None = None
@@ -330,6 +377,9 @@ class Server:
             model=session.model.id,
             mode=session.mode,
             key_source=session.key_source,
+            commands=[command.name for command in known(session)],
+            output_style=output_style(session),
+            directories=session.rules.standing.context.directories,
         )
 
     def _notice(self, words: str) -> None:
@@ -356,6 +406,12 @@ class Server:
 def entrypoint(environ: Mapping[str, str]) -> str:
     """Who started this process, as the log says it."""
     return environ.get("CLAUDE_CODE_ENTRYPOINT") or "sdk-cli"
+
+
+def gone_over(options: Options, taken: Clear | Resume) -> Options:
+    """The options of the session that a command leads to."""
+    named = taken.session if isinstance(taken, Resume) else None
+    return replace(options, resume=named, continues=False, session_id=None, fork=False, name=None)
 
 
 def told_by(options: Options, fields: Json) -> Options:

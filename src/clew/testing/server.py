@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TextIO
+from typing import Any, TextIO, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -22,7 +22,7 @@ from msgspec import Struct
 from clew.providers.scenario import Scenario, Send, from_value
 from clew.providers.scenario_answer import Reply, error_body
 from clew.providers.scenario_file import read_scenario
-from clew.providers.scenario_host import ENDPOINTS, ScenarioHost
+from clew.providers.scenario_host import ENDPOINTS, RuleHost, ScenarioHost
 from clew.providers.scenario_rules import Endpoint
 from clew.providers.scenario_text import ScenarioError
 from clew.testing.http import BadRequest, HttpRequest, Peer, masked
@@ -52,24 +52,35 @@ class Recorded(Struct, kw_only=True):
         return next((value for key, value in self.headers if key == name), None)
 
 
+Rule: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+
+
+def host_of(scenario: Scenario | dict[str, Any] | Rule) -> ScenarioHost | RuleHost:
+    if isinstance(scenario, Scenario):
+        return ScenarioHost(scenario)
+    return ScenarioHost(from_value(scenario)) if isinstance(scenario, dict) else RuleHost(scenario)
+
+
 class LoopbackServer:
-    """Serves one scenario; `requests` holds what came, in the order it came."""
+    """Serves one scenario, or the answers of a function that is given each request's body.
+
+    `requests` holds what came, in the order it came.
+    """
 
     def __init__(
         self,
-        scenario: Scenario | dict[str, Any],
+        scenario: Scenario | dict[str, Any] | Rule,
         *,
         strict: bool = False,
         api_key: str | None = None,
         port: int = 0,
         on_request: Callable[[Recorded], None] | None = None,
     ) -> None:
-        self.scenario = scenario if isinstance(scenario, Scenario) else from_value(scenario)
         self.requests: list[Recorded] = []
         self._strict = strict
         self._api_key = api_key
         self._on_request = on_request
-        self._host = ScenarioHost(self.scenario)
+        self._host = host_of(scenario)
         self._arrived = asyncio.Condition()
         self._listener = Listener(self._one_exchange, port)
 
@@ -166,7 +177,7 @@ class LoopbackServer:
 
 @contextlib.contextmanager
 def serving(
-    scenario: Scenario | dict[str, Any],
+    scenario: Scenario | dict[str, Any] | Rule,
     *,
     strict: bool = False,
     api_key: str | None = None,

@@ -73,6 +73,16 @@ def state_changed(state: State, *, session_id: str, uuid: str, for_host_only: bo
     return system("session_state_changed", session_id=session_id, uuid=uuid, state=state, **marked)
 
 
+def reset(before: str, after: str, *, uuid: str) -> Json:
+    """The conversation `before` is over; what follows is `after`."""
+    return {
+        "type": "conversation_reset",
+        "new_conversation_id": after,
+        "session_id": before,
+        "uuid": uuid,
+    }
+
+
 def assistant(
     entry: Json, *, session_id: str, parent: str | None = None, answers: Sequence[str] = ()
 ) -> Json:
