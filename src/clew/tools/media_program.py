@@ -18,7 +18,8 @@ LEAST_PX = 64
 
 
 def main(argument: str) -> int:
-    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
+    if sys.platform == "linux":
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     job: dict[str, Any] = marshal.loads(bytes.fromhex(argument))
     file = io.BytesIO(sys.stdin.buffer.read())
     found, data = (pictured if job["kind"] == "picture" else paged)(job, file)

@@ -1,19 +1,15 @@
 """NotebookEdit: one cell of a notebook replaced, added or taken out; the rest of the file stays."""
 
-import secrets
-from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from clew.tools import files
 from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
 from clew.tools.edit import encoded
-from clew.tools.notebook import Cell, Notebook, parsed
 from clew.tools.patch import patch_of_texts
 from clew.tools.text_file import decode
 
-Json: TypeAlias = dict[str, Any]
 Mode = Literal["replace", "insert", "delete"]
 CellType = Literal["code", "markdown"]
 
@@ -50,6 +46,9 @@ class NotebookEdit(Tool[NotebookEditInput]):
         return f"{given.notebook_path}{cell}"
 
     async def call(self, given: NotebookEditInput, ctx: ToolContext) -> ToolResult:
+        from clew.tools.notebook import parsed
+        from clew.tools.notebook_change import changed
+
         path = ctx.session.path(given.notebook_path)
         known = files.take_known(path, ctx)
         text, notebook = decode(known.data), parsed(known.data)
@@ -73,60 +72,3 @@ class NotebookEdit(Tool[NotebookEditInput]):
             },
             display=f"{words} cell {cell.id}",
         )
-
-
-def changed(notebook: Notebook, given: NotebookEditInput, path: Path) -> Cell:
-    """Makes the change in the notebook at hand; the cell it was about."""
-    cells: list[Json] = notebook.held["cells"]
-    if given.edit_mode == "insert":
-        place = 0 if given.cell_id is None else found(notebook, given.cell_id, path).place + 1
-        if given.cell_type is None:
-            raise ToolError("insert needs a cell_type: code or markdown.")
-        cells.insert(place, new_cell(notebook, given.cell_type, given.new_source))
-        return Cell(place=place, held=cells[place])
-    if given.cell_id is None:
-        raise ToolError(f"{given.edit_mode} needs a cell_id.")
-    cell = found(notebook, given.cell_id, path)
-    if given.edit_mode == "delete":
-        del cells[cell.place]
-        return cell
-    kind = given.cell_type or cell.kind
-    was_lines = isinstance(cell.held.get("source"), list)
-    cell.held["source"] = lines_kept(given.new_source) if was_lines else given.new_source
-    cell.held["cell_type"] = kind
-    if kind == "code":
-        cell.held.update({"outputs": [], "execution_count": None})
-    else:
-        cell.held.pop("outputs", None)
-        cell.held.pop("execution_count", None)
-    return cell
-
-
-def found(notebook: Notebook, cell_id: str, path: Path) -> Cell:
-    cells = notebook.cells
-    for cell in cells:
-        if cell_id == cell.id:
-            return cell
-    for cell in cells:
-        if cell_id == f"cell-{cell.place}":
-            return cell
-    known = ", ".join(cell.id for cell in cells[:50])
-    raise ToolError(f"{path} has no cell {cell_id}; there are: {known}. Read it again.")
-
-
-def new_cell(notebook: Notebook, kind: str, source: str) -> Json:
-    cell: Json = {"cell_type": kind}
-    if kind == "code":
-        cell |= {"execution_count": None}
-    if notebook.has_ids:
-        cell |= {"id": secrets.token_hex(4)}
-    cell |= {"metadata": {}}
-    if kind == "code":
-        cell |= {"outputs": []}
-    return cell | {"source": lines_kept(source)}
-
-
-def lines_kept(source: str) -> list[str]:
-    """The lines with their ends, as notebooks are written."""
-    parts = source.split("\n")
-    return [part + "\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
