@@ -39,6 +39,14 @@ class Yard:
         result = await self.use(tool or Bash(), command=command, **more, **given)
         return str(result.tool_use_result["backgroundTaskId"])
 
+    async def printed(self, task_id: str, size: int) -> None:
+        """Waits until a task has printed so much."""
+        task = self.session.tasks.get(task_id)
+        assert task is not None
+        async with asyncio.timeout(60):
+            while task.output.size < size:  # noqa: ASYNC110 there is nothing to wait on
+                await asyncio.sleep(0)
+
     async def text(self, tool: Any, **given: Any) -> str:
         return str((await self.use(tool, **given)).content)
 
@@ -56,11 +64,13 @@ def yard(workshop: Workshop) -> Yard:
 def test_output_is_polled_as_it_comes_and_the_end_is_told(yard: Yard) -> None:
     async def go() -> None:
         task = await yard.begin("echo one; read x <go; echo two; read x <go; exit 3")
+        await yard.printed(task, 4)
         first = await yard.use(TaskOutput(), task_id=task, block=False)
         assert str(first.content).endswith("runs.\none")
         assert first.tool_use_result["retrieval_status"] == "not_ready"
         assert (await yard.text(TaskOutput(), task_id=task, block=False)).endswith("(nothing new)")
         await asyncio.to_thread((yard.shop.folder / "go").write_text, "\n", "utf-8")
+        await yard.printed(task, 8)
         waited = await yard.use(TaskOutput(), task_id=task, timeout=1500)
         assert str(waited.content).endswith("runs.\ntwo")
         assert waited.tool_use_result["retrieval_status"] == "timeout"
@@ -84,6 +94,13 @@ def test_output_is_polled_as_it_comes_and_the_end_is_told(yard: Yard) -> None:
     yard.shop.use_later(go)
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy the machine is, what ends at once has ended when it is looked at."""
+    monkeypatch.setattr(background, "FIRST_LOOK_S", 60.0)
+
+
+@pytest.mark.usefixtures("patient")
 def test_what_ends_at_once_is_told_at_once(yard: Yard) -> None:
     async def go() -> None:
         wrong = await yard.use(Bash(), command="no-such-program", run_in_background=True)
@@ -99,6 +116,7 @@ def test_what_ends_at_once_is_told_at_once(yard: Yard) -> None:
     yard.shop.use_later(go)
 
 
+@pytest.mark.usefixtures("patient")
 def test_it_runs_where_the_shell_is_and_leaves_the_shell_there(yard: Yard) -> None:
     async def go() -> None:
         yard.shop.write("sub/x", "")
@@ -117,6 +135,7 @@ def test_stopping_ends_the_whole_tree(yard: Yard) -> None:
     async def go() -> None:
         script = "trap '' TERM; (setsid sleep 600 & echo $!); sleep 600"
         task = await yard.begin(script)
+        await yard.printed(task, 2)
         said = await yard.text(TaskOutput(), task_id=task, block=False)
         pid = int(said.rpartition("\n")[2])
         assert lives(pid)
@@ -178,6 +197,7 @@ def test_without_a_disk_the_output_still_arrives(yard: Yard) -> None:
 
     async def go() -> None:
         task = await yard.begin("echo one; read x <go")
+        await yard.printed(task, 4)
         assert (await yard.text(TaskOutput(), task_id=task, block=False)).endswith("runs.\none")
 
     yard.shop.use_later(go)
@@ -188,6 +208,7 @@ def test_a_secret_is_not_shown_and_not_left_in_the_file(yard: Yard) -> None:
 
     async def go() -> None:
         task = await yard.begin("echo topsecret-0123456789; read x <go")
+        await yard.printed(task, 21)
         said = await yard.text(TaskOutput(), task_id=task, block=False)
         assert said.endswith("[masked]")
         await yard.use(TaskStop(), task_id=task)
@@ -237,6 +258,7 @@ def test_older_names_of_tools_and_fields_are_understood(yard: Yard) -> None:
 
     async def go() -> None:
         task = await yard.begin("echo one; sleep 600")
+        await yard.printed(task, 4)
         assert (await yard.text(toolbox.get("BashOutput"), bash_id=task, timeout=0)).endswith("one")
         assert "was stopped" in await yard.text(toolbox.get("KillShell"), shell_id=task)
 
@@ -276,8 +298,13 @@ def test_a_background_command_is_begun_polled_and_stopped_in_one_turn(tmp_path: 
             "content": [
                 {
                     "tool": "Bash",
-                    "input": {"command": "echo up; sleep 600", "run_in_background": True},
+                    "input": {"command": "echo up; touch up; sleep 600", "run_in_background": True},
                 }
+            ]
+        },
+        {
+            "content": [
+                {"tool": "Bash", "input": {"command": "until [ -e up ]; do sleep 0.1; done"}}
             ]
         },
         {"content": [{"tool": "TaskOutput", "input": {"task_id": "s1", "block": False}}]},
@@ -291,8 +318,8 @@ def test_a_background_command_is_begun_polled_and_stopped_in_one_turn(tmp_path: 
         ]
     assert done.stdout == "Stopped.\n"
     assert results[0].startswith("It runs in the background as task s1")
-    assert results[1].endswith("runs.\nup")
-    assert results[2].endswith("was stopped.\n(nothing new)")
+    assert results[2].endswith("runs.\nup")
+    assert results[3].endswith("was stopped.\n(nothing new)")
     (log,) = transcripts(tmp_path)
     (raw,) = [e["toolUseResult"] for e in entries(log) if "backgroundTaskId" in str(e)]
     assert raw["backgroundTaskId"] == "s1"
@@ -315,7 +342,7 @@ def test_the_model_hears_of_an_end_between_its_steps(tmp_path: Path) -> None:
                 }
             ]
         },
-        {"content": [{"tool": "Bash", "input": {"command": "echo >go; sleep 1"}}]},
+        {"content": [{"tool": "Bash", "input": {"command": "echo >go; sleep 2"}}]},
         {"text": "It failed."},
     )
     with serving(plan, strict=True) as server:
