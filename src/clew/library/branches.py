@@ -1,0 +1,138 @@
+"""The conversation as it leads to any message of a file, on whatever branch; and the tree of them all."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from clew.messages.encoding import decode
+from clew.messages.errors import SessionError
+from clew.transcript.chain import build
+from clew.transcript.leaf import Marker
+from clew.transcript.links import ROOT, Links, Node
+from clew.transcript.load import Loaded, load
+from clew.transcript.siblings import block_ids
+from clew.transcript.source import Source
+
+Json = dict[str, Any]
+
+
+class Branch(Struct, frozen=True, kw_only=True):
+    """The messages from a conversation's beginning to one of them, oldest first, with their nodes."""
+
+    nodes: list[Node]
+    messages: list[Json]
+    loaded: Loaded
+
+
+def branch(path: Path, uuid: str | None = None) -> Branch:
+    """To `uuid`, or where the session stands. Raises `SessionError` if the file has no such message."""
+    loaded = load(path, whole=True)
+    if uuid is None:
+        nodes = list(loaded.chain.nodes())
+        return Branch(nodes=nodes, messages=loaded.messages, loaded=loaded)
+    if uuid not in loaded.chain.links.index:
+        raise SessionError(f"no message {uuid} in {path.stem}; `clew sessions tree` shows them")
+    marker = Marker(leaf_uuid=uuid, is_explicit=True, at=loaded.size_bytes + 1)
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        source = Source(fd)
+
+        def body(node: Node) -> Json:
+            data: Json = node.data or decode(source.read(node.at, node.size))
+            return data if node.keys.uuid is not None else data | {"uuid": node.uuid}
+
+        chain = build(
+            loaded.chain.links.nodes,
+            markers=[marker],
+            withdrawn=loaded.side.withdrawn,
+            body=body,
+            is_agent_file=path.name.startswith("agent-"),
+        )
+        nodes = list(chain.nodes())
+        messages = [body(node) for node in nodes]
+    finally:
+        os.close(fd)
+    return Branch(nodes=nodes, messages=messages, loaded=loaded)
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    """Something a person said, where it stands in the tree, and how many messages answer it before the
+    next; `live` if the session stands on its branch."""
+
+    uuid: str
+    text: str
+    timestamp: str
+    depth: int
+    messages: int
+    live: bool
+    is_leaf: bool
+
+
+def prompts(path: Path) -> Iterator[Prompt]:
+    """Every prompt of every branch, a branch behind what it leaves; depth counts the forks above."""
+    loaded = load(path, whole=True)
+    links = loaded.chain.links
+    live = set(loaded.chain.live)
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield from _prompts(links, live, Source(fd))
+    finally:
+        os.close(fd)
+
+
+def _prompts(links: Links, live: set[int], source: Source) -> Iterator[Prompt]:
+    bodies: dict[int, Json] = {}
+    for i, node in enumerate(links.nodes):
+        if links.is_shown(i) and node.keys.type == "user" and not node.keys.is_meta:
+            entry = node.data or decode(source.read(node.at, node.size))
+            if not block_ids(entry, "tool_result", "tool_use_id"):
+                bodies[i] = entry
+    above: dict[int, int] = {}
+    counts: dict[int, int] = {}
+    for i in range(len(links.nodes)):
+        if links.is_shown(i):
+            owner = _owner(links, i, bodies)
+            counts[owner] = counts.get(owner, 0) + (i not in bodies)
+            if i in bodies:
+                above[i] = _owner(links, links.parents[i], bodies)
+    below: dict[int, list[int]] = {}
+    for i, parent in above.items():
+        below.setdefault(parent, []).append(i)
+    waiting = [(i, 0) for i in reversed(below.get(ROOT, []))]
+    while waiting:
+        i, depth = waiting.pop()
+        children = below.get(i, [])
+        yield Prompt(
+            uuid=links.nodes[i].uuid,
+            text=_text(bodies[i]),
+            timestamp=links.nodes[i].keys.timestamp or "",
+            depth=depth,
+            messages=counts.get(i, 0),
+            live=i in live,
+            is_leaf=not children,
+        )
+        # The branch written last goes straight on; the others stand before it, one step in.
+        waiting += [(child, depth) for child in children[-1:]]
+        waiting += [(child, depth + 1) for child in reversed(children[:-1])]
+
+
+def _owner(links: Links, i: int, prompts: dict[int, Json]) -> int:
+    """The prompt that an entry belongs to: itself or the nearest above."""
+    seen: set[int] = set()
+    while i != ROOT and i not in prompts and i not in seen:
+        seen.add(i)
+        i = links.parents[i]
+    return i if i in prompts else ROOT
+
+
+def _text(entry: Json) -> str:
+    message = entry.get("message")
+    content = message.get("content") if type(message) is dict else None
+    if type(content) is list:
+        content = " ".join(
+            b["text"] for b in content if type(b) is dict and type(b.get("text")) is str
+        )
+    return " ".join(content.split()) if type(content) is str else ""
