@@ -74,6 +74,7 @@ a program that talks to clew:
   --include-partial-messages
                              every event of the model's stream too
   --replay-user-messages     say prompts back
+  --include-hook-events      hooks as they run
   --permission-prompt-tool WHO
                              who is asked for permission: stdio is the host
 

@@ -43,6 +43,7 @@ class Options(Struct, frozen=True, kw_only=True):
     # Of a stream of messages: every event of the model's too, and the host's own lines said back.
     partial: bool = False
     replays: bool = False
+    hook_events: bool = False
     # Who is asked for permission where nobody sits: the host ("stdio"), or a tool of a server.
     asks: str | None = None
     continues: bool = False
@@ -174,6 +175,7 @@ def parser() -> argparse.ArgumentParser:
         help="stream-json: every event of the model's stream too",
     )
     add("--replay-user-messages", action="store_true", help="stream-json: say prompts back")
+    add("--include-hook-events", action="store_true", help="stream-json: hooks as they run")
     add(
         "--permission-prompt-tool",
         metavar="WHO",
@@ -268,6 +270,7 @@ def parse(argv: list[str]) -> Options:
         verbose=given.verbose,
         partial=given.include_partial_messages,
         replays=given.replay_user_messages,
+        hook_events=given.include_hook_events,
         asks=given.permission_prompt_tool,
         continues=given.continues,
         resume=given.resume,

@@ -492,3 +492,62 @@ def test_a_command_is_answered_without_the_model(tmp_path: Path) -> None:
         assert host.end() == 0
     assert "/clear" in shown["result"]
     assert shown["num_turns"] == 0
+
+
+def hooked(**events: list[str]) -> dict[str, Any]:
+    """The hooks of a handshake: an event's callbacks."""
+    return {name: [{"matcher": None, "hookCallbackIds": ids}] for name, ids in events.items()}
+
+
+def test_a_hook_of_the_host_denies_and_adds_context(tmp_path: Path) -> None:
+    with serving(MAKES, strict=True) as server, Hosted(tmp_path, server.url, *ASKED) as host:
+        hooks = hooked(PreToolUse=["pre"], UserPromptSubmit=["said"], NotYetKnown=["x"])
+        assert host.ask("initialize", hooks=hooks)["response"]["hook_on_failure_supported"]
+        host.say("go")
+        asked = host.request("hook_callback")
+        assert asked["request"]["input"]["prompt"] == "go"
+        assert Path(asked["request"]["input"]["transcript_path"]).name.endswith(".jsonl")
+        extra = {"hookEventName": "UserPromptSubmit", "additionalContext": "it is late"}
+        host.answer(asked, hookSpecificOutput=extra)
+        asked = host.request("hook_callback")
+        assert asked["request"]["callback_id"] == "pre"
+        assert asked["request"]["input"]["tool_input"] == {"command": "mkdir made"}
+        no = {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": "not here",
+        }
+        host.answer(asked, hookSpecificOutput=no)
+        result = host.result()
+        assert host.end() == 0
+        assert "it is late" in str(server.requests[0].body["messages"])
+    assert result["permission_denials"][0]["tool_name"] == "Bash"
+    assert not (tmp_path / "work" / "made").exists()
+
+
+def test_a_hook_that_the_host_does_not_answer_in_time_is_withdrawn(tmp_path: Path) -> None:
+    with (
+        serving(MAKES, strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
+    ):
+        slow = {"PostToolUse": [{"hookCallbackIds": ["post"], "timeout": 0.2}]}
+        host.ask("initialize", hooks=slow)
+        host.say("go")
+        asked = host.request("hook_callback")
+        withdrawn = host.until(lambda f: f["type"] == "control_cancel_request")
+        assert withdrawn["request_id"] == asked["request_id"]
+        assert host.result()["result"] == "done"
+        assert host.end() == 0
+
+
+def test_hooks_of_settings_are_told_where_the_host_wants_them(tmp_path: Path) -> None:
+    hooks = {"SessionStart": [{"hooks": [{"type": "command", "command": "echo hello"}]}]}
+    settings = json.dumps({"hooks": hooks})
+    with (
+        serving(HELLO, strict=True) as server,
+        Hosted(tmp_path, server.url, "--include-hook-events", "--settings", settings) as host,
+    ):
+        host.say("hi")
+        assert host.end() == 0
+    kinds = host.kinds()
+    assert kinds.index("hook_started") < kinds.index("hook_response") < kinds.index("init")

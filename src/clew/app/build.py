@@ -16,6 +16,7 @@ from msgspec import Struct
 from clew.app import hooks as app_hooks
 from clew.app.asking import chosen_model, target_of, template
 from clew.app.background import news
+from clew.app.brought import NOTHING, Brought
 from clew.app.costs import budget, leave_totals, spent_so_far, unbounded
 from clew.app.file_record import file_record
 from clew.app.judging import Judging
@@ -43,6 +44,7 @@ from clew.engine.intake import Intake, Raw, Taken, Turn
 from clew.engine.requests import Requests
 from clew.engine.story import Story
 from clew.engine.toolset import SessionTools
+from clew.hooks.run import Hooks
 from clew.messages import factories
 from clew.messages.errors import CommandLineError
 from clew.messages.history import History
@@ -91,6 +93,7 @@ class Session(Struct, frozen=True, kw_only=True):
     # What runs in the background; a front that listens can say so, and begin a turn.
     tasks: Tasks
     tools: SessionTools
+    hooks: Hooks
     cwd: str
     # Where the key comes from, in the words of hosts.
     key_source: str
@@ -156,7 +159,13 @@ def offered(options: Options) -> list[Tool[Any]]:
 
 @asynccontextmanager
 async def session(
-    options: Options, environ: Mapping[str, str], cwd: str, ask: Ask, *, entrypoint: str
+    options: Options,
+    environ: Mapping[str, str],
+    cwd: str,
+    ask: Ask,
+    *,
+    entrypoint: str,
+    brought: Brought = NOTHING,
 ) -> AsyncIterator[Session]:
     """Opens a session, new or gone on with; everything it holds is given back at the end."""
     rules = SessionRules(
@@ -231,6 +240,7 @@ async def session(
             environ=environ,
             masked=secrets,
         )
+        hooks.add(brought.hooks)
         await opened.enter_async_context(hooks)
         toolbox = Toolbox(offered(options), began.settings)
         tools = SessionTools(
@@ -302,6 +312,7 @@ async def session(
             ),
             requests=requests,
             tools=tools,
+            hooks=hooks,
             cwd=cwd,
             key_source="none" if endpoint.credentials == "none" else endpoint.credentials,
             resumed=loaded,

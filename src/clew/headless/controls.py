@@ -85,8 +85,10 @@ class Controls:
     # -- the handshake
 
     async def initialize(self, _: Json) -> Json:
+        """What the handshake brought was taken when the session was opened, or is just now."""
         session = self._serving.session
         return {
+            "hook_on_failure_supported": True,
             "commands": [
                 {
                     "name": command.name,

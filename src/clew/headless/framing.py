@@ -19,6 +19,7 @@ from clew.engine.events import (
     ToolFinished,
 )
 from clew.headless.result import Tally
+from clew.hooks.progress import HookFinished, HookStarted
 from clew.providers.answer_events import Asking, FellBack, Retrying, Streamed
 from clew.providers.base import Failure
 from clew.wire import frames
@@ -38,6 +39,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
     partial: bool = False
     replays: bool = False
+    hooks: bool = False
 
 
 class Framing:
@@ -77,6 +79,8 @@ class Framing:
             case Asking():
                 self._model = event.model
                 return [self.system("status", status="requesting")] if self._wanted.partial else []
+            case HookStarted() | HookFinished():
+                return [self._hook(event)] if self._wanted.hooks else []
             case Retrying():
                 return [self._retry(event)]
             case FellBack():
@@ -192,6 +196,20 @@ class Framing:
             error_status=event.failure.status,
             error=category(event.failure),
             content=event.failure.message,
+        )
+
+    def _hook(self, event: HookStarted | HookFinished) -> Json:
+        about = {"hook_id": event.hook_id, "hook_name": event.name, "hook_event": event.event}
+        if isinstance(event, HookStarted):
+            return self.system("hook_started", **about)
+        return self.system(
+            "hook_response",
+            **about,
+            output=event.ran.stdout + event.ran.stderr,
+            stdout=event.ran.stdout,
+            stderr=event.ran.stderr,
+            exit_code=event.ran.exit_code,
+            outcome=event.outcome,
         )
 
     def _fallback(self, event: FellBack) -> Json:

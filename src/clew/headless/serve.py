@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
+from clew.app.brought import Brought
 from clew.app.build import Session
 from clew.app.build import session as open_session
 from clew.app.slash import known
@@ -24,6 +25,7 @@ from clew.engine.conversation import Speaker
 from clew.engine.deps import Question, Verdict
 from clew.engine.events import EngineEvent, Recorded, TurnEnded
 from clew.engine.intake import Raw, Taken, Turn
+from clew.headless.callbacks import HOST, hooks_of
 from clew.headless.channel import Channel
 from clew.headless.controls import Controls, output_style
 from clew.headless.framing import Framing, Wanted
@@ -69,6 +71,9 @@ class Server:
         self._is_open = asyncio.Event()
         self._ended_by: int | None = None
         self.state: frames.State = "idle"
+        # What the handshake brought; every session of this channel has it.
+        self._handshake: Asked | None = None
+        self._brought = Brought()
 
     # -- its life
 
@@ -107,6 +112,7 @@ class Server:
         options: Options | None = self._options
         if isinstance(first, Asked) and first.subtype == "initialize":
             options = told_by(self._options, first.fields)
+            self._bring(first)
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(self._read(first, group))
             failure: ClewError | None = None
@@ -120,13 +126,25 @@ class Server:
         if failure is not None:
             raise failure
 
+    def _bring(self, asked: Asked) -> None:
+        """Takes what a handshake brings; the last one counts."""
+        self._handshake = asked
+        self._brought = Brought(hooks=hooks_of(asked.fields.get("hooks"), self._host))
+
     async def _session_of(self, options: Options) -> Options | None:
         """One session to its end; what is to be opened after it, if anything."""
         async with open_session(
-            options, self._environ, self._cwd, self._ask, entrypoint=entrypoint(self._environ)
+            options,
+            self._environ,
+            self._cwd,
+            self._ask,
+            entrypoint=entrypoint(self._environ),
+            brought=self._brought,
         ) as session:
             before, self._session = self._session, session
-            wanted = Wanted(partial=options.partial, replays=options.replays)
+            wanted = Wanted(
+                partial=options.partial, replays=options.replays, hooks=options.hook_events
+            )
             self._framing = Framing(session.session_id, new_id, wanted)
             self._known |= {str(entry.get("uuid")) for entry in session.story.history}
             if options.name:
@@ -197,6 +215,10 @@ class Server:
 
     async def _answer(self, asked: Asked) -> None:
         await self._is_open.wait()
+        if asked.subtype == "initialize" and asked is not self._handshake:
+            self._bring(asked)
+            self.session.hooks.remove(HOST)
+            self.session.hooks.add(self._brought.hooks)
         await self._channel.send(await self._controls.answer(asked))
 
     def _said(self, said: Said) -> None:
