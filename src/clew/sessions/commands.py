@@ -22,6 +22,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "tree": ("tree", "the prompts of all its branches, and its forks"),
     "fork": ("fork", "a copy up to any message; the session stays as it is"),
     "graft": ("graft", "bring a part of one session to the end of another"),
+    "export": ("export", "as one HTML page, as Markdown, JSON or JSONL, subagents included"),
     "rename": ("rename", "give a session a title"),
     "tag": ("tag", "give a session a label"),
     "rewind": ("rewind", "files and conversation back to a message, and back again"),

@@ -1,0 +1,91 @@
+"""Sessions as JSON: every line as it is, or one object for the whole session. Reads, never writes.
+
+The one object is the form of R153 in tests/requirements.py: `version`, `state`, `messages`, `metadata`;
+subagents stand beside as `agents`. Each form is read again by `clew sessions import`.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from clew.exchange.gather import agent_files
+from clew.exchange.redact import Redaction
+from clew.messages.encoding import decode, encode
+from clew.transcript import light
+from clew.transcript.agents import read_metadata
+from clew.transcript.load import load
+
+Json = dict[str, Any]
+VERSION = "2.0"
+
+
+def lines(path: Path, redaction: Redaction | None, *, subagents: bool) -> Iterator[bytes]:
+    """Every line of the session, then every line of its subagents, each with its `agentId`.
+
+    Without redaction a line is the bytes that were written.
+    """
+    yield from _lines(path, redaction, "")
+    if subagents:
+        for agent in agent_files(path):
+            yield from _lines(agent, redaction, agent.stem.removeprefix("agent-"))
+
+
+def _lines(path: Path, redaction: Redaction | None, agent: str) -> Iterator[bytes]:
+    for raw in path.read_bytes().split(b"\n"):
+        if not raw.strip():
+            continue
+        try:
+            entry = decode(raw)
+        except ValueError:
+            entry = None
+        if type(entry) is not dict:
+            continue
+        if redaction is None and (not agent or entry.get("agentId") == agent):
+            yield raw + b"\n"
+            continue
+        if agent:
+            entry = entry | {"agentId": agent, "isSidechain": True}
+        yield encode(entry if redaction is None else redaction.value(entry)) + b"\n"
+
+
+def whole(path: Path, redaction: Redaction | None, *, subagents: bool) -> Json:
+    """The live conversation and what a list shows of it, in one object."""
+    loaded = load(path, whole=True)
+    outline = light.outline(path)
+    first = next((m for m in loaded.messages if type(m.get("cwd")) is str), {})
+    stat = path.stat()
+    found: Json = {
+        "version": VERSION,
+        "state": {
+            "sessionId": path.stem,
+            "title": outline.title if outline else None,
+            "tag": outline.tag if outline else None,
+            "leafUuid": loaded.leaf_uuid,
+            "beside": loaded.side.current,
+        },
+        "messages": loaded.messages,
+        "metadata": {
+            "gitBranch": first.get("gitBranch"),
+            "projectPath": first.get("cwd"),
+            "created": outline.created_at if outline else None,
+            "modified": datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(),
+            "messageCount": len(loaded.messages),
+        },
+    }
+    if subagents:
+        found["agents"] = [_agent(agent) for agent in agent_files(path)]
+    if redaction is not None:
+        found = redaction.value(found)
+    return found
+
+
+def _agent(path: Path) -> Json:
+    metadata = read_metadata(path)
+    return {
+        "agentId": path.stem.removeprefix("agent-"),
+        "agentType": metadata.agent_type if metadata else None,
+        "description": metadata.description if metadata else None,
+        "toolUseId": metadata.tool_use_id if metadata else None,
+        "messages": load(path, whole=True).messages,
+    }

@@ -1,0 +1,88 @@
+"""A session's files as an account: the live conversation and its subagents'. Reads, never writes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from clew.exchange.account import Account, Piece, Talk, pieces_of
+from clew.exchange.redact import Redaction
+from clew.transcript import light
+from clew.transcript.agents import agents, read_metadata
+from clew.transcript.load import load
+from clew.transcript.paths import Place
+
+Json = dict[str, Any]
+
+
+def account_of(
+    path: Path, redaction: Redaction | None = None, *, subagents: bool = True
+) -> Account:
+    """Raises `OSError` only if the session's own file cannot be read."""
+    messages = load(path, whole=True).messages
+    outline = light.outline(path)
+    first = next((m for m in messages if type(m.get("cwd")) is str), {})
+    talks = [_talk("", messages, redaction)]
+    if subagents:
+        talks += [_agent(agent, redaction) for agent in agent_files(path)]
+    title = outline.title if outline else path.stem
+    cwd, branch = str(first.get("cwd", "")), str(first.get("gitBranch") or "")
+    if redaction is not None:
+        title, cwd, branch = map(redaction.text, (title, cwd, branch))
+    return Account(
+        session_id=path.stem,
+        title=title,
+        cwd=cwd,
+        branch="" if branch == "HEAD" else branch,
+        created_at=str((messages or [{}])[0].get("timestamp", "")),
+        models=tuple(dict.fromkeys(_models(messages))),
+        talks=tuple(talks),
+    )
+
+
+def agent_files(path: Path) -> list[Path]:
+    if not light.is_uuid(path.stem):
+        return []
+    return agents(Place(session_id=path.stem, project_dir=path.parent))
+
+
+def _agent(path: Path, redaction: Redaction | None) -> Talk:
+    metadata = read_metadata(path)
+    name = path.stem.removeprefix("agent-")
+    title = (metadata.description or metadata.agent_type) if metadata else name
+    talk = _talk(title, load(path, whole=True).messages, redaction)
+    return Talk(
+        title=talk.title,
+        pieces=talk.pieces,
+        agent=name,
+        call_id=(metadata.tool_use_id or "") if metadata else "",
+    )
+
+
+def _talk(title: str, messages: list[Json], redaction: Redaction | None) -> Talk:
+    pieces = tuple(pieces_of(messages))
+    if redaction is not None:
+        pieces = tuple(_redacted(piece, redaction) for piece in pieces)
+        title = redaction.text(title)
+    return Talk(title=title, pieces=pieces)
+
+
+def _redacted(piece: Piece, redaction: Redaction) -> Piece:
+    return Piece(
+        voice=piece.voice,
+        text=redaction.text(piece.text),
+        uuid=piece.uuid,
+        timestamp=piece.timestamp,
+        name=piece.name,
+        call_id=piece.call_id,
+        is_error=piece.is_error,
+        media=piece.media,
+        data="",  # nobody looks into a picture
+    )
+
+
+def _models(messages: list[Json]) -> Iterator[str]:
+    for message in messages:
+        said = message.get("message")
+        model = said.get("model") if type(said) is dict else None
+        if type(model) is str and not model.startswith("<"):
+            yield model

@@ -1,0 +1,45 @@
+"""Takes out of an export what is nobody else's business: secrets, the person's folders, addresses. Pure.
+
+Secrets are found by their shapes (config/mask.py) and the rest by what is known of the person; what no shape
+and no name tells, a reader must still look for.
+"""
+
+import re
+from typing import Any
+
+from msgspec import Struct
+
+from clew.config.mask import mask
+
+_ADDRESS = re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+\b")
+
+
+class Redaction(Struct, frozen=True, kw_only=True):
+    """`folders` are replaced by what stands behind them; `names` by `[name]`."""
+
+    folders: tuple[tuple[str, str], ...] = ()
+    names: tuple[str, ...] = ()
+
+    def text(self, text: str) -> str:
+        text = mask(text)
+        for folder, instead in self.folders:
+            text = text.replace(folder, instead)
+        text = _ADDRESS.sub("[address]", text)
+        for name in self.names:
+            text = re.sub(rf"\b{re.escape(name)}\b", "[name]", text)
+        return text
+
+    def value(self, value: Any) -> Any:
+        """A decoded JSON value with every text in it treated so; pictures and signatures go."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self.value(item) for item in value]
+        if isinstance(value, dict):
+            return {key: self._member(key, item) for key, item in value.items()}
+        return value
+
+    def _member(self, key: str, item: Any) -> Any:
+        if key in ("signature", "data") and isinstance(item, str) and len(item) > 200:
+            return "[removed]"
+        return self.value(item)
