@@ -61,6 +61,8 @@ class Options(Struct, frozen=True, kw_only=True):
     system_prompt: str | None = None
     append_system_prompt: str | None = None
     settings: str | None = None
+    mcp_config: tuple[str, ...] = ()
+    strict_mcp_config: bool = False
     max_turns: int | None = None
     max_budget_usd: Decimal | None = None
     persists: bool = True
@@ -236,6 +238,8 @@ def parser() -> argparse.ArgumentParser:
     )
     add("-n", "--name", metavar="TITLE", help="the session's title")
     add("--settings", metavar="JSON|FILE", help="settings that stand above the files'")
+    add("--mcp-config", action="append", metavar="JSON|FILE", help="MCP servers of this session")
+    add("--strict-mcp-config", action="store_true", help="use no MCP servers but those")
     add("--max-turns", type=int, metavar="N", help="end after N answers of the model")
     add("--max-budget-usd", metavar="USD", help="end after the answer that spends as much")
     add("--no-session-persistence", action="store_true", help="write no transcript")
@@ -296,6 +300,8 @@ def parse(argv: list[str]) -> Options:
         sources=sources_of(given.setting_sources),
         name=given.name,
         settings=given.settings,
+        mcp_config=tuple(given.mcp_config or ()),
+        strict_mcp_config=given.strict_mcp_config,
         max_turns=given.max_turns,
         max_budget_usd=dollars(given.max_budget_usd),
         persists=not given.no_session_persistence,

@@ -20,6 +20,7 @@ from clew.app.brought import NOTHING, Brought
 from clew.app.costs import budget, leave_totals, spent_so_far, unbounded
 from clew.app.file_record import file_record
 from clew.app.judging import Judging
+from clew.app.mcp import Connected, servers_of
 from clew.app.planning import planning
 from clew.app.record import open_record
 from clew.app.side import side_questions
@@ -80,6 +81,7 @@ class Session(Struct, frozen=True, kw_only=True):
     speaking: Speaking
     rules: SessionRules
     toolbox: Toolbox
+    mcp: Connected
     # What people should know at the start: settings with faults, rules that do not count, repairs.
     notices: tuple[str, ...]
     resumed: Loaded | None = None
@@ -155,6 +157,15 @@ def offered(options: Options) -> list[Tool[Any]]:
         for tool in tools
         if (options.tools is None or tool.name in options.tools) and tool.name not in options.deny
     ]
+
+
+def told_of(mcp: Connected, story: Story) -> Callable[[], Awaitable[list[Json]]]:
+    """What a request is told about servers, as entries."""
+
+    async def latecomers() -> list[Json]:
+        return attachments(await mcp.news(lambda: story.history))
+
+    return latecomers
 
 
 @asynccontextmanager
@@ -243,11 +254,23 @@ async def session(
         hooks.add(brought.hooks)
         await opened.enter_async_context(hooks)
         toolbox = Toolbox(offered(options), began.settings)
+        mcp = servers_of(options, began, toolbox, environment)
+        opened.push_async_callback(mcp.aclose)
+        mcp.begin(
+            lambda: rules.standing.context.roots,
+            launcher=launcher,
+            cwd=cwd,
+            environ=environ,
+            environment=environment,
+        )
         tools = SessionTools(
             toolbox,
             tool_session,
             lambda: Surroundings(
-                model=model.id, interactive=not options.is_print, tools=tuple(toolbox)
+                model=model.id,
+                interactive=not options.is_print,
+                tools=tuple(toolbox),
+                mcp_clients=mcp.clients(),
             ),
             secrets=secrets,
             file_record=file_record(began.places.config_home, recorder)
@@ -286,6 +309,7 @@ async def session(
             new_id=new_id,
             refresh=hook_settings.refresh,
             beside=lambda results: attachments(nearby.beside(results)),
+            latecomers=told_of(mcp, story),
             session=spending,
             monotonic_s=time.monotonic,
             max_rounds=options.max_turns,
@@ -303,12 +327,14 @@ async def session(
             speaking=Speaking(model, requests, spending),
             rules=rules,
             toolbox=toolbox,
+            mcp=mcp,
             notices=(
                 *environment.faults,
                 *began.complaints,
                 *hook_settings.found.faults,
                 *unbounded(options, model),
                 *beginning.notices,
+                *mcp.notices,
             ),
             requests=requests,
             tools=tools,

@@ -155,6 +155,10 @@ def nothing_beside(_: Sequence[Json]) -> Sequence[Json]:
     return ()
 
 
+async def nobody_late() -> Sequence[Json]:
+    return ()
+
+
 class Deps(Struct, frozen=True, kw_only=True):
     """Handed to a turn; the same for every turn of a session but where a setting changed."""
 
@@ -177,6 +181,8 @@ class Deps(Struct, frozen=True, kw_only=True):
     refresh: Callable[[], tuple[str, ...]] = tuple
     # What the model is told beside the results of a round, as entries: memory of the folders it enters.
     beside: Callable[[Sequence[Json]], Sequence[Json]] = nothing_beside
+    # Waits, within bounds, for what a request should know of and is not there yet; what it is to be told.
+    latecomers: Callable[[], Awaitable[Sequence[Json]]] = nobody_late
     max_rounds: int | None = None
     # What may be spent until `session` holds as much.
     budget: Budget | None = None

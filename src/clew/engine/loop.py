@@ -122,6 +122,7 @@ async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> Reply:
     await saved(deps, emit)
     hearing = Hearing(deps, emit, repetition)
     try:
+        await wait_for_late(deps, emit)
         async with hearing.running:
             ended = await hearing.listen()
             reply = await hearing.settle(ended)
@@ -183,6 +184,15 @@ async def may_stop(deps: Deps, emit: Emit, step: Terminal, recoveries: Recoverie
         await emit(Noticed(messages=(spent,)))
         return step
     return Continue(cause="hook", words=STOP_FEEDBACK.format(words=words or "go on"))
+
+
+async def wait_for_late(deps: Deps, emit: Emit) -> None:
+    """Waits for what is about to be there, and tells the model what is new."""
+    more = list(await deps.latecomers())
+    if more:
+        deps.story.add(more)
+        await emit(Recorded(entries=more))
+        await saved(deps, emit)
 
 
 async def go_on(deps: Deps, emit: Emit, step: Continue) -> None:

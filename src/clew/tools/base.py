@@ -46,6 +46,8 @@ class ToolResult(Struct, frozen=True, kw_only=True):
     is_error: bool = False
     tool_use_result: Any = None
     display: str = ""
+    # What an MCP server said beside its content, for programs.
+    mcp_meta: dict[str, Any] | None = None
 
     def block(self, tool_use_id: str) -> dict[str, Any]:
         """The content block that answers the call."""
@@ -183,6 +185,8 @@ class Tool(ABC, Generic[Input]):
     renamed: tuple[tuple[str, str], ...] = ()
     # A longer result is kept in a file and shown by its two ends; None for a tool that pages itself.
     result_max_chars: int | None = RESULT_MAX_CHARS
+    # The schema of an input that is somebody else's: it comes whole, as the field `values`.
+    foreign_schema: dict[str, Any] | None = None
 
     @property
     @abstractmethod

@@ -49,9 +49,13 @@ def definition(tool: Tool[Input]) -> dict[str, Any]:
     made: dict[str, Any] = {
         "name": tool.name,
         "description": tool.prompt or tool.description,
-        "input_schema": schema_of(tool.input_type),
+        "input_schema": schema_for(tool),
     }
     return made | {"defer_loading": True} if tool.is_deferred else made
+
+
+def schema_for(tool: Tool[Input]) -> dict[str, Any]:
+    return schema_of(tool.input_type) if tool.foreign_schema is None else tool.foreign_schema
 
 
 def parse_input(tool: Tool[Input], raw: Any) -> Input | ToolResult:
@@ -59,14 +63,15 @@ def parse_input(tool: Tool[Input], raw: Any) -> Input | ToolResult:
     if tool.renamed and isinstance(raw, dict):
         other = dict(tool.renamed)
         raw = {other.get(name, name): value for name, value in raw.items()}
+    whole = raw if tool.foreign_schema is None else {"values": raw}
     try:
-        return msgspec.convert(raw, tool.input_type, strict=False)
+        return msgspec.convert(whole, tool.input_type, strict=False)
     except msgspec.ValidationError as error:
         return invalid(tool, raw, str(error))
 
 
 def invalid(tool: Tool[Input], raw: Any, why: str) -> ToolResult:
-    schema = schema_of(tool.input_type)
+    schema = schema_for(tool)
     fields = schema.get("properties", {})
     given = raw if isinstance(raw, dict) else schema.get("required", ())
     missing = [name for name in schema.get("required", ()) if name not in given]

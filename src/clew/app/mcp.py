@@ -1,0 +1,127 @@
+"""The MCP servers of a session: found, begun beside everything else, their tools in the toolbox.
+
+Owns what joins `mcp` to the rest. A session without servers imports nothing of what they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from clew.config.environment import Environment
+from clew.context.facts import Fact
+from clew.context.tool_listing import listing_fact, told
+from clew.mcp.scopes import Found, find
+from clew.options import Options
+from clew.permissions.session_rules import Standing
+from clew.process.spawn import Launcher
+from clew.tools.registry import Toolbox
+
+if TYPE_CHECKING:
+    from clew.mcp.server import Server
+    from clew.mcp.servers import Servers
+
+Json: TypeAlias = dict[str, Any]
+
+
+class Connected:
+    """What the session knows of its servers; without any, all of it is nothing."""
+
+    def __init__(self, found: Found, toolbox: Toolbox, first_wait_s: float) -> None:
+        self.found = found
+        self.servers: Servers | None = None
+        self.notices: tuple[str, ...] = (
+            *found.faults,
+            *(f"MCP server {entry.name}: {entry.held}" for entry in shown(found)),
+        )
+        self._toolbox = toolbox
+        self._first_wait_s: float | None = first_wait_s
+        self._told_revision = toolbox.revision
+
+    def begin(
+        self,
+        roots: Callable[[], Sequence[str]],
+        *,
+        launcher: Launcher,
+        cwd: str,
+        environ: Mapping[str, str],
+        environment: Environment,
+    ) -> None:
+        """Starts every server there is; returns before any of them has."""
+        if not self.found.servers:
+            return
+        from clew.mcp.begin import line_maker
+        from clew.mcp.host import Helpers
+        from clew.mcp.servers import Servers
+
+        self.servers = Servers(
+            line_maker(launcher=launcher, cwd=cwd, environ=environ),
+            Helpers(roots=roots),
+            on_change=self._gather,
+            startup_s=seconds(environment, "mcp_timeout_ms"),
+            patience_s=seconds(environment, "mcp_tool_timeout_ms"),
+            defers=environment.switch("tool_search"),
+        )
+        self.notices += tuple(self.servers.add(self.found.servers))
+
+    def _gather(self) -> None:
+        """Brings the toolbox up to what the servers offer now.
+
+        Not before the first request: until then the order of the tools, which is part of what is
+        cached, would be the order in which the servers happened to begin.
+        """
+        if self.servers is None or self._first_wait_s is not None:
+            return
+        tools = self.servers.tools()
+        now = {tool.name: tool for tool in tools}
+        before = {tool.name: tool for tool in self._toolbox if tool.is_mcp}
+        gone = [name for name in before if name not in now]
+        new = [tool for tool in tools if before.get(tool.name) is not tool]
+        if gone:
+            self._toolbox.lose(gone)
+        if new:
+            self._toolbox.gain(new)
+
+    async def news(self, history: Callable[[], Iterable[Json]]) -> Sequence[Fact]:
+        """Waits for servers once and within bounds; then what the next request is to be told."""
+        if self.servers is not None and self._first_wait_s is not None:
+            most_s, self._first_wait_s = self._first_wait_s, None
+            await self.servers.settled(most_s)
+            self._gather()
+        if self._told_revision == self._toolbox.revision:
+            return ()
+        self._told_revision = self._toolbox.revision
+        fact = listing_fact(told(history()), self._toolbox.deferred())
+        return () if fact is None else (fact,)
+
+    def clients(self) -> tuple[Server, ...]:
+        return () if self.servers is None else self.servers.all()
+
+    async def aclose(self) -> None:
+        if self.servers is not None:
+            await self.servers.aclose()
+
+
+def shown(found: Found) -> Iterable[Any]:
+    """Of those that do not begin, the ones a person may not know of: a no of their own they know."""
+    return (entry for entry in found.held if "turned down" not in entry.held)
+
+
+def servers_of(
+    options: Options, standing: Standing, toolbox: Toolbox, environment: Environment
+) -> Connected:
+    """Which servers the session has; raises `SettingsError` where --mcp-config cannot be read."""
+    found = find(
+        standing.places,
+        standing.layers,
+        standing.settings,
+        standing.environ,
+        given=options.mcp_config,
+        strict=options.strict_mcp_config,
+    )
+    return Connected(found, toolbox, seconds(environment, "mcp_wait_ms"))
+
+
+def seconds(environment: Environment, field: str) -> float:
+    """A time whose default stands with its variable."""
+    return (environment.number(field) or 0) / 1000

@@ -1,0 +1,152 @@
+"""What is asked of one server over one connection, in the words of its era.
+
+Owns the handshake, the envelope of stateless requests, the rounds in which a server wants answers
+first, and the pages of lists. A server's answer is checked for shape and nothing of it is believed.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias
+
+from clew.jsonrpc.connection import Connection, OnProgress
+from clew.jsonrpc.peer import Answer, Failure, Outcome
+from clew.jsonrpc.wire import Fault
+from clew.mcp import protocol
+from clew.mcp.protocol import Agreement, Json
+
+Ask: TypeAlias = Callable[[str, Any], Awaitable[Any]]
+
+HANDSHAKE_PATIENCE_S = 30.0
+LIST_PATIENCE_S = 30.0
+# A server may list as much as it likes; as much is read of it.
+MOST_PAGES = 50
+MOST_LISTED = 2000
+MOST_ROUNDS = 10
+# How long a server that only wants to be asked again is left alone.
+AGAIN_AFTER_S = 0.1
+
+
+async def agree(
+    connection: Connection, offered: Json, *, stateless: bool = False
+) -> Agreement | Failure:
+    """Settles the era: the handshake, unless the server knows only what came after it."""
+    if stateless:
+        return await discover(connection, offered, protocol.STATELESS_VERSIONS[0])
+    outcome = await connection.request(
+        "initialize", protocol.initialize(offered), patience_s=HANDSHAKE_PATIENCE_S
+    )
+    if isinstance(outcome, Failure):
+        version = protocol.wants_stateless(outcome)
+        return outcome if version is None else await discover(connection, offered, version)
+    found = protocol.agreed(outcome.result)
+    if isinstance(found, str):
+        return Failure(kind="invalid", message=found)
+    connection.notify("notifications/initialized")
+    return found
+
+
+async def discover(connection: Connection, offered: Json, version: str) -> Agreement | Failure:
+    params = {"_meta": protocol.envelope(version, offered, None)}
+    outcome = await connection.request("server/discover", params, patience_s=HANDSHAKE_PATIENCE_S)
+    if isinstance(outcome, Failure):
+        return outcome
+    found = protocol.discovered(outcome.result)
+    return Failure(kind="invalid", message=found) if isinstance(found, str) else found
+
+
+class Client:
+    """`ask` answers what the server wants to know first; it is the same that answers its requests."""
+
+    def __init__(
+        self, connection: Connection, agreement: Agreement, offered: Json, ask: Ask
+    ) -> None:
+        self.agreement = agreement
+        self._connection = connection
+        self._offered = offered
+        self._ask = ask
+
+    @property
+    def is_stateless(self) -> bool:
+        return self.agreement.era == "stateless"
+
+    @property
+    def is_lost(self) -> bool:
+        return self._connection.is_lost
+
+    async def call(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        patience_s: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Outcome:
+        """One request, and as many more as the server needs answers for."""
+        given = dict(params or {})
+        for _ in range(MOST_ROUNDS):
+            outcome = await self._once(method, given, patience_s, on_progress)
+            if not isinstance(outcome, Answer) or not protocol.needs_input(outcome.result):
+                return outcome
+            answers = await self._answers(outcome.result)
+            if isinstance(answers, Failure):
+                return answers
+            given = {**(params or {}), **answers}
+        return Failure(kind="invalid", message=f"the server asked back {MOST_ROUNDS} times")
+
+    async def _once(
+        self, method: str, params: Json, patience_s: float | None, on_progress: OnProgress | None
+    ) -> Outcome:
+        identity = self._connection.next_id()
+        meta: Json = {}
+        if on_progress is not None:
+            meta["progressToken"] = identity
+        if self.is_stateless:
+            meta |= protocol.envelope(self.agreement.version, self._offered, "info")
+        return await self._connection.request(
+            method,
+            protocol.with_meta(params, meta) if meta else params or None,
+            identity=identity,
+            patience_s=patience_s,
+            on_progress=on_progress,
+        )
+
+    async def _answers(self, wanted: Json) -> Json | Failure:
+        """What the next round must bring: answers under the server's keys, and its own state."""
+        given: Json = {}
+        if isinstance(wanted.get("requestState"), str):
+            given["requestState"] = wanted["requestState"]
+        requests = protocol.an_object(wanted.get("inputRequests"))
+        if not requests:
+            await asyncio.sleep(AGAIN_AFTER_S)
+            return given
+        answers: Json = {}
+        for key, request in requests.items():
+            asked = protocol.an_object(request)
+            answer = await self._ask(protocol.a_text(asked.get("method")), asked.get("params"))
+            if isinstance(answer, Fault):
+                return Failure(kind="refused", message=answer.message, code=answer.code)
+            answers[key] = answer
+        return given | {"inputResponses": answers}
+
+    async def listed(self, kind: str, method: str, key: str) -> list[Json] | Failure:
+        """All pages of a list; nothing where the server does not offer it."""
+        if not self.agreement.offers(kind):
+            return []
+        found: list[Json] = []
+        cursor: str | None = None
+        seen: set[str] = set()
+        for _ in range(MOST_PAGES):
+            params = None if cursor is None else {"cursor": cursor}
+            outcome = await self.call(method, params, patience_s=LIST_PATIENCE_S)
+            if isinstance(outcome, Failure):
+                return outcome
+            page = protocol.an_object(outcome.result)
+            items = page.get(key)
+            if not isinstance(items, list):
+                return Failure(kind="invalid", message=f"{method}: the answer lists no {key}")
+            found += [item for item in items if isinstance(item, dict)]
+            cursor = page.get("nextCursor")
+            if not isinstance(cursor, str) or cursor in seen or len(found) >= MOST_LISTED:
+                break
+            seen.add(cursor)
+        return found[:MOST_LISTED]

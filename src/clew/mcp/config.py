@@ -1,0 +1,216 @@
+"""One server as a settings file describes it, checked and with its variables filled in.
+
+Owns the fields of an entry of `mcpServers`, which are those that every client of MCP reads. What is
+wrong with an entry is a text; nothing is guessed. A value may hold a secret: it is shown through
+`clew.config.mask` only.
+"""
+
+import re
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+Json: TypeAlias = dict[str, Any]
+# Strongest first.
+Scope: TypeAlias = Literal["cli", "local", "project", "user"]
+SCOPES: tuple[Scope, ...] = ("cli", "local", "project", "user")
+
+FIELDS: dict[str, frozenset[str]] = {
+    "stdio": frozenset({"command", "args", "env", "cwd"}),
+    "http": frozenset({"url", "headers", "headersHelper", "oauth"}),
+    "sdk": frozenset({"name"}),
+}
+COMMON = frozenset({"type", "timeout", "alwaysLoad", "protocol", "description"})
+KINDS = {"stdio": "stdio", "http": "http", "streamable-http": "http", "sse": "sse", "sdk": "sdk"}
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+class Stdio(Struct, frozen=True, kw_only=True):
+    """A program that is started and spoken to over its pipes."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    cwd: str | None = None
+
+
+class OAuthSettings(Struct, frozen=True, kw_only=True):
+    """What a person settled beforehand with an authorisation server; usually nothing."""
+
+    client_id: str | None = None
+    callback_port: int | None = None
+    scopes: str | None = None
+
+
+class Http(Struct, frozen=True, kw_only=True):
+    """A URL. `is_sse`: it speaks as in 2024, with one stream for everything."""
+
+    url: str
+    headers: dict[str, str] = {}
+    headers_helper: str | None = None
+    oauth: OAuthSettings = OAuthSettings()
+    is_sse: bool = False
+
+
+class InProcess(Struct, frozen=True, kw_only=True):
+    """A server in the program that started clew, reached over that program's own channel."""
+
+    name: str
+
+
+Reach: TypeAlias = Stdio | Http | InProcess
+
+
+class ServerConfig(Struct, frozen=True, kw_only=True):
+    """A server that may be used; `raw` is the entry as it was written, before variables."""
+
+    name: str
+    scope: Scope
+    reach: Reach
+    raw: Json
+    # Where it was written, for people.
+    source: str = ""
+    # A call's silence; None: the session's.
+    timeout_s: float | None = None
+    # Its tools are told with every request, not found by search.
+    always_load: bool = False
+    stateless: bool = False
+
+    @property
+    def kind(self) -> str:
+        if isinstance(self.reach, Http):
+            return "sse" if self.reach.is_sse else "http"
+        return "stdio" if isinstance(self.reach, Stdio) else "sdk"
+
+
+def read_server(
+    name: str, entry: Any, *, scope: Scope, environ: Mapping[str, str], source: str = ""
+) -> ServerConfig | str:
+    """The server of an entry, or what is wrong with it."""
+    if not isinstance(entry, dict):
+        return "expected an object"
+    kind = kind_of(entry)
+    if kind is None:
+        return f"type: expected one of {', '.join(KINDS)}, found {entry.get('type')!r:.40}"
+    wrong = misnamed(entry, kind) or mistyped(entry)
+    if wrong:
+        return wrong
+    missing: list[str] = []
+    filled = expanded({k: v for k, v in entry.items() if k != "headersHelper"}, environ, missing)
+    if missing:
+        return f"the variable {missing[0]} is not set, and no default is given (${{NAME:-default}})"
+    if "headersHelper" in entry:
+        # A shell reads that one, with variables of its own.
+        filled["headersHelper"] = entry["headersHelper"]
+    reach = reach_of(name, kind, filled)
+    if isinstance(reach, str):
+        return reach
+    timeout = entry.get("timeout")
+    return ServerConfig(
+        name=name,
+        scope=scope,
+        reach=reach,
+        raw=entry,
+        source=source,
+        timeout_s=None if timeout is None else timeout / 1000,
+        always_load=entry.get("alwaysLoad") is True,
+        stateless=str(entry.get("protocol", "")).startswith("2026"),
+    )
+
+
+def kind_of(entry: Json) -> str | None:
+    """The kind an entry names, or the one its fields show."""
+    if "type" in entry:
+        named = entry["type"]
+        return KINDS.get(named) if isinstance(named, str) else None
+    return "http" if "url" in entry and "command" not in entry else "stdio"
+
+
+def misnamed(entry: Json, kind: str) -> str:
+    known = FIELDS["http" if kind == "sse" else kind] | COMMON
+    for field in entry:
+        if field in known:
+            continue
+        near = get_close_matches(field, known, n=1)
+        if near:
+            return f"{field}: unknown; did you mean {near[0]}?"
+    return ""
+
+
+def mistyped(entry: Json) -> str:
+    """The first value of a wrong kind. Fields nobody knows are left to whom they are for."""
+    for field in ("command", "url", "cwd", "headersHelper", "name", "protocol"):
+        if field in entry and not isinstance(entry[field], str):
+            return f"{field}: expected a string"
+    args = entry.get("args", [])
+    if not isinstance(args, list) or not all(isinstance(a, str) for a in args):
+        return "args: expected an array of strings"
+    for field in ("env", "headers"):
+        value = entry.get(field, {})
+        if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
+            return f"{field}: expected an object of strings"
+    timeout = entry.get("timeout")
+    if timeout is not None and (type(timeout) not in (int, float) or not timeout > 0):
+        return "timeout: expected milliseconds, more than 0"
+    return "" if isinstance(entry.get("oauth", {}), dict) else "oauth: expected an object"
+
+
+def reach_of(name: str, kind: str, filled: Json) -> Reach | str:
+    if kind == "sdk":
+        return InProcess(name=filled.get("name", name))
+    if kind == "stdio":
+        if not filled.get("command"):
+            return "command: missing (for a URL: url)"
+        return Stdio(
+            command=filled["command"],
+            args=tuple(filled.get("args", ())),
+            env=filled.get("env", {}),
+            cwd=filled.get("cwd"),
+        )
+    url = filled.get("url", "")
+    if not url.startswith(("http://", "https://")):
+        return "url: expected http:// or https://"
+    oauth = oauth_of(filled.get("oauth", {}))
+    if isinstance(oauth, str):
+        return oauth
+    return Http(
+        url=url,
+        headers=filled.get("headers", {}),
+        headers_helper=filled.get("headersHelper"),
+        oauth=oauth,
+        is_sse=kind == "sse",
+    )
+
+
+def oauth_of(given: Json) -> OAuthSettings | str:
+    client_id, port, scopes = (given.get(k) for k in ("clientId", "callbackPort", "scopes"))
+    if client_id is not None and not isinstance(client_id, str):
+        return "oauth.clientId: expected a string"
+    if port is not None and (type(port) is not int or not 0 < port < 65536):
+        return "oauth.callbackPort: expected a port"
+    if isinstance(scopes, list):
+        scopes = " ".join(str(scope) for scope in scopes)
+    if scopes is not None and not isinstance(scopes, str):
+        return "oauth.scopes: expected a string"
+    return OAuthSettings(client_id=client_id, callback_port=port, scopes=scopes)
+
+
+def expanded(value: Any, environ: Mapping[str, str], missing: list[str]) -> Any:
+    """`${NAME}` and `${NAME:-default}` in every text; names without a value go into `missing`."""
+
+    def one(match: re.Match[str]) -> str:
+        found = environ.get(match[1])
+        if found is None and match[2] is None:
+            missing.append(match[1])
+        return found or match[2] or ""
+
+    if isinstance(value, str):
+        return _VARIABLE.sub(one, value)
+    if isinstance(value, dict):
+        return {k: expanded(v, environ, missing) for k, v in value.items()}
+    if isinstance(value, list):
+        return [expanded(v, environ, missing) for v in value]
+    return value

@@ -1,0 +1,123 @@
+"""The two tools that show what servers offer to be read, and read it."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from clew.jsonrpc.peer import Answer
+from clew.mcp.content import Reply, as_json, blocks_of
+from clew.mcp.protocol import an_object
+from clew.mcp.server import Server
+from clew.mcp.tools import CALL_PATIENCE_S, RECONNECT_WAIT_S, refused, result_of
+from clew.tools.base import Tool, ToolContext, ToolError, ToolResult, failed
+
+
+class ListInput(Struct, frozen=True, forbid_unknown_fields=True):
+    server: str | None = None
+
+
+class ListMcpResourcesTool(Tool[ListInput]):
+    """What there is to read."""
+
+    name = "ListMcpResourcesTool"
+    description = "Lists the resources of MCP servers."
+    prompt = (
+        "Lists what the connected MCP servers offer to be read: documents, tables, records. Each has a "
+        "server and a URI, which ReadMcpResourceTool takes; a URI with {braces} has places to fill in."
+    )
+
+    is_mcp = True
+
+    def __init__(
+        self, servers: Callable[[], tuple[Server, ...]], *, is_deferred: bool = False
+    ) -> None:
+        self._servers = servers
+        self.is_deferred = is_deferred
+
+    @property
+    def input_type(self) -> type[ListInput]:
+        return ListInput
+
+    def is_read_only(self, given: ListInput) -> bool:
+        return True
+
+    async def call(self, given: ListInput, ctx: ToolContext) -> ToolResult:
+        servers = chosen(self._servers(), given.server)
+        listed = [
+            {
+                "server": offer.server,
+                "uri": offer.uri,
+                "name": offer.name,
+                **({"description": offer.description} if offer.description else {}),
+                **({"mimeType": offer.mime_type} if offer.mime_type else {}),
+            }
+            for server in servers
+            for offer in server.offers.resources
+        ]
+        if not listed:
+            return ToolResult(content="No server offers a resource.", tool_use_result=[])
+        return ToolResult(
+            content="\n".join(as_json(one) for one in listed),
+            tool_use_result=listed,
+            display=f"{len(listed)} resources",
+        )
+
+
+class ReadInput(Struct, frozen=True, forbid_unknown_fields=True):
+    server: str
+    uri: str
+
+
+class ReadMcpResourceTool(Tool[ReadInput]):
+    """One resource, read."""
+
+    name = "ReadMcpResourceTool"
+    description = "Reads a resource of an MCP server."
+    prompt = "Reads one resource of an MCP server, named by the server and the resource's URI."
+
+    is_mcp = True
+
+    def __init__(
+        self, servers: Callable[[], tuple[Server, ...]], *, is_deferred: bool = False
+    ) -> None:
+        self._servers = servers
+        self.is_deferred = is_deferred
+
+    @property
+    def input_type(self) -> type[ReadInput]:
+        return ReadInput
+
+    def is_read_only(self, given: ReadInput) -> bool:
+        return True
+
+    def title(self, given: ReadInput) -> str:
+        return f"{given.server}:{given.uri}"
+
+    async def call(self, given: ReadInput, ctx: ToolContext) -> ToolResult:
+        (server,) = chosen(self._servers(), given.server)
+        return await read_resource(server, given.uri)
+
+
+async def read_resource(server: Server, uri: str) -> ToolResult:
+    """A resource as a result; also what an `@server:uri` in a prompt stands for."""
+    outcome = await server.call(
+        "resources/read", {"uri": uri}, patience_s=CALL_PATIENCE_S, wait_s=RECONNECT_WAIT_S
+    )
+    if not isinstance(outcome, Answer):
+        return failed(refused(server.name, outcome, CALL_PATIENCE_S))
+    contents = an_object(outcome.result).get("contents")
+    if not isinstance(contents, list):
+        return failed(f"The server {server.name} gave an answer without contents.")
+    server.changed_resources.discard(uri)
+    blocks = blocks_of([{"type": "resource", "resource": one} for one in contents])
+    return result_of(Reply(blocks=blocks), {"content": contents})
+
+
+def chosen(servers: tuple[Server, ...], name: str | None) -> tuple[Server, ...]:
+    if name is None:
+        return servers
+    found = tuple(server for server in servers if server.name == name)
+    if not found:
+        known = ", ".join(server.name for server in servers) or "none"
+        raise ToolError(f"no MCP server is named {name}; there are: {known}")
+    return found

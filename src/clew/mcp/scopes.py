@@ -1,0 +1,225 @@
+"""Which servers a session has: from the command line, settings, `.mcp.json`, and what others wrote.
+
+Owns the order of the scopes and what may not begin unasked. Reads, never writes. The strongest scope
+that knows a name says what it is; a project's server needs a trusted folder and a person's yes.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from clew.config.layers import Layer, ordered, usable
+from clew.config.layers import Scope as Layered
+from clew.config.paths import Places
+from clew.config.trust import trusts
+from clew.mcp import choices
+from clew.mcp.config import Scope, ServerConfig, read_server
+from clew.mcp.policy import forbidden
+from clew.messages.errors import SettingsError
+
+Json: TypeAlias = dict[str, Any]
+
+OF_LAYER: dict[Layered, Scope] = {
+    "managed": "cli",
+    "cli": "cli",
+    "session": "cli",
+    "local": "local",
+    "project": "project",
+    "user": "user",
+}
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One description of a server, where it stands, and why it does not begin; empty if it does."""
+
+    name: str
+    scope: Scope
+    source: str
+    value: Any
+    held: str = ""
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """`servers` begin; `held` do not, and `faults` say what cannot be read."""
+
+    servers: tuple[ServerConfig, ...] = ()
+    held: tuple[Entry, ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+class _Project(Struct):
+    mcp_servers: Any = msgspec.field(default=None, name="mcpServers")
+
+
+class _Others(Struct):
+    """Of the file in which other tools keep their state, what is about servers."""
+
+    mcp_servers: Any = msgspec.field(default=None, name="mcpServers")
+    projects: dict[str, _Project] = {}
+
+
+def find(
+    places: Places,
+    layers: Sequence[Layer],
+    settings: Json,
+    environ: Mapping[str, str],
+    *,
+    given: Sequence[str] = (),
+    strict: bool = False,
+) -> Found:
+    """The servers of a session. `given` are the arguments of --mcp-config; `strict`: only those."""
+    faults: list[str] = []
+    entries = list(from_arguments(given, places.cwd))
+    if not strict:
+        entries += all_entries(places, layers, settings, environ, faults)
+    servers: dict[str, ServerConfig] = {}
+    held: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.name in servers or entry.name in held:
+            continue
+        if entry.held:
+            held[entry.name] = entry
+            continue
+        read = read_server(
+            entry.name, entry.value, scope=entry.scope, environ=environ, source=entry.source
+        )
+        if isinstance(read, str):
+            faults.append(f"{entry.source}: MCP server {entry.name}: {read}")
+            continue
+        why = forbidden(read, allow_list(layers), settings.get("deniedMcpServers"))
+        if why:
+            held[entry.name] = msgspec.structs.replace(entry, held=why)
+        else:
+            servers[entry.name] = read
+    return Found(servers=tuple(servers.values()), held=tuple(held.values()), faults=tuple(faults))
+
+
+def allow_list(layers: Iterable[Layer]) -> Any:
+    """The administrator's list, where one is set."""
+    for layer in layers:
+        if layer.scope == "managed" and "allowedMcpServers" in usable(layer):
+            return usable(layer)["allowedMcpServers"]
+    return None
+
+
+def all_entries(
+    places: Places,
+    layers: Sequence[Layer],
+    settings: Json,
+    environ: Mapping[str, str],
+    faults: list[str],
+) -> list[Entry]:
+    """Every entry of files, the strongest first."""
+    entries: list[Entry] = []
+    for layer in ordered(layers):
+        found = usable(layer).get("mcpServers")
+        source = layer.file or f"({layer.scope})"
+        entries += each(found, OF_LAYER[layer.scope], source)
+    entries += of_project(places, settings, faults)
+    entries += of_others(places, environ)
+    order = ("cli", "local", "project", "user")
+    return sorted(entries, key=lambda entry: order.index(entry.scope))
+
+
+def each(found: Any, scope: Scope, source: str) -> Iterator[Entry]:
+    for name, value in (found if isinstance(found, dict) else {}).items():
+        yield Entry(name=name, scope=scope, source=source, value=value)
+
+
+# -- the command line
+
+
+def from_arguments(given: Sequence[str], cwd: Path) -> Iterator[Entry]:
+    """The servers of --mcp-config: JSON or the name of a file, as often as it is given."""
+    for text in given:
+        is_json = text.lstrip().startswith("{")
+        source = "--mcp-config" if is_json else str(cwd / text)
+        try:
+            data = json.loads(text if is_json else (cwd / text).read_text("utf-8-sig"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise SettingsError(f"--mcp-config: {error}") from None
+        found = data.get("mcpServers") if isinstance(data, dict) else None
+        if not isinstance(found, dict):
+            raise SettingsError(f"{source}: expected an object with mcpServers")
+        yield from each(found, "cli", source)
+
+
+# -- .mcp.json
+
+
+def project_files(places: Places) -> list[Path]:
+    """`.mcp.json` here and in the folders around, up to the repository; the nearest first."""
+    files = []
+    for folder in (places.cwd, *places.cwd.parents):
+        files.append(folder / ".mcp.json")
+        if folder == places.home or (folder / ".git").exists():
+            break
+    else:
+        files = [places.cwd / ".mcp.json"]
+    return files
+
+
+def read_project(path: Path, faults: list[str]) -> Json:
+    """The servers of one file; one that cannot be read has none and says so."""
+    try:
+        data = json.loads(path.read_bytes().decode("utf-8-sig"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        faults.append(f"{path}: {error}")
+        return {}
+    found = data.get("mcpServers", {}) if isinstance(data, dict) else None
+    if not isinstance(found, dict):
+        faults.append(f"{path}: expected an object with mcpServers")
+        return {}
+    return found
+
+
+def of_project(places: Places, settings: Json, faults: list[str]) -> Iterator[Entry]:
+    is_trusted, said = trusts(places), choices.read(places)
+    for path in project_files(places):
+        for name, value in read_project(path, faults).items():
+            why = waiting(name, value, settings, said, is_trusted=is_trusted)
+            yield Entry(name=name, scope="project", source=str(path), value=value, held=why)
+
+
+def waiting(
+    name: str, value: Any, settings: Json, said: choices.Choices, *, is_trusted: bool
+) -> str:
+    """Why a project's server does not begin yet."""
+    word = said.says(name, value)
+    if word is False or name in listed(settings, "disabledMcpjsonServers"):
+        return "it was turned down"
+    if not is_trusted:
+        return "the folder is not trusted (clew config trust)"
+    by_settings = settings.get("enableAllProjectMcpServers") is True
+    if word or by_settings or name in listed(settings, "enabledMcpjsonServers"):
+        return ""
+    return f"it waits for approval (clew mcp approve {name})"
+
+
+def listed(settings: Json, key: str) -> list[Any]:
+    found = settings.get(key)
+    return found if isinstance(found, list) else []
+
+
+# -- what other tools keep
+
+
+def of_others(places: Places, environ: Mapping[str, str]) -> Iterator[Entry]:
+    """Servers that a person added with another tool that shares this config home."""
+    named = environ.get("CLEW_CONFIG_DIR") or environ.get("CLAUDE_CONFIG_DIR")
+    folder = Path(named) if named else places.home
+    path = (places.cwd / folder) / ".claude.json"
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=_Others)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return
+    own = found.projects.get(str(places.cwd))
+    if own is not None:
+        yield from each(own.mcp_servers, "local", str(path))
+    yield from each(found.mcp_servers, "user", str(path))
