@@ -61,6 +61,8 @@ a session:
   --max-thinking-tokens N    think with a ceiling; 0: not at all
   --effort LEVEL             low, medium, high, xhigh or max
   --betas NAMES              beta features to ask the service for
+  --mcp-config JSON|FILE     MCP servers of this session
+  --strict-mcp-config        use no MCP servers but those
   --settings JSON|FILE       settings that stand above the files'
   --setting-sources NAMES    which of user,project,local are read; empty: none of them
   -n, --name TITLE           the session's title

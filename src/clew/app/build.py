@@ -260,7 +260,7 @@ async def session(
             lambda: rules.standing.context.roots,
             launcher=launcher,
             cwd=cwd,
-            environ=environ,
+            environ=tool_session.environment,
             environment=environment,
         )
         tools = SessionTools(
