@@ -376,7 +376,7 @@ RECORDS: tuple[Record, ...] = (
     Record("W23", "Durability contract: user message and every tool_use are on disk (fdatasync) before side effects", "done"),
     Record("W24", "Unmatched messages stay in place, stable; a permutation of the input loses nothing", "done"),
     Record("W25", "functions of input: is_read_only(input), is_concurrency_safe(input), is_destructive(input)", "done"),
-    Record("W26", "official Python MCP SDK or exact spec; per-state time-outs; reconnect with back-off; deferred tool loading; output cap with spill file", "deferred: step 11"),
+    Record("W26", "official Python MCP SDK or exact spec; per-state time-outs; reconnect with back-off; deferred tool loading; output cap with spill file", "done"),
     Record("W27", "streaming line reader with constant memory, offsets index (rebuildable) so resume reads only the live chain; big blobs out of line", "done"),
     Record("W28", "provenance field (origin) decides, regex only for legacy files", "done"),
     Record("W29", "kernel lock (fcntl/flock, msvcrt on Windows) held for the process lifetime, released by the kernel", "diverges: flock on POSIX; clew does not run on Windows yet"),

@@ -13,7 +13,7 @@ from tests.mcp.yard import entry, until, yard
 from tests.requirements import requirement
 
 
-@requirement("R149", "R150", "R152")
+@requirement("R149", "R150")
 async def test_a_servers_tools_are_tools_of_the_session(tmp_path: Path) -> None:
     async with yard(tmp_path, {"one": entry("honest")}) as here:
         names = [tool.name for tool in here.servers.tools()]

@@ -7,7 +7,6 @@ from typing import Any
 from clew.testing.server import serving
 from tests.headless.clew_process import clew, transcripts
 from tests.mcp.yard import entry
-from tests.requirements import requirement
 
 
 def given(**servers: Any) -> str:
@@ -24,7 +23,6 @@ def results(server: Any) -> list[Any]:
     return [block["content"] for block in last if block["type"] == "tool_result"]
 
 
-@requirement("R152")
 def test_a_server_of_the_command_line_is_used_and_its_result_recorded(tmp_path: Path) -> None:
     plan = calls(("mcp__memo__echo", {"text": "hey"}))
     with serving(plan, strict=True) as server:
