@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from clew.config.paths import find_places
 from clew.mcp.begin import line_maker
 from clew.mcp.config import ServerConfig, read_server
 from clew.mcp.host import Helpers
@@ -16,6 +17,7 @@ from clew.mcp.servers import Servers
 from clew.process.spawn import Launcher
 from clew.tools.base import Progress, Tool, ToolContext, ToolResult, ToolSession
 from clew.tools.door import run_tool
+from clew.transport.http import HttpTransport
 from tests.headless.clew_process import until as seen
 
 PROGRAM = str(Path(__file__).with_name("server_program.py"))
@@ -77,9 +79,17 @@ async def yard(folder: Path, entries: dict[str, Any], **more: Any) -> AsyncItera
     launcher = Launcher()
     helpers = more.pop("helpers", None) or Helpers(roots=lambda: [str(folder)])
     settle = more.pop("settle", True)
-    servers = Servers(
-        line_maker(launcher=launcher, cwd=str(folder), environ=dict(os.environ)), helpers, **more
+    transport = HttpTransport(os.environ)
+    environ = {**os.environ, "HOME": str(folder), "CLEW_CONFIG_DIR": str(folder / "config")}
+    make = line_maker(
+        launcher=launcher,
+        transport=transport,
+        places=find_places(environ, folder),
+        cwd=str(folder),
+        environ=environ,
+        to_host=more.pop("to_host", None),
     )
+    servers = Servers(make, helpers, **more)
     try:
         servers.add([config(name, value) for name, value in entries.items()])
         if settle:
@@ -87,5 +97,6 @@ async def yard(folder: Path, entries: dict[str, Any], **more: Any) -> AsyncItera
         yield Yard(servers, folder, launcher)
     finally:
         await servers.aclose()
+        await transport.aclose()
         await launcher.aclose()
         assert launcher.living == 0

@@ -259,6 +259,8 @@ async def session(
         mcp.begin(
             lambda: rules.standing.context.roots,
             launcher=launcher,
+            transport=transport,
+            places=began.places,
             cwd=cwd,
             environ=tool_session.environment,
             environment=environment,

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from clew.config.environment import Environment
+from clew.config.paths import Places
 from clew.context.facts import Fact
 from clew.context.tool_listing import listing_fact, told
 from clew.mcp.scopes import Found, find
@@ -16,6 +17,7 @@ from clew.options import Options
 from clew.permissions.session_rules import Standing
 from clew.process.spawn import Launcher
 from clew.tools.registry import Toolbox
+from clew.transport.seam import Transport
 
 if TYPE_CHECKING:
     from clew.mcp.server import Server
@@ -43,6 +45,8 @@ class Connected:
         roots: Callable[[], Sequence[str]],
         *,
         launcher: Launcher,
+        transport: Transport,
+        places: Places,
         cwd: str,
         environ: Mapping[str, str],
         environment: Environment,
@@ -55,7 +59,9 @@ class Connected:
         from clew.mcp.servers import Servers
 
         self.servers = Servers(
-            line_maker(launcher=launcher, cwd=cwd, environ=environ),
+            line_maker(
+                launcher=launcher, transport=transport, places=places, cwd=cwd, environ=environ
+            ),
             Helpers(roots=roots),
             on_change=self._gather,
             startup_s=seconds(environment, "mcp_timeout_ms"),

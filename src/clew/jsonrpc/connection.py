@@ -122,6 +122,10 @@ class Connection:
         """Ends one request whose answer cannot come any more."""
         self._take(self._peer.fail(identity, Failure(kind="invalid", message=why)))
 
+    def waits_for(self, identity: Id) -> bool:
+        future = self._futures.get(identity)
+        return future is not None and not future.done()
+
     def odd(self, why: str) -> None:
         self._host.odd(why)
 

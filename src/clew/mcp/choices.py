@@ -1,12 +1,13 @@
-"""What a person said about the servers that a project brings along.
+"""What a person said about servers in a project: of its own, and of those it brings along.
 
-Owns `<config home>/clew/mcp-choices.json`, bits 0600. A yes is for a server as it was then: one whose
+Owns `<config home>/clew/mcp-projects.json`, bits 0600. A yes is for a server as it was then: one whose
 entry has changed since is asked about again. It lies outside the project, so that no project can say
-yes to itself.
+yes to itself, and no person's token lies in a repository.
 """
 
 import json
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -36,8 +37,8 @@ def mark(entry: Any) -> str:
     return digest(as_json(entry))
 
 
-def path_of(places: Places) -> Any:
-    return places.own / "mcp-choices.json"
+def path_of(places: Places) -> Path:
+    return places.own / "mcp-projects.json"
 
 
 def read_all(places: Places) -> Json:
@@ -49,28 +50,55 @@ def read_all(places: Places) -> Json:
     return data if isinstance(data, dict) else {}
 
 
-def read(places: Places) -> Choices:
+def of_project(places: Places) -> Json:
     said = read_all(places).get(str(places.root.resolve()))
-    if not isinstance(said, dict):
-        return Choices()
+    return said if isinstance(said, dict) else {}
+
+
+def keep(places: Places, said: Json) -> None:
+    """Writes what is said about this project; nothing of others' is lost."""
+    everything = read_all(places)
+    if any(said.values()):
+        everything[str(places.root.resolve())] = {k: v for k, v in said.items() if v}
+    else:
+        everything.pop(str(places.root.resolve()), None)
+    replace(path_of(places), json.dumps(everything, indent=2) + "\n", mode=0o600)
+
+
+def read(places: Places) -> Choices:
+    said = of_project(places)
     approved, denied = said.get("approved"), said.get("denied")
     return Choices(
         approved=approved if isinstance(approved, dict) else {},
-        denied=frozenset(denied) if isinstance(denied, list) else frozenset(),
+        denied=frozenset(n for n in denied if isinstance(n, str))
+        if isinstance(denied, list)
+        else frozenset(),
     )
 
 
 def write(places: Places, choices: Choices) -> None:
-    everything = read_all(places)
     said = {"approved": choices.approved, "denied": sorted(choices.denied)}
-    everything[str(places.root.resolve())] = said
-    replace(path_of(places), json.dumps(everything, indent=2) + "\n", mode=0o600)
+    keep(places, of_project(places) | said)
 
 
 def forget(places: Places) -> None:
-    everything = read_all(places)
-    if everything.pop(str(places.root.resolve()), None) is not None:
-        replace(path_of(places), json.dumps(everything, indent=2) + "\n", mode=0o600)
+    """Takes back every yes and no; a person's own servers stay."""
+    write(places, Choices())
+
+
+def servers(places: Places) -> Json:
+    """A person's own servers in this project."""
+    found = of_project(places).get("servers")
+    return found if isinstance(found, dict) else {}
+
+
+def add_server(places: Places, name: str, entry: Any) -> None:
+    keep(places, of_project(places) | {"servers": servers(places) | {name: entry}})
+
+
+def remove_server(places: Places, name: str) -> None:
+    left = {known: entry for known, entry in servers(places).items() if known != name}
+    keep(places, of_project(places) | {"servers": left})
 
 
 def approve(places: Places, entries: Json) -> None:

@@ -214,3 +214,10 @@ def expanded(value: Any, environ: Mapping[str, str], missing: list[str]) -> Any:
     if isinstance(value, list):
         return [expanded(v, environ, missing) for v in value]
     return value
+
+
+def variables_in(value: Any) -> list[str]:
+    """The names of the variables that an entry asks for."""
+    names: list[str] = []
+    expanded(value, {}, names)
+    return names

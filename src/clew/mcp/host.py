@@ -6,7 +6,7 @@ rule. What it asks a person stands under its name, and nothing it says is a perm
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -46,11 +46,14 @@ class ServerHost:
         *,
         changed: Callable[[str], None],
         updated: Callable[[str], None],
+        headers_of: Callable[[str], Mapping[tuple[str, ...], str]] = lambda _: {},
     ) -> None:
         self._server = server
         self._helpers = helpers
         self._changed = changed
         self._updated = updated
+        # For a tool: which of its arguments are said in headers too, and under what names.
+        self.headers_of = headers_of
         # What the server said about itself, the newest last.
         self.log: deque[str] = deque(maxlen=KEPT_LINES)
         # A person and a model are asked one question at a time, whatever a server sends at once.

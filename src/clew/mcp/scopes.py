@@ -119,6 +119,7 @@ def all_entries(
         found = usable(layer).get("mcpServers")
         source = layer.file or f"({layer.scope})"
         entries += each(found, OF_LAYER[layer.scope], source)
+    entries += each(choices.servers(places), "local", str(choices.path_of(places)))
     entries += of_project(places, settings, faults)
     entries += of_others(places, environ)
     order = ("cli", "local", "project", "user")

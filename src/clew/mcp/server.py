@@ -7,7 +7,7 @@ when it is told to, and what others see is the state, the problem in words, and 
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from clew.jsonrpc.connection import OnProgress
@@ -61,7 +61,13 @@ class Server:
         )
         self._on_change = on_change
         self._startup_s = startup_s
-        self.host = ServerHost(config.name, helpers, changed=self._stale, updated=self._updated)
+        self.host = ServerHost(
+            config.name,
+            helpers,
+            changed=self._stale,
+            updated=self._updated,
+            headers_of=self._headers_of,
+        )
         self._client: Client | None = None
         self._stale_lists: set[str] = set()
         self._wake = asyncio.Event()
@@ -172,12 +178,19 @@ class Server:
                 return
             began_at = asyncio.get_running_loop().time()
             self._to("agreed")
-            await self._ready(ending)
+            listening = asyncio.ensure_future(self._listen())
+            try:
+                await self._ready(ending)
+            finally:
+                listening.cancel()
+                await asyncio.wait([listening])
             if asyncio.get_running_loop().time() - began_at > states.PROVEN_S:
                 self._attempt = 0
         finally:
             ending.cancel()
             await asyncio.wait([ending])
+            if not ending.cancelled():
+                ending.exception()
 
     async def _failed(self, failure: Failure, ending: "asyncio.Future[str]") -> None:
         """A handshake that came to nothing: a server that is gone may come back, one that refuses not."""
@@ -212,6 +225,21 @@ class Server:
                     self._to("changed")
                 await asyncio.wait((ending,), timeout=RELIST_PAUSE_S)
         self._to("lost", ending.result())
+
+    async def _listen(self) -> None:
+        """Asks a server of the stateless era to say what changes: it says nothing unasked."""
+        client = self._client
+        if client is None or not client.is_stateless:
+            return
+        while not client.is_lost:
+            wanted = {
+                **{f"{kind}ListChanged": True for kind in LISTS if client.agreement.offers(kind)},
+                **({"resourceSubscriptions": sorted(self.watched)} if self.watched else {}),
+            }
+            outcome = await client.call("subscriptions/listen", {"notifications": wanted})
+            if isinstance(outcome, Failure):
+                return
+            await asyncio.sleep(RELIST_PAUSE_S)
 
     async def _list(self, kinds: set[str]) -> Failure | None:
         """Asks for lists again; a server that does not answer keeps what it offered before."""
@@ -262,6 +290,9 @@ class Server:
     def _stale(self, kind: str) -> None:
         self._stale_lists.add(kind)
         self._wake.set()
+
+    def _headers_of(self, tool: str) -> Mapping[tuple[str, ...], str]:
+        return next((offer.headers for offer in self.offers.tools if offer.tool == tool), {})
 
     def _updated(self, uri: str) -> None:
         if uri in self.watched:

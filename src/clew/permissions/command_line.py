@@ -32,6 +32,11 @@ EDITING: dict[str, frozenset[str]] = {
 OWN_CHANGES = frozenset(
     {("config", word) for word in ("set", "unset", "trust", "untrust")}
     | {("permissions", word) for word in ("add", "remove")}
+    | {
+        ("mcp", word)
+        for word in ("add", "add-json", "approve", "deny", "login", "logout", "remove")
+    }
+    | {("mcp", "reset-project-choices")}
 )
 OTHER_RULES = frozenset(
     [
@@ -40,6 +45,7 @@ OTHER_RULES = frozenset(
         "--allowedTools",
         "--allowed-tools",
         "--settings",
+        "--mcp-config",
         "--add-dir",
     ]
 )
