@@ -1,1 +1,41 @@
-"""clew: a coding agent for the terminal, and the message and session engine under it."""
+"""clew: a coding agent for the terminal, and the message and session engine under it.
+
+`import clew` costs nothing; what a program takes from here is loaded when it is named.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clew.sdk.client import ClewClient as ClewClient
+    from clew.sdk.client import query as query
+    from clew.sdk.messages import Assistant as Assistant
+    from clew.sdk.messages import Result as Result
+    from clew.sdk.messages import StreamEvent as StreamEvent
+    from clew.sdk.messages import System as System
+    from clew.sdk.messages import Text as Text
+    from clew.sdk.messages import Thinking as Thinking
+    from clew.sdk.messages import ToolResult as ToolResult
+    from clew.sdk.messages import ToolUse as ToolUse
+    from clew.sdk.messages import User as User
+    from clew.sdk.options import Call as Call
+    from clew.sdk.options import ClewOptions as ClewOptions
+    from clew.sdk.options import Deny as Deny
+    from clew.sdk.options import HookAt as HookAt
+    from clew.sdk.options import Permit as Permit
+
+_HOMES = {
+    "client": ("ClewClient", "query"),
+    "messages": ("Assistant", "Result", "StreamEvent", "System", "Text", "Thinking", "ToolResult", "ToolUse", "User"),
+    "options": ("Call", "ClewOptions", "Deny", "HookAt", "Permit"),
+}  # fmt: skip
+_PLACES = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = list(_PLACES)
+
+
+def __getattr__(name: str) -> Any:
+    home = _PLACES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'clew' has no attribute {name!r}")
+    return getattr(import_module(f"clew.sdk.{home}"), name)

@@ -23,6 +23,8 @@ from claude_agent_sdk import (
     query,
 )
 
+from clew.sdk.options import ClewOptions
+from clew.sdk.transport import InProcess
 from clew.testing.server import serving
 from tests.compat.sdk_plugin import executable
 from tests.headless.clew_process import environment
@@ -124,3 +126,30 @@ def test_a_failure_of_the_service_is_the_hosts_error(tmp_path: Path) -> None:
         with pytest.raises(ResultError) as raised:
             asyncio.run(messages("hi", options(tmp_path, server.url)))
         assert raised.value.terminal_reason == "api_error"
+
+
+def test_the_sdk_talks_to_clew_in_its_own_process(tmp_path: Path) -> None:
+    async def talk(url: str) -> list[Any]:
+        work = tmp_path / "work"
+        work.mkdir()
+        given = ClewOptions(cwd=work, env=environment(tmp_path, url))
+        asked: list[str] = []
+
+        async def permit(
+            name: str, given: dict[str, Any], _: ToolPermissionContext
+        ) -> PermissionResultAllow:
+            asked.append(name)
+            return PermissionResultAllow()
+
+        client = ClaudeSDKClient(
+            ClaudeAgentOptions(can_use_tool=permit), transport=InProcess(given, asks_host=True)
+        )
+        async with client:
+            await client.query("go")
+            heard = [m async for m in client.receive_response()]
+        assert asked == ["Bash"]
+        return heard
+
+    with serving(MAKES, strict=True) as server:
+        assert asyncio.run(talk(server.url))[-1].result == "done"
+    assert (tmp_path / "work" / "made").is_dir()

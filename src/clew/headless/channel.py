@@ -8,6 +8,7 @@ slow reader should slow the stream. Nothing here knows what a line means.
 import asyncio
 import contextlib
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Iterable
@@ -35,6 +36,10 @@ class Channel(Protocol):
 
     def post(self, frame: Json) -> None:
         """Hands a frame on without waiting: for the moments in which nothing may be awaited."""
+        ...
+
+    def warn(self, words: str) -> None:
+        """Says something to whoever looks after the program, beside the frames."""
         ...
 
     @property
@@ -178,6 +183,9 @@ class Stdio:
 
     def post(self, frame: Json) -> None:
         self._output.post(framed(frame))
+
+    def warn(self, words: str) -> None:
+        sys.stderr.write(f"clew: {words}\n")
 
     @property
     def is_broken(self) -> bool:

@@ -7,7 +7,6 @@ file grows, ask which attribute can leave.
 
 import asyncio
 import signal
-import sys
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -87,7 +86,7 @@ class Server:
             raise
         except ClewError as error:
             # A session that cannot be opened: hosts look for a result before they look at the code.
-            sys.stderr.write(f"clew: {error}\n")
+            self._channel.warn(str(error))
             self.post(self._failed(str(error)))
             return 1
         finally:
@@ -150,7 +149,7 @@ class Server:
             if options.name:
                 session.story.recorder.title(options.name)
             for notice in session.notices:
-                sys.stderr.write(f"clew: {notice}\n")
+                self._channel.warn(notice)
             self._is_open.set()
             if before is not None:
                 await self._gone_over(before.session_id)
@@ -172,7 +171,7 @@ class Server:
             async with asyncio.timeout(LAST_WORDS_S if in_haste else None):
                 await self._channel.aclose()
         except TimeoutError:
-            sys.stderr.write("clew: the host does not read; the last lines are lost to it\n")
+            self._channel.warn("the host does not read; the last lines are lost to it")
 
     def stop(self, number: int) -> None:
         """A signal: the turn ends and keeps its work. SIGINT while nothing runs ends the session."""
@@ -207,7 +206,7 @@ class Server:
 
     def _complain(self, line: Malformed) -> None:
         """Says what is wrong with a line, where it can be read; the session goes on."""
-        sys.stderr.write(f"clew: a line of standard input was not taken: {line.why}\n")
+        self._channel.warn(f"a line of standard input was not taken: {line.why}")
         if line.request_id is not None:
             self.post(frames.refused(line.request_id, line.why))
         else:

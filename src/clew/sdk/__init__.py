@@ -1,0 +1,1 @@
+"""clew as a library: the same session, turn and permissions as the program, without a process between."""

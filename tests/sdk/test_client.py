@@ -1,0 +1,147 @@
+"""clew as a library: the same session, in this process, over a real scripted service."""
+
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew
+from clew.headless.host import HostError
+from clew.testing.server import serving
+from tests.headless.clew_process import environment, transcripts
+
+HELLO = {"scenario": 1, "answers": [{"text": "one"}, {"text": "two"}]}
+MAKES = {
+    "scenario": 1,
+    "answers": [
+        {"content": ["I look.", {"tool": "Bash", "input": {"command": "mkdir made"}}]},
+        {"text": "done"},
+    ],
+}
+STALLED = {
+    "scenario": 1,
+    "answers": [{"text": "x" * 50, "faults": [{"after_events": 4, "stall_s": "forever"}]}],
+}
+
+
+def options(home: Path, url: str, **more: Any) -> clew.ClewOptions:
+    work = home / "work"
+    work.mkdir(exist_ok=True)
+    return clew.ClewOptions(cwd=work, env=environment(home, url), **more)
+
+
+async def said(prompt: str, given: clew.ClewOptions) -> list[Any]:
+    return [message async for message in clew.query(prompt, given)]
+
+
+def test_importing_the_package_loads_none_of_it() -> None:
+    code = "import sys, clew; print([m for m in sys.modules if m.startswith('clew.')])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        clew.nothing  # noqa: B018 - the look is the test
+
+
+async def test_a_query_yields_typed_messages_and_ends_with_its_result(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server:
+        system, answer, result = await said("hi", options(tmp_path, server.url))
+    assert isinstance(system, clew.System)
+    assert isinstance(answer, clew.Assistant)
+    assert answer.text == "one"
+    assert isinstance(result, clew.Result)
+    assert (result.text, result.is_error, result.terminal_reason) == ("one", False, "completed")
+    assert [path.stem for path in transcripts(tmp_path)] == [result.session_id]
+
+
+async def test_a_client_talks_changes_the_model_and_is_gone_on_with(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server:
+        async with clew.ClewClient(options(tmp_path, server.url, partial_messages=True)) as client:
+            await client.query("a")
+            first = [message async for message in client.receive_response()]
+            await client.set_model("haiku")
+            await client.set_permission_mode("plan")
+            assert (await client.context_usage())["totalTokens"] > 0
+            with pytest.raises(HostError, match="no such mode"):
+                await client.set_permission_mode("wild")
+        given = options(tmp_path, server.url, resume=first[-1].session_id)
+        second = (await said("b", given))[-1]
+    assert any(isinstance(message, clew.StreamEvent) for message in first)
+    assert second.session_id == first[-1].session_id
+    assert second.text == "two"
+
+
+async def test_a_function_permits_another_call_and_denies(tmp_path: Path) -> None:
+    async def other(call: clew.Call) -> clew.Permit | clew.Deny:
+        assert call.input == {"command": "mkdir made"}
+        return clew.Permit(input={"command": "mkdir other"})
+
+    async def never(call: clew.Call) -> clew.Permit | clew.Deny:
+        return clew.Deny(words="never", stop=True)
+
+    async def broken(call: clew.Call) -> clew.Permit | clew.Deny:
+        raise RuntimeError("out of order")
+
+    with serving(MAKES, strict=True) as server:
+        await said("go", options(tmp_path, server.url, can_use_tool=other))
+    assert (tmp_path / "work" / "other").is_dir()
+    with serving(MAKES, strict=True) as server:
+        result = (await said("go", options(tmp_path, server.url, can_use_tool=never)))[-1]
+    assert (result.is_error, result.terminal_reason) == (True, "aborted_tools")
+    with serving(MAKES, strict=True) as server:
+        messages = await said("go", options(tmp_path, server.url, can_use_tool=broken))
+    told = next(m for m in messages if isinstance(m, clew.User)).content[0]
+    assert "RuntimeError: out of order" in told.content
+    assert messages[-1].text == "done"
+
+
+async def test_a_function_at_an_event_hears_of_it(tmp_path: Path) -> None:
+    heard: list[tuple[str, str | None]] = []
+
+    async def note(given: dict[str, Any], tool_use_id: str | None) -> dict[str, Any]:
+        heard.append((given["hook_event_name"], tool_use_id))
+        return {}
+
+    hooks = [
+        clew.HookAt(event="PreToolUse", matcher="Bash", call=note),
+        clew.HookAt(event="PreToolUse", matcher="Read", call=note),
+        clew.HookAt(event="Stop", call=note),
+    ]
+    with serving(MAKES, strict=True) as server:
+        given = options(tmp_path, server.url, hooks=hooks, allowed_tools=["Bash"])
+        assert (await said("go", given))[-1].text == "done"
+    assert [event for event, _ in heard] == ["PreToolUse", "Stop"]
+    assert heard[0][1]
+
+
+async def test_an_interrupt_and_a_cancellation_leave_a_session_that_goes_on(tmp_path: Path) -> None:
+    with serving(STALLED, strict=True) as server:
+        given = options(tmp_path, server.url, partial_messages=True)
+        async with clew.ClewClient(given) as client:
+            await client.query("a")
+            async for message in client.receive_messages():
+                if isinstance(message, clew.StreamEvent) and "delta" in message.event:
+                    await client.interrupt()
+                if isinstance(message, clew.Result):
+                    assert message.terminal_reason == "aborted_streaming"
+                    break
+    arrived, loop = asyncio.Event(), asyncio.get_running_loop()
+    with serving(
+        STALLED, strict=True, on_request=lambda _: loop.call_soon_threadsafe(arrived.set)
+    ) as server:
+        given = options(tmp_path, server.url)
+        task = asyncio.create_task(said("b", given))
+        await asyncio.wait_for(arrived.wait(), 30)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    with serving({"scenario": 1, "answers": [{"text": "here"}]}, strict=True) as server:
+        given = options(tmp_path, server.url, continue_conversation=True)
+        assert (await said("c", given))[-1].text == "here"
+
+
+async def test_a_session_that_cannot_be_opened_is_an_error_with_the_reason(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match="no session 'nobody'"):
+        await said("a", options(tmp_path, "http://127.0.0.1:9", resume="nobody"))
