@@ -3,10 +3,10 @@
 `import clew` costs nothing; what a program takes from here is loaded when it is named.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
-
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from clew.sdk.client import ClewClient as ClewClient
     from clew.sdk.client import query as query
     from clew.sdk.messages import Assistant as Assistant
@@ -34,8 +34,10 @@ _PLACES = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = list(_PLACES)
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> "Any":
     home = _PLACES.get(name)
     if home is None:
         raise AttributeError(f"module 'clew' has no attribute {name!r}")
+    from importlib import import_module
+
     return getattr(import_module(f"clew.sdk.{home}"), name)

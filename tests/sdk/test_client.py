@@ -38,9 +38,19 @@ async def said(prompt: str, given: clew.ClewOptions) -> list[Any]:
 
 
 def test_importing_the_package_loads_none_of_it() -> None:
-    code = "import sys, clew; print([m for m in sys.modules if m.startswith('clew.')])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    code = "import sys, clew; print('clew.sdk' in sys.modules, 'typing' in sys.modules)"
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-S",
+            "-c",
+            f"sys_path = {sys.path!r}; import sys; sys.path = sys_path; {code}",
+        ],
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    assert done.stdout.strip() == "False False"
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
         clew.nothing  # noqa: B018 - the look is the test
 
