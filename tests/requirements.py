@@ -284,7 +284,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R217", "Command registry with /model, /mcp, /compact, /memory among others", "deferred: step 14"),
     Record("R218", "Structured IO: NDJSON SDK protocol", "deferred: step 12"),
     Record("R219", "Fast path at start-up (bootstrap) before heavy modules load", "done"),
-    Record("R220", "Sandbox configuration has one source of truth", "deferred: step 10"),
+    Record("R220", "Sandbox configuration has one source of truth", "done"),
     Record("R221", "Skills from disk and bundled; MCP skills; skill tool", "deferred: step 16"),
     Record("R222", "App state store with selectors and explicit boundaries (bootstrap, session storage, file state cache)", "deferred: step 13"),
     Record("R223", "Query engine: config snapshot and injected deps; token budget (\"+500k\" auto-continue); Continue/Terminal transition machine", "deferred: step 7"),

@@ -23,6 +23,7 @@ from clew.app.judging import Judging
 from clew.app.mcp import Connected, servers_of
 from clew.app.planning import planning
 from clew.app.record import open_record
+from clew.app.sandbox import session_sandbox
 from clew.app.side import side_questions
 from clew.app.speaking import Speaking
 from clew.app.stamps import new_id, now
@@ -239,6 +240,8 @@ async def session(
         tool_session.in_conversation = story.holds
         opened.push_async_callback(tool_session.tasks.aclose)
         secrets = (*in_environment(environ), *filter(None, [endpoint.api_key]))
+        sandbox, sandbox_faults = session_sandbox(rules, launcher, tool_session, hidden=secrets)
+        opened.push_async_callback(sandbox.aclose)
         hook_settings = app_hooks.Settings(rules)
         hooks = app_hooks.session_hooks(
             hook_settings,
@@ -296,7 +299,12 @@ async def session(
         inbox = Inbox()
         nearby = Nearby(environ, Path(cwd), story.history)
         judge = Judging(
-            rules, story, lambda: tool_session.cwd, ask_model=side.ask_model, secrets=secrets
+            rules,
+            story,
+            lambda: tool_session.cwd,
+            ask_model=side.ask_model,
+            spared=sandbox.spared,
+            secrets=secrets,
         )
         deps = Deps(
             story=story,
@@ -334,6 +342,8 @@ async def session(
                 *environment.faults,
                 *began.complaints,
                 *hook_settings.found.faults,
+                *sandbox_faults,
+                *await sandbox.news(),
                 *unbounded(options, model),
                 *beginning.notices,
                 *mcp.notices,

@@ -28,6 +28,7 @@ class Judging:
         shell_folder: Callable[[], str],
         *,
         ask_model: AskModel,
+        spared: Callable[[str, Json, Decision], Decision] = lambda _name, _given, decided: decided,
         secrets: Sequence[str] = (),
     ) -> None:
         self._rules = rules
@@ -35,6 +36,7 @@ class Judging:
         self._shell_folder = shell_folder
         self._ask_model = ask_model
         self._secrets = secrets
+        self._spared = spared
         self._reviewer: Reviewer | None = None
         self._begin()
 
@@ -46,9 +48,10 @@ class Judging:
     def __call__(self, block: Json) -> Decision:
         rules = self._rules
         before = self.untrusted() if rules.standing.rules.heeds_untrusted else ()
-        return rules.judge(
+        decision = rules.judge(
             block["name"], block["input"], cwd=self._shell_folder(), untrusted=before
         )
+        return self._spared(block["name"], block["input"], decision)
 
     async def review(self, block: Json, needed: NeedsReview) -> Reviewed:
         """Mode auto: what the reviewer says of a call."""

@@ -14,6 +14,7 @@ from msgspec import Struct
 from clew.process.output import Output
 from clew.process.spawn import Launcher
 from clew.process.tree import Child, Exit
+from clew.process.walls import Walls
 
 READ_BYTES = 1 << 18
 PIPE_BYTES = 1 << 18
@@ -98,6 +99,7 @@ async def run(
     descriptors: Mapping[int, int] | None = None,
     timeout_s: float | None = None,
     tick: Callable[[], Awaitable[None]] | None = None,
+    walls: Walls | None = None,
 ) -> Finished:
     """Without `stderr` both streams are one, in the order they were written.
 
@@ -108,7 +110,7 @@ async def run(
     try:
         streams += (Stream(output) for output in (stdout, stderr) if output is not None)
         targets = {1: streams[0].write_end, 2: streams[-1].write_end, **(descriptors or {})}
-        child = await launcher.spawn(argv, cwd=cwd, env=env, descriptors=targets)
+        child = await launcher.spawn(argv, cwd=cwd, env=env, descriptors=targets, walls=walls)
         for stream in streams:
             child.when_gone(stream.close)
             stream.close_write_end()

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from clew.messages.errors import OutsideError
 from clew.process.tree import GONE_WAIT_S, Child
+from clew.process.walls import Walls
 from clew.process.watcher import CONTROL_FD
 
 SOURCE = Path(__file__).parents[2]
@@ -77,10 +78,12 @@ class Launcher:
         cwd: str | os.PathLike[str],
         env: Mapping[str, str],
         descriptors: Mapping[int, int],
+        walls: Walls | None = None,
     ) -> Child:
         """Starts `argv` in a session of its own; `descriptors` maps the child's numbers to ours.
 
-        Of 0, 1 and 2, those not named are the null device. Raises OSError as exec would.
+        Of 0, 1 and 2, those not named are the null device. `walls` stand around the child (see
+        `process.walls`). Raises OSError as exec would, and where a wall cannot stand.
         """
         program = shutil.which(argv[0], path=env.get("PATH", os.defpath))
         if program is None:
@@ -93,6 +96,7 @@ class Launcher:
                 os.fsencode(cwd),
                 {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
                 list(descriptors),
+                walls,
             )
         )
         child = self._ask(list(descriptors.values()))

@@ -7,7 +7,7 @@ it is told to or when the socket to clew falls silent: that is how clew's own de
 by SIGKILL. Must never import the rest of clew.
 
 Wire, on the socket of each child: clew sends four bytes of length and a marshalled request
-`(argv, cwd, environment, targets)`, later `end <grace ms>` lines. The watcher answers with lines:
+`(argv, cwd, environment, targets, walls)`, later `end <grace ms>` lines. The watcher answers with lines:
 `started <pid>`, or `failed <errno>`; `ended <wait status> <descendants left>`; `gone`.
 """
 
@@ -21,7 +21,7 @@ import sys
 import time
 from collections.abc import Container
 
-Request = tuple[list[bytes], bytes, dict[bytes, bytes], list[int]]
+Request = tuple[list[bytes], bytes, dict[bytes, bytes], list[int], dict[str, object] | None]
 
 SUBREAPER = 36
 CONTROL_FD = 3
@@ -169,8 +169,12 @@ def watch(clew: _socket.socket, request: Request, descriptors: list[int], *, ado
 
 
 def start(request: Request, descriptors: list[int]) -> int:
-    argv, folder, environment, targets = request
+    argv, folder, environment, targets, walls = request
     os.chdir(folder)
+    if walls is not None:
+        from clew.process.walls import put_up
+
+        put_up(walls)
     return os.posix_spawn(
         argv[0],
         argv,

@@ -11,6 +11,7 @@ from clew.process.run import Finished, run
 from clew.tasks.registry import Ending, Task
 from clew.tools import spill
 from clew.tools.base import ToolContext, ToolError, ToolResult, failed
+from clew.tools.sandboxed import walled
 from clew.tools.shell_script import environment, how_it_ended, script, start_folder
 
 KEEP_BYTES = 60_000
@@ -61,16 +62,18 @@ def following(
         output.save()
         try:
             with script(command, reports=False) as (argv, descriptors):
-                finished = await run(
-                    session.launcher,
-                    argv,
-                    cwd=folder,
-                    env=variables,
-                    stdout=output,
-                    stderr=errors,
-                    descriptors=descriptors,
-                    timeout_s=None if timeout_ms is None else timeout_ms / 1000,
-                )
+                async with walled(session.sandbox, command, argv, folder, variables) as made:
+                    finished = await run(
+                        session.launcher,
+                        made.argv,
+                        cwd=folder,
+                        env=made.environment,
+                        stdout=output,
+                        stderr=errors,
+                        descriptors=descriptors | made.descriptors,
+                        timeout_s=None if timeout_ms is None else timeout_ms / 1000,
+                        walls=made.walls,
+                    )
         finally:
             if output.saved_at is not None:
                 with suppress(OSError):

@@ -22,6 +22,7 @@ from clew.session.ledger import Purpose
 from clew.tasks.registry import Tasks
 from clew.tools.ledger import ContentCache, ReadLedger
 from clew.tools.limits import Limits
+from clew.tools.sandboxed import Sandbox
 
 Input = TypeVar("Input", bound=Struct)
 
@@ -111,6 +112,7 @@ class ToolSession:
         "limits",
         "may_read",
         "project",
+        "sandbox",
         "secrets",
         "spill_folder",
         "tasks",
@@ -150,6 +152,8 @@ class ToolSession:
         self.tasks = tasks or Tasks()
         # Never shown and never kept, wherever a tool comes upon them.
         self.secrets: tuple[str, ...] = ()
+        # The walls around shells; None where there are none.
+        self.sandbox: Sandbox | None = None
 
     def path(self, text: str) -> Path:
         """The file a path of the model's means: the same that the resolver of permissions judges."""

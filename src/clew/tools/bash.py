@@ -20,6 +20,7 @@ from clew.tools.base import (
     failed,
     refuse_odd,
 )
+from clew.tools.sandboxed import noted, walled
 from clew.tools.shell_script import (
     FOLDER_FD,
     FolderReport,
@@ -90,19 +91,25 @@ class Bash(Tool[BashInput]):
         output = Output(keep_bytes=2 * limits.bash_max_output_chars, spill=spill_path(ctx))
         moved_from = start_folder(ctx)
         with script(given.command) as (argv, descriptors), FolderReport() as report:
-            finished = await run(
-                ctx.session.launcher,
-                argv,
-                cwd=ctx.session.cwd,
-                env=environment(ctx),
-                stdout=output,
-                descriptors=descriptors | {FOLDER_FD: report.write_end},
-                timeout_s=timeout_ms / 1000,
-                tick=lambda: tell(output, ctx),
-            )
+            sandbox, began_in = ctx.session.sandbox, ctx.session.cwd
+            async with walled(sandbox, given.command, argv, began_in, environment(ctx)) as made:
+                finished = await run(
+                    ctx.session.launcher,
+                    made.argv,
+                    cwd=began_in,
+                    env=made.environment,
+                    stdout=output,
+                    descriptors=descriptors | made.descriptors | {FOLDER_FD: report.write_end},
+                    timeout_s=timeout_ms / 1000,
+                    tick=lambda: tell(output, ctx),
+                    walls=made.walls,
+                )
             ctx.session.cwd = report.folder() or ctx.session.cwd
         shown = await text_of(output, limits.bash_max_output_chars, ctx.session.secrets)
-        return outcome(shown, output, finished, timeout_ms, moved_from)
+        held_back = ""
+        if finished.exit.code or made.refused:
+            held_back = noted(sandbox, shown.text, made, began_in)
+        return outcome(shown, output, finished, timeout_ms, moved_from, held_back)
 
 
 def spill_path(ctx: ToolContext) -> Path:
@@ -145,7 +152,12 @@ async def text_of(output: Output, limit_chars: int, secrets: tuple[str, ...]) ->
 
 
 def outcome(
-    shown: Shown, output: Output, finished: Finished, timeout_ms: int, gone: str | None
+    shown: Shown,
+    output: Output,
+    finished: Finished,
+    timeout_ms: int,
+    gone: str | None,
+    held_back: str = "",
 ) -> ToolResult:
     text = shown.text
     notes = [
@@ -155,6 +167,7 @@ def outcome(
             if gone
             else "",
             left_running(finished.left),
+            held_back,
         )
         if note
     ]

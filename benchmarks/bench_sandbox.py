@@ -1,0 +1,135 @@
+"""The sandbox and hooks: what walls add to a command, and a hook that does nothing beside a bare start."""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from benchmarks.measure import Figure
+from clew.hooks.events import BY_NAME
+from clew.hooks.handlers import Command, Found, Hook
+from clew.hooks.progress import HookFinished, HookStarted
+from clew.hooks.reach import Reach
+from clew.hooks.run import Here, Hooks
+from clew.permissions.request import Context
+from clew.permissions.resolver import make_resolver
+from clew.process.output import Output
+from clew.process.run import run
+from clew.process.spawn import Launcher
+from clew.sandbox.box import Box, Kind
+from clew.sandbox.policy import Policy
+from clew.sandbox.walled import SandboxError
+
+RUNS = 60
+TEN = 10
+NAP_S = 0.2
+
+
+async def best(work: Callable[[], Awaitable[object]], *, runs: int = RUNS) -> float:
+    """The least wall time: waiting for another program is the point here."""
+    least = float("inf")
+    for _ in range(runs):
+        begin = time.perf_counter()
+        await work()
+        least = min(least, time.perf_counter() - begin)
+    return least
+
+
+async def unheard(_: HookStarted | HookFinished) -> None: ...
+
+
+def hooks(launcher: Launcher, folder: str, command: str, count: int) -> Hooks:
+    event = BY_NAME["PreToolUse"]
+    found = Found(
+        hooks=tuple(Hook(event=event, handler=Command(command=command)) for _ in range(count))
+    )
+    context = Context(cwd=folder, home=folder)
+    here = Here(found=found, context=context, resolve=make_resolver(cwd=folder, home=folder))
+    reach = Reach(
+        launcher=launcher, environment=lambda: os.environ, project=folder, cwd=lambda: folder
+    )
+    return Hooks(reach, here=lambda: here, base=lambda: {"session_id": "1", "cwd": folder})
+
+
+async def of_hooks(folder: str) -> list[Figure]:
+    launcher = Launcher()
+    fields = BY_NAME["PreToolUse"].example
+
+    async def bare() -> None:
+        child = await asyncio.create_subprocess_exec(
+            "sh", "-c", "true",
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+        )  # fmt: skip
+        await child.communicate(b"{}")
+
+    one, ten, nap = (
+        hooks(launcher, folder, "true", 1),
+        hooks(launcher, folder, f"sleep {NAP_S}", TEN),
+        hooks(launcher, folder, f"sleep {NAP_S}", 1),
+    )
+    nobody = hooks(launcher, folder, "true", 0)
+    peer_s = await best(bare)
+    hook_s = await best(lambda: one.fire("PreToolUse", fields, unheard))
+    ten_s = await best(lambda: ten.fire("PreToolUse", fields, unheard), runs=5)
+    nap_s = await best(lambda: nap.fire("PreToolUse", fields, unheard), runs=5)
+    none_s = await best(lambda: nobody.fire("PreToolUse", fields, unheard), runs=2000)
+    await launcher.aclose()
+    return [
+        Figure(
+            name="a hook that does nothing", value=hook_s / peer_s, unit="x asyncio's own start of it",
+            at_most=1.2, note=f"{hook_s * 1000:.1f} ms",
+        ),
+        Figure(name="ten hooks of one event", value=ten_s / nap_s, unit="x one of them", at_most=1.3),
+        Figure(name="an event without hooks", value=none_s * 1e6, unit="us", at_most=50),
+    ]  # fmt: skip
+
+
+async def of_walls(folder: str, kind: Kind, at_most_ms: float, **more: Any) -> Figure:
+    launcher = Launcher()
+    policy = Policy(write=(folder,), no_read=(str(Path.home() / ".ssh"),), **more)
+    box = Box(policy, launcher, only=kind)
+    name = f"{kind} adds to a command" + (" with hosts" if more else "")
+
+    async def bare() -> None:
+        await run(
+            launcher,
+            ["sh", "-c", "true"],
+            cwd=folder,
+            env=os.environ,
+            stdout=Output(keep_bytes=1000),
+        )
+
+    async def walled() -> None:
+        async with box.around(["sh", "-c", "true"], folder, os.environ) as made:
+            await run(
+                launcher, made.argv, cwd=folder, env=made.environment, walls=made.walls,
+                descriptors=made.descriptors, stdout=Output(keep_bytes=1000),
+            )  # fmt: skip
+
+    try:
+        await box.kind()
+    except SandboxError as error:
+        return Figure(name=name, value=float("nan"), unit="ms", note=f"not here: {error}")
+    else:
+        added_ms = (await best(walled) - await best(bare)) * 1000
+        return Figure(name=name, value=added_ms, unit="ms", at_most=at_most_ms)
+    finally:
+        box.close()
+        await launcher.aclose()
+
+
+async def measured(folder: str) -> list[Figure]:
+    figures = await of_hooks(folder)
+    walls: tuple[tuple[Kind, float], ...] = (("bubblewrap", 30.0), ("landlock", 3.0))
+    for kind, at_most_ms in walls:
+        figures.append(await of_walls(folder, kind, at_most_ms))
+        figures.append(await of_walls(folder, kind, at_most_ms, domains=("example.com",)))
+    return figures
+
+
+def figures() -> Iterator[Figure]:
+    with TemporaryDirectory() as folder:
+        yield from asyncio.run(measured(os.path.realpath(folder)))

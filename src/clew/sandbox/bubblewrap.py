@@ -1,0 +1,44 @@
+"""Walls by bubblewrap: a command in name spaces of its own, the disk read-only but for some folders.
+
+Owns the arguments of `bwrap(1)`; running it is its caller's. The processes of a command are a world of
+their own and end with its shell. Without hosts that may be reached there is no network at all.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from clew.process.walls import INET, INET6, NETLINK, UNIX, socket_filter
+from clew.sandbox.policy import Policy, covers
+
+PROGRAM = "bwrap"
+
+
+def arguments(policy: Policy, cwd: str, *, filter_fd: int | None = None) -> list[str]:
+    """Everything before the command; later walls stand in front of earlier ones."""
+    made = [PROGRAM, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    for path in present(policy.write):
+        made += ["--bind", path, path]
+    for path in present(policy.no_write):
+        if covers(policy.write, path):
+            made += ["--ro-bind", path, path]
+    for path in present(policy.no_read):
+        made += ["--tmpfs", path] if Path(path).is_dir() else ["--ro-bind", os.devnull, path]
+    for path in present(policy.read):
+        if covers(policy.no_read, path):
+            made += ["--bind" if policy.may_write(path) else "--ro-bind", path, path]
+    made += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"]
+    if filter_fd is not None:
+        made += ["--seccomp", str(filter_fd)]
+    return [*made, "--die-with-parent", "--chdir", cwd, "--"]
+
+
+def present(paths: Sequence[str]) -> list[str]:
+    """What is there, the higher first, so that the deeper counts."""
+    return sorted((path for path in paths if Path(path).exists()), key=lambda p: p.count("/"))
+
+
+def filter_program(policy: Policy) -> bytes:
+    """Which sockets may be made: the name space has no network but its own loopback."""
+    families = {INET, INET6, NETLINK} | ({UNIX} if policy.unix_sockets else set())
+    return socket_filter(os.uname().machine, families=frozenset(families), stream_only=False)
