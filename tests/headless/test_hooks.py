@@ -430,6 +430,55 @@ def test_a_model_may_judge(tmp_path: Path) -> None:
     assert "Stop hook feedback:\\nthe tests did not run" in texts(bodies[2]["messages"])
 
 
+def test_a_hook_may_change_what_is_permitted_from_now_on(tmp_path: Path) -> None:
+    update = {
+        "type": "addRules", "behavior": "allow", "destination": "session",
+        "rules": [{"toolName": "Bash", "ruleContent": "touch *"}],
+    }  # fmt: skip
+    decision = {"behavior": "allow", "updatedPermissions": [update]}
+    answer = {"hookSpecificOutput": {"hookEventName": "PermissionRequest", "decision": decision}}
+    body = f"echo asked >> questions; echo '{json.dumps(answer)}'"
+    settings(tmp_path, at("PermissionRequest", command(body)))
+    run(tmp_path, plan(bash("touch one"), bash("touch two")))
+    assert (tmp_path / "work" / "two").exists()
+    assert (tmp_path / "work" / "questions").read_text("utf-8") == "asked\n"
+    decision["updatedPermissions"] = [{"type": "nothing"}]
+    settings(tmp_path, at("PermissionRequest", command(f"echo '{json.dumps(answer)}'")))
+    done, _ = run(tmp_path, plan(bash("touch three")))
+    assert (tmp_path / "work" / "three").exists()
+    assert "clew: updatedPermissions: " in done.stderr
+
+
+def test_a_move_of_the_shell_is_told_and_variables_that_hooks_leave_are_the_shells(
+    tmp_path: Path,
+) -> None:
+    leave = """echo 'export STARTED=yes' >> "$CLAUDE_ENV_FILE" """
+    moved = note(tmp_path)["command"] + """; echo "export PLACE=$PWD" >> "$CLAUDE_ENV_FILE" """
+    settings(tmp_path, at("SessionStart", command(leave)) | at("CwdChanged", command(moved)))
+    answers = plan(bash("mkdir sub && cd sub"), bash("echo $STARTED $PLACE"))
+    _, messages = run(tmp_path, answers, "--allowedTools", "Bash")
+    work = (tmp_path / "work").resolve()
+    assert f"yes {work}/sub" in texts(messages)
+    (told,) = inputs(tmp_path)
+    assert (told["old_cwd"], told["new_cwd"]) == (str(work), f"{work}/sub")
+
+
+def test_a_reviewers_no_is_told_and_may_be_tried_again(tmp_path: Path) -> None:
+    answer = {"hookSpecificOutput": {"hookEventName": "PermissionDenied", "retry": True}}
+    body = f"{note(tmp_path)['command']}; echo '{json.dumps(answer)}'"
+    settings(tmp_path, at("PermissionDenied", command(body)), sandbox={"enabled": False})
+    refusing = {"text": '{"verdict": "unsafe", "why": "it removes"}'}
+    answers = {
+        "scenario": 1,
+        "answers": [bash("touch it"), refusing, {"text": "Done.", "times": "always"}],
+    }
+    _, messages = run(tmp_path, answers, "--permission-mode", "auto")
+    (told,) = inputs(tmp_path)
+    assert "it removes" in told["reason"]
+    assert "A hook of the user says that this call may be tried again." in texts(messages)
+    assert not (tmp_path / "work" / "it").exists()
+
+
 # -- http
 
 

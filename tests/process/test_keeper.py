@@ -24,6 +24,7 @@ def test_the_keeper_loads_next_to_nothing() -> None:
     assert not loaded & HEAVY
     assert {name for name in loaded if name.startswith("clew.")} == {
         "clew.process",
+        "clew.process.walls",
         "clew.process.watcher",
     }
 

@@ -242,6 +242,8 @@ async def session(
         secrets = (*in_environment(environ), *filter(None, [endpoint.api_key]))
         sandbox, sandbox_faults = session_sandbox(rules, launcher, tool_session, hidden=secrets)
         opened.push_async_callback(sandbox.aclose)
+        rules.is_walled = lambda: sandbox.is_wanted
+        tool_session.env_file = app_hooks.env_file(recorder.paths.place.tool_results)
         hook_settings = app_hooks.Settings(rules)
         hooks = app_hooks.session_hooks(
             hook_settings,
@@ -325,6 +327,8 @@ async def session(
             max_rounds=options.max_turns,
             budget=budget(options, past),
             hooks=hooks,
+            where=lambda: tool_session.cwd,
+            update_permissions=app_hooks.granting(rules),
         )
         hooks.begin(app_hooks.beginning(options, loaded, model.id))
         opened.push_async_callback(app_hooks.end, hooks, options)

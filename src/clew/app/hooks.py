@@ -10,10 +10,12 @@ from clew.engine.side_question import SMALL, SideQuestions
 from clew.hooks.handlers import Found, read_layers
 from clew.hooks.reach import HookError, Reach
 from clew.hooks.run import Here, Hooks
+from clew.messages.errors import SettingsError
 from clew.options import Options
 from clew.permissions.in_session import SessionRules
 from clew.permissions.resolver import make_resolver
 from clew.permissions.session_rules import Standing
+from clew.permissions.updates import Unreadable, read_updates
 from clew.process.spawn import Launcher
 from clew.tools.base import ToolSession
 from clew.transcript.load import Loaded
@@ -75,6 +77,7 @@ def session_hooks(
         transport=transport,
         ask_model=asking(side),
         secrets=masked,
+        env_file=env_file(recorder.paths.place.tool_results),
         spill=lambda text: spilled(recorder.paths.place.tool_results, text),
         allowed_urls=lambda: settings.texts("allowedHttpHookUrls"),
         allowed_variables=lambda: settings.texts("httpHookAllowedEnvVars"),
@@ -112,6 +115,27 @@ def spilled(folder: Path, text: str) -> Path | None:
     except OSError:
         return None
     return path
+
+
+def env_file(folder: Path) -> Path:
+    """Where hooks leave variables for the commands of this session; every shell reads it first."""
+    return folder / "hook-env.sh"
+
+
+def granting(rules: SessionRules) -> Callable[[list[Json]], str]:
+    """How a hook changes what is permitted: as a person or a host would, or what was wrong with it."""
+
+    def grant(given: list[Json]) -> str:
+        updates = read_updates(given)
+        if isinstance(updates, Unreadable):
+            return updates.why
+        try:
+            rules.update(updates)
+        except (SettingsError, OSError) as error:
+            return str(error)
+        return ""
+
+    return grant
 
 
 def beginning(options: Options, loaded: Loaded | None, model: str) -> Json:

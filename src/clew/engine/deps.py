@@ -188,5 +188,9 @@ class Deps(Struct, frozen=True, kw_only=True):
     budget: Budget | None = None
     max_parallel: int = 10
     hooks: Hooks = NoHooks()
+    # The folder the shell is in.
+    where: Callable[[], str] = str
+    # Changes what is permitted from now on, as a hook answered in a person's stead; what was wrong.
+    update_permissions: Callable[[list[Json]], str] = lambda _: ""
     # How long a question waits for its answer until hooks are told that somebody is asked.
     notify_after_s: float = 6.0

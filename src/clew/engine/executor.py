@@ -25,6 +25,7 @@ from clew.session.totals import lines_changed
 
 Json: TypeAlias = dict[str, Any]
 
+MAY_RETRY = " A hook of the user says that this call may be tried again."
 NOT_PERMITTED = "This call is not permitted and did not run: {why}."
 
 
@@ -139,6 +140,8 @@ class ToolExecutor:
             case Deny():
                 why = reason(decision)
                 words = rejected_by_reviewer(why) if is_reviewed else NOT_PERMITTED.format(why=why)
+                if is_reviewed:
+                    words += await self._told_of_denial(call, why)
                 await self._deny(call, words, "permission-rule")
             case _:
                 await self._ask(call, decision, said)
@@ -151,6 +154,13 @@ class ToolExecutor:
         told = f"{title}: review: {found.record['verdict']}: {found.record['why']}"
         await self._emit(Noticed(messages=(told,)))
         return found.decision
+
+    async def _told_of_denial(self, call: Call, why: str) -> str:
+        """Tells hooks of a reviewer's no; they may let it be tried again, and lift nothing."""
+        fields = about(call.block) | {"reason": why}
+        said = await fire(self._deps, self._emit, "PermissionDenied", **fields)
+        self._take(call, said)
+        return MAY_RETRY if said.may_retry else ""
 
     async def _before(self, call: Call) -> Said:
         """What hooks say before the rules do: also which input the rules are asked about."""
@@ -213,7 +223,7 @@ class ToolExecutor:
         said = await fire(self._deps, self._emit, "PermissionRequest", **fields)
         self._take(call, said)
         if said.answer is not None:
-            return self._by_hook(call, said.answer)
+            return await self._by_hook(call, said.answer)
         question = Question(
             block=call.block,
             title=self._deps.tools.title(call.block),
@@ -226,7 +236,7 @@ class ToolExecutor:
             notice.cancel()
         return verdict
 
-    def _by_hook(self, call: Call, answer: Json) -> Verdict:
+    async def _by_hook(self, call: Call, answer: Json) -> Verdict:
         """A yes does not reach past a rule that denies."""
         if answer["behavior"] == "deny":
             words = answer.get("message") or "no reason given"
@@ -240,6 +250,9 @@ class ToolExecutor:
             decision = self._deps.judge(call.block | {"input": new})
             if isinstance(decision, Deny):
                 return Refused(words=NOT_PERMITTED.format(why=reason(decision)), by_person=False)
+        wrong = self._deps.update_permissions(answer.get("updatedPermissions") or [])
+        if wrong:
+            await self._emit(Noticed(messages=(f"updatedPermissions: {wrong}",)))
         return Granted(input=new)
 
     async def _tell_of(self, question: Question) -> None:
@@ -261,6 +274,7 @@ class ToolExecutor:
             await self._emit(ToolProgressed(tool_use_id=call.block["id"], data=data))
 
         session, begin_s = self._deps.session, self._deps.monotonic_s()
+        began_in = self._deps.where()
         try:
             outcome = await self._deps.tools.run(
                 call.block, message_uuid=call.source_uuid, progress=progress
@@ -274,6 +288,9 @@ class ToolExecutor:
         event, fields = after_call(call.block, outcome, duration_ms)
         try:
             said = await fire(self._deps, self._emit, event, **fields)
+            if self._deps.where() != began_in:
+                moved = {"old_cwd": began_in, "new_cwd": self._deps.where()}
+                self._take(call, await fire(self._deps, self._emit, "CwdChanged", **moved))
         except asyncio.CancelledError:
             # What the tool did is done, whether or not its hooks could look at it.
             self._note(

@@ -26,6 +26,8 @@ async def run_command(hook: Hook, handler: Command, given: Json, reach: Reach) -
     variables = {"CLAUDE_PROJECT_DIR": reach.project, **dict(hook.variables)}
     environment = {**reach.environment(), **variables, "CLEW": "1"}
     if reach.env_file is not None and hook.event.name in WITH_ENV_FILE:
+        reach.env_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        reach.env_file.touch(0o600)
         environment["CLAUDE_ENV_FILE"] = str(reach.env_file)
     stdout, stderr = Output(keep_bytes=KEEP_BYTES), Output(keep_bytes=KEEP_BYTES)
 

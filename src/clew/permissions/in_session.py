@@ -13,7 +13,7 @@ from msgspec import structs
 
 from clew.config.edit import with_value
 from clew.config.environment import freeze
-from clew.config.layers import Scope
+from clew.config.layers import OF_THE_FOLDER, Layer, Scope
 from clew.config.load import Given, changed, read
 from clew.config.write import replace
 from clew.messages.errors import SettingsError
@@ -56,6 +56,8 @@ class SessionRules:
         self._sources = sources
         self._session_id = ""
         found = stand(environ, cwd, mode=mode, given=given, sources=sources)
+        # Whether commands are behind walls: what they may write must not open anything while they are.
+        self.is_walled: Callable[[], bool] = lambda: False
         settled = entered(found)
         if isinstance(settled, Refused):
             raise SettingsError(f"permission mode {settled.mode}: {settled.why}")
@@ -128,7 +130,8 @@ class SessionRules:
         before = self.standing
         if not changed(before.loaded):
             return ()
-        found = self._stand(before.context.mode)
+        kept = [layer for layer in before.loaded.layers if layer.scope in OF_THE_FOLDER]
+        found = self._stand(before.context.mode, folder=kept if self.is_walled() else None)
         told = [line for line in found.complaints if line not in before.complaints]
         settled = entered(found)
         if isinstance(settled, Refused):
@@ -137,7 +140,7 @@ class SessionRules:
         self.standing = found
         return ("settings were read again", *told)
 
-    def _stand(self, mode: Mode) -> Standing:
+    def _stand(self, mode: Mode, *, folder: Sequence[Layer] | None = None) -> Standing:
         places = self.standing.places
         return stand(
             self._environ,
@@ -146,6 +149,7 @@ class SessionRules:
             given=self._given,
             places=places,
             sources=self._sources,
+            folder=folder,
         )
 
     def set_mode(self, word: str) -> Mode:

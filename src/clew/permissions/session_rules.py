@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from clew.config.layers import Inert, Layer, Scope, in_force, merge
+from clew.config.layers import OF_THE_FOLDER, Inert, Layer, Scope, in_force, merge
 from clew.config.load import Given, Loaded, complaints, load
 from clew.config.paths import Places, find_places
 from clew.config.positions import dotted
@@ -58,10 +58,15 @@ def stand(
     given: Given | None = None,
     places: Places | None = None,
     sources: Sequence[Scope] = ("user", "project", "local"),
+    folder: Sequence[Layer] | None = None,
 ) -> Standing:
+    """`folder`: what counts as the folder's own files, instead of what they say now."""
     places = places or find_places(environ, cwd)
     here, home = str(cwd.resolve()), str(places.home.resolve())
     loaded = load(places, given=given, sources=sources)
+    if folder is not None:
+        others = [layer for layer in loaded.layers if layer.scope not in OF_THE_FOLDER]
+        loaded = structs.replace(loaded, layers=(*others, *folder))
     is_trusted = trusts(places)
     layers, inert = in_force(loaded.layers, trusted=is_trusted)
     settings = merge(layers)

@@ -37,7 +37,10 @@ class Finished(Struct, frozen=True, kw_only=True):
 class Stream:
     """The reading end of a child's pipe, fed into an `Output` as it fills."""
 
-    __slots__ = ("_buffer", "_loop", "_output", "_read_end", "write_end")
+    __slots__ = ("_loop", "_output", "_read_end", "write_end")
+    # One buffer for all reads of all streams: a fresh one costs its page faults, and what was read is
+    # taken out of it before anything else is.
+    _buffer = memoryview(bytearray(READ_BYTES))
 
     def __init__(self, output: Output) -> None:
         self._read_end, self.write_end = os.pipe()
@@ -46,8 +49,6 @@ class Stream:
             # Without privilege, a user who holds many pipes gets no more large ones; a small one does.
             with contextlib.suppress(PermissionError):
                 fcntl.fcntl(self._read_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
-        # One buffer for all reads: a fresh one each time costs its page faults.
-        self._buffer = memoryview(bytearray(READ_BYTES))
         self._output: Output | None = output
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._read_end, self._read, READ_BYTES)

@@ -21,6 +21,8 @@ import sys
 import time
 from collections.abc import Container
 
+from clew.process.walls import put_up
+
 Request = tuple[list[bytes], bytes, dict[bytes, bytes], list[int], dict[str, object] | None]
 
 SUBREAPER = 36
@@ -172,8 +174,6 @@ def start(request: Request, descriptors: list[int]) -> int:
     argv, folder, environment, targets, walls = request
     os.chdir(folder)
     if walls is not None:
-        from clew.process.walls import put_up
-
         put_up(walls)
     return os.posix_spawn(
         argv[0],

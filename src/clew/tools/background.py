@@ -61,7 +61,7 @@ def following(
         # There from the beginning, so that it can be read while it grows.
         output.save()
         try:
-            with script(command, reports=False) as (argv, descriptors):
+            with script(command, reports=False, first=session.env_file) as (argv, descriptors):
                 async with walled(session.sandbox, command, argv, folder, variables) as made:
                     finished = await run(
                         session.launcher,

@@ -105,6 +105,7 @@ class ToolSession:
         "ask_model",
         "contents",
         "cwd",
+        "env_file",
         "environment",
         "in_conversation",
         "launcher",
@@ -152,6 +153,8 @@ class ToolSession:
         self.tasks = tasks or Tasks()
         # Never shown and never kept, wherever a tool comes upon them.
         self.secrets: tuple[str, ...] = ()
+        # What every shell reads first, if it is there: variables that hooks left.
+        self.env_file: Path | None = None
         # The walls around shells; None where there are none.
         self.sandbox: Sandbox | None = None
 

@@ -90,7 +90,10 @@ class Bash(Tool[BashInput]):
         # In UTF-8 a character has at most four bytes, and half of what is shown comes from each end.
         output = Output(keep_bytes=2 * limits.bash_max_output_chars, spill=spill_path(ctx))
         moved_from = start_folder(ctx)
-        with script(given.command) as (argv, descriptors), FolderReport() as report:
+        with (
+            script(given.command, first=ctx.session.env_file) as (argv, descriptors),
+            FolderReport() as report,
+        ):
             sandbox, began_in = ctx.session.sandbox, ctx.session.cwd
             async with walled(sandbox, given.command, argv, began_in, environment(ctx)) as made:
                 finished = await run(

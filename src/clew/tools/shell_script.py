@@ -45,14 +45,18 @@ def quoted(text: str) -> str:
 
 
 @contextmanager
-def script(command: str, *, reports: bool = True) -> Iterator[tuple[list[str], dict[int, int]]]:
+def script(
+    command: str, *, reports: bool = True, first: Path | None = None
+) -> Iterator[tuple[list[str], dict[int, int]]]:
     """The shell's arguments and descriptors; what is too long for one goes through a nameless file.
 
-    `reports`: it tells at its end which folder it is in.
+    `reports`: it tells at its end which folder it is in. `first`: a file it reads before, if it is there.
     """
     # A trap, because the command may end by `exit`; eval, because it may not even parse.
     told = f"trap 'command pwd -P >/dev/fd/{FOLDER_FD} 2>/dev/null' EXIT\n"
     report = told if reports else ""
+    if first is not None and first.exists():
+        report += f". {quoted(str(first))} >/dev/null\n"
     line = f"{report}eval {quoted(command)}"
     if len(os.fsencode(line)) <= ARGUMENT_MAX_BYTES:
         yield [shell(), "-c", line], {}
