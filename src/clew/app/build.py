@@ -21,6 +21,8 @@ from clew.app.costs import budget, leave_totals, spent_so_far, unbounded
 from clew.app.file_record import file_record
 from clew.app.judging import Judging
 from clew.app.mcp import Connected, servers_of
+from clew.app.mcp_asking import Answering as ForServers
+from clew.app.mcp_asking import one_at_a_time
 from clew.app.planning import planning
 from clew.app.record import open_record
 from clew.app.sandbox import session_sandbox
@@ -192,6 +194,7 @@ async def session(
         ),
         sources=SOURCES if options.sources is None else options.sources,
     )
+    ask = one_at_a_time(ask)
     began = rules.standing
     environ = began.environ
     environment = freeze(environ)
@@ -261,15 +264,6 @@ async def session(
         toolbox = Toolbox(offered(options), began.settings)
         mcp = servers_of(options, began, toolbox, environment)
         opened.push_async_callback(mcp.aclose)
-        mcp.begin(
-            lambda: rules.standing.context.roots,
-            launcher=launcher,
-            transport=transport,
-            places=began.places,
-            cwd=cwd,
-            environ=tool_session.environment,
-            environment=environment,
-        )
         tools = SessionTools(
             toolbox,
             tool_session,
@@ -307,6 +301,18 @@ async def session(
             ask_model=side.ask_model,
             spared=sandbox.spared,
             secrets=secrets,
+        )
+        mcp.begin(
+            ForServers(ask, judge, side.ask_model, new_id).helpers(
+                lambda: rules.standing.context.roots
+            ),
+            launcher=launcher,
+            transport=transport,
+            places=began.places,
+            cwd=cwd,
+            environ=tool_session.environment,
+            environment=environment,
+            to_host=brought.to_host,
         )
         deps = Deps(
             story=story,
@@ -361,6 +367,6 @@ async def session(
             spending=spending,
             past=past,
             tasks=tool_session.tasks,
-            intake=intake(tools, judge, tool_session, rules),
+            intake=intake(tools, judge, tool_session, rules, mcp.resource),
             commands=[],
         )

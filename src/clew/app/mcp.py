@@ -20,6 +20,8 @@ from clew.tools.registry import Toolbox
 from clew.transport.seam import Transport
 
 if TYPE_CHECKING:
+    from clew.mcp.begin import ToHost
+    from clew.mcp.host import Helpers
     from clew.mcp.server import Server
     from clew.mcp.servers import Servers
 
@@ -37,12 +39,15 @@ class Connected:
             *(f"MCP server {entry.name}: {entry.held}" for entry in shown(found)),
         )
         self._toolbox = toolbox
+        self._most_s = first_wait_s
         self._first_wait_s: float | None = first_wait_s
         self._told_revision = toolbox.revision
+        # Whether what servers offer goes into the toolbox as it comes.
+        self._is_open = False
 
     def begin(
         self,
-        roots: Callable[[], Sequence[str]],
+        helpers: Helpers,
         *,
         launcher: Launcher,
         transport: Transport,
@@ -50,19 +55,24 @@ class Connected:
         cwd: str,
         environ: Mapping[str, str],
         environment: Environment,
+        to_host: ToHost | None = None,
     ) -> None:
         """Starts every server there is; returns before any of them has."""
         if not self.found.servers:
             return
         from clew.mcp.begin import line_maker
-        from clew.mcp.host import Helpers
         from clew.mcp.servers import Servers
 
         self.servers = Servers(
             line_maker(
-                launcher=launcher, transport=transport, places=places, cwd=cwd, environ=environ
+                launcher=launcher,
+                transport=transport,
+                places=places,
+                cwd=cwd,
+                environ=environ,
+                to_host=to_host,
             ),
-            Helpers(roots=roots),
+            helpers,
             on_change=self._gather,
             startup_s=seconds(environment, "mcp_timeout_ms"),
             patience_s=seconds(environment, "mcp_tool_timeout_ms"),
@@ -76,7 +86,7 @@ class Connected:
         Not before the first request: until then the order of the tools, which is part of what is
         cached, would be the order in which the servers happened to begin.
         """
-        if self.servers is None or self._first_wait_s is not None:
+        if self.servers is None or not self._is_open:
             return
         tools = self.servers.tools()
         now = {tool.name: tool for tool in tools}
@@ -93,12 +103,36 @@ class Connected:
         if self.servers is not None and self._first_wait_s is not None:
             most_s, self._first_wait_s = self._first_wait_s, None
             await self.servers.settled(most_s)
+            self._is_open = True
             self._gather()
         if self._told_revision == self._toolbox.revision:
             return ()
         self._told_revision = self._toolbox.revision
         fact = listing_fact(told(history()), self._toolbox.deferred())
         return () if fact is None else (fact,)
+
+    async def settled(self) -> None:
+        """Waits for all servers, as long as the first request would."""
+        if self.servers is not None:
+            await self.servers.settled(self._most_s)
+
+    async def in_host(self) -> None:
+        """Waits for the servers that the host holds itself: it answers at once, or not at all."""
+        if self.servers is None or not any(s.config.kind == "sdk" for s in self.clients()):
+            return
+        await self.servers.settled(self._first_wait_s or 0, kind="sdk")
+        self._is_open = True
+        self._gather()
+
+    async def resource(self, text: str) -> Fact | None:
+        """What `@server:uri` in a prompt stands for; nothing where there is no such server."""
+        name, separator, uri = text.partition(":")
+        server = None if self.servers is None or not separator else self.servers.get(name)
+        if server is None or not uri:
+            return None
+        from clew.mcp.resource_tools import resource_fact
+
+        return await resource_fact(server, uri, text)
 
     def clients(self) -> tuple[Server, ...]:
         return () if self.servers is None else self.servers.all()

@@ -26,11 +26,19 @@ SHOWN_SESSIONS = 20
 
 def known(session: Session) -> Registry[Session]:
     """Every command of this session: its own, and those that were found for it."""
-    return Registry([*BUILTIN, *session.commands])
+    prompts = []
+    if any(server.offers.prompts for server in session.mcp.clients()):
+        from clew.app.mcp_commands import prompts as prompts_of
+
+        prompts = prompts_of(session)
+    return Registry([*BUILTIN, *session.commands, *prompts])
 
 
 async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
     """Does what was typed; None for a word that no command has and that may begin a prompt."""
+    if typed.name.startswith("mcp"):
+        # Perhaps a command of a server that is on its way.
+        await session.mcp.settled()
     commands = known(session)
     command = commands.find(typed.name)
     if command is None:
@@ -98,6 +106,12 @@ def table(rows: Iterable[tuple[str, str]]) -> str:
     rows = list(rows)
     width = max((len(name) for name, _ in rows), default=0)
     return "\n".join(f"{name:<{width}}  {words}".rstrip() for name, words in rows)
+
+
+async def mcp(session: Session, arguments: str) -> Outcome:
+    from clew.app.mcp_commands import manage
+
+    return await manage(session, arguments.strip())
 
 
 async def clear(_: Session, __: str) -> Outcome:
@@ -217,6 +231,7 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="cost", description="show what the session cost", run=cost),
     Command(name="exit", description="end the session", run=leave, is_interactive=True, aliases=("quit",)),
     Command(name="help", description="list what can be typed", run=show_help),
+    Command(name="mcp", description="show and manage MCP servers", run=mcp, hint="[SERVER]"),
     Command(name="memory", description="show which memory files speak here", run=memory),
     Command(name="permissions", description="show the rules, or go over to a mode", run=permissions, hint="[MODE]", aliases=("allowed-tools",)),
     Command(name="resume", description="list sessions, or go on with one", run=resume, hint="[SESSION]", is_interactive=True, aliases=("continue",)),

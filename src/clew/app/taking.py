@@ -1,9 +1,10 @@
 """How a session takes in what was typed: the tools and rules that lines of input go through."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
 from clew.app.stamps import new_id, now
+from clew.context.facts import Fact
 from clew.engine.intake import Intake
 from clew.engine.toolset import SessionTools
 from clew.permissions.decision import Decision
@@ -19,6 +20,7 @@ def intake(
     judge: Callable[[Json], Decision],
     tool_session: ToolSession,
     rules: SessionRules,
+    resource: Callable[[str], Awaitable[Fact | None]],
 ) -> Intake:
     return Intake(
         tools=tools,
@@ -28,4 +30,5 @@ def intake(
         memory_file=rules.standing.places.root / MEMORY_FILE,
         now=now,
         new_id=new_id,
+        resource=resource,
     )

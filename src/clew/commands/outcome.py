@@ -14,9 +14,10 @@ class Show(Struct, frozen=True, kw_only=True):
 
 
 class Ask(Struct, frozen=True, kw_only=True):
-    """A prompt, as if the person had typed it."""
+    """A prompt, as if the person had typed it; of a stranger's words, no file is named by them."""
 
     text: str
+    by_stranger: bool = False
 
 
 class Clear(Struct, frozen=True, kw_only=True):

@@ -50,6 +50,10 @@ Taken: TypeAlias = Turn | Show | Clear | Resume | Exit
 RunCommand: TypeAlias = Callable[[Command], Awaitable[Outcome | None]]
 
 
+async def no_resource(_: str) -> Fact | None:
+    return None
+
+
 class Intake:
     """Holds nothing but what the model is still to be told with the next prompt."""
 
@@ -63,6 +67,7 @@ class Intake:
         memory_file: Path,
         now: Callable[[], str],
         new_id: Callable[[], str],
+        resource: Callable[[str], Awaitable[Fact | None]] = no_resource,
     ) -> None:
         self._tools = tools
         self._judge = judge
@@ -71,6 +76,7 @@ class Intake:
         self._memory_file = memory_file
         self._now = now
         self._new_id = new_id
+        self._resource = resource
         # What the model hears with the next prompt.
         self._waiting: list[Fact] = []
 
@@ -116,7 +122,7 @@ class Intake:
         """What a mention brings along; nothing where it names nothing, or what may not be read."""
         found = self._found(mention)
         if found is None:
-            return None
+            return await self._elsewhere(mention)
         shown, path = found
         is_folder = path.is_dir()
         block = (
@@ -139,6 +145,14 @@ class Intake:
             await emit(Noticed(messages=(f"@{shown} was not read: {outcome.display}",)))
             return None
         return file_fact(path, shown, outcome.content, outcome.tool_use_result)
+
+    async def _elsewhere(self, mention: Mention) -> Fact | None:
+        """What a mention brings that names no file: a resource of a server, perhaps."""
+        for reading in mention.paths:
+            fact = await self._resource(reading)
+            if fact is not None:
+                return fact
+        return None
 
     def _found(self, mention: Mention) -> tuple[str, Path] | None:
         for reading in mention.paths:
@@ -209,7 +223,10 @@ class Intake:
         if outcome is None:
             return await self._prompt(raw, parse_as_prompt(raw.text), emit)
         if isinstance(outcome, Ask):
-            return await self._prompt(raw, parse_as_prompt(outcome.text), emit)
+            meant_as = parse_as_prompt(outcome.text)
+            if outcome.by_stranger:
+                meant_as = Prompt(text=outcome.text)
+            return await self._prompt(raw, meant_as, emit)
         return outcome
 
 

@@ -6,12 +6,13 @@ why; one that nobody knows with one that says so. None of them waits for the tur
 
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from clew.app.asking import DEFAULT_MODEL
 from clew.app.build import Session
 from clew.app.slash import known
 from clew.catalog.lookup import CATALOG
+from clew.headless import mcp as servers
 from clew.headless import window
 from clew.headless.result import cost_of, usage_of
 from clew.messages.errors import ClewError, MisuseError
@@ -22,6 +23,9 @@ from clew.session.totals import usage_by_model
 from clew.version import VERSION
 from clew.wire import frames
 from clew.wire.incoming import Asked
+
+if TYPE_CHECKING:
+    from clew.mcp.servers import Servers
 
 Json: TypeAlias = dict[str, Any]
 Handler: TypeAlias = Callable[["Controls", Json], Awaitable[Json | None]]
@@ -179,7 +183,22 @@ class Controls:
         return window.usage(parts, session.model)
 
     async def mcp_status(self, _: Json) -> Json:
-        return {"mcpServers": []}
+        return {"mcpServers": servers.status(self._serving.session.mcp)}
+
+    async def mcp_reconnect(self, fields: Json) -> None:
+        await self._servers(fields).reconnect(text(fields, "serverName"))
+
+    async def mcp_toggle(self, fields: Json) -> None:
+        enabled = fields.get("enabled") is True
+        await self._servers(fields).toggle(text(fields, "serverName"), enabled=enabled)
+
+    def _servers(self, fields: Json) -> "Servers":
+        """The servers, if the one that is meant is among them."""
+        found = self._serving.session.mcp.servers
+        name = text(fields, "serverName")
+        if found is None or found.get(name) is None:
+            raise RefusedError(f"Server not found: {name}")
+        return found
 
     async def get_session_cost(self, _: Json) -> Json:
         ledger = self._serving.session.ledger()
@@ -229,6 +248,8 @@ HANDLERS: dict[str, Handler] = {
         "rename_session",
         "get_context_usage",
         "mcp_status",
+        "mcp_reconnect",
+        "mcp_toggle",
         "get_session_cost",
         "get_settings",
         "list_models",

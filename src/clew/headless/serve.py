@@ -29,6 +29,7 @@ from clew.headless.channel import Channel
 from clew.headless.controls import Controls, output_style
 from clew.headless.framing import Framing, Wanted
 from clew.headless.host import Host
+from clew.headless.mcp import listed, to_host
 from clew.headless.permission import HostPermission, nobody
 from clew.headless.result import cost_of, done_beside, result, usage_of
 from clew.messages.errors import ClewError, MisuseError
@@ -128,7 +129,9 @@ class Server:
     def _bring(self, asked: Asked) -> None:
         """Takes what a handshake brings; the last one counts."""
         self._handshake = asked
-        self._brought = Brought(hooks=hooks_of(asked.fields.get("hooks"), self._host))
+        self._brought = Brought(
+            hooks=hooks_of(asked.fields.get("hooks"), self._host), to_host=to_host(self._host)
+        )
 
     async def _session_of(self, options: Options) -> Options | None:
         """One session to its end; what is to be opened after it, if anything."""
@@ -218,6 +221,8 @@ class Server:
             self._bring(asked)
             self.session.hooks.remove(HOST)
             self.session.hooks.add(self._brought.hooks)
+        if asked.subtype == "initialize":
+            await self.session.mcp.in_host()
         await self._channel.send(await self._controls.answer(asked))
 
     def _said(self, said: Said) -> None:
@@ -397,6 +402,7 @@ class Server:
             tools=[tool["name"] for tool in session.tools.definitions()],
             model=session.model.id,
             mode=session.mode,
+            mcp_servers=listed(session.mcp),
             key_source=session.key_source,
             commands=[command.name for command in known(session)],
             output_style=output_style(session),

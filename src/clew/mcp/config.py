@@ -116,7 +116,8 @@ def read_server(
         raw=entry,
         source=source,
         timeout_s=None if timeout is None else timeout / 1000,
-        always_load=entry.get("alwaysLoad") is True,
+        # Those of a host are few, and it counts on them.
+        always_load=entry.get("alwaysLoad", kind == "sdk") is True,
         stateless=str(entry.get("protocol", "")).startswith("2026"),
     )
 

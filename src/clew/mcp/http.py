@@ -132,7 +132,7 @@ class HttpLine:
         """One message to the server and, if it is a request, its answer back to the connection."""
         try:
             await self._posted(message, identity)
-        except UnauthorizedError as error:
+        except (UnauthorizedError, CannotReachError) as error:
             self._end(error)
         except TransportError as error:
             if error.kind in ("truncated", "content", "protocol") and identity is not None:
@@ -297,7 +297,7 @@ class HttpLine:
             more = {"Last-Event-ID": decoder.last_event_id} if decoder.last_event_id else {}
             try:
                 exchange, head = await self._answered("GET", None, **{"Accept": STREAM, **more})
-            except (TransportError, UnauthorizedError):
+            except (TransportError, UnauthorizedError, CannotReachError):
                 failures += 1
             else:
                 try:

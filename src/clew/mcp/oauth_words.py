@@ -116,6 +116,16 @@ def is_safe(url: Any) -> bool:
     return found.scheme == "https" or (found.scheme == "http" and found.host in LOOPBACK)
 
 
+def is_web(url: Any) -> bool:
+    """Whether a person may be shown it as a page."""
+    if not isinstance(url, str) or not url.isprintable():
+        return False
+    try:
+        return split_url(url).scheme in ("http", "https")
+    except BadUrlError:
+        return False
+
+
 # -- metadata
 
 

@@ -10,10 +10,10 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 
 from clew.mcp.config import Http
+from clew.mcp.line import CannotReachError
 from clew.mcp.oauth import LoginError, renewed
 from clew.mcp.oauth_words import Tokens
 from clew.mcp.tokens import TokenStore
-from clew.messages.errors import OutsideError
 from clew.transport.seam import Transport
 
 RunHelper = Callable[[str], Awaitable[str | None]]
@@ -94,5 +94,5 @@ class Proof:
         except ValueError:
             said = None
         if not isinstance(said, dict) or not all(isinstance(v, str) for v in said.values()):
-            raise OutsideError("headersHelper printed no object of texts, or failed")
+            raise CannotReachError("headersHelper printed no object of texts, or failed")
         return said

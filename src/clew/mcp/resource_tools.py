@@ -1,9 +1,11 @@
 """The two tools that show what servers offer to be read, and read it."""
 
 from collections.abc import Callable
+from typing import Any
 
 from msgspec import Struct
 
+from clew.context.facts import Fact
 from clew.jsonrpc.peer import Answer
 from clew.mcp.content import Reply, as_json, blocks_of
 from clew.mcp.protocol import an_object
@@ -96,6 +98,25 @@ class ReadMcpResourceTool(Tool[ReadInput]):
     async def call(self, given: ReadInput, ctx: ToolContext) -> ToolResult:
         (server,) = chosen(self._servers(), given.server)
         return await read_resource(server, given.uri)
+
+
+async def resource_fact(server: Server, uri: str, shown: str) -> Fact:
+    """A resource that a prompt names, as it goes along with that prompt."""
+    result = await read_resource(server, uri)
+    head = f"The person's prompt names {shown}; this is what the MCP server {server.name} gives:"
+    content = result.content
+    blocks: Any = (
+        f"<system-reminder>\n{head}\n{content}\n</system-reminder>"
+        if isinstance(content, str)
+        else [{"type": "text", "text": head}, *content]
+    )
+    payload = {
+        "type": "mcp_resource",
+        "server": server.name,
+        "uri": uri,
+        "content": result.tool_use_result,
+    }
+    return Fact(payload=payload, rendered=(blocks,))
 
 
 async def read_resource(server: Server, uri: str) -> ToolResult:

@@ -78,9 +78,10 @@ class Servers:
     def _begin(self, server: Server) -> None:
         self._tasks[server.name] = asyncio.create_task(server.live(), name=f"mcp {server.name}")
 
-    async def settled(self, most_s: float) -> tuple[str, ...]:
+    async def settled(self, most_s: float, *, kind: str | None = None) -> tuple[str, ...]:
         """Waits until every server is there or will not be soon; the names of those that are not yet."""
-        waiting = [s for s in self._servers.values() if not s.is_settled]
+        meant = [s for s in self._servers.values() if kind in (None, s.config.kind)]
+        waiting = [server for server in meant if not server.is_settled]
         if waiting and most_s > 0:
             tasks = [asyncio.ensure_future(server.settled()) for server in waiting]
             try:
@@ -88,7 +89,7 @@ class Servers:
             finally:
                 for task in tasks:
                     task.cancel()
-        return tuple(s.name for s in self._servers.values() if not s.is_settled)
+        return tuple(server.name for server in meant if not server.is_settled)
 
     def tools(self) -> tuple[Tool[Any], ...]:
         """Every tool there is now, in the order of the servers' names and then of the tools'."""

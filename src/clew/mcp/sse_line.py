@@ -116,7 +116,7 @@ class SseLine:
                 if head.status >= 300 and "id" in message and "method" in message:
                     words = f"the server answered with status {head.status}"
                     self.connection.fail(message["id"], words)
-            except (TransportError, UnauthorizedError) as error:
+            except (TransportError, UnauthorizedError, CannotReachError) as error:
                 self._end(error)
                 return
 

@@ -1,0 +1,128 @@
+"""Who answers a server that asks: a person for its forms, a rule or a person for the model.
+
+Owns the way from a server's question to `ask`, the one through which calls ask too. What a person types
+into a form goes to the server and nowhere else: not into the log, not to the model.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
+
+from clew.engine.deps import Granted, Question, Refused, Verdict
+from clew.jsonrpc.wire import INTERNAL_ERROR, INVALID_PARAMS, Fault
+from clew.mcp import elicit
+from clew.mcp.host import Helpers
+from clew.mcp.protocol import Json, a_text, an_object
+from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, reason
+from clew.tools.base import AskModel
+
+AskPerson: TypeAlias = Callable[[Question], Awaitable[Verdict]]
+Judge: TypeAlias = Callable[[Json], Decision]
+
+USER_REFUSED = -1
+MOST_SAMPLES = 50
+MOST_WORDS = 100_000
+
+
+def one_at_a_time(ask: AskPerson) -> AskPerson:
+    """A person has one pair of eyes: calls and servers ask one after the other."""
+    lock = asyncio.Lock()
+
+    async def asking(question: Question) -> Verdict:
+        async with lock:
+            return await ask(question)
+
+    return asking
+
+
+class Answering:
+    """Holds how often each server had the model asked."""
+
+    def __init__(
+        self, ask: AskPerson, judge: Judge, ask_model: AskModel, new_id: Callable[[], str]
+    ) -> None:
+        self._ask = ask
+        self._judge = judge
+        self._ask_model = ask_model
+        self._new_id = new_id
+        self._samples: dict[str, int] = {}
+
+    def helpers(self, roots: Callable[[], Sequence[str]]) -> Helpers:
+        return Helpers(roots=roots, elicit=self.elicit, sample=self.sample)
+
+    def _block(self, name: str, given: Json) -> Json:
+        return {"type": "tool_use", "id": f"toolu_{self._new_id()}", "name": name, "input": given}
+
+    async def elicit(self, server: str, params: Json) -> Any:
+        """A form or a page. What nobody answers is declined."""
+        if elicit.refusal(params):
+            return {"action": "decline"}
+        asked = elicit.questions(server, params)
+        block = self._block("AskUserQuestion", {"questions": asked})
+        why = f"the MCP server {server} asks you"
+        decision = Ask(findings=(Finding(subject=server, verdict="ask", reason=why),))
+        verdict = await self._ask(Question(block=block, title=why, decision=decision, why=why))
+        if isinstance(verdict, Refused):
+            return {"action": "cancel" if verdict.stop else "decline"}
+        given = an_object((verdict.input or {}).get("answers"))
+        answers = [given.get(one["question"]) for one in asked]
+        if params.get("mode") == "url":
+            return {"action": "accept" if answers == [elicit.VISITED] else "decline"}
+        content = elicit.content(params, answers)
+        return (
+            {"action": "decline"} if content is None else {"action": "accept", "content": content}
+        )
+
+    async def sample(self, server: str, params: Json) -> Any:
+        """A question of the server's to the model, if a rule or a person lets it."""
+        self._samples[server] = self._samples.get(server, 0) + 1
+        if self._samples[server] > MOST_SAMPLES:
+            return Fault(code=USER_REFUSED, message=f"asked {MOST_SAMPLES} times; that is all")
+        prompt = conversation(params.get("messages"))
+        if prompt is None:
+            return Fault(code=INVALID_PARAMS, message="only messages of text can be answered")
+        system = a_text(params.get("systemPrompt"))[:MOST_WORDS]
+        refused = await self._refused(server, {"prompt": prompt, "system": system})
+        if refused:
+            return Fault(code=USER_REFUSED, message=refused)
+        answer = await self._ask_model(prompt, system=system)
+        if not isinstance(answer, str):
+            return Fault(code=INTERNAL_ERROR, message="the model did not answer")
+        return {
+            "role": "assistant",
+            "content": {"type": "text", "text": answer},
+            "model": "small",
+            "stopReason": "endTurn",
+        }
+
+    async def _refused(self, server: str, given: Json) -> str:
+        """Why the model is not asked: by a rule for `mcp__SERVER__sampling`, or a person's word."""
+        from clew.mcp.names import tool_name
+
+        block = self._block(tool_name(server, "sampling"), given)
+        decision = self._judge(block)
+        if isinstance(decision, Allow):
+            return ""
+        if isinstance(decision, Deny):
+            return f"not permitted: {reason(decision)}"
+        why = f"the MCP server {server} wants to ask the model, at your cost"
+        verdict = await self._ask(Question(block=block, title=why, decision=decision, why=why))
+        return "" if isinstance(verdict, Granted) else "the person said no"
+
+
+def conversation(messages: Any) -> str | None:
+    """The messages of a request as one prompt; None where they hold what is no text."""
+    listed = messages if isinstance(messages, list) else []
+    told: list[tuple[str, str]] = []
+    for message in listed:
+        content = an_object(message).get("content")
+        parts = content if isinstance(content, list) else [content]
+        for part in parts:
+            words = an_object(part).get("text")
+            if an_object(part).get("type") != "text" or not isinstance(words, str):
+                return None
+            told.append((a_text(an_object(message).get("role")), words))
+    if len(told) == 1:
+        return told[0][1][:MOST_WORDS]
+    text = "\n\n".join(f"{role.capitalize()}: {words}" for role, words in told)
+    return text[:MOST_WORDS] or None
