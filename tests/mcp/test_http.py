@@ -103,8 +103,10 @@ async def test_a_stream_that_breaks_off_is_gone_on_with(tmp_path: Path) -> None:
         assert "7" in [headers.get("last-event-id") for _, headers, _ in there.seen]
 
 
-async def test_a_server_that_is_not_there_is_tried_again(tmp_path: Path) -> None:
-    async with yard(tmp_path, {"one": {"url": "http://127.0.0.1:9/mcp"}}, settle=False) as here:
+@pytest.mark.parametrize("kind", ["http", "sse"])
+async def test_a_server_that_is_not_there_is_tried_again(tmp_path: Path, kind: str) -> None:
+    value = {"type": kind, "url": "http://127.0.0.1:9/mcp"}
+    async with yard(tmp_path, {"one": value}, settle=False) as here:
         await here.until("waiting")
         assert "no connection" in here.server().problem
 

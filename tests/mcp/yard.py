@@ -43,7 +43,7 @@ class Yard:
 
     def __init__(self, servers: Servers, folder: Path, launcher: Launcher) -> None:
         self.servers = servers
-        self.changes = 0
+        self.news = asyncio.Event()
         self.progress: list[Progress] = []
         self.session = ToolSession(
             cwd=folder, launcher=launcher, spill_folder=folder / "spill", environment={}
@@ -63,6 +63,13 @@ class Yard:
 
         context = ToolContext(session=self.session, emit=emit, tool_use_id="toolu_1")
         return await run_tool(self.tool(name), given, context)
+
+    async def changed(self, holds: Callable[[], bool]) -> None:
+        """Waits for something that a server announces, bounded."""
+        async with asyncio.timeout(20):
+            while not holds():
+                self.news.clear()
+                await self.news.wait()
 
     async def until(self, state: str, name: str = "one") -> Server:
         """Waits for a server to be in a state, bounded."""
@@ -89,12 +96,21 @@ async def yard(folder: Path, entries: dict[str, Any], **more: Any) -> AsyncItera
         environ=environ,
         to_host=more.pop("to_host", None),
     )
-    servers = Servers(make, helpers, **more)
+    told: list[Yard] = []
+    on_change = more.pop("on_change", lambda: None)
+
+    def changed() -> None:
+        on_change()
+        for one in told:
+            one.news.set()
+
+    servers = Servers(make, helpers, on_change=changed, **more)
     try:
         servers.add([config(name, value) for name, value in entries.items()])
         if settle:
             await servers.settled(20)
-        yield Yard(servers, folder, launcher)
+        told.append(Yard(servers, folder, launcher))
+        yield told[0]
     finally:
         await servers.aclose()
         await transport.aclose()

@@ -28,6 +28,7 @@ from clew.mcp.host import Helpers, ServerHost
 from clew.mcp.line import CannotReachError, Line, UnauthorizedError
 from clew.mcp.protocol import Agreement, Json, capabilities
 from clew.mcp.states import PATIENCE_S, Event, State
+from clew.messages.errors import OutsideError
 
 MakeLine: TypeAlias = Callable[[ServerConfig, ServerHost, asyncio.TaskGroup], Line]
 
@@ -153,6 +154,8 @@ class Server:
                 self._to("unauthorized", str(error))
             except CannotReachError as error:
                 self._to("refused" if error.is_final else "lost", str(error))
+            except OutsideError as error:
+                self._to("lost", str(error))
             except asyncio.CancelledError:
                 self._to("close")
                 raise
