@@ -68,7 +68,9 @@ TOOLS = {
 
 def call(identity, params):
     name, given = params["name"], params.get("arguments", {})
-    if name == "echo":
+    if MODE == "many":
+        answer(identity, {"content": [{"type": "text", "text": "done"}]})
+    elif name == "echo":
         answer(identity, {"content": [{"type": "text", "text": f"you said {given.get('text')}"}]})
     elif name == "fail":
         answer(identity, {"content": [{"type": "text", "text": "it broke"}], "isError": True})

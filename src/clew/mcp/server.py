@@ -301,6 +301,12 @@ class Server:
         if uri in self.watched:
             self.changed_resources.add(uri)
 
+    async def _back_within(self, wait_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                while not self._is_there and self.state not in GIVEN_UP:
+                    await self.moved()
+
     async def call(
         self,
         method: str,
@@ -311,12 +317,8 @@ class Server:
         wait_s: float = 0.0,
     ) -> Outcome:
         """One request; a server that is on its way is waited for, within bounds."""
-        try:
-            async with asyncio.timeout(wait_s):
-                while not self._is_there and self.state not in GIVEN_UP:
-                    await self.moved()
-        except TimeoutError:
-            pass
+        if not self._is_there:
+            await self._back_within(wait_s)
         client = self._client
         if client is None or not self._is_there:
             why = f": {self.problem}" if self.problem else ""

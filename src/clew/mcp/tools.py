@@ -85,19 +85,17 @@ class McpTool(Tool[Given]):
         return result_of(reply_of(outcome.result), an_object(outcome.result))
 
     async def _asked(self, params: Json, ctx: ToolContext) -> Outcome:
-        news: asyncio.Queue[Json] = asyncio.Queue()
-        async with asyncio.TaskGroup() as group:
-            telling = group.create_task(told(news, ctx))
-            try:
-                return await self._server.call(
-                    "tools/call",
-                    params,
-                    patience_s=self._patience_s,
-                    on_progress=news.put_nowait,
-                    wait_s=RECONNECT_WAIT_S,
-                )
-            finally:
-                telling.cancel()
+        news = News(ctx)
+        try:
+            return await self._server.call(
+                "tools/call",
+                params,
+                patience_s=self._patience_s,
+                on_progress=news.heard,
+                wait_s=RECONNECT_WAIT_S,
+            )
+        finally:
+            await news.aclose()
 
     async def _visited(self, failure: Failure) -> bool:
         """Whether a person went where the server wants them to go before it answers."""
@@ -111,20 +109,39 @@ class McpTool(Tool[Given]):
         return True
 
 
-async def told(news: "asyncio.Queue[Json]", ctx: ToolContext) -> None:
-    """Hands on what the server says about a call that runs; of many steps at once the last."""
-    while True:
-        step = await news.get()
-        while not news.empty():
-            step = news.get_nowait()
-        done, total = step.get("progress"), step.get("total")
-        counted = f"{done:g}" if isinstance(done, (int, float)) else ""
-        if counted and isinstance(total, (int, float)):
-            counted = f"{counted} of {total:g}"
-        words = a_text(step.get("message"))[:200]
-        await ctx.emit(
-            Progress(text=" ".join(filter(None, (counted, words))), data={"type": "mcp_progress"})
-        )
+class News:
+    """Hands on what the server says about a call that runs; of many steps at once the last.
+
+    Begins with the first of them: most calls say nothing.
+    """
+
+    def __init__(self, ctx: ToolContext) -> None:
+        self._ctx = ctx
+        self._last: Json | None = None
+        self._telling: asyncio.Task[None] | None = None
+
+    def heard(self, step: Json) -> None:
+        self._last = step
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.ensure_future(self._tell())
+
+    async def _tell(self) -> None:
+        while self._last is not None:
+            step, self._last = self._last, None
+            await self._ctx.emit(Progress(text=in_words(step), data={"type": "mcp_progress"}))
+
+    async def aclose(self) -> None:
+        """Says the last of it."""
+        if self._telling is not None:
+            await asyncio.wait([self._telling])
+
+
+def in_words(step: Json) -> str:
+    done, total = step.get("progress"), step.get("total")
+    counted = f"{done:g}" if isinstance(done, (int, float)) else ""
+    if counted and isinstance(total, (int, float)):
+        counted = f"{counted} of {total:g}"
+    return " ".join(filter(None, (counted, a_text(step.get("message"))[:200])))
 
 
 def result_of(reply: Reply, raw: Json) -> ToolResult:

@@ -1,0 +1,176 @@
+"""MCP: what a call costs of our own, how much a server's beginning, and what slow servers hold up.
+
+The peer is the official SDK's client, against the same server in the same run. CPU is this process's
+alone: the server's own work is another process's.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import Figure
+from clew.app.build import session
+from clew.config.paths import find_places
+from clew.context.tool_listing import listing_fact
+from clew.engine.deps import Question, Refused, Verdict
+from clew.mcp.begin import line_maker
+from clew.mcp.config import ServerConfig, read_server
+from clew.mcp.host import Helpers
+from clew.mcp.servers import Servers
+from clew.normalize.tokens import text_tokens
+from clew.options import Options
+from clew.process.spawn import Launcher
+from clew.tools.base import Progress, Tool, ToolContext, ToolSession
+from clew.tools.door import run_tool
+from clew.transport.http import HttpTransport
+
+PROGRAM = str(Path(__file__).parents[1] / "tests" / "mcp" / "server_program.py")
+CALLS = 500
+RUNS = 5
+
+
+def config(name: str, *args: str, **env: str) -> ServerConfig:
+    entry = {"command": sys.executable, "args": ["-I", "-S", PROGRAM, *args], "env": env}
+    found = read_server(name, entry, scope="user", environ=os.environ)
+    assert isinstance(found, ServerConfig)
+    return found
+
+
+def servers(folder: Path, launcher: Launcher) -> Servers:
+    make = line_maker(
+        launcher=launcher,
+        transport=HttpTransport({}),
+        places=find_places({"HOME": str(folder)}, folder),
+        cwd=str(folder),
+        environ=dict(os.environ),
+    )
+    return Servers(make, Helpers(roots=tuple))
+
+
+async def ours(folder: Path, *, calls: int) -> tuple[float, float]:
+    """CPU seconds of connecting to a server of 20 tools, and of one call."""
+    launcher = Launcher()
+    launcher.start()
+    await asyncio.sleep(0)
+    all_of_them = servers(folder, launcher)
+    begin = time.process_time()
+    all_of_them.add([config("one", "many", MANY="20")])
+    await all_of_them.settled(30)
+    connected = time.process_time() - begin
+    (server,) = all_of_them.all()
+    assert len(server.offers.tools) == 20, server.problem
+    tool = next(tool for tool in all_of_them.tools() if tool.name == "mcp__one__tool_000")
+    tool_session = ToolSession(cwd=folder, launcher=launcher, spill_folder=folder, environment={})
+    called = await calling(tool, tool_session, calls)
+    await all_of_them.aclose()
+    await launcher.aclose()
+    return connected, called
+
+
+async def calling(tool: Tool[Any], tool_session: ToolSession, calls: int) -> float:
+    """As the executor calls it: through the door, with progress listened to."""
+
+    async def emit(_: Progress) -> None:
+        """Nobody looks on."""
+
+    context = ToolContext(session=tool_session, emit=emit, tool_use_id="toolu_1")
+    await run_tool(tool, {"text": "x"}, context)
+    begin = time.process_time()
+    for _ in range(calls):
+        await run_tool(tool, {"text": "x"}, context)
+    return (time.process_time() - begin) / max(1, calls)
+
+
+async def theirs(*, calls: int) -> tuple[float, float]:
+    from mcp.client.stdio import stdio_client
+
+    from mcp import Client, StdioServerParameters
+
+    parameters = StdioServerParameters(
+        command=sys.executable, args=["-I", "-S", PROGRAM, "many"], env={"MANY": "20"}
+    )
+    begin = time.process_time()
+    async with Client(stdio_client(parameters)) as client:
+        assert len((await client.list_tools()).tools) == 20
+        connected = time.process_time() - begin
+
+        async def call() -> None:
+            await client.call_tool("tool_000", {"text": "x"})
+
+        await call()
+        begin = time.process_time()
+        for _ in range(calls):
+            await call()
+        return connected, (time.process_time() - begin) / max(1, calls)
+
+
+async def nobody(_: Question) -> Verdict:
+    return Refused(words="nobody is here")
+
+
+async def opened_s(folder: Path, options: Options) -> float:
+    """Wall time until a person could type: a session that is open."""
+    environ = {**os.environ, "HOME": str(folder), "CLEW_CONFIG_DIR": str(folder / "config")}
+    # What the run before left behind is still being ended by its watchers.
+    await asyncio.sleep(0.5)
+    begin = time.perf_counter()
+    async with session(options, environ, str(folder), nobody, entrypoint="cli"):
+        return time.perf_counter() - begin
+
+
+def slow(count: int) -> Options:
+    entry = {"command": sys.executable, "args": ["-I", "-S", PROGRAM, "silent"]}
+    given = {"mcpServers": {f"slow{n}": entry for n in range(count)}}
+    return Options(mcp_config=(json.dumps(given),), persists=False)
+
+
+def best(work: Any) -> tuple[float, float]:
+    runs = [asyncio.run(work()) for _ in range(RUNS)]
+    return min(a for a, _ in runs), min(b for _, b in runs)
+
+
+def figures() -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        connect, call = best(lambda: ours(folder, calls=CALLS))
+        yield Figure(
+            name="a tool call over stdio, ours", value=call * 1000, unit="ms CPU", at_most=0.15
+        )
+        yield Figure(
+            name="connect and list 20 tools", value=connect * 1000, unit="ms CPU", at_most=10
+        )
+        peer_connect, peer_call = best(lambda: theirs(calls=CALLS))
+        yield Figure(
+            name="a call of the official SDK's client", value=peer_call / call, unit="x ours"
+        )
+        yield Figure(name="its connecting", value=peer_connect / connect, unit="x ours")
+        yield Figure(
+            name="what 10 slow servers add until the prompt",
+            value=added_s(folder) * 1000,
+            unit="ms wall",
+            at_most=10,
+        )
+        names = [f"mcp__server{n % 5}__fetch_thing_{n}" for n in range(100)]
+        fact = listing_fact((), names)
+        assert fact is not None
+        yield Figure(
+            name="100 tools until one is used",
+            value=text_tokens("".join(fact.rendered)),
+            unit="tokens",
+            at_most=1000,
+        )
+
+
+def added_s(folder: Path) -> float:
+    """What ten servers that never answer add to the opening; by turns, the first ones thrown away."""
+    with_ten, without = [], []
+    for _ in range(RUNS + 1):
+        without.append(asyncio.run(opened_s(folder, slow(0))))
+        with_ten.append(asyncio.run(opened_s(folder, slow(10))))
+    return min(with_ten[1:]) - min(without[1:])
