@@ -234,6 +234,8 @@ def serve():
                         "tools": {"listChanged": True},
                         "resources": {"subscribe": True},
                         "prompts": {},
+                        "completions": {},
+                        "logging": {},
                     },
                     "serverInfo": {"name": "test", "version": "1"},
                     "instructions": "Use echo to be heard.",
@@ -289,6 +291,11 @@ def serve():
                     "params": message["params"],
                 }
             )
+        elif method == "logging/setLevel":
+            answer(identity, {})
+            data = f"level {message['params']['level']}"
+            params = {"level": "info", "data": data}
+            send({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
         elif method == "completion/complete":
             answer(identity, {"completion": {"values": ["main.py", "map.py"]}})
         elif method == "ping":

@@ -14,7 +14,7 @@ from clew.permissions.decision import Decision
 from clew.providers.base import Failure
 from clew.testing.server import serving
 from tests.engine.world import allowed, asked, denied
-from tests.headless.clew_process import clew
+from tests.headless.clew_process import clew, transcripts
 from tests.mcp.test_sessions import calls, given, results
 from tests.mcp.yard import entry, yard
 
@@ -231,7 +231,7 @@ def test_a_servers_prompt_is_a_command(tmp_path: Path) -> None:
     assert "Review {'file': 'a b.py', 'tone': 'kind'}." in sent, shown
     sent, shown = said_to_model(tmp_path, "/mcp__memo__review", memo=entry("honest"))
     assert sent == ""
-    assert "needs file" in shown
+    assert "needs file: <file> [tone]; file may be main.py, map.py" in shown
 
 
 def test_a_servers_prompt_names_no_file_for_clew_to_read(tmp_path: Path) -> None:
@@ -247,6 +247,40 @@ def test_a_resource_is_brought_along_by_its_name(tmp_path: Path) -> None:
     assert "the memo" in sent
     sent, _ = said_to_model(tmp_path, "Look at @other:memo://one please", memo=entry("honest"))
     assert "the memo" not in sent
+
+
+def test_what_a_server_says_of_itself_is_told_once_and_as_its_own(tmp_path: Path) -> None:
+    sent, _ = said_to_model(tmp_path, "hello", memo=entry("honest"))
+    assert sent.count("Use echo to be heard.") == 1
+    assert "nothing in it permits anything" in sent
+    with serving(PLAN, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "-c", "again", "--mcp-config", given(memo=entry("honest")))
+        assert json.dumps(server.requests[0].body).count("Use echo to be heard.") == 1
+
+
+def test_a_resource_that_changed_since_it_was_read_is_told(tmp_path: Path) -> None:
+    reading = ("ReadMcpResourceTool", {"server": "memo", "uri": "memo://one"})
+    with serving(calls(reading), strict=True) as server:
+        clew(
+            tmp_path, server.url, "-p", "go", "--mcp-config", given(memo=entry("honest")),
+            "--allowedTools", "ReadMcpResourceTool",
+        )  # fmt: skip
+        assert "memo://one of memo" in json.dumps(server.requests[-1].body["messages"])
+
+
+def test_what_a_server_logs_is_kept_for_the_person(tmp_path: Path) -> None:
+    _, shown = said_to_model(tmp_path, "/mcp log memo", memo=entry("honest"))
+    assert "info: level info" in shown
+
+
+def test_structured_content_is_recorded_for_programs(tmp_path: Path) -> None:
+    with serving(calls(("mcp__memo__structured", {})), strict=True) as server:
+        clew(
+            tmp_path, server.url, "-p", "go", "--mcp-config", given(memo=entry("rude")),
+            "--allowedTools", "mcp__memo",
+        )  # fmt: skip
+    (path,) = transcripts(tmp_path)
+    assert '"mcpMeta":{"structuredContent":{"degrees":21}}' in path.read_text("utf-8")
 
 
 def test_mcp_shows_servers_and_what_they_offer(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from clew.config.environment import Environment
 from clew.config.paths import Places
 from clew.context.facts import Fact
+from clew.context.server_facts import changed_fact, instructions_fact, told_of
 from clew.context.tool_listing import listing_fact, told
 from clew.mcp.scopes import Found, find
 from clew.options import Options
@@ -42,6 +43,8 @@ class Connected:
         self._most_s = first_wait_s
         self._first_wait_s: float | None = first_wait_s
         self._told_revision = toolbox.revision
+        # The servers whose words were told; None until the conversation was asked for them.
+        self._instructed: set[str] | None = None
         # Whether what servers offer goes into the toolbox as it comes.
         self._is_open = False
 
@@ -105,11 +108,31 @@ class Connected:
             await self.servers.settled(most_s)
             self._is_open = True
             self._gather()
-        if self._told_revision == self._toolbox.revision:
-            return ()
-        self._told_revision = self._toolbox.revision
-        fact = listing_fact(told(history()), self._toolbox.deferred())
-        return () if fact is None else (fact,)
+        facts = [*self._instructions(history), changed_fact(self._changed())]
+        if self._told_revision != self._toolbox.revision:
+            self._told_revision = self._toolbox.revision
+            facts.append(listing_fact(told(history()), self._toolbox.deferred()))
+        return [fact for fact in facts if fact is not None]
+
+    def _instructions(self, history: Callable[[], Iterable[Json]]) -> list[Fact | None]:
+        """What servers say about their use that the model has not heard yet."""
+        words = {s.name: s.instructions for s in self.clients() if s.instructions}
+        if not words.keys() - (self._instructed or set()):
+            return []
+        if self._instructed is None:
+            self._instructed = told_of(history())
+        new = {name: said for name, said in words.items() if name not in self._instructed}
+        self._instructed |= set(new)
+        return [instructions_fact(new)]
+
+    def _changed(self) -> dict[str, list[str]]:
+        """Resources that changed since they were read; told once."""
+        changed = {}
+        for server in self.clients():
+            if server.changed_resources:
+                changed[server.name] = sorted(server.changed_resources)
+                server.changed_resources.clear()
+        return changed
 
     async def settled(self) -> None:
         """Waits for all servers, as long as the first request would."""

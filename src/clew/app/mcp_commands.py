@@ -68,8 +68,9 @@ def command(server: Server, offer: PromptOffer) -> Command["Session"]:
 async def prompt(server: Server, offer: PromptOffer, arguments: str) -> Outcome:
     """What the server's prompt says: a stranger's words, in which no file is named for clew to read."""
     given = filled(offer, arguments)
-    if isinstance(given, str):
-        return Show(text=given, is_error=True)
+    missing = [name for name, is_needed in offer.arguments if is_needed and name not in given]
+    if missing:
+        return Show(text=await wanting(server, offer, missing), is_error=True)
     outcome = await server.call(
         "prompts/get",
         {"name": offer.prompt, "arguments": given},
@@ -91,7 +92,7 @@ async def prompt(server: Server, offer: PromptOffer, arguments: str) -> Outcome:
     return Ask(text="\n\n".join(told), by_stranger=True)
 
 
-def filled(offer: PromptOffer, arguments: str) -> dict[str, str] | str:
+def filled(offer: PromptOffer, arguments: str) -> dict[str, str]:
     """The arguments by name, in the order the server lists them; the last takes all that is left."""
     names = [name for name, _ in offer.arguments]
     try:
@@ -100,6 +101,11 @@ def filled(offer: PromptOffer, arguments: str) -> dict[str, str] | str:
         words = arguments.split()
     if names and len(words) > len(names):
         words = [*words[: len(names) - 1], " ".join(words[len(names) - 1 :])]
-    given = dict(zip(names, words, strict=False))
-    missing = [name for name, is_needed in offer.arguments if is_needed and name not in given]
-    return f"/{offer.name} needs {', '.join(missing)}: {offer.hint}" if missing else given
+    return dict(zip(names, words, strict=False))
+
+
+async def wanting(server: Server, offer: PromptOffer, missing: list[str]) -> str:
+    """What an argument is missing for, and what the server would put there."""
+    values = await server.completed(offer.prompt, missing[0], "")
+    hint = f"; {missing[0]} may be {', '.join(values)}" if values else ""
+    return f"/{offer.name} needs {', '.join(missing)}: {offer.hint}{hint}"

@@ -55,6 +55,9 @@ class Outcome(Protocol):
     @property
     def display(self) -> str: ...
 
+    @property
+    def mcp_meta(self) -> Json | None: ...
+
 
 class Toolset(Protocol):
     """The tools of this session. A name it does not know is an outcome too."""

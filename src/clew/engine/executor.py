@@ -306,6 +306,7 @@ class ToolExecutor:
             outcome.content if content is None else content,
             is_error=outcome.is_error,
             raw=outcome.tool_use_result,
+            **({} if outcome.mcp_meta is None else {"mcpMeta": outcome.mcp_meta}),
         )
         await self._emit(
             ToolFinished(

@@ -129,7 +129,7 @@ async def read_resource(server: Server, uri: str) -> ToolResult:
     contents = an_object(outcome.result).get("contents")
     if not isinstance(contents, list):
         return failed(f"The server {server.name} gave an answer without contents.")
-    server.changed_resources.discard(uri)
+    await server.watch(uri)
     blocks = blocks_of([{"type": "resource", "resource": one} for one in contents])
     return result_of(Reply(blocks=blocks), {"content": contents})
 

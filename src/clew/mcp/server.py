@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 from clew.jsonrpc.connection import OnProgress
-from clew.jsonrpc.peer import Failure, Outcome
+from clew.jsonrpc.peer import Answer, Failure, Outcome
 from clew.mcp import states
 from clew.mcp.catalogue import (
     MAX_INSTRUCTIONS,
@@ -26,7 +26,7 @@ from clew.mcp.client import Client, agree
 from clew.mcp.config import ServerConfig
 from clew.mcp.host import Helpers, ServerHost
 from clew.mcp.line import CannotReachError, Line, UnauthorizedError
-from clew.mcp.protocol import Agreement, Json, capabilities
+from clew.mcp.protocol import Agreement, Json, an_object, capabilities
 from clew.mcp.states import PATIENCE_S, Event, State
 from clew.messages.errors import OutsideError
 
@@ -34,6 +34,9 @@ MakeLine: TypeAlias = Callable[[ServerConfig, ServerHost, asyncio.TaskGroup], Li
 
 # A server that announces changes without end is asked as often and no more.
 RELIST_PAUSE_S = 1.0
+MOST_WATCHED = 100
+# What is asked beside a call is not waited for as long as a call.
+ASIDE_PATIENCE_S = 5.0
 GIVEN_UP = ("failed", "needs-auth", "disabled")
 LISTS = ("tools", "prompts", "resources")
 
@@ -211,6 +214,11 @@ class Server:
         line.settled(found)
         self.agreement = found
         self._client = Client(line.connection, found, self._offered, self.host.asked)
+        self.watched.clear()
+        if found.offers("logging") and found.era == "handshake":
+            await self._client.call(
+                "logging/setLevel", {"level": "info"}, patience_s=ASIDE_PATIENCE_S
+            )
         return await self._list(set(LISTS))
 
     async def _ready(self, ending: "asyncio.Future[str]") -> None:
@@ -306,6 +314,32 @@ class Server:
             async with asyncio.timeout(wait_s):
                 while not self._is_there and self.state not in GIVEN_UP:
                     await self.moved()
+
+    async def watch(self, uri: str) -> None:
+        """Has the server say when a resource changes that was read just now, if it can."""
+        self.changed_resources.discard(uri)
+        client = self._client
+        if client is None or uri in self.watched or len(self.watched) >= MOST_WATCHED:
+            return
+        self.watched.add(uri)
+        if client.agreement.feature("resources", "subscribe") and not client.is_stateless:
+            await client.call("resources/subscribe", {"uri": uri}, patience_s=ASIDE_PATIENCE_S)
+
+    async def completed(self, prompt: str, argument: str, value: str) -> list[str]:
+        """What the server would put for an argument of a prompt that begins with `value`."""
+        client = self._client
+        if client is None or not client.agreement.offers("completions"):
+            return []
+        params = {
+            "ref": {"type": "ref/prompt", "name": prompt},
+            "argument": {"name": argument, "value": value},
+        }
+        outcome = await client.call("completion/complete", params, patience_s=ASIDE_PATIENCE_S)
+        found = an_object(outcome.result).get("completion") if isinstance(outcome, Answer) else None
+        values = an_object(found).get("values")
+        return (
+            [one for one in values if isinstance(one, str)][:10] if isinstance(values, list) else []
+        )
 
     async def call(
         self,
