@@ -149,6 +149,28 @@ def test_a_decoder_that_hangs_is_ended(workshop: Workshop, monkeypatch: pytest.M
     assert workshop.session.launcher.living == 0
 
 
+def test_a_picture_of_any_tool_is_made_to_fit(workshop: Workshop) -> None:
+    def block(data: bytes, media_type: str = "image/png") -> dict[str, Any]:
+        return {"type": "image", "source": media.source(media_type, data)}
+
+    small, wide = block(png(9, 9)), block(png(4000, 8))
+    misnamed = block(png(9, 9), "image/jpeg")
+    broken = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "?"}}
+    linked = {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}}
+    words = {"type": "text", "text": "words"}
+
+    async def fit() -> Any:
+        content = [small, wide, misnamed, broken, linked, words]
+        return await media.fit_pictures(workshop.session, content)
+
+    found = workshop.use_later(fit)
+    assert found[0] is small
+    assert picture_size(held(found[1])) == (2000, 4)
+    assert found[2]["source"]["media_type"] == "image/png"
+    assert found[3]["text"].startswith("(A picture that cannot be shown: ")
+    assert found[4:] == [linked, words]
+
+
 # -- documents
 
 

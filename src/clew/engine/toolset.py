@@ -97,4 +97,9 @@ class SessionTools:
             tool_use_result=all_without(result.tool_use_result, self._secrets),
             display=without(result.display, self._secrets),
         )
+        if isinstance(clean.content, list) and any(b.get("type") == "image" for b in clean.content):
+            from clew.tools.media import fit_pictures
+
+            content = await fit_pictures(self._session, clean.content)
+            clean = replace(clean, content=content)
         return await fitted(clean, tool.result_max_chars, self._session.spill_folder)

@@ -99,6 +99,8 @@ TOOLS: dict[str, Tool] = {
     "Monitor": Tool(family="shell", subject="command"),
     "WebFetch": Tool(family="fetch", subject="url"),
     "WebSearch": Tool(family="other"),
+    # Nobody here reads its language, so no call of it is known to be harmless.
+    "PowerShell": Tool(family="other"),
     "Agent": Tool(family="agent", subject="subagent_type"),
     "Task": Tool(family="agent", subject="subagent_type"),
     "Skill": Tool(family="skill", subject="skill"),

@@ -12,7 +12,7 @@ from clew.tasks.registry import Ending, Task
 from clew.tools import spill
 from clew.tools.base import ToolContext, ToolError, ToolResult, failed
 from clew.tools.sandboxed import walled
-from clew.tools.shell_script import environment, how_it_ended, script, start_folder
+from clew.tools.shell_script import Program, environment, how_it_ended, start_folder
 
 KEEP_BYTES = 60_000
 # A server's log in a forgotten background must not fill a disk.
@@ -24,7 +24,7 @@ WIRE_KINDS = {"shell": "local_bash", "monitor": "local_bash"}
 
 
 async def in_background(
-    command: str, title: str, timeout_ms: int | None, ctx: ToolContext
+    program: Program, title: str, timeout_ms: int | None, ctx: ToolContext
 ) -> ToolResult:
     """Begins a command and gives back its task, or how it ended if it did so at once."""
     session = ctx.session
@@ -34,7 +34,7 @@ async def in_background(
         keep_bytes=KEEP_BYTES, spill=file_of(ctx, task_id), file_max_bytes=FILE_MAX_BYTES
     )
     task = session.tasks.begin(
-        following(command, output, None, timeout_ms, ctx),
+        following(program, output, None, timeout_ms, ctx),
         task_id=task_id,
         kind="shell",
         title=title,
@@ -42,7 +42,7 @@ async def in_background(
         tool_use_id=ctx.tool_use_id,
     )
     await task.wait(FIRST_LOOK_S)
-    note = f"\n(The folder {gone} is gone; it began in the project's folder.)" if gone else ""
+    note = f"\n(The folder {gone} is gone; it began in another.)" if gone else ""
     return begun(task, file_of(ctx, task_id), note, ctx)
 
 
@@ -51,7 +51,11 @@ def file_of(ctx: ToolContext, task_id: str) -> Path:
 
 
 def following(
-    command: str, output: Output, errors: Output | None, timeout_ms: int | None, ctx: ToolContext
+    program: Program,
+    output: Output,
+    errors: Output | None,
+    timeout_ms: int | None,
+    ctx: ToolContext,
 ) -> Callable[[Task], Coroutine[Any, Any, Ending]]:
     """The work of a task that runs a command to its end; stopping it ends the whole tree."""
     session = ctx.session
@@ -61,8 +65,8 @@ def following(
         # There from the beginning, so that it can be read while it grows.
         output.save()
         try:
-            with script(command, reports=False, first=session.env_file) as (argv, descriptors):
-                async with walled(session.sandbox, command, argv, folder, variables) as made:
+            with program.opened() as (argv, descriptors):
+                async with walled(session.sandbox, program.text, argv, folder, variables) as made:
                     finished = await run(
                         session.launcher,
                         made.argv,

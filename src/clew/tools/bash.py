@@ -27,6 +27,7 @@ from clew.tools.shell_script import (
     environment,
     how_it_ended,
     script,
+    shell_program,
     start_folder,
 )
 
@@ -84,7 +85,8 @@ class Bash(Tool[BashInput]):
     async def call(self, given: BashInput, ctx: ToolContext) -> ToolResult:
         refuse_odd(given.command, "A command")
         if given.run_in_background:
-            return await in_background(given.command, self.title(given), given.timeout, ctx)
+            program = shell_program(given.command, ctx.session.env_file)
+            return await in_background(program, self.title(given), given.timeout, ctx)
         limits = ctx.session.limits
         timeout_ms = min(given.timeout or limits.bash_timeout_ms, limits.bash_max_timeout_ms)
         # In UTF-8 a character has at most four bytes, and half of what is shown comes from each end.
@@ -166,9 +168,7 @@ def outcome(
     notes = [
         f"({note})"
         for note in (
-            f"The folder {gone} is gone; the command began in the project's folder."
-            if gone
-            else "",
+            f"The folder {gone} is gone; the command began in another." if gone else "",
             left_running(finished.left),
             held_back,
         )

@@ -8,6 +8,7 @@ import marshal
 import sys
 import tempfile
 from base64 import b64encode
+from binascii import a2b_base64
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -72,6 +73,30 @@ async def fit_picture(session: ToolSession, data: bytes) -> Picture:
         size=(found["shown_width"], found["shown_height"]),
         original_size=(found["width"], found["height"]),
     )
+
+
+async def fit_pictures(session: ToolSession, content: str | list[Json]) -> str | list[Json]:
+    """A tool's content with every picture as the service takes it; one that cannot be is said."""
+    if isinstance(content, str):
+        return content
+    return [
+        await fit_block(session, block) if block.get("type") == "image" else block
+        for block in content
+    ]
+
+
+async def fit_block(session: ToolSession, block: Json) -> Json:
+    held = block.get("source")
+    if not isinstance(held, dict) or held.get("type") != "base64":
+        return block
+    try:
+        data = a2b_base64(held.get("data", ""))
+        picture = await fit_picture(session, data)
+    except (ToolError, ValueError, TypeError) as error:
+        return {"type": "text", "text": f"(A picture that cannot be shown: {error}.)"}
+    if picture.data is data and picture.media_type == held.get("media_type"):
+        return block
+    return picture.block
 
 
 class Pages(Struct, frozen=True, kw_only=True):

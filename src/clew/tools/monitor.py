@@ -16,7 +16,7 @@ from clew.tools.background import (
     following,
 )
 from clew.tools.base import Tool, ToolContext, ToolResult, refuse_odd
-from clew.tools.shell_script import start_folder
+from clew.tools.shell_script import shell_program, start_folder
 
 WATCH_MS = 300_000
 MOST_WATCH_MS = 3_600_000
@@ -62,7 +62,9 @@ class Monitor(Tool[MonitorInput]):
         errors = Output(keep_bytes=ERRORS_BYTES)
         timeout_ms = None if given.persistent else given.timeout_ms
         task = tasks.begin(
-            following(given.command, output, errors, timeout_ms, ctx),
+            following(
+                shell_program(given.command, ctx.session.env_file), output, errors, timeout_ms, ctx
+            ),
             task_id=task_id,
             kind="monitor",
             title=self.title(given),

@@ -16,6 +16,7 @@ from clew.tools.ls import LS
 from clew.tools.monitor import Monitor
 from clew.tools.multi_edit import MultiEdit
 from clew.tools.notebook_edit import NotebookEdit
+from clew.tools.powershell import PowerShell
 from clew.tools.read import Read
 from clew.tools.schema import definition
 from clew.tools.task_output import TaskOutput
@@ -35,6 +36,7 @@ def builtin_tools() -> tuple[Tool[Any], ...]:
         Monitor(),
         MultiEdit(),
         NotebookEdit(),
+        PowerShell(),
         Read(),
         TaskOutput(),
         TaskStop(),

@@ -3,9 +3,11 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+
+from msgspec import Struct
 
 from clew.process.run import Finished
 from clew.process.tree import SIGNALLED, signal_name
@@ -25,11 +27,14 @@ def environment(ctx: ToolContext) -> dict[str, str]:
 
 
 def start_folder(ctx: ToolContext) -> str | None:
-    """The folder that is gone, if the shell's is; the command then begins where the session did."""
-    folder = ctx.session.cwd
+    """The folder that is gone, if the shell's is; the command then begins where the session did.
+
+    If that is gone too, in the nearest folder above it.
+    """
+    folder, project = ctx.session.cwd, Path(ctx.session.project)
     if Path(folder).is_dir():
         return None
-    ctx.session.cwd = ctx.session.project
+    ctx.session.cwd = next(str(each) for each in (project, *project.parents) if each.is_dir())
     return folder
 
 
@@ -42,6 +47,20 @@ def shell() -> str:
 
 def quoted(text: str) -> str:
     return "'" + text.replace("'", "'\\''") + "'"
+
+
+class Program(Struct, frozen=True, kw_only=True):
+    """A command that is to be begun: its arguments and descriptors for as long as that takes.
+
+    `text` is what the sandbox knows it by.
+    """
+
+    text: str
+    opened: Callable[[], AbstractContextManager[tuple[list[str], dict[int, int]]]]
+
+
+def shell_program(command: str, first: Path | None) -> Program:
+    return Program(text=command, opened=lambda: script(command, reports=False, first=first))
 
 
 @contextmanager
