@@ -325,6 +325,21 @@ def test_a_background_command_is_begun_polled_and_stopped_in_one_turn(tmp_path: 
     assert raw["backgroundTaskId"] == "s1"
 
 
+def test_the_end_of_the_program_is_the_end_of_its_background(tmp_path: Path) -> None:
+    begin = {"command": "echo $$ > pid; (setsid sleep 600 & echo $! >> pid); touch up; sleep 600"}
+    look = {"command": "until [ -e up ]; do sleep 0.1; done"}
+    plan = scenario(
+        {"content": [{"tool": "Bash", "input": begin | {"run_in_background": True}}]},
+        {"content": [{"tool": "Bash", "input": look}]},
+        {"text": "Bye."},
+    )
+    with serving(plan, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", "--allowedTools", "Bash")
+    assert done.stdout == "Bye.\n"
+    for pid in (tmp_path / "work" / "pid").read_text("ascii").split():
+        wait_ended(int(pid))
+
+
 def test_the_model_hears_of_an_end_between_its_steps(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()

@@ -193,6 +193,20 @@ def test_a_result_larger_than_is_kept_says_so(
     assert " or more lines" in str(result.content)
 
 
+def test_a_flood_begins_with_the_first_file_with_ripgrep_too(
+    workshop: Workshop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(searching, "KEPT_BYTES", 2000)
+    for number in range(40):
+        workshop.write(f"f{number:02}.txt", "match\n" * 30)
+    given = {"pattern": "match", "output_mode": "content", "-A": 1, "head_limit": 40}
+    first = str(run_grep(workshop, ripgrep(), given).content).split("\n")
+    assert first[0] == "f00.txt:1:match"
+    assert first[30] == "--"
+    assert first[31] == "f01.txt:1:match"
+    assert " or more lines" in first[-1]
+
+
 @pytest.mark.parametrize("own_program", [True, False])
 def test_a_pattern_that_is_none_is_said(workshop: Workshop, own_program: bool) -> None:
     workshop.write("a.txt", "x\n")

@@ -55,7 +55,8 @@ def plain_names(globs: list[str]) -> list[str]:
     return [] if any("/" in name for name in names) else names
 
 
-def ripgrep_command(program: str, job: Job) -> list[str]:
+def ripgrep_command(program: str, job: Job, *, in_order: bool = False) -> list[str]:
+    """`in_order` keeps it to one thread; without it what it finds comes as it is found."""
     command = [program, "--no-config", "--hidden", "--no-require-git", "--no-messages", "--null"]
     command += ["--color=never", "--no-ignore-global", "--no-ignore-dot", "--no-ignore-exclude"]
     for glob in (*refused(job.globs), *(f"!{name}" for name in VERSION_CONTROL)):
@@ -65,9 +66,10 @@ def ripgrep_command(program: str, job: Job) -> list[str]:
     if job.pattern is None:
         return [*command, "--files", "--sortr=modified", "--", job.path]
     if job.mode == "files_with_matches":
-        command += ["--files-with-matches", "--sortr=modified"]
+        command += ["--files-with-matches", *(["--sortr=modified"] if in_order else [])]
     else:
-        command += ["--with-filename", "--no-heading", "--line-number", "--sort=path"]
+        command += ["--with-filename", "--no-heading", "--line-number"]
+        command += ["--sort=path"] if in_order else []
     if job.mode == "count":
         command.append("--count-matches" if job.multiline else "--count")
     if job.before or job.after:
@@ -100,10 +102,34 @@ async def search(ctx: ToolContext, where: Place, job: Job, program: str | None) 
     for text in (job.pattern or "", *job.globs):
         refuse_odd(text, "A pattern")
     job.path = where.name
+    if program is None:
+        text, cut = await printed(ctx, where, own_command(job))
+    else:
+        text, cut = await by_ripgrep(ctx, where, job, program)
+        if not plain_names(job.globs):
+            text = only_wanted(text, job, chooser(job.globs))
+    if where.name == ".":
+        # A file that the call itself names was judged by its name.
+        text = only_wanted(text, job, cache(ctx.session.may_read(str(where.folder))))
+    return Found(text=text, cut=cut)
+
+
+async def by_ripgrep(ctx: ToolContext, where: Place, job: Job, program: str) -> tuple[str, bool]:
+    """All processors search, and what they found is put in order here; a flood is asked for in order."""
+    text, cut = await printed(ctx, where, ripgrep_command(program, job))
+    if job.pattern is None:
+        return text, cut
+    if cut:
+        return await printed(ctx, where, ripgrep_command(program, job, in_order=True))
+    return in_order(text, job, where.folder), False
+
+
+async def printed(ctx: ToolContext, where: Place, command: list[str]) -> tuple[str, bool]:
+    """What a search printed, and whether that is not all."""
     out, err = Output(keep_bytes=KEPT_BYTES), Output(keep_bytes=2000)
     finished = await run(
         ctx.session.launcher,
-        ripgrep_command(program, job) if program else own_command(job),
+        command,
         cwd=where.folder,
         env=ctx.session.environment,
         stdout=out,
@@ -118,13 +144,38 @@ async def search(ctx: ToolContext, where: Place, job: Job, program: str | None) 
     # 1 says that nothing was found, and is also how an interpreter ends that could not begin.
     if (finished.exit.code not in (0, 1) or err.size) and not out.size:
         raise ToolError(f"The search failed: {os.fsdecode(bytes(err.head)).strip()}")
-    text = (bytes(out.head) + (out.tail if not out.left_out else b"")).decode("utf-8", "replace")
-    if program and not plain_names(job.globs):
-        text = only_wanted(text, job, chooser(job.globs))
-    if where.name == ".":
-        # A file that the call itself names was judged by its name.
-        text = only_wanted(text, job, cache(ctx.session.may_read(str(where.folder))))
-    return Found(text=text, cut=bool(out.left_out))
+    data = bytes(out.head) + (out.tail if not out.left_out else b"")
+    return data.decode("utf-8", "replace"), bool(out.left_out)
+
+
+def in_order(text: str, job: Job, folder: Path) -> str:
+    """What was found, newest file first, or by path where it is lines or counts."""
+    if job.mode == "files_with_matches":
+        names = [name for name in text.split("\0") if name]
+        newest = sorted(names, key=lambda name: (-modified_ns(folder / name), plain(name)))
+        return "".join(f"{name}\0" for name in newest)
+    by_name: dict[str, list[str]] = {}
+    apart = False
+    for line in text.split("\n")[:-1]:
+        name, named, _ = line.partition("\0")
+        if not named:
+            apart = True
+            continue
+        lines = by_name.setdefault(name, [])
+        if apart and lines:
+            lines.append("--\n")
+        apart = False
+        lines.append(f"{line}\n")
+    between = "--\n" if job.before or job.after else ""
+    ordered = sorted(by_name, key=lambda name: plain(name).split("/"))
+    return between.join("".join(by_name[name]) for name in ordered)
+
+
+def modified_ns(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return 0
 
 
 def only_wanted(text: str, job: Job, wanted: Callable[[str], bool]) -> str:
