@@ -12,6 +12,7 @@ import pytest
 
 from clew.testing.server import serving
 from tests.headless.clew_process import clew, transcripts
+from tests.mcp.yard import entry
 from tests.requirements import requirement
 
 Json = dict[str, Any]
@@ -477,6 +478,40 @@ def test_a_reviewers_no_is_told_and_may_be_tried_again(tmp_path: Path) -> None:
     assert "it removes" in told["reason"]
     assert "A hook of the user says that this call may be tried again." in texts(messages)
     assert not (tmp_path / "work" / "it").exists()
+
+
+def test_a_tool_of_a_server_is_called_with_parts_of_the_event(tmp_path: Path) -> None:
+    """The published example: after each Write or Edit, a server looks at the file."""
+    handler = {
+        "type": "mcp_tool", "server": "memo", "tool": "echo",
+        "input": {"text": "${tool_input.file_path} by ${tool_name}${nothing}"},
+    }  # fmt: skip
+    prompted = {"type": "mcp_tool", "server": "memo", "tool": "echo", "input": {"text": "hello"}}
+    none = {"type": "mcp_tool", "server": "other", "tool": "echo"}
+    missing = {"type": "mcp_tool", "server": "memo", "tool": "none"}
+    fails = {"type": "mcp_tool", "server": "memo", "tool": "fail"}
+    settings(
+        tmp_path,
+        at("UserPromptSubmit", prompted)
+        | at("PostToolUse", handler, none, missing, fails, matcher="Write|Edit")
+        | at("SessionStart", prompted),
+    )
+    written = {"content": [{"tool": "Write", "input": {"file_path": "a.txt", "content": "x"}}]}
+    servers = json.dumps({"mcpServers": {"memo": entry("honest")}})
+    done, messages = run(
+        tmp_path, plan(written), "--mcp-config", servers, "--allowedTools", "Write"
+    )
+    assert "UserPromptSubmit hook: you said hello" in texts(messages)
+    said = [
+        a["stdout"]
+        for a in attachments(tmp_path)
+        if a.get("hookEvent") == "PostToolUse" and "stdout" in a
+    ]
+    assert f"you said {(tmp_path / 'work').resolve()}/a.txt by Write" in said
+    assert "there is no MCP server other" in done.stderr
+    assert "MCP server memo: it offers no tool none" in done.stderr
+    assert "memo: fail failed: " in done.stderr
+    assert "MCP servers are not there yet at SessionStart" in done.stderr
 
 
 # -- http

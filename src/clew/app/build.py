@@ -258,6 +258,7 @@ async def session(
             side,
             environ=environ,
             masked=secrets,
+            call_tool=app_hooks.calling(lambda: mcp, tool_session),
         )
         hooks.add(brought.hooks)
         await opened.enter_async_context(hooks)

@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from clew.app.mcp import Connected
+from clew.engine.hooked import plain
 from clew.engine.side_question import SMALL, SideQuestions
 from clew.hooks.handlers import Found, read_layers
-from clew.hooks.reach import HookError, Reach
+from clew.hooks.reach import CallTool, HookError, Reach
 from clew.hooks.run import Here, Hooks
 from clew.messages.errors import SettingsError
 from clew.options import Options
@@ -17,7 +19,8 @@ from clew.permissions.resolver import make_resolver
 from clew.permissions.session_rules import Standing
 from clew.permissions.updates import Unreadable, read_updates
 from clew.process.spawn import Launcher
-from clew.tools.base import ToolSession
+from clew.tools.base import Progress, ToolContext, ToolSession
+from clew.tools.door import run_tool
 from clew.transcript.load import Loaded
 from clew.transcript.record import Recorder
 from clew.transport.http import HttpTransport
@@ -68,6 +71,7 @@ def session_hooks(
     *,
     environ: Mapping[str, str],
     masked: tuple[str, ...],
+    call_tool: CallTool,
 ) -> Hooks:
     reach = Reach(
         launcher=launcher,
@@ -76,6 +80,7 @@ def session_hooks(
         cwd=lambda: tools.cwd,
         transport=transport,
         ask_model=asking(side),
+        call_tool=call_tool,
         secrets=masked,
         env_file=env_file(recorder.paths.place.tool_results),
         spill=lambda text: spilled(recorder.paths.place.tool_results, text),
@@ -115,6 +120,31 @@ def spilled(folder: Path, text: str) -> Path | None:
     except OSError:
         return None
     return path
+
+
+def calling(mcp: Callable[[], Connected], session: ToolSession) -> CallTool:
+    """How hooks call a tool of a server: as the model's calls are made, and waited for like them."""
+
+    async def call(server: str, tool: str, given: Json) -> tuple[str, bool]:
+        servers = mcp().servers
+        found = None if servers is None else servers.get(server)
+        if servers is None or found is None:
+            raise HookError(f"there is no MCP server {server}")
+        await found.settled()
+        for offered in servers.tools():
+            offer = getattr(offered, "offer", None)
+            if offer is not None and (offer.server, offer.tool) == (server, tool):
+                context = ToolContext(session=session, emit=unseen, tool_use_id="hook")
+                result = await run_tool(offered, given, context)
+                return plain(result.content), result.is_error
+        why = found.problem or f"it offers no tool {tool}"
+        raise HookError(f"MCP server {server}: {why}")
+
+    return call
+
+
+async def unseen(_: Progress) -> None:
+    """Nobody looks on while a hook's tool runs."""
 
 
 def env_file(folder: Path) -> Path:

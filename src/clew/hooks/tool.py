@@ -9,10 +9,15 @@ from clew.hooks.handlers import McpTool
 from clew.hooks.output import Ran
 from clew.hooks.reach import HookError, Json, Reach
 
+# The servers of a session begin while these happen.
+BEFORE_SERVERS = frozenset({"SessionStart", "Setup"})
 PATH = re.compile(r"\$\{([A-Za-z0-9_.]+)\}")
 
 
 async def call_tool(handler: McpTool, given: Json, reach: Reach) -> Ran:
+    event = given["hook_event_name"]
+    if event in BEFORE_SERVERS:
+        raise HookError(f"MCP servers are not there yet at {event}")
     if reach.call_tool is None:
         raise HookError(f"no MCP server {handler.server} is connected")
     words, is_error = await reach.call_tool(
