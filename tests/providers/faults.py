@@ -125,7 +125,7 @@ OVERFLOW = "input length and `max_tokens` exceed context limit: 195000 + 128000 
 FAULTS: tuple[Fault, ...] = (
     Fault("no fault", [FINE]),
     Fault("no credentials", [FINE], url="https://api.anthropic.com", environment={"ANTHROPIC_API_KEY": ""}),
-    Fault("a SOCKS proxy", [FINE], environment={"ALL_PROXY": "socks5://me:secret@proxy:1080"}),
+    Fault("a proxy of a kind nobody speaks", [FINE], environment={"ALL_PROXY": "socks4://me:secret@proxy:1080"}),
     Fault("nobody listens", [], url="http://127.0.0.1:1"),
     Fault("hung up before an answer, once", [[b""], FINE]),
     Fault("hung up before an answer, always", [[b""]]),

@@ -1,6 +1,7 @@
 """Where the service is and who asks: both spellings of the variables, and nothing secret in any text."""
 
-from clew.providers.endpoint import Endpoint, endpoint_from_environment, request_headers
+from clew.config.environment import freeze
+from clew.providers.endpoint import Endpoint, endpoint_from, request_headers
 
 
 def test_the_variables_have_two_spellings_and_clews_own_stands_above() -> None:
@@ -11,7 +12,7 @@ def test_the_variables_have_two_spellings_and_clews_own_stands_above() -> None:
         "ANTHROPIC_CUSTOM_HEADERS": "A: 1\\nB: two: three\n\nnot a header\n: nameless",
         "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS": "1",
     }
-    endpoint = endpoint_from_environment(shared)
+    endpoint = endpoint_from(freeze(shared))
     assert endpoint.url("/v1/messages") == "https://gateway.example/v1/messages"
     assert (endpoint.api_key, endpoint.auth_token) == ("key-one", "token-one")
     assert endpoint.headers == (("A", "1"), ("B", "two: three"))
@@ -24,7 +25,7 @@ def test_the_variables_have_two_spellings_and_clews_own_stands_above() -> None:
         "CLEW_CUSTOM_HEADERS": "C: 3",
         "CLEW_DISABLE_BETAS": "no",
     }
-    endpoint = endpoint_from_environment(shared | own)
+    endpoint = endpoint_from(freeze(shared | own))
     assert endpoint.url("/v1/messages") == "http://127.0.0.1:9/v1/messages"
     assert (endpoint.api_key, endpoint.auth_token) == ("key-two", "token-two")
     assert endpoint.headers == (("C", "3"),)
@@ -37,7 +38,7 @@ def test_the_address_is_shown_without_its_user_and_password() -> None:
 
 
 def test_an_empty_environment_is_the_service_itself_without_credentials() -> None:
-    endpoint = endpoint_from_environment({"ANTHROPIC_API_KEY": "  "})
+    endpoint = endpoint_from(freeze({"ANTHROPIC_API_KEY": "  "}))
     assert endpoint == Endpoint()
     assert endpoint.wants_credentials
     assert endpoint.credentials == "none"
@@ -55,11 +56,11 @@ def test_a_persons_headers_stand_in_place_of_clews() -> None:
 
 def test_a_credential_cut_off_by_an_excerpt_is_hidden_too() -> None:
     endpoint = Endpoint(api_key="sk-ant-secret", base_url="https://me:password@gateway.example")
-    assert endpoint.hide("no sk-ant-sec...") == "no [hidden]"
+    assert endpoint.hide("no sk-ant-sec...") == "no [masked]"
     assert endpoint.hide("keys begin with sk-ant-, this one not") == (
         "keys begin with sk-ant-, this one not"
     )
-    assert endpoint.hide_all({"me:password": [1, "sk-ant-secret"]}) == {"[hidden]": [1, "[hidden]"]}
+    assert endpoint.hide_all({"me:password": [1, "sk-ant-secret"]}) == {"[masked]": [1, "[masked]"]}
 
 
 def test_credentials_are_hidden_in_any_text() -> None:
@@ -67,4 +68,4 @@ def test_credentials_are_hidden_in_any_text() -> None:
         api_key="key-one", auth_token="token-one", headers=(("A", "header-one"), ("B", "x"))
     )
     hidden = endpoint.hide("key-one token-one header-one x")
-    assert hidden == "[hidden] [hidden] [hidden] x"
+    assert hidden == "[masked] [masked] [masked] x"

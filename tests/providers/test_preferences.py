@@ -1,49 +1,61 @@
-"""The variables that ask something of every request: both spellings, nothing taken silently."""
+"""What variables and settings ask of every request: both spellings, nothing taken silently."""
 
 import pytest
 
+from clew.config.environment import freeze
 from clew.providers.base import Adaptive, Budget, Off, Request
-from clew.providers.preferences import Preferences, preferences_from_environment, preferred
+from clew.providers.preferences import Preferences, preferences_from, preferred
 from clew.providers.retry import Policy
 
 
+def read(environ: dict[str, str], **settings: object) -> Preferences:
+    return preferences_from(freeze(environ), settings)
+
+
 def test_nothing_said_is_nothing_asked() -> None:
-    assert preferences_from_environment({}) == Preferences()
+    assert read({}) == Preferences()
 
 
 @pytest.mark.parametrize(
     ("names", "field", "said", "expected"),
     [
-        (["CLEW_MODEL", "ANTHROPIC_MODEL", "CLAUDE_MODEL"], "model", "opus", "opus"),
         (["CLEW_MAX_OUTPUT_TOKENS", "CLAUDE_CODE_MAX_OUTPUT_TOKENS"], "max_tokens", "9000", 9000),
         (["CLEW_MAX_THINKING_TOKENS", "MAX_THINKING_TOKENS"], "thinking", "5000", Budget(tokens=5000)),
         (["CLEW_MAX_THINKING_TOKENS", "MAX_THINKING_TOKENS"], "thinking", "0", Off()),
+        (["CLEW_EFFORT", "CLAUDE_CODE_EFFORT_LEVEL"], "effort", "xhigh", "xhigh"),
         (["CLEW_CACHE_1H", "ENABLE_PROMPT_CACHING_1H"], "cache", "1", "1h"),
         (["CLEW_DISABLE_CACHE", "DISABLE_PROMPT_CACHING"], "cache", "true", None),
         (["CLEW_DISABLE_CACHE", "DISABLE_PROMPT_CACHING"], "cache", "False", "5m"),
         (["CLEW_MAX_RETRIES", "CLAUDE_CODE_MAX_RETRIES"], "policy", "3", Policy(max_attempts=4)),
+        (["CLEW_RETRY_BUDGET_MS"], "policy", "1500", Policy(budget_s=1.5)),
         (["CLEW_UNATTENDED", "CLAUDE_CODE_UNATTENDED_RETRY"], "policy", "1", Policy(unattended=True)),
     ],
 )  # fmt: skip
 def test_each_spelling_is_read(names: list[str], field: str, said: str, expected: object) -> None:
     for name in names:
-        read = preferences_from_environment({name: f" {said} "})
-        assert getattr(read, field) == expected
-        assert read.problems == ()
+        found = read({name: f" {said} "})
+        assert getattr(found, field) == expected
+        assert found.problems == ()
 
 
-def test_clews_own_spelling_stands_above_the_others() -> None:
-    both = {"CLAUDE_MODEL": "a", "ANTHROPIC_MODEL": "b", "CLEW_MODEL": "c"}
-    assert preferences_from_environment(both).model == "c"
+def test_settings_ask_where_no_variable_does() -> None:
+    assert read({}, effortLevel="low").effort == "low"
+    assert read({"CLEW_EFFORT": "max"}, effortLevel="low").effort == "max"
+    assert read({}, maxThinkingTokens=2048).thinking == Budget(tokens=2048)
+    assert read({"MAX_THINKING_TOKENS": "0"}, maxThinkingTokens=2048).thinking == Off()
+    assert read({}, alwaysThinkingEnabled=False).thinking == Off()
+    assert read({}, alwaysThinkingEnabled=True).thinking is None
 
 
 def test_what_cannot_be_read_is_named_and_asks_for_nothing() -> None:
-    wrong = {"MAX_THINKING_TOKENS": "many", "CLAUDE_CODE_MAX_RETRIES": "9" * 20}
-    read = preferences_from_environment(wrong)
-    assert (read.thinking, read.policy) == (None, Policy())
-    assert [problem.split(":")[0] for problem in read.problems] == [
-        "CLAUDE_CODE_MAX_RETRIES",
+    wrong = {"MAX_THINKING_TOKENS": "many", "CLAUDE_CODE_MAX_RETRIES": "9" * 20, "CLEW_EFFORT": "?"}
+    found = read(wrong)
+    assert (found.thinking, found.policy, found.effort) == (None, Policy(), None)
+    [problem] = found.problems
+    assert problem.startswith("effort: '?' is none of low, medium")
+    assert [fault.split(":")[0] for fault in freeze(wrong).faults] == [
         "MAX_THINKING_TOKENS",
+        "CLAUDE_CODE_MAX_RETRIES",
     ]
 
 

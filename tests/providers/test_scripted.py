@@ -12,6 +12,7 @@ from clew.providers.scenario import from_value
 from clew.providers.scripted import ScriptedTransport
 from clew.testing.server import LoopbackServer
 from clew.transport.http import HttpTransport
+from clew.transport.network import Network
 from clew.transport.seam import HttpRequest, Transport, TransportError
 
 ASK = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}]}
@@ -42,7 +43,7 @@ def both(answer: dict[str, Any]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
 
     async def run() -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         in_memory = await story(ScriptedTransport(scenario), "http://scripted")
-        transport = HttpTransport({})
+        transport = HttpTransport(Network())
         async with asyncio.timeout(20), LoopbackServer(scenario) as server:
             try:
                 return in_memory, await story(transport, server.url)

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
+from clew.config.environment import freeze
 from clew.providers.answer_events import Answered, DriverEvent, GaveUp, Retrying, Waiting
 from clew.providers.base import Failure, Request
 from clew.providers.retry import Policy
-from clew.providers.watchdog import Limits, limits_from_environment
+from clew.providers.watchdog import Limits, limits_from
 from tests.providers.fakes import (
     BOUND_S,
     Asked,
@@ -201,5 +202,5 @@ def test_the_limits_can_be_set_by_variables_and_nonsense_leaves_the_usual() -> N
         "CLEW_EVENTS_TIMEOUT_MS": "soon",
         "API_TIMEOUT_MS": "900000",
     }
-    assert limits_from_environment(said) == Limits(hint_s=5, bytes_s=30.5, whole_s=900)
-    assert limits_from_environment({"CLEW_BYTES_TIMEOUT_MS": "0"}) == Limits()
+    assert limits_from(freeze(said)) == Limits(hint_s=5, bytes_s=30.5, whole_s=900)
+    assert limits_from(freeze({"CLEW_BYTES_TIMEOUT_MS": "0"})) == Limits()

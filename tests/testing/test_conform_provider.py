@@ -15,12 +15,13 @@ from clew.providers.scripted import ScriptedProvider
 from clew.testing.conform_provider import ConformanceError, conform_provider
 from clew.testing.server import LoopbackServer
 from clew.transport.http import HttpTransport
+from clew.transport.network import Network
 
 
 @asynccontextmanager
 async def over_loopback(scenario: Scenario) -> AsyncIterator[Provider]:
     async with LoopbackServer(scenario, strict=True) as server:
-        provider = AnthropicProvider(Endpoint(base_url=server.url), HttpTransport({}))
+        provider = AnthropicProvider(Endpoint(base_url=server.url), HttpTransport(Network()))
         try:
             yield provider
         finally:

@@ -28,6 +28,7 @@ from clew.testing.record import RecordingProxy
 from clew.testing.recording import Recording
 from clew.testing.server import LoopbackServer, serving
 from clew.transport.http import HttpTransport
+from clew.transport.network import Network
 from tests.transport.servers import fetch, read_request
 from tests.transport.servers import serving as raw_serving
 
@@ -170,7 +171,7 @@ def test_a_run_of_clew_s_own_client_is_played_back_in_memory() -> None:
             LoopbackServer(live, strict=True) as service,
             RecordingProxy(service.url, recorded) as proxy,
         ):
-            provider = AnthropicProvider(Endpoint(base_url=proxy.url), HttpTransport({}))
+            provider = AnthropicProvider(Endpoint(base_url=proxy.url), HttpTransport(Network()))
             told = await two_attempts(provider)
             await provider.aclose()
         assert told[0][0].retry_after_s == 3
@@ -307,7 +308,7 @@ def test_what_a_service_repeats_of_a_credential_is_not_recorded_and_odd_headers_
 
     async def main() -> None:
         recorded = Recording()
-        transport = HttpTransport({})
+        transport = HttpTransport(Network())
         async with (
             raw_serving(refuse) as upstream,
             RecordingProxy(upstream.url, recorded) as proxy,

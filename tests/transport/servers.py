@@ -4,15 +4,23 @@ import asyncio
 import datetime
 import ipaddress
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 
-from clew.transport.http import HttpTransport
-from clew.transport.seam import Head, HttpRequest, TransportError
+from clew.config.environment import freeze
+from clew.providers.network import network_from
+from clew.transport.network import Network
+from clew.transport.seam import Head, HttpRequest, Transport, TransportError
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 BOUND_S = 20.0
+
+
+def network(environ: Mapping[str, str] = MappingProxyType({})) -> Network:
+    """What these variables say of the network."""
+    return network_from(freeze(environ))
 
 
 class Server:
@@ -98,7 +106,7 @@ def answering(*replies: bytes) -> Handler:
 
 
 async def fetch(
-    transport: HttpTransport, url: str, body: bytes = b"{}", **headers: str
+    transport: Transport, url: str, body: bytes = b"{}", **headers: str
 ) -> tuple[Head, bytes]:
     """A whole exchange, bounded."""
     exchange = transport.exchange(
@@ -116,7 +124,7 @@ async def fetch(
 
 
 async def fault(
-    transport: HttpTransport, url: str, body: bytes = b"{}", **headers: str
+    transport: Transport, url: str, body: bytes = b"{}", **headers: str
 ) -> TransportError:
     """The error an exchange ends in."""
     try:

@@ -18,13 +18,14 @@ from tests.transport.servers import (
     answering,
     fault,
     fetch,
+    network,
     read_request,
     serving,
 )
 
 
 def transport_of(**environment: str) -> HttpTransport:
-    return HttpTransport(environment)
+    return HttpTransport(network(environment))
 
 
 def whole(reply: bytes) -> tuple[int, bytes]:
@@ -373,7 +374,7 @@ def test_a_handshake_that_never_comes_ends_in_a_connect_timeout() -> None:
 
     async def main() -> None:
         async with serving(silent) as server:
-            transport = HttpTransport({}, connect_timeout_s=0.05)
+            transport = HttpTransport(network(), connect_timeout_s=0.05)
             error = await fault(transport, f"https://127.0.0.1:{server.port}")
             assert error.kind == "connect_timeout"
             assert "0.05 s" in error.message
@@ -390,8 +391,8 @@ def test_tls_is_verified_and_says_how_to_trust_a_certificate(tmp_path) -> None:
             url = f"https://127.0.0.1:{server.port}"
             error = await fault(transport_of(), url)
             assert error.kind == "tls"
-            assert "NODE_EXTRA_CA_CERTS" in error.message
-            for variable in ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS"):
+            assert "CLEW_CA_FILE" in error.message
+            for variable in ("SSL_CERT_FILE", "NODE_EXTRA_CA_CERTS", "CLEW_CA_FILE"):
                 transport = transport_of(**{variable: str(authority.file)})
                 transport.warm(url)
                 assert (await fetch(transport, url))[1] == b"secure"

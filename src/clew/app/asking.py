@@ -2,7 +2,7 @@
 
 from typing import Any, TypeAlias
 
-from clew.catalog.lookup import CATALOG
+from clew.catalog.lookup import Catalog
 from clew.catalog.models import Model
 from clew.config.environment import Environment
 from clew.context.system_prompt import system_prompt
@@ -16,11 +16,15 @@ DEFAULT_MODEL = "sonnet"
 
 
 def chosen_model(
-    options: Options, environment: Environment, settings: Json, spoke: str | None = None
+    options: Options,
+    environment: Environment,
+    settings: Json,
+    catalog: Catalog,
+    spoke: str | None = None,
 ) -> Model:
     """The model of this run; `spoke` is the one that a session which goes on spoke with."""
     wanted = options.model or spoke or environment.text("model") or settings.get("model")
-    return CATALOG.entry(wanted or DEFAULT_MODEL)
+    return catalog.entry(wanted or DEFAULT_MODEL)
 
 
 def template(options: Options, model: Model, definitions: list[Json], session_id: str) -> Request:

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
-from uuid import uuid4
 
 from msgspec import Struct
 
@@ -26,6 +25,7 @@ from clew.app.mcp_asking import one_at_a_time
 from clew.app.planning import planning
 from clew.app.record import open_record
 from clew.app.sandbox import session_sandbox
+from clew.app.service import open_service
 from clew.app.side import side_questions
 from clew.app.speaking import Speaking
 from clew.app.stamps import new_id, now
@@ -57,9 +57,7 @@ from clew.permissions.in_session import SessionRules
 from clew.permissions.request import Mode
 from clew.permissions.session_rules import given
 from clew.process.spawn import Launcher
-from clew.providers.answer import Answering, Gate
-from clew.providers.anthropic import AnthropicProvider
-from clew.providers.credentials import endpoint_with_key
+from clew.providers.preferences import preferred
 from clew.session.ledger import Ledger
 from clew.session.state import Session as Spending
 from clew.session.totals import Past
@@ -68,7 +66,6 @@ from clew.tools.base import Surroundings, Tool, ToolSession
 from clew.tools.limits import limits_from
 from clew.tools.registry import Toolbox, builtin_tools
 from clew.transcript.load import Loaded
-from clew.transport.http import HttpTransport
 
 Json: TypeAlias = dict[str, Any]
 Ask: TypeAlias = Callable[[Question], Awaitable[Verdict]]
@@ -201,11 +198,10 @@ async def session(
     async with AsyncExitStack() as opened:
         launcher = Launcher()
         opened.push_async_callback(launcher.aclose)
-        endpoint = await endpoint_with_key(environ, began.settings, began.places, launcher)
-        transport = HttpTransport(environ)
-        opened.push_async_callback(transport.aclose)
-        provider = AnthropicProvider(endpoint, transport)
-        provider.warm()
+        service = await open_service(
+            environ, environment, began.settings, began.places, launcher, opened
+        )
+        endpoint = service.provider.endpoint
         opening = Opening(
             launcher,
             cwd=Path(cwd),
@@ -214,23 +210,16 @@ async def session(
         )
         opened.push_async_callback(opening.aclose)
         recorder, loaded = open_record(options, began.places, opened, entrypoint=entrypoint)
-        model = chosen_model(options, environment, began.settings, spoke_with(loaded))
+        model = chosen_model(
+            options, environment, began.settings, service.catalog, spoke_with(loaded)
+        )
         rules.keeps_results_in(recorder.paths.place.tool_results)
         rules.keeps_plan_of(recorder.paths.place.session_id)
         story = Story(recorder, History(loaded.messages if loaded else ()))
-        spending, past = spent_so_far(recorder.paths.place.session_id, cwd, environ, model, loaded)
-        gate = Gate()
-
-        def answering(fallbacks: tuple[str, ...] = ()) -> Answering:
-            return Answering(
-                provider,
-                new_tool_id=lambda: f"toolu_{uuid4().hex}",
-                fallbacks=fallbacks,
-                gate=gate,
-                with_events=options.partial,
-            )
-
-        side = side_questions(answering, environment, spending, recorder)
+        spending, past = spent_so_far(
+            recorder.paths.place.session_id, cwd, environ, model, loaded, service.catalog
+        )
+        side = side_questions(service, environment, spending, recorder)
         tool_session = ToolSession(
             cwd=cwd,
             launcher=launcher,
@@ -281,7 +270,9 @@ async def session(
         )
         session_id = recorder.paths.place.session_id
         beginning = taken_up(
-            template(options, model, tools.definitions(), session_id),
+            preferred(
+                template(options, model, tools.definitions(), session_id), service.preferences
+            ),
             options,
             Prompts(began.places.own / "prompts"),
             recorder,
@@ -318,7 +309,8 @@ async def session(
         deps = Deps(
             story=story,
             request=requests,
-            answer=lambda: answering(options.fallback_models),
+            answer=lambda: service.answering(options.fallback_models, with_events=options.partial),
+            catalog=service.catalog,
             tools=tools,
             judge=judge,
             review=judge.review,
@@ -355,6 +347,8 @@ async def session(
                 *hook_settings.found.faults,
                 *sandbox_faults,
                 *await sandbox.news(),
+                *service.problems,
+                *service.provider.adjustments(beginning.request),
                 *unbounded(options, model),
                 *beginning.notices,
                 *mcp.notices,

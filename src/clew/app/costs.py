@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from clew.app.stamps import now
-from clew.catalog.lookup import CATALOG
+from clew.catalog.lookup import Catalog
 from clew.catalog.models import Model
 from clew.engine.deps import Budget
 from clew.options import Options
@@ -20,10 +20,15 @@ Json: TypeAlias = dict[str, Any]
 
 
 def spent_so_far(
-    session_id: str, cwd: str, environ: Mapping[str, str], model: Model, loaded: Loaded | None
+    session_id: str,
+    cwd: str,
+    environ: Mapping[str, str],
+    model: Model,
+    loaded: Loaded | None,
+    catalog: Catalog,
 ) -> tuple[Spending, Past]:
     """Cost and time of a session: nothing yet, or what its log says."""
-    ledger, past = (Ledger(), Past()) if loaded is None else taken_up(loaded)
+    ledger, past = (Ledger(), Past()) if loaded is None else taken_up(loaded, catalog)
     state = State(
         session_id=session_id,
         original_cwd=cwd,
@@ -35,14 +40,14 @@ def spent_so_far(
     return Spending(state, ledger), past
 
 
-def taken_up(loaded: Loaded) -> tuple[Ledger, Past]:
+def taken_up(loaded: Loaded, catalog: Catalog) -> tuple[Ledger, Past]:
     """The totals that the last run left, and what the log holds behind them."""
     line = loaded.side.current.get("cost-state", {})
     at = loaded.side.current_at.get("cost-state", -1)
     placed = list(zip(loaded.chain.nodes(), loaded.messages, strict=True))
     covered = [message for node, message in placed if node.at < at]
     after = [message for node, message in placed if node.at >= at]
-    return restore(line, covered, after, CATALOG)
+    return restore(line, covered, after, catalog)
 
 
 def leave_totals(recorder: Recorder, spending: Spending, past: Past, begin_s: float) -> None:

@@ -86,7 +86,35 @@ VARIABLES: tuple[Variable, ...] = (
         "the most tokens of thinking",
     ),
     variable(
-        "api_timeout_ms", "number", "CLEW_API_TIMEOUT_MS API_TIMEOUT_MS", "a request's whole time"
+        "api_timeout_ms",
+        "number",
+        "CLEW_API_TIMEOUT_MS API_TIMEOUT_MS",
+        "how long an answer in one piece may take",
+        "300000",
+    ),
+    variable(
+        "wait_hint_ms", "number", "CLEW_WAIT_HINT_MS", "silence until it is mentioned", "20000"
+    ),
+    variable(
+        "bytes_timeout_ms",
+        "number",
+        "CLEW_BYTES_TIMEOUT_MS",
+        "silence of the line until an attempt is given up",
+        "90000",
+    ),
+    variable(
+        "events_timeout_ms",
+        "number",
+        "CLEW_EVENTS_TIMEOUT_MS",
+        "time with nothing but pings until an attempt is given up",
+        "300000",
+    ),
+    variable(
+        "max_answer_bytes",
+        "number",
+        "CLEW_MAX_ANSWER_BYTES",
+        "the longest stream of one answer, framing included",
+        "268435456",
     ),
     variable("effort", "text", "CLEW_EFFORT CLAUDE_CODE_EFFORT_LEVEL", "how much the model thinks"),
     variable(
@@ -118,6 +146,14 @@ VARIABLES: tuple[Variable, ...] = (
         "number",
         "CLEW_MAX_RETRIES CLAUDE_CODE_MAX_RETRIES",
         "attempts after the first",
+        "9",
+    ),
+    variable(
+        "retry_budget_ms",
+        "number",
+        "CLEW_RETRY_BUDGET_MS",
+        "the time all attempts at one answer may take",
+        "600000",
     ),
     variable(
         "unattended",
@@ -175,15 +211,29 @@ VARIABLES: tuple[Variable, ...] = (
         "tell the model the names of MCP tools alone until it looks for them",
         "1",
     ),
+    variable(
+        "betas_disabled",
+        "switch",
+        "CLEW_DISABLE_BETAS CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS",
+        "ask for nothing that is a beta",
+        "0",
+    ),
+    variable("http_proxy", "secret", "http_proxy HTTP_PROXY", "the proxy for http"),
     variable("https_proxy", "secret", "https_proxy HTTPS_PROXY", "the proxy for https"),
+    variable("all_proxy", "secret", "all_proxy ALL_PROXY", "the proxy where no other is named"),
     variable("no_proxy", "text", "no_proxy NO_PROXY", "hosts reached without a proxy"),
-    variable("ca_file", "text", "CLEW_CA_FILE NODE_EXTRA_CA_CERTS SSL_CERT_FILE", "further CAs"),
+    variable("cert_file", "text", "SSL_CERT_FILE", "certificates in place of the system's"),
+    variable("cert_folder", "text", "SSL_CERT_DIR", "a folder of such certificates"),
+    variable(
+        "extra_certs", "text", "CLEW_CA_FILE NODE_EXTRA_CA_CERTS", "certificates on top of those"
+    ),
+    variable("http2", "switch", "CLEW_HTTP2", "speak HTTP/2 where a server offers it", "0"),
     variable("home", "text", "HOME USERPROFILE", "the home folder"),
 )
 
 BY_FIELD = {v.field: v for v in VARIABLES}
 OFF = frozenset({"", "0", "false", "no", "off"})
-NUMBER = re.compile(r"[0-9][0-9_]*(?:[eE]\+?[0-9])?")
+NUMBER = re.compile(r"[0-9][0-9_]{0,14}(?:[eE]\+?[0-9])?")
 
 
 class Environment(Struct, frozen=True, kw_only=True):
@@ -224,7 +274,7 @@ def for_programs(environ: Mapping[str, str]) -> dict[str, str]:
 
 def freeze(environ: Mapping[str, str], overlay: Mapping[str, str] | None = None) -> Environment:
     """Reads every known variable once. `overlay` is the settings' `env`, which wins by name."""
-    read = {**environ, **(overlay or {})}
+    read = {name: value.strip() for name, value in {**environ, **(overlay or {})}.items()}
     values: dict[str, str] = {}
     named: dict[str, str] = {}
     faults: list[str] = []

@@ -5,7 +5,7 @@ more than the head that tells which kind of secret stood there.
 """
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 # Each shape: what stays visible, then the secret. The visible head is group 1.
@@ -30,6 +30,9 @@ SHAPES: tuple[re.Pattern[str], ...] = (
 HIDDEN = "[masked]"
 # Shorter values are words that any text may hold.
 LEAST_CHARS = 6
+# What stands behind an excerpt that was cut.
+AFTER_A_CUT = ".'\")"
+SECRET_HEADER = re.compile(r"auth|cookie|secret|token|(?<!idempotency-)key", re.I)
 
 
 def mask(text: str, known: Iterable[str] = ()) -> str:
@@ -42,17 +45,44 @@ def mask(text: str, known: Iterable[str] = ()) -> str:
 
 def without(text: str, known: Iterable[str]) -> str:
     """The text without the secrets named; for texts that must stay as they are but for these."""
-    for secret in sorted({s for s in known if len(s) >= LEAST_CHARS}, key=len, reverse=True):
+    for secret in _longest_first(known):
         text = text.replace(secret, HIDDEN)
+    return text
+
+
+def without_cut(text: str, known: Iterable[str]) -> str:
+    """The same of an excerpt: it may end inside a secret, so the beginning of one at its end goes too."""
+    for secret in _longest_first(known):
+        text = text.replace(secret, HIDDEN)
+        at = text.rfind(secret[:LEAST_CHARS])
+        if at >= 0 and secret.startswith(text[at:].rstrip(AFTER_A_CUT)):
+            text = text[:at] + HIDDEN
     return text
 
 
 def all_without(value: Any, known: Iterable[str]) -> Any:
     """A decoded JSON value with every text in it treated so."""
+    return _all(value, tuple(known), without)
+
+
+def all_without_cut(value: Any, known: Iterable[str]) -> Any:
+    return _all(value, tuple(known), without_cut)
+
+
+def is_secret_header(name: str) -> bool:
+    """Whether a header of this name carries a credential, whatever a gateway calls it."""
+    return SECRET_HEADER.search(name) is not None
+
+
+def _longest_first(known: Iterable[str]) -> list[str]:
+    return sorted({s for s in known if len(s) >= LEAST_CHARS}, key=len, reverse=True)
+
+
+def _all(value: Any, known: tuple[str, ...], hide: Callable[[str, Iterable[str]], str]) -> Any:
     if isinstance(value, str):
-        return without(value, known)
+        return hide(value, known)
     if isinstance(value, list):
-        return [all_without(item, known) for item in value]
+        return [_all(item, known, hide) for item in value]
     if isinstance(value, dict):
-        return {without(key, known): all_without(item, known) for key, item in value.items()}
+        return {hide(key, known): _all(item, known, hide) for key, item in value.items()}
     return value

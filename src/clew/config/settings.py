@@ -49,6 +49,7 @@ def key(name: str, kind: str, meaning: str, **more: Any) -> Key:
 KEYS: tuple[Key, ...] = (
     key("$schema", STRING, "the schema an editor checks the file with"),
     key("model", STRING, "the model, or an alias of one"),
+    key("models", OBJECT, "models of your own, and what is to be known of them"),
     key("fallbackModel", STRING, "the model to use while the first is overloaded"),
     key("effortLevel", STRING, "how much the model thinks"),
     key("alwaysThinkingEnabled", BOOLEAN, "think in every turn"),

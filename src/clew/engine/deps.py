@@ -10,6 +10,7 @@ from typing import Any, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from clew.catalog.lookup import CATALOG, Catalog
 from clew.engine.events import EngineEvent
 from clew.engine.requests import Prepared
 from clew.engine.story import Story
@@ -180,6 +181,8 @@ class Deps(Struct, frozen=True, kw_only=True):
     monotonic_s: Callable[[], float]
     # Mode auto: decides what no rule does, or says that a person must.
     review: Callable[[Json, NeedsReview], Awaitable[Reviewed]] = unreviewed
+    # What is known of models, a person's own among them.
+    catalog: Catalog = CATALOG
     # Looks, before a turn, at what may have changed outside; returns what people should know of it.
     refresh: Callable[[], tuple[str, ...]] = tuple
     # What the model is told beside the results of a round, as entries: memory of the folders it enters.

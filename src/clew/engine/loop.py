@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.catalog.lookup import CATALOG
 from clew.engine.deps import Answer, Deps, Emit
 from clew.engine.events import (
     ENDED_WELL,
@@ -348,7 +347,7 @@ class Hearing:
 
     def _costed(self, entries: list[Json]) -> list[Json]:
         """The entries with what their one request took, before they are recorded."""
-        charge = next(charges(entries, CATALOG), None)
+        charge = next(charges(entries, self._deps.catalog), None)
         cost_usd = None if charge is None or charge.usd is None else float(charge.usd)
         took_ms = round(self._took.duration_ms)
         return [with_cost(entry, cost_usd=cost_usd, duration_ms=took_ms) for entry in entries]
@@ -372,7 +371,7 @@ class Hearing:
 
     def _add(self, entries: list[Json]) -> None:
         self._deps.story.add(entries)
-        for charge in charges(entries, CATALOG):
+        for charge in charges(entries, self._deps.catalog):
             self._deps.session.charge(charge)
         self._is_settled = True
 

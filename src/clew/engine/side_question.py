@@ -8,7 +8,7 @@ cancellation. What comes back is a model's words about words: data, never a perm
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from clew.catalog.lookup import CATALOG
+from clew.catalog.lookup import CATALOG, Catalog
 from clew.engine.deps import Answer
 from clew.messages.messages import Assistant
 from clew.providers.answer_events import Answered, CompactionDue, DriverEvent, Ended, Incomplete
@@ -35,6 +35,7 @@ class SideQuestions:
         recorder: Recorder,
         now: Callable[[], str],
         monotonic_s: Callable[[], float],
+        catalog: Catalog = CATALOG,
     ) -> None:
         self._answer = answer
         self._models = models
@@ -42,6 +43,7 @@ class SideQuestions:
         self._recorder = recorder
         self._now = now
         self._monotonic_s = monotonic_s
+        self._catalog = catalog
 
     async def ask_model(
         self,
@@ -54,7 +56,7 @@ class SideQuestions:
     ) -> str | Failure:
         """The model's answer to `prompt`; half an answer is a failure."""
         request = Request(
-            model=CATALOG.entry(self._models.get(model, model)).id,
+            model=self._catalog.entry(self._models.get(model, model)).id,
             messages=[{"role": "user", "content": prompt}],
             system=system or None,
             max_tokens=max_tokens,
@@ -84,7 +86,7 @@ class SideQuestions:
         }
         self._recorder.request_cost(**cost)
         for charge in charges(
-            [{"type": "request-cost", "timestamp": self._now(), **cost}], CATALOG
+            [{"type": "request-cost", "timestamp": self._now(), **cost}], self._catalog
         ):
             self._session.charge(charge)
 

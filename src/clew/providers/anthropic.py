@@ -13,16 +13,18 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from msgspec.structs import replace
 
 from clew.catalog.lookup import CATALOG, Catalog
+from clew.config.environment import freeze
 from clew.messages.encoding import encode
 from clew.providers.base import Description, Failure, Json, Request
-from clew.providers.endpoint import Endpoint, endpoint_from_environment, request_headers
+from clew.providers.endpoint import Endpoint, endpoint_from, request_headers
+from clew.providers.network import network_from
 from clew.providers.refusal import failure_of_content, failure_of_response
 from clew.providers.request_body import Built, build, build_count
 from clew.stream.decode import EventDecoder
 from clew.stream.events import StreamFault
 from clew.stream.objects import parse_object
 from clew.stream.whole import events_of_body
-from clew.transport.http import HttpTransport
+from clew.transport.choose import transport_for
 from clew.transport.seam import Exchange, Head, HttpRequest, Transport, TransportError
 
 MESSAGES = "/v1/messages?beta=true"
@@ -140,11 +142,14 @@ class AnthropicProvider:
 
 
 def provider_from_environment(
-    environment: Mapping[str, str], *, catalog: Catalog = CATALOG, proxy: str | None = None
+    environ: Mapping[str, str], *, catalog: Catalog = CATALOG, proxy: str | None = None
 ) -> AnthropicProvider:
     """The provider the variables describe; nothing is opened yet."""
-    transport = HttpTransport(environment, proxy=proxy)
-    return AnthropicProvider(endpoint_from_environment(environment), transport, catalog=catalog)
+    environment = freeze(environ)
+    transport = transport_for(network_from(environment, proxy=proxy))
+    provider = AnthropicProvider(endpoint_from(environment), transport, catalog=catalog)
+    provider.max_stream_bytes = environment.number("max_answer_bytes") or MAX_STREAM_BYTES
+    return provider
 
 
 class MessagesAttempt:

@@ -16,7 +16,7 @@ from clew.config.paths import Places
 from clew.process.output import Output
 from clew.process.run import run
 from clew.process.spawn import Launcher
-from clew.providers.endpoint import Endpoint, endpoint_from_environment
+from clew.providers.endpoint import Endpoint, endpoint_from
 
 HELPER_TIMEOUT_S = 60.0  # it may ask a person's password manager
 KEY_MAX_BYTES = 65536
@@ -29,16 +29,15 @@ async def endpoint_with_key(
 
     What was kept is for the service itself; another address gets what its variables or a helper say.
     """
-    endpoint = endpoint_from_environment(environ)
+    environment = freeze(environ)
+    endpoint = endpoint_from(environment)
     if endpoint.api_key or endpoint.auth_token or endpoint.sends_its_own:
         return endpoint
 
     async def helped(command: str) -> str | None:
         return await printed_by(launcher, command, places.root, environ)
 
-    found = await find_key(
-        freeze(environ), settings, places, run_helper=helped, keyring=find_keyring()
-    )
+    found = await find_key(environment, settings, places, run_helper=helped, keyring=find_keyring())
     if not isinstance(found, Key):
         return endpoint
     if not endpoint.wants_credentials and found.source != "apiKeyHelper":

@@ -1,23 +1,19 @@
 """Where the Messages API is and how one shows who one is, read from a frozen environment.
 
-Owns the names of the variables and the headers made of them. Must never show a credential: `hide`
-takes them out of any text that leaves this package.
+Owns the headers made of the variables. Must never show a credential: `hide` takes them out of any
+text that leaves this package.
 """
 
-from collections.abc import Mapping
 from typing import Any
 
 from msgspec import Struct
 
+from clew.config.environment import Environment
+from clew.config.mask import all_without_cut, without_cut
 from clew.version import VERSION
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 API_VERSION = "2023-06-01"
-HIDDEN = "[hidden]"
-# Shorter values are words that any text may hold.
-LEAST_SECRET = 6
-# What stands behind an excerpt that was cut.
-AFTER_A_CUT = ".'\")"
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
@@ -61,53 +57,27 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         return f"{base}{path}"
 
     def hide(self, text: str) -> str:
-        """`text` without any credential, should a server or a proxy have echoed one.
-
-        An excerpt may end inside a credential, so the beginning of one at the end is hidden too.
-        """
-        for secret in self._secrets():
-            text = text.replace(secret, HIDDEN)
-            at = text.rfind(secret[:LEAST_SECRET])
-            if at >= 0 and secret.startswith(text[at:].rstrip(AFTER_A_CUT)):
-                text = text[:at] + HIDDEN
-        return text
+        """`text` without any credential, should a server or a proxy have echoed one."""
+        return without_cut(text, self._secrets())
 
     def hide_all(self, value: Any) -> Any:
         """A decoded JSON value with every text in it hidden in this way."""
-        if isinstance(value, str):
-            return self.hide(value)
-        if isinstance(value, list):
-            return [self.hide_all(item) for item in value]
-        if isinstance(value, dict):
-            return {self.hide(key): self.hide_all(item) for key, item in value.items()}
-        return value
+        return all_without_cut(value, self._secrets())
 
     def _secrets(self) -> list[str]:
         password = self.base_url.partition("://")[2].partition("/")[0].rpartition("@")[0]
         known = [self.api_key, self.auth_token, password, *(value for _, value in self.headers)]
-        return [secret for secret in known if secret is not None and len(secret) >= LEAST_SECRET]
+        return [secret for secret in known if secret]
 
 
-def endpoint_from_environment(environment: Mapping[str, str]) -> Endpoint:
-    """Reads the variables; clew's own spelling stands above the one other tools share."""
-
-    def value(*names: str) -> str | None:
-        found = (environment.get(name, "").strip() for name in names)
-        return next((text for text in found if text), None)
-
-    custom = value("CLEW_CUSTOM_HEADERS", "ANTHROPIC_CUSTOM_HEADERS")
-    off = value("CLEW_DISABLE_BETAS", "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS")
+def endpoint_from(environment: Environment) -> Endpoint:
     return Endpoint(
-        base_url=value("CLEW_BASE_URL", "ANTHROPIC_BASE_URL") or DEFAULT_BASE_URL,
-        api_key=value("CLEW_API_KEY", "ANTHROPIC_API_KEY"),
-        auth_token=value("CLEW_AUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN"),
-        headers=tuple(_custom_headers(custom or "")),
-        betas_allowed=not is_on(off),
+        base_url=environment.text("base_url") or DEFAULT_BASE_URL,
+        api_key=environment.text("api_key"),
+        auth_token=environment.text("auth_token"),
+        headers=tuple(_custom_headers(environment.text("custom_headers") or "")),
+        betas_allowed=not environment.switch("betas_disabled"),
     )
-
-
-def is_on(text: str | None) -> bool:
-    return (text or "").strip().lower() not in ("", "0", "false", "no", "off")
 
 
 def _custom_headers(text: str) -> list[tuple[str, str]]:

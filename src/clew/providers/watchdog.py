@@ -5,11 +5,12 @@ takes the events, and time the machine slept through is nobody's silence.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
 
 from msgspec import Struct
 
+from clew.config.environment import Environment
 from clew.providers.answer_events import Waiting
 from clew.providers.base import Attempt, Failure, Json
 from clew.providers.clock import Clock
@@ -43,22 +44,19 @@ class Limits(Struct, frozen=True, kw_only=True):
         )
 
 
-def limits_from_environment(environment: Mapping[str, str]) -> Limits:
-    """The limits with what the variables say in their place; nonsense leaves the usual."""
+def limits_from(environment: Environment) -> Limits:
+    """The limits with what the variables say in their place; none of them can be switched off."""
 
-    def seconds(usual: float, *names: str) -> float:
-        for name in names:
-            text = environment.get(name, "").strip()
-            if text.isascii() and text.isdigit() and int(text[:12]) > 0:
-                return int(text[:12]) / 1000
-        return usual
+    def seconds(field: str, usual_s: float) -> float:
+        said_ms = environment.number(field)
+        return said_ms / 1000 if said_ms else usual_s
 
     usual = Limits()
     return Limits(
-        hint_s=seconds(usual.hint_s, "CLEW_WAIT_HINT_MS"),
-        bytes_s=seconds(usual.bytes_s, "CLEW_BYTES_TIMEOUT_MS"),
-        events_s=seconds(usual.events_s, "CLEW_EVENTS_TIMEOUT_MS"),
-        whole_s=seconds(usual.whole_s, "CLEW_WHOLE_TIMEOUT_MS", "API_TIMEOUT_MS"),
+        hint_s=seconds("wait_hint_ms", usual.hint_s),
+        bytes_s=seconds("bytes_timeout_ms", usual.bytes_s),
+        events_s=seconds("events_timeout_ms", usual.events_s),
+        whole_s=seconds("api_timeout_ms", usual.whole_s),
     )
 
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 
 from clew.app.asking import chosen_model, template
 from clew.app.build import attachments
+from clew.app.service import known_models
 from clew.app.stamps import now
 from clew.app.standing import as_before, recorded, spoke_with
 from clew.catalog.models import Model
@@ -78,7 +79,10 @@ async def look(session: str | None, model_name: str | None) -> Window:
     found = stand(os.environ, cwd)
     path = session and choose.named(found.places.config_home, str(cwd), session)
     loaded = load(path) if path else None
-    model = chosen_model(options, freeze(found.environ), found.settings, spoke_with(loaded))
+    catalog, _ = known_models(found.settings)
+    model = chosen_model(
+        options, freeze(found.environ), found.settings, catalog, spoke_with(loaded)
+    )
     toolbox = Toolbox(builtin_tools(), found.settings)
     made = template(options, model, toolbox.definitions(), "")
     prompts = Prompts(found.places.own / "prompts")

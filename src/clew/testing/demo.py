@@ -25,6 +25,7 @@ from clew.testing.options import told
 from clew.testing.pace import paced
 from clew.testing.server import LoopbackServer
 from clew.transport.http import HttpTransport
+from clew.transport.network import Network
 
 DEMO = Path(__file__).parent / "scenarios" / "demo.yaml"
 NOT_RUN = "Not run: the demo has no tools."
@@ -114,7 +115,7 @@ async def play(
     screen = Screen(write, ansi=ansi)
     screen.opening()
     async with LoopbackServer(paced(scenario, speed), strict=True) as server:
-        transport = HttpTransport({})
+        transport = HttpTransport(Network())
         provider = AnthropicProvider(Endpoint(base_url=server.url, api_key="demo"), transport)
         talk = Conversation(provider, screen, DemoClock(speed))
         try:

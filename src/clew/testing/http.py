@@ -5,7 +5,6 @@ library refuses to do. Must never know what a request means.
 """
 
 import asyncio
-import re
 import socket
 import struct
 from collections.abc import Coroutine
@@ -15,13 +14,12 @@ from typing import Any, TypeVar
 import h11
 from msgspec import Struct
 
+from clew.config.mask import LEAST_CHARS, is_secret_header
+
 T = TypeVar("T")
 
 READ_BYTES = 65536
 HEAD_BYTES = 131072
-# Whatever name a gateway gives to its credentials.
-SECRET = re.compile(r"auth|cookie|secret|token|(?<!idempotency-)key", re.I)
-LEAST_SECRET = 6  # shorter values are words that any text may hold
 LAST_CHUNK = b"0\r\n\r\n"
 
 
@@ -139,13 +137,13 @@ def _request(head: h11.Request, body: bytes) -> HttpRequest:
 
 def masked(headers: list[tuple[str, str]]) -> list[tuple[str, str]]:
     """Headers to keep: of a secret only the scheme and the length stay."""
-    return [(k, _mask(v) if SECRET.search(k) else v) for k, v in headers]
+    return [(k, _mask(v) if is_secret_header(k) else v) for k, v in headers]
 
 
 def secrets(headers: list[tuple[str, str]]) -> tuple[str, ...]:
     """The credentials of a request, without the words that say of what kind they are."""
-    found = (value.rpartition(" ")[2] for name, value in headers if SECRET.search(name))
-    return tuple(secret for secret in found if len(secret) >= LEAST_SECRET)
+    found = (value.rpartition(" ")[2] for name, value in headers if is_secret_header(name))
+    return tuple(secret for secret in found if len(secret) >= LEAST_CHARS)
 
 
 def _mask(value: str) -> str:

@@ -13,6 +13,8 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
+from clew.config.environment import freeze
+from clew.providers.network import network_from
 from clew.providers.scenario_host import ENDPOINTS
 from clew.testing.http import (
     LAST_CHUNK,
@@ -27,7 +29,7 @@ from clew.testing.listener import Listener
 from clew.testing.options import base_url, port, told
 from clew.testing.recording import Heard, Recording
 from clew.transport import seam
-from clew.transport.http import HttpTransport
+from clew.transport.choose import transport_for
 from clew.transport.seam import Head, TransportError
 
 # Of the connection to the proxy, not of the request; the transport writes its own.
@@ -47,7 +49,7 @@ class RecordingProxy:
         self.recording = recording
         self._upstream = upstream.rstrip("/")
         self._to = to
-        self._transport = HttpTransport(os.environ)
+        self._transport = transport_for(network_from(freeze(os.environ)))
         self._listener = Listener(self._serve, port)
 
     @property

@@ -37,7 +37,7 @@ async def dial(url: Url, proxy: Proxy | None, trust: Trust, *, timeout_s: float)
         raise TransportError(
             "tls",
             f"the certificate of {where} was not accepted ({error.verify_message}); if a proxy or a "
-            "server of your own signs it, name its certificates in NODE_EXTRA_CA_CERTS or SSL_CERT_FILE",
+            "server of your own signs it, name its certificates in CLEW_CA_FILE or SSL_CERT_FILE",
         ) from error
     except ssl.SSLEOFError as error:
         raise TransportError("connect", f"{where} hung up during the TLS handshake") from error
@@ -62,8 +62,13 @@ async def _dial(url: Url, proxy: Proxy | None, trust: Trust) -> Channel:
     try:
         if first.scheme == "https" and context is not None:
             await channel.start_tls(context, first.host)
-        if proxy is not None and url.scheme == "https" and context is not None:
+        if proxy is not None and proxy.is_socks:
+            from clew.transport.socks import open_by_socks  # few pay for it
+
+            await open_by_socks(channel, url, proxy)
+        elif proxy is not None and url.scheme == "https":
             await _tunnel(channel, url, proxy)
+        if proxy is not None and url.scheme == "https" and context is not None:
             await channel.start_tls(context, url.host)
         done = True
     finally:

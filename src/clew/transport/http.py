@@ -4,7 +4,6 @@ Must never follow a redirect (credentials would travel with it) and never send a
 but for one case: a connection at rest that the server had closed, before a byte came back.
 """
 
-from collections.abc import Mapping
 from typing import TypeAlias
 
 import h11
@@ -12,7 +11,8 @@ import h11
 from clew.transport.body import Decoder, Identity, decoder_for
 from clew.transport.channel import Channel
 from clew.transport.dial import dial
-from clew.transport.proxy import Proxy, ProxyRules, basic, rules_from_environment
+from clew.transport.network import Network
+from clew.transport.proxy import Proxy, ProxyRules, basic, rules_of
 from clew.transport.seam import Head, HttpRequest, TransportError
 from clew.transport.tls import Trust
 from clew.transport.url import BadUrlError, Url, split_url
@@ -28,15 +28,14 @@ class HttpTransport:
 
     def __init__(
         self,
-        environment: Mapping[str, str],
+        network: Network,
         *,
-        proxy: str | None = None,
         connect_timeout_s: float = 20.0,
         trust: Trust | None = None,
     ) -> None:
         self.connect_timeout_s = connect_timeout_s
-        self.trust = trust or Trust(environment)
-        self.rules: ProxyRules = rules_from_environment(environment, explicit=proxy)
+        self.trust = trust or Trust(network)
+        self.rules: ProxyRules = rules_of(network)
         self._idle: list[Resting] = []
         self._busy: set[Channel] = set()
 
@@ -162,7 +161,7 @@ class HttpExchange:
         if url.credentials is not None and "authorization" not in own:
             headers.append(("Authorization", basic(url.credentials) or ""))
         target = url.target
-        if proxy is not None and url.scheme == "http":
+        if proxy is not None and not proxy.is_socks and url.scheme == "http":
             target = f"http://{url.authority}{target}"
             if proxy.authorization is not None:
                 headers.append(("Proxy-Authorization", proxy.authorization))

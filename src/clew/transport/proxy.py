@@ -1,29 +1,39 @@
-"""Which proxy a URL goes through, from the usual variables or an explicit choice.
+"""Which proxy a URL goes through.
 
-Owns the rules of HTTP_PROXY, HTTPS_PROXY, ALL_PROXY and NO_PROXY. Must never connect, and never
+Owns the rules of proxies by scheme and of the hosts that need none. Must never connect, and never
 show a proxy's credentials: `Proxy.place` is what errors may say.
 """
 
 from base64 import b64encode
-from collections.abc import Mapping
 
 from msgspec import Struct
 
+from clew.transport.network import Network
 from clew.transport.seam import TransportError
 from clew.transport.url import BadUrlError, Url, split_url, unquote
 
+SOCKS = ("socks5", "socks5h")
+
 
 class Proxy(Struct, frozen=True, kw_only=True):
-    """A proxy that speaks HTTP, itself over TCP or TLS."""
+    """A proxy: one that speaks HTTP, itself over TCP or TLS, or SOCKS. `login` is never shown."""
 
     scheme: str
     host: str
     port: int
-    authorization: str | None = None
+    login: tuple[str, str] | None = None
 
     @property
     def place(self) -> str:
-        return f"{self.host}:{self.port}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+    @property
+    def is_socks(self) -> bool:
+        return self.scheme in SOCKS
+
+    @property
+    def authorization(self) -> str | None:
+        return None if self.login is None else _basic(*self.login)
 
 
 class ProxyRules(Struct, frozen=True, kw_only=True):
@@ -40,19 +50,11 @@ class ProxyRules(Struct, frozen=True, kw_only=True):
         return read_proxy(chosen)
 
 
-def rules_from_environment(
-    environment: Mapping[str, str], *, explicit: str | None = None
-) -> ProxyRules:
-    """The rules of the environment; an explicit proxy stands above the proxy variables."""
-
-    def value(name: str) -> str | None:
-        return environment.get(name) or environment.get(name.upper()) or None
-
-    everything = explicit or None
+def rules_of(network: Network) -> ProxyRules:
     return ProxyRules(
-        http=everything or value("http_proxy") or value("all_proxy"),
-        https=everything or value("https_proxy") or value("all_proxy"),
-        exceptions=tuple((value("no_proxy") or "").replace(",", " ").split()),
+        http=network.http_proxy,
+        https=network.https_proxy,
+        exceptions=tuple(network.exceptions.replace(",", " ").split()),
     )
 
 
@@ -61,23 +63,31 @@ def read_proxy(text: str) -> Proxy:
         url = split_url(text, default_scheme="http")
     except BadUrlError as error:
         raise TransportError("configuration", f"the proxy's URL cannot be read: {error}") from error
-    if url.scheme not in ("http", "https"):
+    if url.scheme not in ("http", "https", *SOCKS):
         raise TransportError(
             "configuration",
             f"the proxy {url.host_and_port} is a {url.scheme}:// one, which clew does not speak; "
-            "name an http:// or https:// proxy (most SOCKS servers offer one) or add the host to NO_PROXY",
+            "name an http://, https:// or socks5:// proxy or add the host to NO_PROXY",
         )
-    return Proxy(
-        scheme=url.scheme, host=url.host, port=url.port, authorization=basic(url.credentials)
-    )
+    return Proxy(scheme=url.scheme, host=url.host, port=url.port, login=login_of(url.credentials))
+
+
+def login_of(credentials: str | None) -> tuple[str, str] | None:
+    """User and password of a URL, which writes them in percent signs."""
+    if credentials is None:
+        return None
+    user, _, password = credentials.partition(":")
+    return unquote(user), unquote(password)
 
 
 def basic(credentials: str | None) -> str | None:
     """The header for the user and password of a URL, as written there."""
-    if credentials is None:
-        return None
-    user, _, password = credentials.partition(":")
-    return "Basic " + b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode("ascii")
+    login = login_of(credentials)
+    return None if login is None else _basic(*login)
+
+
+def _basic(user: str, password: str) -> str:
+    return "Basic " + b64encode(f"{user}:{password}".encode()).decode("ascii")
 
 
 def _covers(exception: str, url: Url) -> bool:

@@ -1,28 +1,27 @@
 """One TLS context for all connections, built once, off the way of whoever waits for an answer.
 
-Owns which certificates are trusted: the system's, or SSL_CERT_FILE/SSL_CERT_DIR in their place, and
-those of NODE_EXTRA_CA_CERTS on top. Must never switch verification off.
+Owns which certificates are trusted: the system's, or others in their place, and some on top. Must never switch verification off.
 """
 
 import asyncio
 import ssl
-from collections.abc import Mapping
 from functools import partial
 
 from clew.transport.aside import aside
+from clew.transport.network import Network
 from clew.transport.seam import TransportError
 
 
 class Trust:
     """Builds the context when it is first asked for; `warm` asks without waiting."""
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
-        self._environment = environment
+    def __init__(self, network: Network) -> None:
+        self._network = network
         self._building: asyncio.Future[ssl.SSLContext] | None = None
 
     def warm(self) -> None:
         if self._building is None:
-            self._building = aside(partial(build_context, self._environment))
+            self._building = aside(partial(build_context, self._network))
             # A fault is told to whoever connects; nobody may ever ask for a warmed context.
             self._building.add_done_callback(lambda f: f.cancelled() or f.exception())
 
@@ -33,15 +32,12 @@ class Trust:
         return await asyncio.shield(self._building)
 
 
-def build_context(environment: Mapping[str, str]) -> ssl.SSLContext:
-    instead_file = environment.get("SSL_CERT_FILE") or None
-    instead_folder = environment.get("SSL_CERT_DIR") or None
-    context = _loaded("SSL_CERT_FILE or SSL_CERT_DIR", instead_file, instead_folder, None)
-    extra = environment.get("NODE_EXTRA_CA_CERTS") or None
-    if extra is not None:
-        context = _loaded("NODE_EXTRA_CA_CERTS", extra, None, context)
-    # HTTP/2 is not spoken here; saying so lets a server that prefers it fall back at once.
-    context.set_alpn_protocols(["http/1.1"])
+def build_context(network: Network) -> ssl.SSLContext:
+    context = _loaded("SSL_CERT_FILE or SSL_CERT_DIR", network.cert_file, network.cert_folder, None)
+    if network.extra_certs is not None:
+        context = _loaded("CLEW_CA_FILE or NODE_EXTRA_CA_CERTS", network.extra_certs, None, context)
+    # Saying what is spoken lets a server that prefers HTTP/2 fall back at once.
+    context.set_alpn_protocols(["h2", "http/1.1"] if network.http2 else ["http/1.1"])
     return context
 
 

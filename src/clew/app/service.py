@@ -1,0 +1,85 @@
+"""Who answers a session: the endpoint with its key, the way there, the models, and how patient clew is."""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+from msgspec import Struct
+
+from clew.catalog.lookup import CATALOG, Catalog
+from clew.config.environment import Environment
+from clew.config.paths import Places
+from clew.process.spawn import Launcher
+from clew.providers.answer import Answering, Gate
+from clew.providers.anthropic import MAX_STREAM_BYTES, AnthropicProvider
+from clew.providers.credentials import endpoint_with_key
+from clew.providers.network import network_from
+from clew.providers.preferences import Preferences, preferences_from
+from clew.providers.watchdog import Limits, limits_from
+from clew.transport.choose import transport_for
+
+Json: TypeAlias = dict[str, Any]
+
+
+class Service(Struct, frozen=True, kw_only=True):
+    """What every request of a session goes to, and what was asked of all of them."""
+
+    provider: AnthropicProvider
+    catalog: Catalog
+    preferences: Preferences
+    limits: Limits
+    gate: Gate
+    # What of the settings could not be read.
+    problems: tuple[str, ...] = ()
+
+    def answering(self, fallbacks: tuple[str, ...] = (), *, with_events: bool = False) -> Answering:
+        """The way to one answer."""
+        return Answering(
+            self.provider,
+            new_tool_id=lambda: f"toolu_{uuid4().hex}",
+            policy=self.preferences.policy,
+            limits=self.limits,
+            fallbacks=fallbacks,
+            catalog=self.catalog,
+            gate=self.gate,
+            with_events=with_events,
+        )
+
+
+async def open_service(
+    environ: Mapping[str, str],
+    environment: Environment,
+    settings: Json,
+    places: Places,
+    launcher: Launcher,
+    opened: AsyncExitStack,
+) -> Service:
+    """Its connections are closed with `opened`; TLS is begun at once."""
+    catalog, problems = known_models(settings)
+    endpoint = await endpoint_with_key(environ, settings, places, launcher)
+    transport = transport_for(network_from(environment))
+    opened.push_async_callback(transport.aclose)
+    provider = AnthropicProvider(endpoint, transport, catalog=catalog)
+    provider.max_stream_bytes = environment.number("max_answer_bytes") or MAX_STREAM_BYTES
+    provider.warm()
+    preferences = preferences_from(environment, settings)
+    return Service(
+        provider=provider,
+        catalog=catalog,
+        preferences=preferences,
+        limits=limits_from(environment),
+        gate=Gate(),
+        problems=(*problems, *preferences.problems),
+    )
+
+
+def known_models(settings: Mapping[str, Any]) -> tuple[Catalog, tuple[str, ...]]:
+    """The catalog with the models that the settings describe."""
+    described = settings.get("models")
+    if not isinstance(described, dict) or not described:
+        return CATALOG, ()
+    from clew.catalog.added import with_models  # most people add none
+
+    catalog, problems = with_models(CATALOG, described)
+    return catalog, tuple(problems)
