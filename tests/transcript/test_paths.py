@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from claude_agent_sdk import project_key_for_directory
 
+from clew.config.paths import find_config_home
 from clew.transcript import paths
 from tests.requirements import requirement
 
@@ -15,9 +16,12 @@ OTHER = "1c6d3b2f-8e5a-4f1b-8d68-2a3f4e5d6c7b"
 
 @requirement("R158")
 def test_the_config_home_is_what_the_environment_says_now() -> None:
-    assert paths.config_home({"CLEW_CONFIG_DIR": "/a", "CLAUDE_CONFIG_DIR": "/b"}) == Path("/a")
-    assert paths.config_home({"CLAUDE_CONFIG_DIR": "/b"}) == Path("/b")
-    assert paths.config_home({"HOME": "/home/ada"}) == Path("/home/ada/.claude")
+    both = {"CLEW_CONFIG_DIR": "/a", "CLAUDE_CONFIG_DIR": "/b"}
+    assert find_config_home(both, Path("/w")) == Path("/a")
+    assert find_config_home({"CLAUDE_CONFIG_DIR": "b"}, Path("/w")) == Path("/w/b")
+    assert find_config_home({"HOME": "/home/e\u0301va"}, Path("/w")) == Path(
+        "/home/\u00e9va/.claude"
+    )
     assert paths.projects_dir(Path("/a")) == Path("/a/projects")
 
 

@@ -337,7 +337,7 @@ async def session(
             story=story,
             opening=opening,
             session_id=session_id,
-            speaking=Speaking(model, requests, spending),
+            speaking=Speaking(model, requests, spending, service.catalog),
             rules=rules,
             toolbox=toolbox,
             mcp=mcp,

@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from clew.app.asking import target_of
-from clew.catalog.lookup import CATALOG
+from clew.catalog.lookup import Catalog
 from clew.catalog.models import Model
 from clew.engine.requests import Requests
 from clew.providers.base import Effort, Thinking
@@ -14,14 +14,17 @@ from clew.session.state import Session as Spending
 class Speaking:
     """`model` is the one that the next request names."""
 
-    def __init__(self, model: Model, requests: Requests, spending: Spending) -> None:
+    def __init__(
+        self, model: Model, requests: Requests, spending: Spending, catalog: Catalog
+    ) -> None:
         self.model = model
+        self._catalog = catalog
         self._requests = requests
         self._spending = spending
 
     def choose(self, name: str) -> Model:
         """Goes over to another model; what was said so far goes with the next request."""
-        self.model = CATALOG.entry(name)
+        self.model = self._catalog.entry(name)
         template = replace(self._requests.template, model=self.model.id)
         self._requests.change(template, target_of(self.model))
         self._spending.change(ModelChosen(model=self.model.id))

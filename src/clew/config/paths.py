@@ -6,6 +6,7 @@ except the look for the project's root.
 """
 
 import sys
+import unicodedata
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -63,10 +64,8 @@ class Places(Struct, frozen=True, kw_only=True):
 def find_places(
     environ: Mapping[str, str], cwd: Path, *, managed_folders: tuple[Path, ...] | None = None
 ) -> Places:
-    named_home = environ.get("HOME") or environ.get("USERPROFILE")
-    home = Path(named_home) if named_home else Path.home()
-    named = environ.get("CLEW_CONFIG_DIR") or environ.get("CLAUDE_CONFIG_DIR")
-    config_home = cwd / named if named else home / ".claude"
+    home = find_home(environ)
+    config_home = find_config_home(environ, cwd)
     if managed_folders is None:
         names = MANAGED.get(sys.platform, MANAGED["linux"])
         managed_folders = tuple(Path(name) for name in names)
@@ -77,6 +76,18 @@ def find_places(
         config_home=config_home,
         managed_folders=managed_folders,
     )
+
+
+def find_home(environ: Mapping[str, str]) -> Path:
+    named = environ.get("HOME") or environ.get("USERPROFILE")
+    return Path(named) if named else Path.home()
+
+
+def find_config_home(environ: Mapping[str, str], cwd: Path) -> Path:
+    """The folder of everything kept; asked for at run time, for a host sets it per session."""
+    named = environ.get("CLEW_CONFIG_DIR") or environ.get("CLAUDE_CONFIG_DIR")
+    home = cwd / named if named else find_home(environ) / ".claude"
+    return Path(unicodedata.normalize("NFC", str(home)))
 
 
 def project_root(cwd: Path, home: Path, config_home: Path) -> Path:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from clew.config.paths import find_config_home
 from clew.messages.errors import SessionError, in_words
 from clew.reports.costs import Costs, SessionCost, gather
 from clew.reports.table import bar, table
@@ -84,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
 
 def transcripts(options: argparse.Namespace) -> list[Path]:
     """The files that were asked for, the one last written to last: copies come after what they copy."""
-    home, cwd = paths.config_home(os.environ), str(Path.cwd())
+    home, cwd = find_config_home(os.environ, Path.cwd()), str(Path.cwd())
     if options.session:
         return [choose.named(home, cwd, name) for name in options.session]
     if options.all:

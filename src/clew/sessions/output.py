@@ -13,7 +13,8 @@ from typing import Any
 
 import msgspec
 
-from clew.transcript import choose, paths
+from clew.config.paths import find_config_home
+from clew.transcript import choose
 
 # Exit codes: fine, something found, cannot do what was asked.
 FINE, FOUND, CANNOT = 0, 1, 2
@@ -24,7 +25,7 @@ class CannotError(Exception):
 
 
 def home() -> Path:
-    return paths.config_home(os.environ)
+    return find_config_home(os.environ, Path.cwd())
 
 
 def cwd() -> str:

@@ -8,7 +8,6 @@ import os
 import re
 import tempfile
 import unicodedata
-from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -18,13 +17,6 @@ from clew.transcript.light import is_uuid
 LONGEST_NAME = 200
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _AGENT_ID = re.compile(r"[A-Za-z0-9_-]+")
-
-
-def config_home(environ: Mapping[str, str]) -> Path:
-    """The folder of everything kept; asked for at run time, for a host sets it per session."""
-    named = environ.get("CLEW_CONFIG_DIR") or environ.get("CLAUDE_CONFIG_DIR")
-    home = Path(named) if named else Path(environ.get("HOME") or Path.home()) / ".claude"
-    return Path(unicodedata.normalize("NFC", str(home)))
 
 
 def projects_dir(home: Path) -> Path:
