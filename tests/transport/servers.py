@@ -10,8 +10,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from clew.config.environment import freeze
-from clew.providers.network import network_from
-from clew.transport.network import Network
+from clew.transport.network import Network, network_from
 from clew.transport.seam import Head, HttpRequest, Transport, TransportError
 
 Handler = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -6,8 +6,8 @@ import ssl
 import pytest
 
 from clew.config.environment import freeze
-from clew.providers.network import network_from
 from clew.transport.http import HttpTransport
+from clew.transport.network import network_from
 from clew.transport.proxy import read_proxy, rules_of
 from clew.transport.seam import TransportError
 from clew.transport.url import split_url

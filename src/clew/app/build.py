@@ -243,7 +243,7 @@ async def session(
             recorder,
             tool_session,
             launcher,
-            transport,
+            service.provider.transport,
             side,
             environ=environ,
             masked=secrets,

@@ -23,7 +23,7 @@ from clew.tools.base import Progress, ToolContext, ToolSession
 from clew.tools.door import run_tool
 from clew.transcript.load import Loaded
 from clew.transcript.record import Recorder
-from clew.transport.http import HttpTransport
+from clew.transport.seam import Transport
 
 Json: TypeAlias = dict[str, Any]
 
@@ -66,7 +66,7 @@ def session_hooks(
     recorder: Recorder,
     tools: ToolSession,
     launcher: Launcher,
-    transport: HttpTransport,
+    transport: Transport,
     side: SideQuestions,
     *,
     environ: Mapping[str, str],

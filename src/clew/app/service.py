@@ -14,10 +14,10 @@ from clew.process.spawn import Launcher
 from clew.providers.answer import Answering, Gate
 from clew.providers.anthropic import MAX_STREAM_BYTES, AnthropicProvider
 from clew.providers.credentials import endpoint_with_key
-from clew.providers.network import network_from
 from clew.providers.preferences import Preferences, preferences_from
 from clew.providers.watchdog import Limits, limits_from
 from clew.transport.choose import transport_for
+from clew.transport.network import network_from
 
 Json: TypeAlias = dict[str, Any]
 

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from msgspec import json
 
+from clew.config.environment import freeze
 from clew.config.positions import dotted
 from clew.hooks.events import BY_NAME, EVENTS, Event, label, nearest
 from clew.hooks.fold import Occasion
@@ -24,7 +25,8 @@ from clew.hooks.run import Here, Hooks
 from clew.messages.errors import CommandLineError
 from clew.permissions.session_rules import Standing, given, stand
 from clew.process.spawn import Launcher
-from clew.transport.http import HttpTransport
+from clew.transport.choose import transport_for
+from clew.transport.network import network_from
 
 Json: TypeAlias = dict[str, Any]
 
@@ -138,7 +140,7 @@ async def tried(
             ended.append(told)
 
     cwd = str(stood.places.cwd)
-    launcher, transport = Launcher(), HttpTransport(stood.environ)
+    launcher, transport = Launcher(), transport_for(network_from(freeze(stood.environ)))
     try:
         reach = Reach(
             launcher=launcher,

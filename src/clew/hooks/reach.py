@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from clew.messages.errors import OutsideError
 from clew.process.spawn import Launcher
-from clew.transport.http import HttpTransport
+from clew.transport.seam import Transport
 
 Json: TypeAlias = dict[str, Any]
 # A question to a model, by the model's name or an empty one, answered in words.
@@ -28,7 +28,7 @@ class Reach(Struct, frozen=True, kw_only=True):
     environment: Callable[[], Mapping[str, str]]
     project: str
     cwd: Callable[[], str]
-    transport: HttpTransport | None = None
+    transport: Transport | None = None
     ask_model: AskModel | None = None
     call_tool: CallTool | None = None
     secrets: tuple[str, ...] = ()

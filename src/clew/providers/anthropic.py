@@ -17,7 +17,6 @@ from clew.config.environment import freeze
 from clew.messages.encoding import encode
 from clew.providers.base import Description, Failure, Json, Request
 from clew.providers.endpoint import Endpoint, endpoint_from, request_headers
-from clew.providers.network import network_from
 from clew.providers.refusal import failure_of_content, failure_of_response
 from clew.providers.request_body import Built, build, build_count
 from clew.stream.decode import EventDecoder
@@ -25,6 +24,7 @@ from clew.stream.events import StreamFault
 from clew.stream.objects import parse_object
 from clew.stream.whole import events_of_body
 from clew.transport.choose import transport_for
+from clew.transport.network import network_from
 from clew.transport.seam import Exchange, Head, HttpRequest, Transport, TransportError
 
 MESSAGES = "/v1/messages?beta=true"

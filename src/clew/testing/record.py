@@ -14,7 +14,6 @@ from pathlib import Path
 from types import TracebackType
 
 from clew.config.environment import freeze
-from clew.providers.network import network_from
 from clew.providers.scenario_host import ENDPOINTS
 from clew.testing.http import (
     LAST_CHUNK,
@@ -30,6 +29,7 @@ from clew.testing.options import base_url, port, told
 from clew.testing.recording import Heard, Recording
 from clew.transport import seam
 from clew.transport.choose import transport_for
+from clew.transport.network import network_from
 from clew.transport.seam import Head, TransportError
 
 # Of the connection to the proxy, not of the request; the transport writes its own.
