@@ -356,7 +356,7 @@ RECORDS: tuple[Record, ...] = (
     Record("W3", "Provider adapters: SSE for the Messages API; AWS eventstream decoder only in a Bedrock adapter", "done"),
     Record("W4", "State machine keyed by block index that tolerates unknown events/deltas, treats error as a mid-stream failure with classification, and has an explicit branch for each …", "done"),
     Record("W5", "34 -> 12)", "done"),
-    Record("W6", "One key/signal layer -> cancellation scope (asyncio task group)", "deferred: step 3"),
+    Record("W6", "One key/signal layer -> cancellation scope (asyncio task group)", "done"),
     Record("W7", "Retry is allowed only before the first completed block", "done"),
     Record("W8", "Use counted tokens first; parse the error text as fallback; clamp thinking budget; at most one shrink, then compact", "done"),
     Record("W9", "UI id = (message uuid, block index) pair, or uuid5(parent, index), for every block always; disk ids never change", "done"),

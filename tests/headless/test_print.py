@@ -210,6 +210,33 @@ def test_an_interrupt_keeps_what_was_said_and_the_session_goes_on(tmp_path: Path
     assert done.stdout == "Here again.\n"
 
 
+@requirement("R070", "W6")
+def test_a_second_sigint_ends_at_once_and_leaves_no_child(tmp_path: Path) -> None:
+    stubborn = "trap '' INT TERM; echo $$ > pid; sleep 60; sleep 60"
+    plan = scenario(
+        {"content": ["I wait.", {"tool": "Bash", "input": {"command": stubborn}}]},
+        {"text": "Here again."},
+    )
+    pid = tmp_path / "work" / "pid"
+    with serving(plan, strict=True) as server:
+        (tmp_path / "work").mkdir()
+        child = subprocess.Popen(
+            command("-p", "hi", "--dangerously-skip-permissions"),
+            cwd=tmp_path / "work",
+            env=environment(tmp_path, server.url) | {"IS_SANDBOX": "1"},
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL,
+        )
+        until(lambda: pid.exists() and pid.read_text().endswith("\n"))
+        # Signals that wait together are one: each look sends another.
+        until(lambda: [child.send_signal(signal.SIGINT), child.poll()][1] is not None)
+        assert child.returncode == 130
+        until(lambda: not Path(f"/proc/{pid.read_text().strip()}").exists())
+        done = clew(tmp_path, server.url, "-p", "go on", "--continue")
+    assert done.stdout == "Here again.\n"
+
+
 @requirement("R104", "R112")
 def test_totals_and_times_are_left_at_the_end_and_taken_up_by_the_next_run(tmp_path: Path) -> None:
     usage = {"input_tokens": 100, "output_tokens": 10}

@@ -87,6 +87,22 @@ def test_escape_and_ctrl_c_stop_the_turn_and_keep_what_was_said(tmp_path: Path, 
     assert "[Request interrupted by user]" in said
 
 
+@requirement("R070", "W6")
+def test_the_second_ctrl_c_of_a_turn_ends_the_session_and_keeps_what_was_said(
+    tmp_path: Path,
+) -> None:
+    with serving(NEVER_ENDS, strict=True) as server:
+        with Terminal(tmp_path, server.url) as terminal:
+            terminal.expect("> ")
+            terminal.type("think\n")
+            terminal.expect("A whole thought.")
+            terminal.child.send_signal(signal.SIGINT)
+            terminal.expect("[stopped]")
+            terminal.child.send_signal(signal.SIGINT)
+            assert terminal.end() == 130
+        assert "A whole thought." in transcripts(tmp_path)[0].read_text("utf-8")
+
+
 @requirement("R269")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
 def test_a_closed_terminal_and_a_kill_end_in_a_defined_state(

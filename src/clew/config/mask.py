@@ -6,22 +6,23 @@ more than the head that tells which kind of secret stood there.
 
 import re
 from collections.abc import Callable, Iterable
+from functools import cache
 from typing import Any
 
 # Each shape: what stays visible, then the secret. The visible head is group 1.
-SHAPES: tuple[re.Pattern[str], ...] = (
-    re.compile(
+SHAPES: tuple[str, ...] = (
+    (
         r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)"
         r"[\s\S]{0,20000}?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
     ),
-    re.compile(r"\b(sk-(?:ant-|proj-)?)[A-Za-z0-9_-]{12,}"),
-    re.compile(r"\b(gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|npm_|pypi-|hf_)[A-Za-z0-9_-]{10,}"),
-    re.compile(r"\b(AKIA|ASIA|AIza)[A-Za-z0-9_-]{12,}"),
-    re.compile(r"\b(eyJ)[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"),
-    re.compile(r"(?i)(authorization[\"']?\s{0,5}[:=]\s{0,5}[\"']?[a-z]{1,20}\s+)[^\s\"',;]{6,}"),
-    re.compile(r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{16,}"),
-    re.compile(r"(?i)(\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@\"']{0,100}:)[^\s/@\"']{1,200}(?=@)"),
-    re.compile(
+    r"\b(sk-(?:ant-|proj-)?)[A-Za-z0-9_-]{12,}",
+    r"\b(gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|npm_|pypi-|hf_)[A-Za-z0-9_-]{10,}",
+    r"\b(AKIA|ASIA|AIza)[A-Za-z0-9_-]{12,}",
+    r"\b(eyJ)[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*",
+    r"(?i)(authorization[\"']?\s{0,5}[:=]\s{0,5}[\"']?[a-z]{1,20}\s+)[^\s\"',;]{6,}",
+    r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{16,}",
+    r"(?i)(\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@\"']{0,100}:)[^\s/@\"']{1,200}(?=@)",
+    (
         r"(?i)((?:api[_-]?key|secret|token|password|passwd|authorization|credential)[a-z_-]{0,20}"
         r"[\"']?\s{0,5}[:=]\s{0,5}[\"']?)(?!(?:true|false|null|none|bearer|basic|\d+)\b)[^\s\"',;&}]{6,}"
     ),
@@ -38,9 +39,15 @@ SECRET_HEADER = re.compile(r"auth|cookie|secret|token|(?<!idempotency-)key", re.
 def mask(text: str, known: Iterable[str] = ()) -> str:
     """The text with every secret replaced: those named in `known`, and those of a known shape."""
     text = without(text, known)
-    for shape in SHAPES:
+    for shape in _shapes():
         text = shape.sub(lambda match: match[1] + HIDDEN, text)
     return text
+
+
+@cache
+def _shapes() -> tuple[re.Pattern[str], ...]:
+    """Made when something is masked: most starts end without it."""
+    return tuple(map(re.compile, SHAPES))
 
 
 def without(text: str, known: Iterable[str]) -> str:

@@ -86,6 +86,7 @@ class Dialogue:
         self._telling = telling
         self._keyboard = keyboard
         self._code = 0
+        self._is_stopping = False
         self._then: Clear | Resume | None = None
 
     async def run(self, first: str) -> int | Clear | Resume:
@@ -121,6 +122,7 @@ class Dialogue:
 
     async def _turn(self, turn: Turn) -> None:
         conversation = self._session.conversation
+        self._is_stopping = False
         person = Speaker(source="typed", mode=self._session.mode, origin={"kind": "human"})
         with self._keyboard.during_turn(
             stop=conversation.interrupt, say=lambda words: conversation.say(words, person)
@@ -131,8 +133,10 @@ class Dialogue:
         self._telling.line(closing(ended))
 
     def _stop(self) -> None:
-        if not self._session.conversation.interrupt():
+        """The second Ctrl-C of a turn ends the session too: what was said is on the disk by then."""
+        if self._is_stopping or not self._session.conversation.interrupt():
             self._end(130)
+        self._is_stopping = True
 
     def _end(self, code: int) -> None:
         self._code = code
