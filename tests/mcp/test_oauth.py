@@ -18,6 +18,7 @@ from clew.mcp.oauth_words import Tokens
 from clew.mcp.tokens import TokenStore
 from clew.testing.server import serving
 from clew.transport.http import HttpTransport
+from clew.transport.network import Network
 from tests.headless.clew_process import clew, command, environment
 from tests.mcp.auth_server import authority, visit, visiting
 from tests.mcp.test_sessions import calls, results
@@ -25,7 +26,7 @@ from tests.mcp.yard import yard
 
 
 async def log_in(url: str, **oauth_settings: Any) -> Tokens:
-    transport = HttpTransport({})
+    transport = HttpTransport(Network())
     going: list[asyncio.Task[None]] = []
     try:
         return await oauth.login(
@@ -129,7 +130,7 @@ async def test_an_answer_with_another_state_is_none_and_nobody_is_waited_for_for
         assert found.parameters["code"] == "a b"
         assert "a b" not in repr(found)
     with authority() as there:
-        transport = HttpTransport({})
+        transport = HttpTransport(Network())
         with pytest.raises(oauth.LoginError, match="nobody came back"):
             await oauth.login(
                 Http(url=f"{there.url}/mcp"), transport, lambda _: None, person_s=0.05
@@ -138,7 +139,7 @@ async def test_an_answer_with_another_state_is_none_and_nobody_is_waited_for_for
 
 
 async def test_a_server_elsewhere_needs_https() -> None:
-    transport = HttpTransport({})
+    transport = HttpTransport(Network())
     with pytest.raises(oauth.LoginError, match="https"):
         await oauth.login(Http(url="http://10.0.0.1/mcp"), transport, lambda _: None)
     await transport.aclose()

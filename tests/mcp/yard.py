@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from clew.config.environment import freeze
 from clew.config.paths import find_places
 from clew.mcp.begin import line_maker
 from clew.mcp.config import ServerConfig, read_server
@@ -18,6 +19,7 @@ from clew.process.spawn import Launcher
 from clew.tools.base import Progress, Tool, ToolContext, ToolResult, ToolSession
 from clew.tools.door import run_tool
 from clew.transport.http import HttpTransport
+from clew.transport.network import network_from
 from tests.headless.clew_process import until as seen
 
 PROGRAM = str(Path(__file__).with_name("server_program.py"))
@@ -86,7 +88,7 @@ async def yard(folder: Path, entries: dict[str, Any], **more: Any) -> AsyncItera
     launcher = Launcher()
     helpers = more.pop("helpers", None) or Helpers(roots=lambda: [str(folder)])
     settle = more.pop("settle", True)
-    transport = HttpTransport(os.environ)
+    transport = HttpTransport(network_from(freeze(os.environ)))
     environ = {**os.environ, "HOME": str(folder), "CLEW_CONFIG_DIR": str(folder / "config")}
     make = line_maker(
         launcher=launcher,

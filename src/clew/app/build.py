@@ -299,7 +299,7 @@ async def session(
                 lambda: rules.standing.context.roots
             ),
             launcher=launcher,
-            transport=transport,
+            transport=service.provider.transport,
             places=began.places,
             cwd=cwd,
             environ=tool_session.environment,

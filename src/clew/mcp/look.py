@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
+from clew.config.environment import freeze
 from clew.config.paths import Places
 from clew.mcp.begin import line_maker
 from clew.mcp.config import Http, ServerConfig
@@ -14,8 +15,9 @@ from clew.mcp.server import Server
 from clew.mcp.servers import Servers
 from clew.mcp.tokens import TokenStore
 from clew.process.spawn import Launcher
-from clew.transport.http import HttpTransport
-from clew.transport.seam import HttpRequest, TransportError
+from clew.transport.choose import transport_for
+from clew.transport.network import network_from
+from clew.transport.seam import HttpRequest, Transport, TransportError
 
 LOOK_S = 15.0
 
@@ -29,7 +31,7 @@ class Seen(Struct, frozen=True, kw_only=True):
 async def look(configs: Iterable[ServerConfig], places: Places) -> dict[str, Seen]:
     """Begins every server, sees how far it comes, and ends it."""
     launcher = Launcher()
-    transport = HttpTransport(os.environ)
+    transport = transport_for(network_from(freeze(os.environ)))
     servers = Servers(
         line_maker(
             launcher=launcher,
@@ -77,7 +79,7 @@ async def log_in(reach: Http, places: Places, *, browser: bool, show: Callable[[
     """Brings a person through the login; returns where the tokens are kept."""
     from clew.mcp.oauth import login
 
-    transport = HttpTransport(os.environ)
+    transport = transport_for(network_from(freeze(os.environ)))
 
     def bring(url: str) -> None:
         show(f"Log in here:\n{url}")
@@ -93,7 +95,7 @@ async def log_in(reach: Http, places: Places, *, browser: bool, show: Callable[[
     return TokenStore.usual(places).save(reach.url, tokens)
 
 
-async def challenge_of(reach: Http, transport: HttpTransport) -> str:
+async def challenge_of(reach: Http, transport: Transport) -> str:
     """What the server says to one who has no token."""
     exchange = transport.exchange(
         HttpRequest(
