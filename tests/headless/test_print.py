@@ -228,11 +228,11 @@ def test_a_second_sigint_ends_at_once_and_leaves_no_child(tmp_path: Path) -> Non
             stderr=subprocess.DEVNULL,
             stdin=subprocess.DEVNULL,
         )
-        until(lambda: pid.exists() and pid.read_text().endswith("\n"))
+        until(lambda: pid.exists() and pid.read_text("utf-8").endswith("\n"))
         # Signals that wait together are one: each look sends another.
         until(lambda: [child.send_signal(signal.SIGINT), child.poll()][1] is not None)
         assert child.returncode == 130
-        until(lambda: not Path(f"/proc/{pid.read_text().strip()}").exists())
+        until(lambda: not Path(f"/proc/{pid.read_text('utf-8').strip()}").exists())
         done = clew(tmp_path, server.url, "-p", "go on", "--continue")
     assert done.stdout == "Here again.\n"
 
