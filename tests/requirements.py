@@ -216,7 +216,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R149", "Capability negotiation: experimental, roots, sampling, prompts, resources, tools, logging", "done"),
     Record("R150", "Tool spec: name, description, inputSchema (always JSON Schema), isReadOnly, requiresConfirmation, timeout, maxRetries", "done"),
     Record("R151", "State machine Disconnected -> Connecting -> Initializing -> Ready -> Closing -> Disconnected, Failed -> reset", "done"),
-    Record("R152", "MCP client, /mcp management, an MCP stdio server of the agent itself, MCP prompts turned into skills", "deferred: step 11"),
+    Record("R152", "MCP client, /mcp management, an MCP stdio server of the agent itself, MCP prompts turned into skills", "deferred: step 16"),
     Record("R153", "One JSON file per session is an import and export form only", "deferred: step 9"),
     Record("R154", "metadata: gitBranch, projectPath, created, modified, messageCount; version field for migration", "deferred: step 9"),
     Record("R155", "Append-only JSONL at <config>/projects/<project>/<sessionId>.jsonl", "done"),

@@ -20,7 +20,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "hooks": ("clew.hooks.commands", "list hooks, and try what they would say"),
     "login": ("clew.config.login", "keep an API key in a file only you can read"),
     "logout": ("clew.config.logout", "forget the key that login kept"),
-    "mcp": ("clew.mcp.commands", "add, list, approve and log in to MCP servers"),
+    "mcp": ("clew.headless.mcp_word", "add, list, approve and log in to MCP servers"),
     "memory": ("clew.context.explain", "show which memory files speak here, and why"),
     "permissions": ("clew.permissions.commands", "ask what may run, and why; edit the rules"),
     "sessions": ("clew.sessions.commands", "list, search, check, repair and move sessions"),

@@ -87,6 +87,7 @@ def arguments() -> argparse.ArgumentParser:
         made = word(name, run, line)
         made.add_argument("names", nargs="+", metavar="NAME")
     word("reset-project-choices", run_reset, "forget what was said about this project's servers")
+    words.add_parser("serve", help="offer clew's tools to another agent, as an MCP server")
     made = word("login", run_login, "log in to a server that wants it")
     made.add_argument("name")
     made.add_argument("--no-browser", action="store_true", help="print the address only")
