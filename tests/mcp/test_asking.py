@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from clew.app.mcp_asking import Answering, conversation, one_at_a_time
+from clew.app.mcp_asking import Answering, conversation
+from clew.app.one_person import one_at_a_time
 from clew.engine.deps import Granted, Question, Refused, Verdict
 from clew.mcp import elicit
 from clew.permissions.decision import Decision

@@ -8,7 +8,15 @@ from hypothesis import strategies as st
 
 from clew.jsonrpc.peer import Failure
 from clew.mcp import names, protocol, states
-from clew.mcp.config import Http, InProcess, OAuthSettings, ServerConfig, Stdio, read_server
+from clew.mcp.config import (
+    Http,
+    InProcess,
+    OAuthSettings,
+    ServerConfig,
+    Stdio,
+    read_server,
+    variables_in,
+)
 from clew.mcp.policy import forbidden
 from clew.mcp.protocol import Agreement
 from clew.mcp.states import EVENTS, STATES, Event, State
@@ -231,6 +239,10 @@ def test_what_is_wrong_with_an_entry_is_said(entry: Any, why: str) -> None:
     found = server(entry)
     assert isinstance(found, str)
     assert why in found
+
+
+def test_the_variables_of_an_entry_are_those_without_a_default() -> None:
+    assert variables_in({"a": "${X}", "b": ["${Y:-z}", 3], "c": {"d": "${Z}"}}) == ["X", "Z"]
 
 
 def test_fields_that_others_need_are_left_to_them() -> None:

@@ -20,8 +20,7 @@ from clew.app.costs import budget, leave_totals, spent_so_far, unbounded
 from clew.app.file_record import file_record
 from clew.app.judging import Judging
 from clew.app.mcp import Connected, servers_of
-from clew.app.mcp_asking import Answering as ForServers
-from clew.app.mcp_asking import one_at_a_time
+from clew.app.one_person import one_at_a_time
 from clew.app.planning import planning
 from clew.app.record import open_record
 from clew.app.sandbox import session_sandbox
@@ -295,9 +294,10 @@ async def session(
             secrets=secrets,
         )
         mcp.begin(
-            ForServers(ask, judge, side.ask_model, new_id).helpers(
-                lambda: rules.standing.context.roots
-            ),
+            ask,
+            judge,
+            side.ask_model,
+            lambda: rules.standing.context.roots,
             launcher=launcher,
             transport=service.provider.transport,
             places=began.places,

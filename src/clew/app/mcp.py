@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from clew.app.one_person import AskPerson
+from clew.app.stamps import new_id
 from clew.config.environment import Environment
 from clew.config.paths import Places
 from clew.context.facts import Fact
@@ -15,14 +17,15 @@ from clew.context.server_facts import changed_fact, instructions_fact, told_of
 from clew.context.tool_listing import listing_fact, told
 from clew.mcp.scopes import Found, find
 from clew.options import Options
+from clew.permissions.decision import Decision
 from clew.permissions.session_rules import Standing
 from clew.process.spawn import Launcher
+from clew.tools.base import AskModel
 from clew.tools.registry import Toolbox
 from clew.transport.seam import Transport
 
 if TYPE_CHECKING:
     from clew.mcp.begin import ToHost
-    from clew.mcp.host import Helpers
     from clew.mcp.server import Server
     from clew.mcp.servers import Servers
 
@@ -50,7 +53,10 @@ class Connected:
 
     def begin(
         self,
-        helpers: Helpers,
+        ask: AskPerson,
+        judge: Callable[[Json], Decision],
+        ask_model: AskModel,
+        roots: Callable[[], Sequence[str]],
         *,
         launcher: Launcher,
         transport: Transport,
@@ -63,6 +69,7 @@ class Connected:
         """Starts every server there is; returns before any of them has."""
         if not self.found.servers:
             return
+        from clew.app.mcp_asking import Answering
         from clew.mcp.begin import line_maker
         from clew.mcp.servers import Servers
 
@@ -75,7 +82,7 @@ class Connected:
                 environ=environ,
                 to_host=to_host,
             ),
-            helpers,
+            Answering(ask, judge, ask_model, new_id).helpers(roots),
             on_change=self._gather,
             startup_s=seconds(environment, "mcp_timeout_ms"),
             patience_s=seconds(environment, "mcp_tool_timeout_ms"),

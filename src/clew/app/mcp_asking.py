@@ -4,11 +4,11 @@ Owns the way from a server's question to `ask`, the one through which calls ask 
 into a form goes to the server and nowhere else: not into the log, not to the model.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
-from clew.engine.deps import Granted, Question, Refused, Verdict
+from clew.app.one_person import AskPerson
+from clew.engine.deps import Granted, Question, Refused
 from clew.jsonrpc.wire import INTERNAL_ERROR, INVALID_PARAMS, Fault
 from clew.mcp import elicit
 from clew.mcp.host import Helpers
@@ -16,23 +16,11 @@ from clew.mcp.protocol import Json, a_text, an_object
 from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, reason
 from clew.tools.base import AskModel
 
-AskPerson: TypeAlias = Callable[[Question], Awaitable[Verdict]]
 Judge: TypeAlias = Callable[[Json], Decision]
 
 USER_REFUSED = -1
 MOST_SAMPLES = 50
 MOST_WORDS = 100_000
-
-
-def one_at_a_time(ask: AskPerson) -> AskPerson:
-    """A person has one pair of eyes: calls and servers ask one after the other."""
-    lock = asyncio.Lock()
-
-    async def asking(question: Question) -> Verdict:
-        async with lock:
-            return await ask(question)
-
-    return asking
 
 
 class Answering:
