@@ -15,6 +15,7 @@ from clew.engine.events import Noticed, Recorded, TurnEnded
 from clew.engine.hooked import BLOCKED_PROMPT, entries, fire, heard
 from clew.engine.intake import title_of
 from clew.engine.loop import run_turn, saved
+from clew.engine.token_budget import TokenBudget, wished_tokens
 from clew.hooks.outcome import Outcome
 from clew.messages import factories
 
@@ -105,7 +106,9 @@ class Conversation:
         message = self._message(prompt, said_by, uuid) | {"promptId": prompt_id}
         around = [*entries(deps, begun), *entries(deps, said)]
         await self._keep([*deps.arrived(), message, *context, *around], emit)
-        return await run_turn(deps, emit)
+        wished = wished_tokens(text)
+        tokens = None if wished is None else TokenBudget(wished)
+        return await run_turn(deps, emit, tokens)
 
     async def _refused(self, said: Outcome, prompt: str, emit: Emit) -> TurnEnded:
         """A prompt that a hook kept back: nothing is sent, and the record says so."""

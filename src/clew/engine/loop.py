@@ -24,6 +24,7 @@ from clew.engine.events import (
 from clew.engine.executor import ToolExecutor
 from clew.engine.hooked import STOP_FEEDBACK, calls_of, fire, heard, join, last_words
 from clew.engine.repetition import Repetition
+from clew.engine.token_budget import TokenBudget
 from clew.engine.transitions import (
     Continue,
     Recoveries,
@@ -88,15 +89,19 @@ class Held(Struct, frozen=True, kw_only=True):
     words: str
 
 
-async def run_turn(deps: Deps, emit: Emit) -> TurnEnded:
+async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) -> TurnEnded:
     """Answers what the conversation ends with; the turn's end is a value."""
     recoveries = Recoveries()
     repetition = Repetition()
     rounds = 0
+    before = tokens_said(deps)
     while True:
         rounds += 1
         reply = await run_round(deps, emit, repetition)
-        step = await hooked(deps, emit, after_answer(reply, recoveries), recoveries, reply)
+        step = after_answer(reply, recoveries)
+        if tokens is not None:
+            step = tokens.onward(step, tokens_said(deps) - before)
+        step = await hooked(deps, emit, step, recoveries, reply)
         if isinstance(step, Continue) and deps.max_rounds is not None and rounds >= deps.max_rounds:
             step = Terminal(reason="max_turns", message=f"reached {deps.max_rounds} rounds")
         if is_over_budget(deps) and not (isinstance(step, Terminal) and ended_badly(step)):
@@ -208,6 +213,11 @@ async def joined(deps: Deps, emit: Emit, entries: Sequence[Json]) -> None:
     if entries:
         deps.story.add(entries)
         await emit(Recorded(entries=list(entries)))
+
+
+def tokens_said(deps: Deps) -> int:
+    """What models wrote so far, as the service counted it."""
+    return deps.session.ledger.total.tokens.output
 
 
 def is_over_budget(deps: Deps) -> bool:

@@ -20,7 +20,9 @@ AFTER_BREAK = (
 )
 AFTER_EMPTY = "Your last answer was empty. If the work is done, say so in a sentence; otherwise go on with it."
 
-Cause: TypeAlias = Literal["tools", "max_tokens", "broken_off", "paused", "empty", "hook"]
+Cause: TypeAlias = Literal["tools", "max_tokens", "broken_off", "paused", "empty", "hook", "budget"]
+# These are work, or hold bounds of their own: what was recovered before is behind them.
+WORK: frozenset[Cause] = frozenset({"tools", "budget"})
 
 
 class Reply(Struct, frozen=True, kw_only=True):
@@ -68,14 +70,14 @@ class Recoveries(Struct, frozen=True, kw_only=True):
     hook: int = 0
 
     def after(self, cause: Cause) -> "Recoveries":
-        if cause == "tools":
+        if cause in WORK:
             return Recoveries()
         counts = {name: getattr(self, name) for name in MAX_RECOVERIES}
         counts[cause] += 1
         return Recoveries(**counts)
 
     def has_left(self, cause: Cause) -> bool:
-        return cause == "tools" or getattr(self, cause) < MAX_RECOVERIES[cause]
+        return cause in WORK or getattr(self, cause) < MAX_RECOVERIES[cause]
 
 
 def after_answer(reply: Reply, recoveries: Recoveries) -> Transition:

@@ -1,0 +1,79 @@
+"""What leaves the machine, and when: the whole history each time, and no prompt before it is on disk."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.testing.server import serving
+from tests.headless.clew_process import clew, transcripts
+from tests.requirements import requirement
+from tests.tui.terminal import Terminal
+
+LOOK = {"content": [{"tool": "Bash", "input": {"command": "echo looked"}}]}
+
+
+def texts(body: dict[str, Any]) -> list[str]:
+    """Everything a request says, in its order, without marks for the cache."""
+    found = []
+    for message in body["messages"]:
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        found += [
+            json.dumps({k: v for k, v in block.items() if k != "cache_control"}) for block in blocks
+        ]
+    return found
+
+
+@requirement("R255")
+def test_every_request_carries_the_whole_history_and_leans_on_no_memory(tmp_path: Path) -> None:
+    answers = [LOOK, {"text": "One."}, LOOK, LOOK, {"text": "Two."}, {"text": "Three."}]
+    with serving({"scenario": 1, "answers": answers}, strict=True) as server:
+        for prompt in ("first", "second", "third"):
+            more = ["--continue"] if transcripts(tmp_path) else []
+            done = clew(tmp_path, server.url, "-p", prompt, *more, "--allowedTools", "Bash(echo:*)")
+            assert done.returncode == 0, done.stderr
+        bodies = [request.body for request in server.requests]
+    assert len(bodies) == 6
+    for earlier, later in zip(bodies, bodies[1:], strict=False):
+        assert texts(later)[: len(texts(earlier))] == texts(earlier)
+        assert len(texts(later)) > len(texts(earlier))
+    for body in bodies:
+        assert {"system", "tools", "messages"} <= set(body)
+        assert not {"container", "previous_response_id", "conversation"} & set(body)
+
+
+@requirement("R257", "W23")
+@pytest.mark.parametrize("interactive", [False, True])
+def test_a_prompt_is_on_disk_before_it_leaves_the_machine(
+    tmp_path: Path, interactive: bool
+) -> None:
+    on_disk: list[bool] = []
+
+    def look(_: object) -> None:
+        kept = [path.read_text("utf-8") for path in transcripts(tmp_path)]
+        on_disk.append(any("remember me" in text for text in kept))
+
+    said = {"scenario": 1, "answers": [{"text": "Yes."}]}
+    with serving(said, strict=True, on_request=look) as server:
+        if interactive:
+            with Terminal(tmp_path, server.url) as terminal:
+                terminal.expect("> ")
+                terminal.type("remember me\n")
+                terminal.expect("Yes.")
+        else:
+            clew(tmp_path, server.url, "-p", "remember me")
+    assert on_disk == [True]
+
+
+@requirement("R223", "R246")
+def test_a_prompt_may_set_tokens_aside_and_is_worked_on_until_they_are_used(
+    tmp_path: Path,
+) -> None:
+    long = {"text": "More.", "usage": {"output_tokens": 900}}
+    plan = {"scenario": 1, "answers": [long, long, long, {"text": "Never asked."}]}
+    with serving(plan, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "+3k look at everything", "--output-format", "json")
+        assert len(server.requests) == 3
+    assert json.loads(done.stdout)["usage"]["output_tokens"] == 2_700
