@@ -1,6 +1,7 @@
 """What leaves the machine, and when: the whole history each time, and no prompt before it is on disk."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,7 @@ def test_every_request_carries_the_whole_history_and_leans_on_no_memory(tmp_path
             assert done.returncode == 0, done.stderr
         bodies = [request.body for request in server.requests]
     assert len(bodies) == 6
-    for earlier, later in zip(bodies, bodies[1:], strict=False):
+    for earlier, later in pairwise(bodies):
         assert texts(later)[: len(texts(earlier))] == texts(earlier)
         assert len(texts(later)) > len(texts(earlier))
     for body in bodies:

@@ -1,6 +1,7 @@
 """Rules, settings and keys in a running session: a hostile model, and settings that change."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -291,3 +292,20 @@ def test_what_stood_before_still_counts_when_the_session_goes_on(tmp_path: Path)
     *_, pushed = results(tmp_path, calls(PUSH), "--continue")
     assert pushed["is_error"] is True
     assert "after text nobody vouches for" in pushed["content"]
+
+
+def test_what_a_variable_has_run_before_each_command_is_not_edited_unasked(tmp_path: Path) -> None:
+    write(tmp_path / "work" / "setup.sh", "true\n")
+    variables = {"BASH_ENV": "setup.sh", "PATH": f"node_modules/.bin:{os.environ['PATH']}"}
+    settings(tmp_path, {"env": variables})
+    plan = calls(
+        ("Write", {"file_path": "node_modules/.bin/ls", "content": "touch owned\n"}),
+        ("Write", {"file_path": "free.txt", "content": "x"}),
+        ("Bash", {"command": "echo 'touch owned' >> setup.sh"}),
+        ("Bash", {"command": "ls"}),
+    )
+    path, free, setup, look = results(tmp_path, plan, "--permission-mode", "acceptEdits")
+    assert "where commands find their programs" in path["content"]
+    assert "is run by what commands start" in setup["content"]
+    assert not free.get("is_error")
+    assert look["content"].split() == ["free.txt", "setup.sh"]

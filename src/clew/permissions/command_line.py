@@ -9,6 +9,7 @@ from clew.permissions.decision import Finding
 from clew.permissions.files import Bench, judge_use
 from clew.permissions.git import git_plain
 from clew.permissions.index import CommandEntry
+from clew.permissions.indirect import reaches_otherwise
 from clew.permissions.protected import is_critical
 from clew.permissions.readonly import (
     HARMLESS_VARIABLES,
@@ -118,6 +119,7 @@ def judge_part(bench: Bench, part: Part, whole: Rule | None) -> list[Finding]:
     kept = allow if covers(command, entry, whole) else None
     told = [judge_use(bench, u, kept) for u in uses if u.named or not part.plain_wrapper]
     findings += [f for f in told if f is not None]
+    findings += reaches_otherwise(bench, command)
     for guarded in (removes_too_much(bench, command, uses), changes_rules(command)):
         if guarded is not None:
             findings.append(guarded)

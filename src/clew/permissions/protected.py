@@ -166,6 +166,10 @@ def why_written(name: str, context: Context) -> str | None:
         return "holds credentials"
     if is_below(name, folded(context.config_home)):
         return "belongs to the agent's own settings and records"
+    if any(name == folded(file) for file in context.startup_files):
+        return "is run by what commands start, as a variable says"
+    if any(name.rpartition("/")[0] == folded(folder) for folder in context.program_folders):
+        return "lies where commands find their programs"
     parts = name.split("/")
     if parts[-1] in FILES:
         return f"{parts[-1]} decides what programs run"

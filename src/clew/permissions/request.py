@@ -68,6 +68,10 @@ class Context(Struct, frozen=True, kw_only=True):
     config_home: str = ""
     plan_file: str | None = None
     results: str = ""
+    # Files that every shell or program of a session runs first, as `$BASH_ENV` names one.
+    startup_files: tuple[str, ...] = ()
+    # Folders of the workspace in which commands find their programs.
+    program_folders: tuple[str, ...] = ()
 
     @property
     def roots(self) -> tuple[str, ...]:

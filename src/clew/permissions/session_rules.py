@@ -4,6 +4,7 @@ Owns the way from files to a `RuleSet` and a `Context`. It reads; it never write
 """
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,17 @@ from clew.permissions.modes import ALIASES, MODES
 from clew.permissions.request import Context, Mode, Resolve
 from clew.permissions.resolver import make_resolver
 from clew.permissions.rules import Anchors, Rule, RuleSet, read_rules
+
+# Variables that name a file which programs run or heed before anything else.
+STARTUP = (
+    "BASH_ENV",
+    "ENV",
+    "PYTHONSTARTUP",
+    "GIT_CONFIG_GLOBAL",
+    "GIT_CONFIG_SYSTEM",
+    "RIPGREP_CONFIG_PATH",
+    "NPM_CONFIG_USERCONFIG",
+)
 
 # What the session's own places are made of. Settings cannot move them: a `~` that programs read
 # otherwise than the rules do would lead past the rules.
@@ -72,6 +84,7 @@ def stand(
     settings = merge(layers)
     rules, unreadable, warnings = read_rules(layers)
     resolve = make_resolver(cwd=here, home=home)
+    environment = overlaid(environ, settings, home)
     told = [
         *complaints(loaded.layers),
         *unreadable,
@@ -83,7 +96,7 @@ def stand(
         loaded=loaded,
         layers=tuple(layers),
         settings=settings,
-        environ=overlaid(environ, settings, home),
+        environ=environment,
         inert=tuple(inert),
         rules=RuleSet(
             rules,
@@ -99,10 +112,27 @@ def stand(
             mode=mode or default_mode(settings),
             directories=further_directories(settings, resolve),
             config_home=str(places.config_home.resolve()),
+            startup_files=startup_files(environment, resolve),
+            program_folders=program_folders(environment, here),
         ),
         complaints=tuple(dict.fromkeys(told)),
         is_trusted=is_trusted,
     )
+
+
+def startup_files(environ: Mapping[str, str], resolve: Resolve) -> tuple[str, ...]:
+    """What the session's variables have run before a command, wherever it lies."""
+    return tuple(resolve(environ[name]).real for name in STARTUP if environ.get(name))
+
+
+def program_folders(environ: Mapping[str, str], here: str) -> tuple[str, ...]:
+    """The folders of PATH that a session may write to: those in its own."""
+    found = []
+    for entry in environ.get("PATH", "").split(os.pathsep):
+        folder = os.path.normpath(Path(here, entry))
+        if folder == here or folder.startswith(f"{here}/"):
+            found.append(os.path.realpath(folder))
+    return tuple(found)
 
 
 def overlaid(environ: Mapping[str, str], settings: dict[str, Any], home: str) -> dict[str, str]:

@@ -8,6 +8,7 @@ import re
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.permissions.readonly import READERS, parted
 from clew.permissions.shell import Redirect, Simple, joined
@@ -267,13 +268,28 @@ def copy_uses(
     sources = [w for w in operands if w not in targets]
     if not targets and len(sources) > 1:
         targets, sources = sources[-1:], sources[:-1]
-    uses = [touch(command, w, "read", below=below or name == "mv") for w in sources]
+    uses = [touch(command, w, "read", below=below or name in ("mv", "ln")) for w in sources]
+    if name == "ln":
+        uses += [touch(command, w, "read", below=True) for w in meant(sources, targets)]
     if name in WRITES_BOTH:
         uses += [touch(command, w, "write", below=True) for w in sources]
     for target in targets:
         uses.append(touch(command, target, "write"))
         uses += [touch(command, inside(target, source), "write") for source in sources]
     return uses
+
+
+def meant(sources: list[Word], targets: list[Word]) -> list[Word]:
+    """What relative links point to: they are read from the folder they lie in."""
+    found = []
+    for target in targets:
+        for folder in (target.text.rpartition("/")[0], target.text):
+            found += [
+                replace(source, text=f"{folder}/{source.text}", tilde=target.tilde)
+                for source in sources
+                if folder and not source.text.startswith(("/", "~"))
+            ]
+    return found
 
 
 def inside(folder: Word, source: Word) -> Word:
