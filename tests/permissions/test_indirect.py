@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.permissions.indirect import CODE_MAX_CHARS, NAMES_MAX
+from clew.permissions.indirect import NAMES_MAX
 from tests.permissions.world import World
 
 DENIED = ["Read(./secrets/**)", "Read(.env)"]
@@ -34,7 +34,6 @@ DENIED = ["Read(./secrets/**)", "Read(.env)"]
         "awk 'BEGIN { while ((getline l < \".env\") > 0) print l }'",
         "perl -ne 'print' -e 'open F, q(.env)'",
         "sqlite3 x.db '.read .env'",
-        f"python -c '{'x;' * (CODE_MAX_CHARS // 2 + 1)}'",
         f"python -c '{' '.join(f'a{n}' for n in range(NAMES_MAX + 1))}'",
     ],
 )

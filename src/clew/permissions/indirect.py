@@ -38,7 +38,6 @@ INTERPRETERS = re.compile(
 )
 # What could be a path in code; quotes, brackets and blanks part it from the rest.
 NAMES = re.compile(r"[\w.~/@%+-]*[\w.~/-]")
-CODE_MAX_CHARS = 20_000
 NAMES_MAX = 500
 
 
@@ -58,8 +57,8 @@ def reaches_otherwise(bench: Bench, command: Simple) -> list[Finding]:
 
 def named_in_code(bench: Bench, command: Simple, word: Word) -> Finding | None:
     """Code on the command line that holds the name of a file some rule restrains."""
-    names = list(dict.fromkeys(NAMES.findall(word.text[:CODE_MAX_CHARS])))
-    if len(word.text) > CODE_MAX_CHARS or len(names) > NAMES_MAX:
+    names = list(dict.fromkeys(NAMES.findall(word.text)))
+    if len(names) > NAMES_MAX:
         why = "is too long to look through for files that are denied"
         return guard(f"{word.text[:80]}...", why, "read")
     for name in names:
