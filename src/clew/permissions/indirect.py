@@ -58,6 +58,8 @@ def reaches_otherwise(bench: Bench, command: Simple) -> list[Finding]:
 def named_in_code(bench: Bench, command: Simple, word: Word) -> Finding | None:
     """Code on the command line that holds the name of a file some rule restrains."""
     names = list(dict.fromkeys(NAMES.findall(word.text)))
+    if names == [word.text]:
+        return None  # a plain word is judged as a path where all are
     if len(names) > NAMES_MAX:
         why = "is too long to look through for files that are denied"
         return guard(f"{word.text[:80]}...", why, "read")
