@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 import os
+import signal
 from collections import Counter
 
 import pytest
@@ -15,6 +16,11 @@ settings.register_profile(
     "deep", max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("CLEW_HYPOTHESIS", "quick"))
+
+# A shell has what it starts in the background ignore SIGINT, and programs inherit that over exec: the
+# programs under test would then never hear the one that a test sends them.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,6 +1,8 @@
 """What leaves the machine, and when: the whole history each time, and no prompt before it is on disk."""
 
 import json
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,7 @@ from typing import Any
 import pytest
 
 from clew.testing.server import serving
-from tests.headless.clew_process import clew, transcripts
+from tests.headless.clew_process import clew, environment, transcripts
 from tests.requirements import requirement
 from tests.tui.terminal import Terminal
 
@@ -78,3 +80,25 @@ def test_a_prompt_may_set_tokens_aside_and_is_worked_on_until_they_are_used(
         done = clew(tmp_path, server.url, "-p", "+3k look at everything", "--output-format", "json")
         assert len(server.requests) == 3
     assert json.loads(done.stdout)["usage"]["output_tokens"] == 2_700
+
+
+def test_a_turn_without_a_call_loads_no_reader_of_command_lines(tmp_path: Path) -> None:
+    listing = (
+        "import sys; from clew.cli import main; main(['-p', 'hi']);"
+        " print(*sorted(sys.modules), file=sys.stderr)"
+    )
+    with serving({"scenario": 1, "answers": [{"text": "Yes."}]}, strict=True) as server:
+        done = subprocess.run(
+            [sys.executable, "-c", listing],
+            env=environment(tmp_path, server.url),
+            cwd=tmp_path,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+    loaded = set(done.stderr.split())
+    assert "clew.permissions.rules" in loaded
+    heavy = ("decide", "command_line", "shell", "wrappers", "readonly", "suggest")
+    assert not {f"clew.permissions.{name}" for name in heavy} & loaded
+    assert not {"tree_sitter", "clew.engine.reviewer"} & loaded

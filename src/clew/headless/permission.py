@@ -12,7 +12,6 @@ from clew.headless.host import Host, HostError
 from clew.messages.errors import SettingsError
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import Request
-from clew.permissions.suggest import suggestions
 from clew.permissions.updates import adding
 from clew.wire.frames import State
 from clew.wire.verdicts import No, Unusable, Yes, question, read_verdict
@@ -73,6 +72,8 @@ class HostPermission:
 
 def offered(asked: Question) -> list[Json]:
     """The updates that would have let this call run unasked."""
+    from clew.permissions.suggest import suggestions
+
     name = asked.block["name"]
     if name in EDITS:
         return [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]

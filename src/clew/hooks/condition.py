@@ -7,9 +7,7 @@ holding anything back: where it cannot be told what a command runs, the hook run
 import re
 from typing import Any, TypeAlias
 
-from clew.permissions.decide import judge
 from clew.permissions.decision import Finding
-from clew.permissions.files import Bench
 from clew.permissions.request import Context, Request, Resolve, subject_of, tool_of
 from clew.permissions.rules import Anchors, Behavior, Rejected, Rule, RuleSet, Source, parse_rule
 
@@ -46,6 +44,10 @@ def meets(condition: str, request: Request, context: Context, resolve: Resolve) 
 
 
 def findings(rule: Rule, request: Request, context: Context, resolve: Resolve) -> list[Finding]:
+    # A session whose hooks have no `if` needs no reader of command lines for them.
+    from clew.permissions.decide import judge
+    from clew.permissions.files import Bench
+
     rules = RuleSet([rule], anchors=Anchors(cwd=context.cwd, home=context.home), resolve=resolve)
     return judge(Bench(rules=rules, context=context, resolve=resolve), request)
 

@@ -17,7 +17,6 @@ from clew.config.layers import OF_THE_FOLDER, Layer, Scope
 from clew.config.load import Given, changed, read
 from clew.config.write import replace
 from clew.messages.errors import SettingsError
-from clew.permissions.decide import decide, may_read
 from clew.permissions.decision import Decision
 from clew.permissions.modes import ALIASES, Refused, disabled_modes, enter_mode
 from clew.permissions.plan import plan_file
@@ -71,6 +70,9 @@ class SessionRules:
         self, tool: str, given: dict[str, Any], *, cwd: str, untrusted: Sequence[str] = ()
     ) -> Decision:
         """May this call run, begun in the folder the shell is in, after such text?"""
+        # What reads command lines is half of what a turn without a call would load.
+        from clew.permissions.decide import decide
+
         now = self.standing
         resolve = make_resolver(cwd=os.path.realpath(cwd), home=now.context.home)
         context = structs.replace(
@@ -109,6 +111,8 @@ class SessionRules:
 
         The names are those of ordinary files, so that a folder's links are followed once.
         """
+        from clew.permissions.decide import may_read
+
         now = self.standing
         resolve = make_resolver(cwd=os.path.realpath(top), home=now.context.home)
         searched = resolve(".")

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from clew.permissions.uses import redirect_uses, uses_of
-from clew.permissions.wrappers import everything
 from clew.rewind import disk
 from clew.rewind.blobs import Blobs
 from clew.rewind.changes import ABSENT, Change, State
@@ -137,6 +135,9 @@ def named_by(command: str, resolve: Callable[[str], str]) -> Named:
     What a command is known only to read is left out.
     """
     from glob import glob
+
+    from clew.permissions.uses import redirect_uses, uses_of
+    from clew.permissions.wrappers import everything
 
     seen = everything(command.strip())
     uses = [use for part in seen.parts if part.command.words for use in uses_of(part.command)]
