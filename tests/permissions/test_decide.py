@@ -495,3 +495,13 @@ def test_plan_mode_writes_through_no_redirection_whatever_is_allowed(
     world: World, command: str, rule: str
 ) -> None:
     assert world.bash(command, world.rules(allow=[rule]), "plan") == "deny"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["git -c alias.x='!touch y' x", "git -c core.pager=evil log", "git --exec-path=. status"],
+)
+def test_a_rule_for_git_permits_no_settings_that_name_programs(world: World, command: str) -> None:
+    assert world.bash(command, world.rules(allow=["Bash(git *)"])) == "ask"
+    assert world.bash(command, world.rules(allow=[f"Bash({command})"])) == "allow"
+    assert world.bash("git -C src commit -m x", world.rules(allow=["Bash(git *)"])) == "allow"

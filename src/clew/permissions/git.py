@@ -161,9 +161,15 @@ def git_looks(command: Simple) -> bool:
     )
 
 
+# Before the subcommand: settings for this run, which may name programs (`-c alias.x='!...'`).
+SETS = re.compile(r"-c|--config-env|--exec-path=")
+
+
 def git_exceeds(command: Simple) -> bool:
     """Whether a subcommand made for looking is given an option that runs or writes something."""
-    _, name, rest = split_git(command)
+    front, name, rest = split_git(command)
+    if any(SETS.match(word.text) for word in front):
+        return True
     if LOOKS.get(name) != Look():
         return False
     return command.folders != (".",) or any(odd(w) or runs_something(w.text) for w in rest)

@@ -31,6 +31,10 @@ GAP = re.compile(r"(?:[ \t\n]|\\\n)*")
 PLAIN_EXPANSION = re.compile(
     r"\$\{(?:#?\w+(?:\[(?:\d+|[@*])\])?|#?[@*?$!#-])\}|\$\{\w+(?::?[-+?]|%%?|##?)[^}]*\}", re.S
 )
+# `[ -v NAME ]` evaluates the name's index; an element by its number is no more than a value.
+PLAIN_INDEX = re.compile(r"\$\{#?\w+\[(?:\d+|@|\*)\]\}")
+ASKS_FOR_NAME = re.compile(r"['\"\\]?-['\"\\]?[vR]['\"]?\s+(?!\w+\s*(?:\]|-[ao]\s|\Z))")
+INDEX_PARTS = re.compile(r"[\[\\]|-[vR]")
 NUMERIC_TEST = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v"})
 
 # A substitution inside what the tree calls one sign; an escaped one is text.
@@ -328,6 +332,8 @@ def on_declaration(walk: Walk, node: "Node") -> None:
     walk.commands.append(Simple(words=words, raw=raw, folders=walk.folders))
     for word in words[1:]:
         name, equals, _ = word.text.partition("=")
+        if "[" in name and not re.fullmatch(r"\w+\[\d+\]\+?", name):
+            walk.problem(word.raw, "an index is computed")
         if equals:  # `export 'PATH=.'` is an assignment in quotes
             walk.assignments.append(Assignment(name=name.rstrip("+"), raw=word.raw))
 
@@ -360,9 +366,20 @@ def on_compound(walk: Walk, node: "Node") -> None:
         on_arithmetic(walk, node)
 
 
+def computes_index(raw: str, assignments: list[Assignment]) -> bool:
+    """Whether `[ -v 'a[$(x)]' ]` could run what stands in an index, also through variables."""
+    inner = PLAIN_INDEX.sub("", raw[1:])
+    if "[" in inner or ASKS_FOR_NAME.search(inner):
+        return True
+    given = [a for a in assignments if INDEX_PARTS.search(a.raw.partition("=")[2])]
+    return bool(given) and "$" in inner
+
+
 def on_test(walk: Walk, node: "Node") -> None:
     raw = source(node)
     if not raw.startswith("[["):
+        if computes_index(raw, walk.assignments):
+            walk.problem(raw, "a test may compute an index")
         return
     words = raw.split()
     for i, word in enumerate(words):
