@@ -335,3 +335,11 @@ def test_a_key_written_twice_is_known() -> None:
 @pytest.mark.parametrize("path", [("a",), ("a", "b", 3), ("permissions", "allow", 0)])
 def test_a_path_is_written_as_people_write_it(path: tuple[str | int, ...]) -> None:
     assert undotted(dotted(path)) == path
+
+
+def test_edits_are_let_through_by_a_folders_settings_once_it_is_trusted() -> None:
+    said = layer("project", {"permissions": {"defaultMode": "acceptEdits"}})
+    assert [dotted(i.path) for i in in_force([said], trusted=False)[1]] == [
+        "permissions.defaultMode"
+    ]
+    assert in_force([said], trusted=True)[1] == []

@@ -309,3 +309,12 @@ def test_what_a_variable_has_run_before_each_command_is_not_edited_unasked(tmp_p
     assert "is run by what commands start" in setup["content"]
     assert not free.get("is_error")
     assert look["content"].split() == ["free.txt", "setup.sh"]
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+def test_a_folder_lets_edits_through_only_once_it_is_trusted(tmp_path: Path, trusted: bool) -> None:
+    settings(tmp_path, {"permissions": {"defaultMode": "acceptEdits"}}, of="work/.claude")
+    if trusted:
+        trust(tmp_path)
+    results(tmp_path, calls(("Write", {"file_path": "made", "content": "x"})))
+    assert (tmp_path / "work" / "made").exists() is trusted

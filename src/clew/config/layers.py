@@ -159,8 +159,11 @@ def stopped_in(layer: Layer, *, trusted: bool) -> list[tuple[Path, str]]:
         present = [path for path in EXECUTING if value_at(layer.data, path)[0]]
         stopped += [(path, NOT_TRUSTED) for path in present]
     mode: Path = ("permissions", "defaultMode")
-    if value_at(layer.data, mode)[1] in RECKLESS_MODES:
+    named = value_at(layer.data, mode)[1]
+    if named in RECKLESS_MODES:
         stopped.append((mode, NOT_FROM_A_FOLDER))
+    elif named == "acceptEdits" and not trusted:
+        stopped.append((mode, NOT_TRUSTED))
     return stopped
 
 
