@@ -12,6 +12,7 @@ from typing import Any
 from clew.catalog.lookup import CATALOG
 from clew.catalog.prices import rates
 from clew.config.environment import VARIABLES
+from clew.engine.token_budget import wished_tokens
 from clew.normalize.tokens import RESULT_OVERHEAD, USE_OVERHEAD
 from clew.providers.overflow import MIN_OUTPUT_TOKENS, SAFETY_TOKENS
 from clew.providers.retry import Policy
@@ -53,6 +54,7 @@ CONSTANTS: list[tuple[Any, Callable[[], Any], Any]] = [
     (requirement("R244"), lambda: NAMES_OF_VARIABLES & ENVIRONMENT, ENVIRONMENT),
     (requirement("R243"), lambda: BASH_TIMEOUT_MS, 120_000),
     (requirement("R245"), lambda: (USE_OVERHEAD, RESULT_OVERHEAD), (20, 10)),
+    (requirement("R246"), lambda: wished_tokens("go on +500k"), 500_000),
     (requirement("R248"), lambda: CATALOG.entry("claude-sonnet-4-20250514").known, True),
     (requirement("R249"), lambda: _rates("claude-sonnet-4-20250514"), (Decimal(3), Decimal(15))),
 ]
