@@ -1,6 +1,8 @@
 """Hooks in a running session: configurations as they are published, programs that behave and that do not."""
 
 import json
+import signal
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +13,8 @@ from typing import Any
 import pytest
 
 from clew.testing.server import serving
-from tests.headless.clew_process import clew, transcripts
+from tests.headless.clew_process import clew, environment, transcripts, until
+from tests.headless.clew_process import command as clew_command
 from tests.mcp.yard import entry
 from tests.requirements import requirement
 
@@ -512,6 +515,33 @@ def test_a_tool_of_a_server_is_called_with_parts_of_the_event(tmp_path: Path) ->
     assert "MCP server memo: it offers no tool none" in done.stderr
     assert "memo: fail failed: " in done.stderr
     assert "MCP servers are not there yet at SessionStart" in done.stderr
+
+
+@pytest.mark.parametrize("event", ["SessionStart", "UserPromptSubmit", "PreToolUse", "Stop"])
+def test_a_person_who_stops_the_run_stops_the_hook_it_waits_for(tmp_path: Path, event: str) -> None:
+    settings(tmp_path, at(event, command("echo $$ > pid; touch waiting; sleep 600")))
+    (tmp_path / "work").mkdir()
+    with serving(plan(bash("echo x")), strict=True) as server:
+        child = subprocess.Popen(
+            clew_command("-p", "go", "--allowedTools", "Bash"),
+            cwd=tmp_path / "work",
+            env=environment(tmp_path, server.url),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        until((tmp_path / "work" / "waiting").exists)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(timeout=30) == 130
+    pid = (tmp_path / "work" / "pid").read_text("utf-8").strip()
+    assert not Path(f"/proc/{pid}").exists()
+    asked = [
+        e
+        for path in transcripts(tmp_path)
+        for e in map(json.loads, path.read_text("utf-8").splitlines())
+        if e["type"] == "user"
+    ]
+    assert bool(asked) is (event in ("PreToolUse", "Stop"))
 
 
 # -- http

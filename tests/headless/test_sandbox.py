@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from clew.testing.server import serving
 from tests.headless.clew_process import command, environment, transcripts
 from tests.requirements import requirement
+from tests.sandbox import no_landlock
 from tests.sandbox.walls import can
 
 Json = dict[str, Any]
@@ -37,16 +39,24 @@ def bash(text: str, **more: Any) -> Json:
 
 
 def run(
-    home: Path, *answers: Json, args: tuple[str, ...] = ()
+    home: Path, *answers: Json, args: tuple[str, ...] = (), without_walls: bool = False
 ) -> tuple[subprocess.CompletedProcess[str], list[Json]]:
     """One run, and the results that the model read."""
     plan = {"scenario": 1, "answers": [*answers, {"text": "Done.", "times": "always"}]}
     (home / "work").mkdir(exist_ok=True)
     with serving(plan, strict=True) as server:
+        variables = environment(home, server.url)
+        program = command("-p", "go", *args)
+        if without_walls:
+            # A kernel without Landlock, and a bwrap that the system does not let do its work.
+            fake = write(home / "bin" / "bwrap", "#!/bin/sh\necho 'not permitted' >&2; exit 1\n")
+            fake.chmod(0o755)
+            variables["PATH"] = f"{fake.parent}:{variables['PATH']}"
+            program = [sys.executable, no_landlock.__file__, *program]
         done = subprocess.run(
-            command("-p", "go", *args),
+            program,
             cwd=home / "work",
-            env=environment(home, server.url),
+            env=variables,
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -80,6 +90,43 @@ def test_a_command_is_behind_walls_where_settings_say_so(tmp_path: Path) -> None
         assert not (tmp_path / "work" / "inside").exists()
         assert "The command did not run: the settings promise a sandbox" in said(results)
         assert "no sandbox works here, no command will run" in done.stderr
+
+
+@requirement("R220")
+def test_where_no_walls_hold_a_promised_sandbox_runs_nothing(tmp_path: Path) -> None:
+    settings(tmp_path, ON)
+    args = ("--allowedTools", "Bash")
+    done, results = run(
+        tmp_path,
+        bash("touch ran"),
+        bash("touch ran", run_in_background=True),
+        args=args,
+        without_walls=True,
+    )
+    assert not (tmp_path / "work" / "ran").exists()
+    assert "The command did not run: the settings promise a sandbox" in said(results)
+    assert (
+        "no sandbox works here, no command will run: bubblewrap: not permitted; landlock: the ker"
+        in done.stderr
+    )
+
+
+@pytest.mark.parametrize(
+    ("sandbox", "more"),
+    [
+        ({"enabled": True, "failIfUnavailable": False}, ()),
+        ({}, ("--permission-mode", "auto")),
+    ],
+)
+def test_where_none_was_promised_the_run_says_that_there_is_none(
+    tmp_path: Path, sandbox: Json, more: tuple[str, ...]
+) -> None:
+    settings(tmp_path, sandbox)
+    done, _ = run(
+        tmp_path, bash("touch ran"), args=("--allowedTools", "Bash", *more), without_walls=True
+    )
+    assert (tmp_path / "work" / "ran").exists()
+    assert "no sandbox works here, commands run without one" in done.stderr
 
 
 def test_what_is_named_may_be_written(tmp_path: Path) -> None:
