@@ -100,6 +100,20 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(background, "FIRST_LOOK_S", 60.0)
 
 
+def test_a_character_that_has_come_by_half_waits_for_the_rest(yard: Yard) -> None:
+    async def go() -> None:
+        task = await yard.begin("printf 'a\\303'; read x <go; printf '\\244b\\303'; read x <go")
+        await yard.printed(task, 2)
+        assert (await yard.text(TaskOutput(), task_id=task, block=False)).endswith("runs.\na")
+        assert (await yard.text(TaskOutput(), task_id=task, block=False)).endswith("(nothing new)")
+        await asyncio.to_thread((yard.shop.folder / "go").write_text, "\n", "utf-8")
+        await yard.printed(task, 5)
+        assert (await yard.text(TaskOutput(), task_id=task, block=False)).endswith("runs.\näb")
+        assert (await yard.text(TaskStop(), task_id=task)).endswith("stopped.\n\ufffd")
+
+    yard.shop.use_later(go)
+
+
 @pytest.mark.usefixtures("patient")
 def test_what_ends_at_once_is_told_at_once(yard: Yard) -> None:
     async def go() -> None:

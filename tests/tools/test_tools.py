@@ -171,7 +171,7 @@ def test_the_toolbox_holds_what_is_enabled_in_a_fixed_order() -> None:
     assert json.dumps(box.definitions()) == json.dumps(Toolbox(builtin_tools()).definitions())
     assert all(map(operator.is_, box.definitions(), box.definitions()))
     assert len(box) == len(names)
-    assert box.get("Read") is TOOLS[names.index("Read")]
+    assert box.get("Read") is next(tool for tool in TOOLS if tool.name == "Read")
     assert box.get("read") is None
     assert Toolbox([Odd()]).get("Odd") is None
     assert Toolbox([Odd()], {"odd": True}).get("Odd") is not None

@@ -1,5 +1,6 @@
 """Commands that go on beside the conversation: begun, and shown as far as they have come."""
 
+import codecs
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
@@ -147,14 +148,23 @@ def state(task: Task) -> str:
 def new_output(task: Task, ctx: ToolContext) -> str:
     """What it printed since it was last asked; long output by its ends."""
     limit, output = ctx.session.limits.bash_max_output_chars, task.output
-    since, task.shown_bytes = task.shown_bytes, output.size
-    if since == output.size:
+    since = task.shown_bytes
+    task.shown_bytes = output.size - (half_a_character(output) if task.ending is None else 0)
+    if since == task.shown_bytes:
         return "(no output)" if not since else "(nothing new)"
-    head, tail = (text(part, ctx) for part in output.since(since, limit))
+    first, last = output.since(since, limit)
+    ends = task.shown_bytes - output.size or None
+    head, tail = text(first[:ends] if not last else first, ctx), text(last[:ends], ctx)
     if not tail:
         return head.rstrip("\n")
-    note = spill.whereabouts(output.size - since, output.saved_at, output.saved_bytes - since)
+    note = spill.whereabouts(task.shown_bytes - since, output.saved_at, output.saved_bytes - since)
     return spill.ends(head, note, tail)
+
+
+def half_a_character(output: Output) -> int:
+    """How many bytes at the end begin a character that has not come whole."""
+    last = output.span(max(0, output.size - 3), output.size)
+    return len(last) - codecs.utf_8_decode(last, "ignore", False)[1]
 
 
 def text(data: bytes, ctx: ToolContext) -> str:
