@@ -15,8 +15,12 @@ from typing import Any
 
 import pytest
 
+from clew.testing.server import serving
+from tests.compat.sdk_plugin import executable
+from tests.headless.clew_process import environment
 from tests.headless.clew_process import until as seen
 from tests.mcp.test_asking import Person, answering
+from tests.mcp.test_sessions import calls, results
 from tests.mcp.yard import Yard, yard
 
 pytestmark = pytest.mark.e2e
@@ -248,3 +252,50 @@ async def echoes(here: Yard) -> None:
     assert any(isinstance(b, dict) and b.get("type") == "image" for b in picture.content)
     assert here.server("all").offers.prompts
     assert here.server("all").offers.resources
+
+
+# -- servers inside a host of the published Agent SDK
+
+
+async def test_a_server_inside_a_host_of_the_agent_sdk(tmp_path: Path) -> None:
+    from claude_agent_sdk import (
+        ClaudeAgentOptions,
+        ClaudeSDKClient,
+        create_sdk_mcp_server,
+        tool,
+    )
+
+    seen_by_tool: list[dict[str, Any]] = []
+
+    @tool("greet", "Greets", {"name": str})
+    async def greet(given: dict[str, Any]) -> dict[str, Any]:
+        seen_by_tool.append(given)
+        return {"content": [{"type": "text", "text": f"Hello, {given['name']}!"}]}
+
+    @tool("fail", "Fails", {})
+    async def fail(_: dict[str, Any]) -> dict[str, Any]:
+        raise RuntimeError("it broke")
+
+    plan = calls(("mcp__host__greet", {"name": "Ada"}), ("mcp__host__fail", {}))
+    work = tmp_path / "work"
+    with serving(plan, strict=True) as server:
+        options = ClaudeAgentOptions(
+            cli_path=executable(),
+            cwd=made(work),
+            env=environment(tmp_path, server.url),
+            mcp_servers={"host": create_sdk_mcp_server("host", tools=[greet, fail])},
+            allowed_tools=["mcp__host__greet", "mcp__host__fail"],
+        )
+        async with ClaudeSDKClient(options) as client:
+            await client.query("go")
+            told = [message async for message in client.receive_response()]
+        said = results(server)
+    assert seen_by_tool == [{"name": "Ada"}]
+    assert said[0] == "Hello, Ada!"
+    assert "it broke" in str(said[1])
+    assert told[-1].result == "Done."
+
+
+def made(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    return folder
