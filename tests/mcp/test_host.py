@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.testing.server import serving
+from tests.headless.clew_process import transcripts
 from tests.headless.host_process import Hosted
 from tests.mcp.test_sessions import calls, results
 from tests.mcp.yard import entry
@@ -91,3 +92,27 @@ def test_a_host_that_does_not_know_its_server_ends_nothing(tmp_path: Path) -> No
         host.until(lambda f: f["type"] == "control_response")
         host.say("go")
         assert host.until(lambda f: f["type"] == "result")["result"] == "Hi."
+
+
+def test_a_servers_form_is_filled_in_through_the_host(tmp_path: Path) -> None:
+    config = json.dumps({"mcpServers": {"memo": entry("rude")}})
+    with (
+        serving(calls(("mcp__memo__elicit", {})), strict=True) as server,
+        Hosted(
+            tmp_path, server.url, "--mcp-config", config, "--allowedTools", "mcp__memo",
+            "--permission-prompt-tool", "stdio",
+        ) as host,
+    ):  # fmt: skip
+        host.ask("initialize")
+        host.say("go")
+        asked = host.request("can_use_tool")
+        given = asked["request"]["input"]
+        (question,) = given["questions"]
+        assert question["question"].startswith("[MCP server memo] Which colour?")
+        answers = {question["question"]: "red"}
+        host.answer(asked, behavior="allow", updatedInput=given | {"answers": answers})
+        host.result()
+        (said,) = results(server)
+    assert json.loads(said) == {"action": "accept", "content": {"colour": "red"}}
+    (log,) = transcripts(tmp_path)
+    assert "updatedInput" not in log.read_text("utf-8")

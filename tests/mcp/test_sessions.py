@@ -61,6 +61,20 @@ def test_a_rule_for_another_server_allows_nothing(tmp_path: Path) -> None:
     assert "needs a person's permission" in result
 
 
+def test_a_tool_that_is_denied_as_a_whole_is_not_offered(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": "Hello."}]}
+    with serving(plan, strict=True) as server:
+        clew(
+            tmp_path, server.url, "-p", "go", "--mcp-config", given(memo=entry("honest")),
+            "--disallowedTools", "mcp__memo__echo",
+        )  # fmt: skip
+        (request,) = server.requests
+    names = [tool["name"] for tool in request.body["tools"]]
+    assert "mcp__memo__fail" in names
+    assert "mcp__memo__echo" not in names
+    assert "echo" not in json.dumps(request.body["messages"]).replace("Use echo to be heard", "")
+
+
 def test_a_projects_server_needs_trust_and_approval(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()

@@ -297,7 +297,7 @@ async def session(
             ask,
             judge,
             side.ask_model,
-            lambda: rules.standing.context.roots,
+            rules,
             launcher=launcher,
             transport=service.provider.transport,
             places=began.places,

@@ -18,6 +18,7 @@ from clew.context.tool_listing import listing_fact, told
 from clew.mcp.scopes import Found, find
 from clew.options import Options
 from clew.permissions.decision import Decision
+from clew.permissions.in_session import SessionRules
 from clew.permissions.session_rules import Standing
 from clew.process.spawn import Launcher
 from clew.tools.base import AskModel
@@ -46,6 +47,7 @@ class Connected:
         self._most_s = first_wait_s
         self._first_wait_s: float | None = first_wait_s
         self._told_revision = toolbox.revision
+        self._is_denied: Callable[[str], bool] = lambda _: False
         # The servers whose words were told; None until the conversation was asked for them.
         self._instructed: set[str] | None = None
         # Whether what servers offer goes into the toolbox as it comes.
@@ -56,7 +58,7 @@ class Connected:
         ask: AskPerson,
         judge: Callable[[Json], Decision],
         ask_model: AskModel,
-        roots: Callable[[], Sequence[str]],
+        rules: SessionRules,
         *,
         launcher: Launcher,
         transport: Transport,
@@ -69,6 +71,8 @@ class Connected:
         """Starts every server there is; returns before any of them has."""
         if not self.found.servers:
             return
+        # What no call could come to is not offered.
+        self._is_denied = lambda name: denied(rules, name)
         from clew.app.mcp_asking import Answering
         from clew.mcp.begin import line_maker
         from clew.mcp.servers import Servers
@@ -82,7 +86,7 @@ class Connected:
                 environ=environ,
                 to_host=to_host,
             ),
-            Answering(ask, judge, ask_model, new_id).helpers(roots),
+            Answering(ask, judge, ask_model, new_id).helpers(lambda: rules.standing.context.roots),
             on_change=self._gather,
             startup_s=seconds(environment, "mcp_timeout_ms"),
             patience_s=seconds(environment, "mcp_tool_timeout_ms"),
@@ -98,7 +102,7 @@ class Connected:
         """
         if self.servers is None or not self._is_open:
             return
-        tools = self.servers.tools()
+        tools = [tool for tool in self.servers.tools() if not self._is_denied(tool.name)]
         now = {tool.name: tool for tool in tools}
         before = {tool.name: tool for tool in self._toolbox if tool.is_mcp}
         gone = [name for name in before if name not in now]
@@ -170,6 +174,11 @@ class Connected:
     async def aclose(self) -> None:
         if self.servers is not None:
             await self.servers.aclose()
+
+
+def denied(rules: SessionRules, name: str) -> bool:
+    """Whether a rule denies the tool as a whole."""
+    return rules.standing.rules.for_tool("deny", name, untrusted=False) is not None
 
 
 def shown(found: Found) -> Iterable[Any]:
