@@ -34,7 +34,7 @@ async def test_a_server_that_cannot_be_says_why(
 
 async def test_a_server_that_never_begins_holds_nobody_up(tmp_path: Path) -> None:
     entries = {"one": entry("silent"), "two": entry("honest")}
-    async with yard(tmp_path, entries, startup_s=0.3, settle=False) as here:
+    async with yard(tmp_path, entries, startup_s=2.0, settle=False) as here:
         await here.until("ready", "two")
         assert await here.servers.settled(0) == ("one",)
         async with asyncio.timeout(20):
