@@ -12,15 +12,19 @@ from claude_agent_sdk import (
     AssistantMessage,
     ClaudeAgentOptions,
     ClaudeSDKClient,
+    HookContext,
+    HookMatcher,
     PermissionResultAllow,
     PermissionResultDeny,
     ResultError,
     ResultMessage,
     StreamEvent,
     ToolPermissionContext,
+    create_sdk_mcp_server,
     get_session_messages,
     list_sessions,
     query,
+    tool,
 )
 
 from clew.sdk.options import ClewOptions
@@ -153,3 +157,45 @@ def test_the_sdk_talks_to_clew_in_its_own_process(tmp_path: Path) -> None:
     with serving(MAKES, strict=True) as server:
         assert asyncio.run(talk(server.url))[-1].result == "done"
     assert (tmp_path / "work" / "made").is_dir()
+
+
+def test_tools_and_hooks_of_the_hosts_own_process_are_called(tmp_path: Path) -> None:
+    heard: list[str] = []
+
+    @tool("echo", "Says it back", {"text": str})
+    async def echo(given: dict[str, Any]) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": f"heard {given['text']}"}]}
+
+    async def note(given: Any, _: str | None, __: HookContext) -> Any:
+        heard.append(given["hook_event_name"])
+        return {}
+
+    async def talk(given: ClaudeAgentOptions) -> tuple[list[Any], Any]:
+        async with ClaudeSDKClient(given) as client:
+            await client.query("go")
+            messages = [m async for m in client.receive_response()]
+            return messages, await client.get_mcp_status()
+
+    name = "mcp__near__echo"
+    plan = {
+        "scenario": 1,
+        "answers": [{"content": [{"tool": name, "input": {"text": "me"}}]}, {"text": "done"}],
+    }
+    with serving(plan, strict=True) as server:
+        given = options(
+            tmp_path,
+            server.url,
+            mcp_servers={"near": create_sdk_mcp_server("near", tools=[echo])},
+            allowed_tools=[name],
+            hooks={
+                event: [HookMatcher(hooks=[note])]
+                for event in ("UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop")
+            },
+        )
+        messages, status = asyncio.run(talk(given))
+        assert "heard me" in str(server.requests[1].body["messages"][-1])
+    assert messages[-1].result == "done"
+    assert heard == ["UserPromptSubmit", "PreToolUse", "PostToolUse", "Stop"]
+    (near,) = status["mcpServers"]
+    assert (near["name"], near["status"]) == ("near", "connected")
+    assert [t["name"] for t in near["tools"]] == ["echo"]
