@@ -21,7 +21,7 @@ from clew.providers.scripted import ScriptedProvider
 from clew.session.state import Session, State
 from clew.stream.events import BlockFinished
 from clew.testing.strict import complaint
-from clew.tools.base import ToolResult, failed
+from clew.tools.base import QuestionKind, ToolResult, failed
 from clew.transcript.log import Log
 from clew.transcript.paths import SessionPaths
 from clew.transcript.policy import Writer
@@ -66,6 +66,9 @@ class Tools:
 
     def unusable(self, block: Json) -> ToolResult | None:
         return None if block["name"] in self._acts else failed(f"no tool {block['name']}")
+
+    def question(self, block: Json) -> tuple[QuestionKind, str]:
+        return "permission", ""
 
     async def run(
         self, block: Json, *, message_uuid: str, progress: Callable[[Any], Awaitable[None]]

@@ -20,7 +20,9 @@ from clew.app.costs import budget, leave_totals, spent_so_far, unbounded
 from clew.app.file_record import file_record
 from clew.app.judging import Judging
 from clew.app.mcp import Connected, servers_of
+from clew.app.offering import offered_tools
 from clew.app.one_person import one_at_a_time
+from clew.app.own import OwnSession
 from clew.app.planning import planning
 from clew.app.record import open_record
 from clew.app.sandbox import session_sandbox
@@ -49,7 +51,6 @@ from clew.engine.story import Story
 from clew.engine.toolset import SessionTools
 from clew.hooks.run import Hooks
 from clew.messages import factories
-from clew.messages.errors import CommandLineError
 from clew.messages.history import History
 from clew.options import SOURCES, Options
 from clew.permissions.in_session import SessionRules
@@ -61,9 +62,9 @@ from clew.session.ledger import Ledger
 from clew.session.state import Session as Spending
 from clew.session.totals import Past
 from clew.tasks.registry import Tasks
-from clew.tools.base import Surroundings, Tool, ToolSession
+from clew.tools.base import Surroundings, ToolSession
 from clew.tools.limits import limits_from
-from clew.tools.registry import Toolbox, builtin_tools
+from clew.tools.registry import Toolbox
 from clew.transcript.load import Loaded
 
 Json: TypeAlias = dict[str, Any]
@@ -90,6 +91,7 @@ class Session(Struct, frozen=True, kw_only=True):
     # What lines of input go through, and the slash commands that were found for this session.
     intake: Intake
     commands: list[Command["Session"]]
+    own: OwnSession
     requests: Requests
     # What runs in the background; a front that listens can say so, and begin a turn.
     tasks: Tasks
@@ -113,7 +115,8 @@ class Session(Struct, frozen=True, kw_only=True):
         facts = []
         if not len(history):
             facts = await self.opening.facts(model=self.model.id, day=now()[:10])
-        listing = listing_fact(told(history), self.toolbox.deferred())
+        deferred = [name for name in self.requests.deferred() if self.toolbox.get(name)]
+        listing = listing_fact(told(history), deferred)
         return attachments([*facts, *filter(None, [listing, planning(self.rules, history)])])
 
     async def take(self, raw: Raw, emit: Emit) -> Taken:
@@ -141,20 +144,6 @@ def attachments(facts: Iterable[Fact]) -> list[Json]:
             fact.payload, uuid=new_id(), at=now(), rendered=fact.rendered, role=fact.role
         )
         for fact in facts
-    ]
-
-
-def offered(options: Options) -> list[Tool[Any]]:
-    """The built-in tools, without those that the command line left out or denies as a whole."""
-    tools = builtin_tools()
-    unknown = [name for name in options.tools or () if name not in {tool.name for tool in tools}]
-    if unknown:
-        known = ", ".join(tool.name for tool in tools)
-        raise CommandLineError(f"--tools {unknown[0]}: no such tool; there are {known}")
-    return [
-        tool
-        for tool in tools
-        if (options.tools is None or tool.name in options.tools) and tool.name not in options.deny
     ]
 
 
@@ -219,6 +208,7 @@ async def session(
             recorder.paths.place.session_id, cwd, environ, model, loaded, service.catalog
         )
         side = side_questions(service, environment, spending, recorder)
+        own = OwnSession(rules, recorder)
         tool_session = ToolSession(
             cwd=cwd,
             launcher=launcher,
@@ -227,6 +217,7 @@ async def session(
             limits=limits_from(environment.number),
             may_read=rules.may_read,
             ask_model=side.ask_model,
+            own=own,
         )
         tool_session.in_conversation = story.holds
         opened.push_async_callback(tool_session.tasks.aclose)
@@ -250,7 +241,7 @@ async def session(
         )
         hooks.add(brought.hooks)
         await opened.enter_async_context(hooks)
-        toolbox = Toolbox(offered(options), began.settings)
+        toolbox = Toolbox(offered_tools(options), began.settings)
         mcp = servers_of(options, began, toolbox, environment)
         opened.push_async_callback(mcp.aclose)
         tools = SessionTools(
@@ -337,7 +328,9 @@ async def session(
             story=story,
             opening=opening,
             session_id=session_id,
-            speaking=Speaking(model, requests, spending, service.catalog),
+            speaking=Speaking(
+                model, requests, spending, service.catalog, takes_betas=endpoint.betas_allowed
+            ),
             rules=rules,
             toolbox=toolbox,
             mcp=mcp,
@@ -364,4 +357,5 @@ async def session(
             tasks=tool_session.tasks,
             intake=intake(tools, judge, tool_session, rules, mcp.resource),
             commands=[],
+            own=own,
         )

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from clew.app.build import Session
 from clew.app.stamps import new_id, now
+from clew.catalog.lookup import CATALOG
 from clew.commands.outcome import Clear, Exit, Outcome, Resume, Show
 from clew.commands.parse import Command as Typed
 from clew.commands.registry import Command, Registry
@@ -181,6 +182,15 @@ async def usage(session: Session, _: str) -> Outcome:
     return Show(text=table(rows))
 
 
+async def model(session: Session, name: str) -> Outcome:
+    if name:
+        chosen = session.speaking.choose(name)
+        unheard = "" if chosen.known else "; clew knows nothing of this one"
+        return Show(text=f"model {chosen.id} from the next prompt on{unheard}")
+    rows = [("now", session.model.id), *sorted(CATALOG.aliases.items())]
+    return Show(text=table(rows))
+
+
 async def permissions(session: Session, word: str) -> Outcome:
     if word:
         return Show(text=f"mode {session.rules.set_mode(word)}")
@@ -233,6 +243,7 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="help", description="list what can be typed", run=show_help),
     Command(name="mcp", description="show and manage MCP servers", run=mcp, hint="[SERVER]"),
     Command(name="memory", description="show which memory files speak here", run=memory),
+    Command(name="model", description="show or choose the model", run=model, hint="[MODEL]"),
     Command(name="permissions", description="show the rules, or go over to a mode", run=permissions, hint="[MODE]", aliases=("allowed-tools",)),
     Command(name="resume", description="list sessions, or go on with one", run=resume, hint="[SESSION]", is_interactive=True, aliases=("continue",)),
     Command(name="status", description="show how the session stands", run=status),

@@ -15,10 +15,17 @@ class Speaking:
     """`model` is the one that the next request names."""
 
     def __init__(
-        self, model: Model, requests: Requests, spending: Spending, catalog: Catalog
+        self,
+        model: Model,
+        requests: Requests,
+        spending: Spending,
+        catalog: Catalog,
+        *,
+        takes_betas: bool,
     ) -> None:
         self.model = model
         self._catalog = catalog
+        self._takes_betas = takes_betas
         self._requests = requests
         self._spending = spending
 
@@ -26,15 +33,15 @@ class Speaking:
         """Goes over to another model; what was said so far goes with the next request."""
         self.model = self._catalog.entry(name)
         template = replace(self._requests.template, model=self.model.id)
-        self._requests.change(template, target_of(self.model))
+        self._requests.change(template, target_of(self.model, takes_betas=self._takes_betas))
         self._spending.change(ModelChosen(model=self.model.id))
         return self.model
 
     def think(self, thinking: Thinking | None) -> None:
         """How the model thinks from the next request on; None leaves it to what is known of it."""
         template = replace(self._requests.template, thinking=thinking)
-        self._requests.change(template, target_of(self.model))
+        self._requests.change(template, target_of(self.model, takes_betas=self._takes_betas))
 
     def effort(self, effort: Effort | None) -> None:
         template = replace(self._requests.template, effort=effort)
-        self._requests.change(template, target_of(self.model))
+        self._requests.change(template, target_of(self.model, takes_betas=self._takes_betas))

@@ -23,6 +23,7 @@ from clew.providers.base import Request
 from clew.session.ledger import Spend, is_spent
 from clew.session.state import Session
 from clew.stream.events import AnswerEvent
+from clew.tools.base import QuestionKind
 
 Json: TypeAlias = dict[str, Any]
 Emit: TypeAlias = Callable[[EngineEvent], Awaitable[None]]
@@ -75,18 +76,27 @@ class Toolset(Protocol):
         """Why a call cannot run whoever permits it; nobody is asked about such a call."""
         ...
 
+    def question(self, block: Json) -> tuple[QuestionKind, str]:
+        """What kind of question a person is asked about a call, and what they should see first."""
+        ...
+
     async def run(
         self, block: Json, *, message_uuid: str, progress: Callable[[Any], Awaitable[None]]
     ) -> Outcome: ...
 
 
 class Question(Struct, frozen=True, kw_only=True):
-    """A call that wants a person's word, and why it does."""
+    """A call that wants a person's word, and why it does.
+
+    For `choices` the answers go back in the input that is granted; for `plan` a yes begins the work.
+    """
 
     block: Json
     title: str
     decision: Decision
     why: str
+    kind: QuestionKind = "permission"
+    body: str = ""
 
 
 class Granted(Struct, frozen=True, kw_only=True):

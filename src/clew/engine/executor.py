@@ -224,7 +224,10 @@ class ToolExecutor:
         self._take(call, said)
         if said.answer is not None:
             return await self._by_hook(call, said.answer)
+        kind, body = self._deps.tools.question(call.block)
         question = Question(
+            kind=kind,
+            body=body,
             block=call.block,
             title=self._deps.tools.title(call.block),
             decision=decision,

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from clew.engine.story import Story
 from clew.normalize.block_rules import Violation
 from clew.normalize.for_api import Outgoing
-from clew.normalize.offered import offered, references
+from clew.normalize.offered import MARK, offered, references
 from clew.normalize.repairs import Repair
 from clew.normalize.target import Target
 from clew.providers.base import Request
@@ -66,6 +66,10 @@ class Requests:
             # What was made for the one model says nothing of what the other takes.
             self._revision = -1
         self._template, self._target = template, target
+
+    def deferred(self) -> list[str]:
+        """The tools that a request of this session names and does not describe."""
+        return [str(one["name"]) for one in self._definitions() if one.get(MARK)]
 
     def __call__(self, story: Story) -> Prepared:
         history = story.history

@@ -12,7 +12,15 @@ from msgspec.structs import replace
 from clew.config.mask import all_without, without
 from clew.engine.file_record import FileRecord
 from clew.messages.wording import tagged
-from clew.tools.base import Progress, Surroundings, ToolContext, ToolResult, ToolSession, failed
+from clew.tools.base import (
+    Progress,
+    QuestionKind,
+    Surroundings,
+    ToolContext,
+    ToolResult,
+    ToolSession,
+    failed,
+)
 from clew.tools.door import run_tool
 from clew.tools.registry import Toolbox
 from clew.tools.schema import parse_input
@@ -63,7 +71,17 @@ class SessionTools:
         if tool is None:
             return self._unknown(block["name"])
         given = parse_input(tool, block["input"])
-        return given if isinstance(given, ToolResult) else None
+        if isinstance(given, ToolResult):
+            return given
+        objection = tool.objection(given, self._session)
+        return failed(tagged("tool_use_error", objection)) if objection else None
+
+    def question(self, block: Json) -> tuple[QuestionKind, str]:
+        tool = self._toolbox.get(block["name"])
+        given = None if tool is None else parse_input(tool, block["input"])
+        if tool is None or isinstance(given, ToolResult):
+            return "permission", ""
+        return tool.question_kind, tool.body(given, self._session)
 
     def _unknown(self, name: str) -> ToolResult:
         known = [each.name for each in self._toolbox]

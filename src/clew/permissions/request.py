@@ -115,6 +115,7 @@ TOOLS: dict[str, Tool] = {
         name: Tool(family="free")
         for name in (
             "BashOutput",
+            "Brief",
             "EnterPlanMode",
             "KillShell",
             "ListMcpResourcesTool",
@@ -126,6 +127,7 @@ TOOLS: dict[str, Tool] = {
             "TaskUpdate",
             "TodoRead",
             "TodoWrite",
+            "StructuredOutput",
             "ToolSearch",
         )
     },

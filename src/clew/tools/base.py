@@ -9,10 +9,11 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
+from clew.config.paths import Places
 from clew.messages.errors import ClewError
 from clew.messages.factories import tool_result
 from clew.permissions.resolver import expand
@@ -27,6 +28,9 @@ from clew.tools.sandboxed import Sandbox
 Input = TypeVar("Input", bound=Struct)
 
 RESULT_MAX_CHARS = 50_000
+
+# `permission`: may this run; `choices`: questions with answers to choose; `plan`: may this plan be done.
+QuestionKind = Literal["permission", "choices", "plan"]
 
 
 class ToolError(ClewError):
@@ -85,6 +89,32 @@ class AskModel(Protocol):
     ) -> str | Failure: ...
 
 
+class Own(Protocol):
+    """The session itself, as the tools that are about it may touch it."""
+
+    @property
+    def mode(self) -> str: ...
+
+    @property
+    def places(self) -> Places: ...
+
+    @property
+    def plan_file(self) -> Path:
+        """Where the plan of this session is written, whether it is there yet or not."""
+        ...
+
+    @property
+    def task_folder(self) -> Path: ...
+
+    def enter_plan(self) -> None:
+        """From now on the model looks and does not touch."""
+        ...
+
+    def leave_plan(self) -> str:
+        """Goes back to the mode before; returns it."""
+        ...
+
+
 class Surroundings(Struct, frozen=True, kw_only=True):
     """How the session stands at the moment of a call: the model, the mode, who is there."""
 
@@ -112,6 +142,7 @@ class ToolSession:
         "ledger",
         "limits",
         "may_read",
+        "own",
         "project",
         "sandbox",
         "secrets",
@@ -133,6 +164,7 @@ class ToolSession:
         may_read: Callable[[str], Callable[[str], bool]] = lambda _: lambda _: True,
         ask_model: AskModel | None = None,
         tasks: Tasks | None = None,
+        own: Own | None = None,
     ) -> None:
         self.cwd = os.fspath(cwd)
         # Where the shell returns to when its folder is gone.
@@ -149,6 +181,7 @@ class ToolSession:
         self.in_conversation: Callable[[str], bool] = lambda _: False
         # A question to a model beside the conversation; None where nobody answers.
         self.ask_model = ask_model
+        self.own = own
         self.todos: list[dict[str, Any]] = []
         self.tasks = tasks or Tasks()
         # Never shown and never kept, wherever a tool comes upon them.
@@ -190,10 +223,14 @@ class Tool(ABC, Generic[Input]):
     # Other names it answers to, and other names of its fields: what models learned elsewhere.
     also_called: tuple[str, ...] = ()
     renamed: tuple[tuple[str, str], ...] = ()
+    # Fields that are filled in on the way; the model is not told of them.
+    hidden_fields: tuple[str, ...] = ()
     # A longer result is kept in a file and shown by its two ends; None for a tool that pages itself.
     result_max_chars: int | None = RESULT_MAX_CHARS
     # The schema of an input that is somebody else's: it comes whole, as the field `values`.
     foreign_schema: dict[str, Any] | None = None
+    # What a person is asked before it runs, where the rules ask.
+    question_kind: QuestionKind = "permission"
 
     @property
     @abstractmethod
@@ -221,6 +258,14 @@ class Tool(ABC, Generic[Input]):
     def title(self, given: Input) -> str:
         """The call in a few words for a person."""
         return self.name
+
+    def objection(self, given: Input, session: ToolSession) -> str:
+        """Why a call with a proper input makes no sense now; nobody is asked about it then."""
+        return ""
+
+    def body(self, given: Input, session: ToolSession) -> str:
+        """What a person should see besides the input before they answer."""
+        return ""
 
     @abstractmethod
     async def call(self, given: Input, ctx: ToolContext) -> ToolResult: ...

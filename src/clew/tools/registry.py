@@ -7,8 +7,11 @@ gone, because results that were sent before may name it.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from clew.tools.ask_user import AskUserQuestion
 from clew.tools.base import Tool
 from clew.tools.bash import Bash
+from clew.tools.brief import Brief
+from clew.tools.config_tool import Config
 from clew.tools.edit import Edit
 from clew.tools.glob import Glob
 from clew.tools.grep import Grep
@@ -16,11 +19,13 @@ from clew.tools.ls import LS
 from clew.tools.monitor import Monitor
 from clew.tools.multi_edit import MultiEdit
 from clew.tools.notebook_edit import NotebookEdit
+from clew.tools.plan import EnterPlanMode, ExitPlanMode
 from clew.tools.powershell import PowerShell
 from clew.tools.read import Read
 from clew.tools.schema import definition
 from clew.tools.task_output import TaskOutput
 from clew.tools.task_stop import TaskStop
+from clew.tools.task_tools import ListTasks, TaskCreate, TaskGet, TaskUpdate
 from clew.tools.todo import TodoWrite
 from clew.tools.tool_search import ToolSearch
 from clew.tools.write import Write
@@ -28,8 +33,13 @@ from clew.tools.write import Write
 
 def builtin_tools() -> tuple[Tool[Any], ...]:
     return (
+        AskUserQuestion(),
         Bash(),
+        Brief(),
+        Config(),
         Edit(),
+        EnterPlanMode(),
+        ExitPlanMode(),
         Glob(),
         Grep(),
         LS(),
@@ -38,15 +48,24 @@ def builtin_tools() -> tuple[Tool[Any], ...]:
         NotebookEdit(),
         PowerShell(),
         Read(),
+        TaskCreate(),
+        TaskGet(),
+        ListTasks(),
         TaskOutput(),
         TaskStop(),
+        TaskUpdate(),
         TodoWrite(),
+        ToolSearch(),
         Write(),
     )
 
 
+# A person, or a host that speaks for one, must be there to answer.
+NEED_A_PERSON = frozenset({"AskUserQuestion", "EnterPlanMode", "ExitPlanMode"})
+
+
 class Toolbox:
-    """Tools by name. ToolSearch is among them from the moment on at which one is deferred."""
+    """Tools by name. ToolSearch is among them as soon as one is deferred, whoever left it out."""
 
     __slots__ = ("_by_name", "_definitions", "_settings", "revision")
 
@@ -74,7 +93,8 @@ class Toolbox:
     def gain(self, tools: Iterable[Tool[Any]]) -> None:
         """Adds tools behind those that are there, or in the place of one of the same name."""
         new = [tool for tool in tools if tool.is_enabled(self._settings)]
-        if any(tool.is_deferred for tool in new) and ToolSearch.name not in self._by_name:
+        names = {*self._by_name, *(tool.name for tool in new)}
+        if any(tool.is_deferred for tool in new) and ToolSearch.name not in names:
             new.insert(0, ToolSearch())
         for tool in new:
             self._by_name[tool.name] = tool

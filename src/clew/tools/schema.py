@@ -33,8 +33,8 @@ def lean(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
         if key in ("title", "default"):
             continue
         if key == "anyOf":
-            (only,) = [kind for kind in value if kind != {"type": "null"}]
-            result |= lean(only, components)
+            kinds = [lean(kind, components) for kind in value if kind != {"type": "null"}]
+            result |= kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
         elif key == "properties":
             result[key] = {name: lean(one, components) for name, one in value.items()}
         elif key == "items":
@@ -49,9 +49,18 @@ def definition(tool: Tool[Input]) -> dict[str, Any]:
     made: dict[str, Any] = {
         "name": tool.name,
         "description": tool.prompt or tool.description,
-        "input_schema": schema_for(tool),
+        "input_schema": shown_schema(tool),
     }
     return made | {"defer_loading": True} if tool.is_deferred else made
+
+
+def shown_schema(tool: Tool[Input]) -> dict[str, Any]:
+    """The schema without the fields that are not the model's to fill."""
+    schema = schema_for(tool)
+    if not tool.hidden_fields:
+        return schema
+    fields = schema["properties"].items()
+    return schema | {"properties": {k: v for k, v in fields if k not in tool.hidden_fields}}
 
 
 def schema_for(tool: Tool[Input]) -> dict[str, Any]:

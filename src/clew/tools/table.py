@@ -4,7 +4,7 @@ import sys
 
 from clew.tools.base import Input, Tool
 from clew.tools.registry import builtin_tools
-from clew.tools.schema import kind_of, schema_of
+from clew.tools.schema import kind_of, shown_schema
 
 
 def table() -> str:
@@ -12,16 +12,19 @@ def table() -> str:
 
 
 def section(tool: Tool[Input]) -> str:
-    schema = schema_of(tool.input_type)
+    schema = shown_schema(tool)
+    head = f"\n### {tool.name}\n\n{tool.description}."
+    if tool.is_deferred:
+        head += " Loaded on demand."
+    if not schema["properties"]:
+        return f"{head} Takes nothing.\n"
+    required = schema.get("required", ())
     rows = "".join(
         f"| `{name}` | {kind_of(one).replace('|', 'or')} "
-        f"| {'yes' if name in schema['required'] else ''} | {one.get('description', '')} |\n"
+        f"| {'yes' if name in required else ''} | {one.get('description', '')} |\n"
         for name, one in schema["properties"].items()
     )
-    return (
-        f"\n### {tool.name}\n\n{tool.description}.\n\n"
-        f"| field | kind | required | meaning |\n|---|---|---|---|\n{rows}"
-    )
+    return f"{head}\n\n| field | kind | required | meaning |\n|---|---|---|---|\n{rows}"
 
 
 if __name__ == "__main__":

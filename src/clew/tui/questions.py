@@ -19,6 +19,7 @@ NO = ("", "n", "no")
 FOR_NOW, KEPT = "s", "a"
 REASON = "  n = no; anything else = no, and this is why: "
 NOT_YET = "! kept, and it counts in later sessions once this folder is trusted: clew config trust"
+PLAN_CHOICES = "  y = begin; n = stop here; anything else = go on planning, and this is why: "
 
 
 class Questions:
@@ -31,6 +32,43 @@ class Questions:
 
     async def ask(self, question: Question) -> Verdict:
         """One call, one answer. No answer is a no that ends the turn."""
+        match question.kind:
+            case "choices":
+                return await self._choices(question.block["input"])
+            case "plan":
+                return await self._plan(question.body)
+            case "permission":
+                return await self._permission(question)
+
+    async def _choices(self, given: Json) -> Verdict:
+        """Every question in turn; a number, several, or words of the person's own."""
+        answers: dict[str, str] = {}
+        for asked in given["questions"]:
+            labels = [str(option["label"]) for option in asked["options"]]
+            self._telling.line(f"? {visible(str(asked['question']))}")
+            for number, option in enumerate(asked["options"], 1):
+                told = f": {option['description']}" if option.get("description") else ""
+                self._telling.line(visible(f"    {number} = {option['label']}{told}"))
+            several = ", several with commas" if asked.get("multiSelect") else ""
+            line = await self._keyboard.line(f"  a number{several}, or your own words: ")
+            if line is None or not line.strip():
+                return Refused(words=rejected_by_user(), stop=True)
+            answers[asked["question"]] = chosen(
+                line.strip(), labels, several=bool(asked.get("multiSelect"))
+            )
+        return Granted(input=given | {"answers": answers})
+
+    async def _plan(self, plan: str) -> Verdict:
+        self._telling.line("? The plan:")
+        self._telling.line(visible(plan))
+        answer = await self._keyboard.line(PLAN_CHOICES)
+        if answer is None or answer.strip().lower() in NO:
+            return Refused(words=rejected_by_user(), stop=True)
+        if answer.strip().lower() in YES:
+            return Granted()
+        return Refused(words=rejected_by_user(f"keep planning: {answer.strip()}"))
+
+    async def _permission(self, question: Question) -> Verdict:
         self._telling.line(f"? {question.block['name']} wants to run, and asks: {question.why}")
         self._telling.line(visible(whole(question.block["input"])))
         offered = self._offered(question)
@@ -76,3 +114,11 @@ def whole(given: Json) -> str:
         text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         lines += [f"    {name}: {line}" for line in text.split("\n")]
     return "\n".join(lines)
+
+
+def chosen(line: str, labels: list[str], *, several: bool) -> str:
+    """The answers that numbers stand for; whatever is no number of an answer is an answer itself."""
+    parts = [part.strip() for part in line.split(",")] if several else [line]
+    if not all(part.isdecimal() and 1 <= int(part) <= len(labels) for part in parts):
+        return line
+    return ", ".join(labels[int(part) - 1] for part in parts)

@@ -1,0 +1,45 @@
+"""The session itself, as tools about it may touch it: its mode, its plan, its tasks, its settings."""
+
+from pathlib import Path
+
+from clew.config.paths import Places
+from clew.permissions.in_session import SessionRules
+from clew.permissions.request import Mode
+from clew.transcript.record import Recorder
+
+PLAN: Mode = "plan"
+
+
+class OwnSession:
+    """Knows which mode planning began in, so that it can end there."""
+
+    def __init__(self, rules: SessionRules, recorder: Recorder) -> None:
+        self._rules = rules
+        self._recorder = recorder
+        self._before: Mode = "default"
+        self.task_folder: Path = self.places.config_home / "tasks" / recorder.paths.place.session_id
+
+    @property
+    def mode(self) -> Mode:
+        return self._rules.mode
+
+    @property
+    def plan_file(self) -> Path:
+        return Path(self._rules.plan_file)
+
+    @property
+    def places(self) -> Places:
+        return self._rules.standing.places
+
+    def enter_plan(self) -> None:
+        if self.mode != PLAN:
+            self._before = self.mode
+            self._change(PLAN)
+
+    def leave_plan(self) -> Mode:
+        return self._change(self._before)
+
+    def _change(self, mode: Mode) -> Mode:
+        entered = self._rules.set_mode(mode)
+        self._recorder.permission_mode(entered)
+        return entered

@@ -1,0 +1,237 @@
+"""TaskCreate, TaskGet, TaskList and TaskUpdate: work as numbered tasks that outlive the conversation's run.
+
+TodoWrite is the short list of one piece of work; these are for work that several share or that has an order.
+"""
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
+
+from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
+from clew.tools.task_list import Task, TaskList, known, line_of, open_ids, task_list
+
+Id = Annotated[str, Meta(min_length=1, description="The task's number")]
+
+
+class TaskCreateInput(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    subject: Annotated[str, Meta(min_length=1, description="What is to be done, in a few words")]
+    description: Annotated[str, Meta(description="All that doing it needs to know")]
+    active_form: Annotated[str, Meta(description="The same while it is being done")] = ""
+    metadata: Annotated[dict[str, Any], Meta(description="Whatever else belongs to it")] = {}
+
+
+class TaskCreate(Tool[TaskCreateInput]):
+    name = "TaskCreate"
+    description = "Add a task to the list"
+    prompt = (
+        "Adds a task, pending and nobody's. Use tasks for work of many steps, with an order or "
+        "shared with agents; set the order with TaskUpdate. Look with TaskList first."
+    )
+    input_type = TaskCreateInput
+    is_deferred = True
+    search_words = "todo plan steps work"
+
+    def is_concurrency_safe(self, given: TaskCreateInput) -> bool:
+        return True
+
+    def title(self, given: TaskCreateInput) -> str:
+        return given.subject
+
+    async def call(self, given: TaskCreateInput, ctx: ToolContext) -> ToolResult:
+        task = task_list(ctx).add(
+            Task(
+                id="",
+                subject=given.subject,
+                description=given.description,
+                active_form=given.active_form,
+                metadata=given.metadata,
+            )
+        )
+        return ToolResult(
+            content=f"Task #{task.id} is on the list: {task.subject}",
+            tool_use_result={
+                "task": {
+                    "id": task.id,
+                    "subject": task.subject,
+                    "description": task.description,
+                }
+            },
+            display=f"#{task.id}",
+        )
+
+
+class TaskGetInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    task_id: Id
+
+
+class TaskGet(Tool[TaskGetInput]):
+    name = "TaskGet"
+    description = "Show one task whole"
+    prompt = (
+        "Shows a task whole: its description, who has it, what it waits for and what waits for it."
+    )
+    input_type = TaskGetInput
+    is_deferred = True
+    search_words = "todo read details"
+
+    def is_read_only(self, given: TaskGetInput) -> bool:
+        return True
+
+    def title(self, given: TaskGetInput) -> str:
+        return f"#{given.task_id}"
+
+    async def call(self, given: TaskGetInput, ctx: ToolContext) -> ToolResult:
+        tasks = task_list(ctx)
+        task = known(tasks, given.task_id)
+        lines = [line_of(task, open_ids(tasks.tasks())), task.description]
+        if task.blocks:
+            lines.append("before " + ", ".join(f"#{one}" for one in task.blocks))
+        return ToolResult(
+            content="\n".join(filter(None, lines)),
+            tool_use_result={"task": to_builtins(task)},
+            display=task.subject,
+        )
+
+
+class TaskListInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class ListTasks(Tool[TaskListInput]):
+    name = "TaskList"
+    description = "List the tasks"
+    prompt = "Lists every task: its number, whether it is done, who has it, and what it waits for."
+    input_type = TaskListInput
+    is_deferred = True
+    search_words = "todo show all"
+
+    def is_read_only(self, given: TaskListInput) -> bool:
+        return True
+
+    async def call(self, given: TaskListInput, ctx: ToolContext) -> ToolResult:
+        tasks = task_list(ctx).tasks()
+        still_open = open_ids(tasks)
+        done = len(tasks) - len(still_open)
+        return ToolResult(
+            content="\n".join(line_of(task, still_open) for task in tasks) or "There are no tasks.",
+            tool_use_result={"tasks": [summary(task, still_open) for task in tasks]},
+            display=f"{done} of {len(tasks)} done",
+        )
+
+
+def summary(task: Task, still_open: set[str]) -> dict[str, Any]:
+    return {
+        "id": task.id,
+        "subject": task.subject,
+        "status": task.status,
+        "owner": task.owner,
+        "blockedBy": [one for one in task.blocked_by if one in still_open],
+    }
+
+
+class TaskUpdateInput(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    task_id: Id
+    status: (
+        Annotated[
+            Literal["pending", "in_progress", "completed", "deleted"],
+            Meta(description="deleted takes it off the list"),
+        ]
+        | UnsetType
+    ) = UNSET
+    subject: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    active_form: str | UnsetType = UNSET
+    owner: Annotated[str, Meta(description="Who does it")] | UnsetType = UNSET
+    add_blocks: Annotated[list[str], Meta(description="Tasks that come after this one")] = []
+    add_blocked_by: Annotated[list[str], Meta(description="Tasks that come before this one")] = []
+    metadata: (
+        Annotated[dict[str, Any], Meta(description="Joined with what is there; null takes away")]
+        | UnsetType
+    ) = UNSET
+
+
+class TaskUpdate(Tool[TaskUpdateInput]):
+    name = "TaskUpdate"
+    description = "Change a task"
+    prompt = (
+        "Changes a task: who has it, whether it is in progress, completed or deleted, and which tasks "
+        "come before or after it. Mark it in_progress when you begin, completed only when it is done "
+        "and checked."
+    )
+    input_type = TaskUpdateInput
+    is_deferred = True
+    search_words = "todo done complete assign order"
+
+    def is_concurrency_safe(self, given: TaskUpdateInput) -> bool:
+        return True
+
+    def title(self, given: TaskUpdateInput) -> str:
+        return f"#{given.task_id}" + ("" if given.status is UNSET else f" {given.status}")
+
+    async def call(self, given: TaskUpdateInput, ctx: ToolContext) -> ToolResult:
+        tasks = task_list(ctx)
+        known(tasks, given.task_id)
+        with tasks.changing():
+            task = known(tasks, given.task_id)
+            before = task.status
+            if given.status == "deleted":
+                tasks.delete(task.id)
+                changed = ["deleted"]
+            else:
+                changed = changed_fields(task, given)
+                tasks.put(task)
+                changed += linked(tasks, task, given)
+        result: dict[str, Any] = {"success": True, "taskId": task.id, "updatedFields": changed}
+        if given.status not in (UNSET, before):
+            result["statusChange"] = {"from": before, "to": given.status}
+        said = ", ".join(changed) or "nothing to change"
+        return ToolResult(content=f"Task #{task.id}: {said}.", tool_use_result=result, display=said)
+
+
+def changed_fields(task: Task, given: TaskUpdateInput) -> list[str]:
+    """Writes what was given into the task; the names of what is different now."""
+    changed = []
+    for field in ("status", "subject", "description", "active_form", "owner"):
+        value = getattr(given, field)
+        if value is not UNSET and value != getattr(task, field):
+            setattr(task, field, value)
+            changed.append(field)
+    if given.metadata is not UNSET:
+        joined = task.metadata | given.metadata
+        task.metadata = {key: value for key, value in joined.items() if value is not None}
+        changed.append("metadata")
+    return changed
+
+
+def linked(tasks: TaskList, task: Task, given: TaskUpdateInput) -> list[str]:
+    """Puts tasks before and after this one; a circle would wait for ever and is refused."""
+    pairs = [(task.id, other) for other in given.add_blocks]
+    pairs += [(other, task.id) for other in given.add_blocked_by]
+    for before, after in pairs:
+        known(tasks, before)
+        known(tasks, after)
+        if before == after or comes_before(tasks, after, before):
+            raise ToolError(f"#{before} cannot come before #{after}: #{after} comes before it.")
+        tasks.link(before, after)
+    fields = (("blocks", given.add_blocks), ("blockedBy", given.add_blocked_by))
+    return [name for name, others in fields if others]
+
+
+def comes_before(tasks: TaskList, first: str, then: str) -> bool:
+    """Whether `then` waits for `first`, over however many tasks between them."""
+    by_id = {task.id: task for task in tasks.tasks()}
+    seen: set[str] = set()
+    waiting = [then]
+    while waiting:
+        task = by_id.get(waiting.pop())
+        if task is None or task.id in seen:
+            continue
+        seen.add(task.id)
+        if first in task.blocked_by:
+            return True
+        waiting += task.blocked_by
+    return False
