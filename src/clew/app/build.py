@@ -7,6 +7,7 @@ the log, ends every child and gives the locks back.
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,7 +21,7 @@ from clew.app.costs import budget, leave_totals, spent_so_far, unbounded
 from clew.app.file_record import file_record
 from clew.app.judging import Judging
 from clew.app.mcp import Connected, servers_of
-from clew.app.offering import offered_tools
+from clew.app.offering import offered_tools, private_hosts
 from clew.app.one_person import one_at_a_time
 from clew.app.own import OwnSession
 from clew.app.planning import planning
@@ -66,6 +67,8 @@ from clew.tools.base import Surroundings, ToolSession
 from clew.tools.limits import limits_from
 from clew.tools.registry import Toolbox
 from clew.transcript.load import Loaded
+from clew.transport.network import network_from
+from clew.web.fetch import Web
 
 Json: TypeAlias = dict[str, Any]
 Ask: TypeAlias = Callable[[Question], Awaitable[Verdict]]
@@ -217,6 +220,7 @@ async def session(
             limits=limits_from(environment.number),
             may_read=rules.may_read,
             ask_model=side.ask_model,
+            ask_service=side.ask_service,
             own=own,
         )
         tool_session.in_conversation = story.holds
@@ -241,7 +245,9 @@ async def session(
         )
         hooks.add(brought.hooks)
         await opened.enter_async_context(hooks)
-        toolbox = Toolbox(offered_tools(options), began.settings)
+        web = Web(network_from(environment), partial(private_hosts, rules))
+        opened.push_async_callback(web.aclose)
+        toolbox = Toolbox(offered_tools(options, web, began.settings), began.settings)
         mcp = servers_of(options, began, toolbox, environment)
         opened.push_async_callback(mcp.aclose)
         tools = SessionTools(

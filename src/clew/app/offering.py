@@ -4,14 +4,20 @@ from typing import Any
 
 from clew.messages.errors import CommandLineError
 from clew.options import Options
+from clew.permissions.in_session import SessionRules
 from clew.tools.base import Tool
 from clew.tools.registry import NEED_A_PERSON, builtin_tools
+from clew.tools.web_fetch import WebFetch
+from clew.tools.web_search import WebSearch
+from clew.web.fetch import Web
 
 
-def offered_tools(options: Options) -> list[Tool[Any]]:
-    """The built-in tools, without those that the command line left out or denies as a whole, and
+def offered_tools(options: Options, web: Web, settings: dict[str, Any]) -> list[Tool[Any]]:
+    """The built-in tools and those of the web, without those that the command line left out or denies as a whole, and
     without those that ask a person where nobody can be asked."""
-    tools = builtin_tools()
+    endpoint = settings.get("webSearchEndpoint")
+    search = WebSearch(web, endpoint if isinstance(endpoint, str) and endpoint else None)
+    tools = (*builtin_tools(), WebFetch(web), search)
     unknown = [name for name in options.tools or () if name not in {tool.name for tool in tools}]
     if unknown:
         known = ", ".join(tool.name for tool in tools)
@@ -24,3 +30,10 @@ def offered_tools(options: Options) -> list[Tool[Any]]:
         and tool.name not in options.deny
         and not (is_alone and tool.name in NEED_A_PERSON)
     ]
+
+
+def private_hosts(rules: SessionRules) -> tuple[str, ...]:
+    """Hosts that a person lets WebFetch reach though their addresses are private; as it stands now."""
+    named = rules.standing.settings.get("webPrivateHosts")
+    hosts = named if isinstance(named, list) else []
+    return tuple(host for host in hosts if isinstance(host, str))

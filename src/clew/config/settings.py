@@ -75,6 +75,18 @@ KEYS: tuple[Key, ...] = (
     key("statusLine", OBJECT, "the command behind the status line", executes=True),
     key("subagentStatusLine", OBJECT, "the command behind a subagent's line", executes=True),
     key("fileSuggestion", OBJECT, "the command behind @-completion", executes=True),
+    key(
+        "webPrivateHosts",
+        STRINGS,
+        "hosts, or host:port, that WebFetch may reach though their addresses are private",
+        executes=True,
+    ),
+    key(
+        "webSearchEndpoint",
+        STRING,
+        "where WebSearch looks: an address with {query} that answers with JSON; else the model's service",
+        executes=True,
+    ),
     key("hooks", OBJECT, "commands run at events", executes=True),
     key("disableAllHooks", BOOLEAN, "run no hooks and no status line"),
     key(

@@ -182,7 +182,9 @@ class Intake:
             tagged(name, text)
             for name, text in zip(("bash-stdout", "bash-stderr"), streams, strict=True)
         )
-        entry = factories.user(said, uuid=self._new_id(), at=self._now())
+        # What a program printed is nobody's word.
+        origin = {"kind": "shell-output"}
+        entry = factories.user(said, uuid=self._new_id(), at=self._now(), origin=origin)
         waiting, self._waiting = self._waiting, []
         return Turn(
             prompt=tagged("bash-input", meant.line),

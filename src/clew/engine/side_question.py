@@ -55,11 +55,44 @@ class SideQuestions:
         max_tokens: int = MAX_ANSWER_TOKENS,
     ) -> str | Failure:
         """The model's answer to `prompt`; half an answer is a failure."""
+        ended = await self._ask(
+            prompt, system=system, model=model, purpose=purpose, max_tokens=max_tokens, tools=None
+        )
+        return said(ended)
+
+    async def ask_service(
+        self, prompt: str, *, tools: list[Json], model: str = SMALL, purpose: Purpose = "other"
+    ) -> list[Json] | Failure:
+        """The blocks of an answer for which the service may run tools of its own."""
+        ended = await self._ask(
+            prompt,
+            system="",
+            model=model,
+            purpose=purpose,
+            max_tokens=MAX_ANSWER_TOKENS,
+            tools=tools,
+        )
+        if isinstance(ended, Answered):
+            return list(ended.message.get("content") or [])
+        words = said(ended)
+        return words if isinstance(words, Failure) else Failure(kind="content", message=words)
+
+    async def _ask(
+        self,
+        prompt: str,
+        *,
+        system: str,
+        model: str,
+        purpose: Purpose,
+        max_tokens: int,
+        tools: list[Json] | None,
+    ) -> Ended:
         request = Request(
             model=self._catalog.entry(self._models.get(model, model)).id,
             messages=[{"role": "user", "content": prompt}],
             system=system or None,
             max_tokens=max_tokens,
+            tools=tools,
             thinking=Off(),
             cache=None,
             session_id=self._recorder.writer.session_id,
@@ -70,7 +103,7 @@ class SideQuestions:
         self._session.change(ApiTimed(duration_ms=duration_ms, without_retries_ms=duration_ms))
         if isinstance(ended, Answered | Incomplete):
             self._charge(ended.message, ended.request_id, purpose, duration_ms)
-        return said(ended)
+        return ended
 
     def _charge(
         self, message: Json, request_id: str | None, purpose: Purpose, duration_ms: float

@@ -89,6 +89,19 @@ class AskModel(Protocol):
     ) -> str | Failure: ...
 
 
+class AskService(Protocol):
+    """A question for which the model's service may run tools of its own; the blocks of the answer."""
+
+    async def __call__(
+        self,
+        prompt: str,
+        *,
+        tools: list[dict[str, Any]],
+        model: str = "small",
+        purpose: Purpose = "other",
+    ) -> list[dict[str, Any]] | Failure: ...
+
+
 class Own(Protocol):
     """The session itself, as the tools that are about it may touch it."""
 
@@ -133,6 +146,7 @@ class ToolSession:
 
     __slots__ = (
         "ask_model",
+        "ask_service",
         "contents",
         "cwd",
         "env_file",
@@ -165,6 +179,7 @@ class ToolSession:
         ask_model: AskModel | None = None,
         tasks: Tasks | None = None,
         own: Own | None = None,
+        ask_service: AskService | None = None,
     ) -> None:
         self.cwd = os.fspath(cwd)
         # Where the shell returns to when its folder is gone.
@@ -181,6 +196,7 @@ class ToolSession:
         self.in_conversation: Callable[[str], bool] = lambda _: False
         # A question to a model beside the conversation; None where nobody answers.
         self.ask_model = ask_model
+        self.ask_service = ask_service
         self.own = own
         self.todos: list[dict[str, Any]] = []
         self.tasks = tasks or Tasks()

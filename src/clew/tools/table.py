@@ -5,10 +5,16 @@ import sys
 from clew.tools.base import Input, Tool
 from clew.tools.registry import builtin_tools
 from clew.tools.schema import kind_of, shown_schema
+from clew.tools.web_fetch import WebFetch
+from clew.tools.web_search import WebSearch
+from clew.transport.network import Network
+from clew.web.fetch import Web
 
 
 def table() -> str:
-    return "".join(section(tool) for tool in builtin_tools()).lstrip("\n")
+    web = Web(Network(), tuple)
+    tools = (*builtin_tools(), WebFetch(web), WebSearch(web, None))
+    return "".join(section(tool) for tool in sorted(tools, key=lambda tool: tool.name)).lstrip("\n")
 
 
 def section(tool: Tool[Input]) -> str:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import ssl
+from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
@@ -20,15 +21,19 @@ MAX_TUNNEL_ANSWER_BYTES = 65_536
 # How long one address of a host may take while it has others.
 NEXT_ADDRESS_AFTER_S = 3.0
 
+# Whether a host may be reached at a port and an address, written as numbers.
+Admits: TypeAlias = Callable[[str, int, str], bool]
 Address: TypeAlias = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
 
 
-async def dial(url: Url, proxy: Proxy | None, trust: Trust, *, timeout_s: float) -> Channel:
+async def dial(
+    url: Url, proxy: Proxy | None, trust: Trust, *, timeout_s: float, admits: Admits | None = None
+) -> Channel:
     """A channel on which the request for `url` can be written at once."""
     where = url.host_and_port if proxy is None else f"{url.host_and_port} by proxy {proxy.place}"
     try:
         async with asyncio.timeout(timeout_s):
-            return await _dial(url, proxy, trust)
+            return await _dial(url, proxy, trust, None if proxy is not None else admits)
     except TimeoutError as error:
         raise TransportError(
             "connect_timeout", f"no connection to {where} within {timeout_s:g} s"
@@ -54,10 +59,10 @@ def _reason(error: OSError) -> str:
     return error.strerror or str(error) or type(error).__name__
 
 
-async def _dial(url: Url, proxy: Proxy | None, trust: Trust) -> Channel:
+async def _dial(url: Url, proxy: Proxy | None, trust: Trust, admits: Admits | None) -> Channel:
     first = url if proxy is None else proxy
     context = await trust.context() if "https" in (url.scheme, first.scheme) else None
-    channel = await _connect(first.host, first.port)
+    channel = await _connect(first.host, first.port, admits)
     done = False
     try:
         if first.scheme == "https" and context is not None:
@@ -77,13 +82,20 @@ async def _dial(url: Url, proxy: Proxy | None, trust: Trust) -> Channel:
     return channel
 
 
-async def _connect(host: str, port: int) -> Channel:
+async def _connect(host: str, port: int, admits: Admits | None) -> Channel:
     """The first address of the host that answers.
 
     One after the other and by hand: in Python 3.11 to 3.13 `create_connection` with happy eyeballs
     loses the socket of an attempt that succeeds in the moment it is cancelled.
     """
     addresses = await _addresses(host, port)
+    if admits is not None:
+        # What was judged is what is connected to: the name is not asked a second time.
+        addresses = [place for place in addresses if admits(host, port, str(place[1][0]))]
+        if not addresses:
+            raise TransportError(
+                "configuration", f"{host} is at an address that may not be reached from here"
+            )
     for address in addresses[:-1]:
         try:
             async with asyncio.timeout(NEXT_ADDRESS_AFTER_S):

@@ -10,7 +10,7 @@ import h11
 
 from clew.transport.body import Decoder, Identity, decoder_for
 from clew.transport.channel import Channel
-from clew.transport.dial import dial
+from clew.transport.dial import Admits, dial
 from clew.transport.network import Network
 from clew.transport.proxy import Proxy, ProxyRules, basic, rules_of
 from clew.transport.seam import Head, HttpRequest, TransportError
@@ -32,10 +32,12 @@ class HttpTransport:
         *,
         connect_timeout_s: float = 20.0,
         trust: Trust | None = None,
+        admits: Admits | None = None,
     ) -> None:
         self.connect_timeout_s = connect_timeout_s
         self.trust = trust or Trust(network)
         self.rules: ProxyRules = rules_of(network)
+        self._admits = admits
         self._idle: list[Resting] = []
         self._busy: set[Channel] = set()
 
@@ -71,7 +73,9 @@ class HttpTransport:
         return None
 
     async def connect(self, url: Url, proxy: Proxy | None) -> Channel:
-        channel = await dial(url, proxy, self.trust, timeout_s=self.connect_timeout_s)
+        channel = await dial(
+            url, proxy, self.trust, timeout_s=self.connect_timeout_s, admits=self._admits
+        )
         self._busy.add(channel)
         return channel
 
