@@ -68,6 +68,7 @@ a session:
   --setting-sources NAMES    which of user,project,local are read; empty: none of them
   -n, --name TITLE           the session's title
   --max-turns N              end after N answers of the model
+  --json-schema JSON|FILE    of --print: the shape of the answer
   --max-budget-usd USD       end after the answer that spends as much
   --no-session-persistence   write no transcript
 

@@ -4,10 +4,11 @@ Owns the flags and their spellings (`--flag value` and `--flag=value`). Must nev
 """
 
 import argparse
+import json
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from msgspec import Struct
 
@@ -15,6 +16,7 @@ from clew.config.layers import Scope
 from clew.messages.errors import CommandLineError
 from clew.permissions.request import Mode
 from clew.providers.base import Adaptive, Budget, Effort, Off, Thinking
+from clew.tools.json_schema import fault
 from clew.transcript.light import is_uuid
 
 MODES: dict[str, Mode] = {
@@ -65,6 +67,8 @@ class Options(Struct, frozen=True, kw_only=True):
     strict_mcp_config: bool = False
     max_turns: int | None = None
     max_budget_usd: Decimal | None = None
+    # The shape of the answer, where a program asks for one.
+    json_schema: dict[str, Any] | None = None
     persists: bool = True
     thinking: Thinking | None = None
     effort: Effort | None = None
@@ -108,6 +112,22 @@ def dollars(text: str | None) -> Decimal | None:
     if not amount.is_finite() or amount <= 0:
         raise CommandLineError(f"--max-budget-usd {text}: expected an amount of dollars, as 2.50")
     return amount
+
+
+def schema_of(text: str | None) -> dict[str, Any] | None:
+    """The shape of an answer: a JSON Schema of an object, or a file that holds one."""
+    if text is None:
+        return None
+    try:
+        written = text if text.lstrip().startswith("{") else Path(text).read_text("utf-8")
+        schema = json.loads(written)
+    except (OSError, ValueError) as error:
+        raise CommandLineError(f"--json-schema: neither JSON nor a file of it: {error}") from None
+    why = fault(schema)
+    if why:
+        raise CommandLineError(f"--json-schema: {why}")
+    found: dict[str, Any] = schema
+    return found
 
 
 def names_of(text: str | None) -> tuple[str, ...] | None:
@@ -241,6 +261,7 @@ def parser() -> argparse.ArgumentParser:
     add("--mcp-config", action="append", metavar="JSON|FILE", help="MCP servers of this session")
     add("--strict-mcp-config", action="store_true", help="use no MCP servers but those")
     add("--max-turns", type=int, metavar="N", help="end after N answers of the model")
+    add("--json-schema", metavar="JSON|FILE", help="of --print: the shape of the answer")
     add("--max-budget-usd", metavar="USD", help="end after the answer that spends as much")
     add("--no-session-persistence", action="store_true", help="write no transcript")
     return made  # fmt: skip
@@ -304,6 +325,7 @@ def parse(argv: list[str]) -> Options:
         strict_mcp_config=given.strict_mcp_config,
         max_turns=given.max_turns,
         max_budget_usd=dollars(given.max_budget_usd),
+        json_schema=schema_of(given.json_schema),
         persists=not given.no_session_persistence,
     )
 

@@ -7,6 +7,7 @@ from clew.options import Options
 from clew.permissions.in_session import SessionRules
 from clew.tools.base import Tool
 from clew.tools.registry import NEED_A_PERSON, builtin_tools
+from clew.tools.structured_output import StructuredOutput
 from clew.tools.web_fetch import WebFetch
 from clew.tools.web_search import WebSearch
 from clew.web.fetch import Web
@@ -23,12 +24,16 @@ def offered_tools(options: Options, web: Web, settings: dict[str, Any]) -> list[
         known = ", ".join(tool.name for tool in tools)
         raise CommandLineError(f"--tools {unknown[0]}: no such tool; there are {known}")
     is_alone = options.is_print and options.asks is None
+    shaped = [] if options.json_schema is None else [StructuredOutput(options.json_schema)]
     return [
-        tool
-        for tool in tools
-        if (options.tools is None or tool.name in options.tools)
-        and tool.name not in options.deny
-        and not (is_alone and tool.name in NEED_A_PERSON)
+        *shaped,
+        *(
+            tool
+            for tool in tools
+            if (options.tools is None or tool.name in options.tools)
+            and tool.name not in options.deny
+            and not (is_alone and tool.name in NEED_A_PERSON)
+        ),
     ]
 
 

@@ -100,6 +100,7 @@ EndReason: TypeAlias = Literal[
     "loop_stopped",
     "no_answer",
     "failed",
+    "unshaped",
 ]
 
 ENDED_WELL: frozenset[EndReason] = frozenset({"completed", "stopped_by_hook"})

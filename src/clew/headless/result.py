@@ -5,6 +5,7 @@ The fields and their spelling are those that hosts of this protocol already read
 
 from typing import Any, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from clew.commands.outcome import Show
@@ -12,6 +13,7 @@ from clew.engine.events import EndReason, ToolFinished, TurnEnded
 from clew.engine.intake import Taken
 from clew.messages.messages import Assistant
 from clew.session.ledger import Spend
+from clew.tools.structured_output import StructuredOutput
 
 Json: TypeAlias = dict[str, Any]
 
@@ -23,6 +25,7 @@ SUBTYPES: dict[EndReason, str] = {
     "denied_and_stopped": "error_during_execution",
     "loop_stopped": "error_during_execution",
     "failed": "error_during_execution",
+    "unshaped": "error_max_structured_output_retries",
 }
 # Hosts know these words for the reasons that clew calls otherwise.
 TERMINAL_REASONS: dict[EndReason, str] = {
@@ -32,6 +35,7 @@ TERMINAL_REASONS: dict[EndReason, str] = {
     "no_answer": "completed",
     "loop_stopped": "aborted_tools",
     "failed": "model_error",
+    "unshaped": "structured_output_retry_exhausted",
 }
 EXIT_INTERRUPTED = 130
 
@@ -44,17 +48,22 @@ class Tally(Struct, kw_only=True):
     turns: int = 1
     api_ms: int = 0
     denials: list[Json] = []
+    # The answer in the shape that was asked for, where one was.
+    structured: Json | None = None
 
     def entry(self, entry: Json) -> None:
         """Takes note of an entry that joined the conversation."""
         if entry.get("type") == "assistant":
             said = Assistant(entry)
-            if said.text:
+            if said.text and self.structured is None:
                 self.text = said.text
 
     def finished(self, event: ToolFinished) -> None:
         """Takes note of a call that has its result."""
         self.turns += 1
+        if event.block["name"] == StructuredOutput.name and not event.is_error:
+            self.structured = event.block["input"]
+            self.text = msgspec.json.encode(self.structured).decode()
         if "toolDenialKind" in event.entry:
             self.denials.append(
                 {
@@ -140,4 +149,5 @@ def result(
         "modelUsage": model_usage,
         "permission_denials": tally.denials,
         "uuid": uuid,
+        **({} if tally.structured is None else {"structured_output": tally.structured}),
     }

@@ -29,6 +29,7 @@ from clew.engine.events import (
 from clew.engine.intake import Raw, Turn
 from clew.headless.permission import nobody
 from clew.headless.result import Tally, cost_of, done_beside, exit_code, result, usage_of
+from clew.headless.shape import Shaped
 from clew.messages.errors import ClewError, CommandLineError
 from clew.options import Options
 from clew.providers.answer_events import Retrying
@@ -104,9 +105,12 @@ async def run(options: Options, raw: Raw) -> int:
             loop.add_signal_handler(number, stop, number)
         taken = await session.take(raw, front.emit)
         if isinstance(taken, Turn):
-            ended = await session.conversation.submit(
+            shaped = Shaped(
+                session.conversation, front.emit, is_wanted=options.json_schema is not None
+            )
+            ended = await shaped.submit(
                 taken.prompt,
-                front.emit,
+                tally,
                 said_by=Speaker(source="sdk", mode=session.mode),
                 context=taken.context,
             )

@@ -32,6 +32,7 @@ from clew.headless.host import Host
 from clew.headless.mcp import listed, to_host
 from clew.headless.permission import HostPermission, nobody
 from clew.headless.result import cost_of, done_beside, result, usage_of
+from clew.headless.shape import Shaped
 from clew.messages.errors import ClewError, MisuseError
 from clew.options import Options
 from clew.session.ledger import Spend
@@ -265,8 +266,15 @@ class Server:
             await self._introduce()
             ended = done_beside(taken, self._framing.tally)
         elif said.asks:
-            ended = await conversation.submit(
-                taken.prompt, self._emit, said_by=speaker, uuid=said.uuid, context=taken.context
+            shaped = Shaped(
+                conversation, self._emit, is_wanted=self._options.json_schema is not None
+            )
+            ended = await shaped.submit(
+                taken.prompt,
+                self._framing.tally,
+                said_by=speaker,
+                uuid=said.uuid,
+                context=taken.context,
             )
         else:
             await conversation.keep(
