@@ -148,6 +148,7 @@ async def test_a_person_fills_the_form_in_and_the_server_gets_it(tmp_path: Path)
         )
         assert secret == {"action": "decline"}
     (question,) = person.asked
+    assert question.kind == "choices"
     assert "MCP server one" in question.block["input"]["questions"][0]["question"]
 
 

@@ -49,7 +49,9 @@ class Answering:
         block = self._block("AskUserQuestion", {"questions": asked})
         why = f"the MCP server {server} asks you"
         decision = Ask(findings=(Finding(subject=server, verdict="ask", reason=why),))
-        verdict = await self._ask(Question(block=block, title=why, decision=decision, why=why))
+        verdict = await self._ask(
+            Question(block=block, title=why, decision=decision, why=why, kind="choices")
+        )
         if isinstance(verdict, Refused):
             return {"action": "cancel" if verdict.stop else "decline"}
         given = an_object((verdict.input or {}).get("answers"))
