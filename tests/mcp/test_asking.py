@@ -18,6 +18,7 @@ from tests.engine.world import allowed, asked, denied
 from tests.headless.clew_process import clew, transcripts
 from tests.mcp.test_sessions import calls, given, results
 from tests.mcp.yard import entry, yard
+from tests.tui.terminal import Terminal
 
 FORM = {
     "message": "Where to?",
@@ -301,3 +302,25 @@ def test_a_question_nobody_can_answer_is_declined_and_the_turn_goes_on(tmp_path:
         (result,) = results(server)
     assert done.stdout == "Done.\n"
     assert json.loads(result) == {"action": "decline"}
+
+
+def test_a_form_is_filled_in_at_the_terminal(tmp_path: Path) -> None:
+    with (
+        serving(calls(("mcp__memo__elicit", {})), strict=True) as server,
+        Terminal(
+            tmp_path, server.url, "--mcp-config", given(memo=entry("rude")),
+            "--allowedTools", "mcp__memo",
+        ) as terminal,
+    ):  # fmt: skip
+        terminal.expect("> ")
+        terminal.type("go\n")
+        terminal.expect("[MCP server memo] Which colour?")
+        terminal.expect("1 = red")
+        terminal.expect("words: ")
+        terminal.type("1\n")
+        terminal.expect("Done.")
+        terminal.expect("> ")
+        terminal.type("\x04")
+        assert terminal.end() == 0
+        (result,) = results(server)
+    assert json.loads(result) == {"action": "accept", "content": {"colour": "red"}}
