@@ -23,6 +23,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "fork": ("fork", "a copy up to any message; the session stays as it is"),
     "graft": ("graft", "bring a part of one session to the end of another"),
     "export": ("export", "as one HTML page, as Markdown, JSON or JSONL, subagents included"),
+    "import": ("importing", "files of clew, Claude Code, Codex and pi; says what is lost"),
     "rename": ("rename", "give a session a title"),
     "tag": ("tag", "give a session a label"),
     "rewind": ("rewind", "files and conversation back to a message, and back again"),
