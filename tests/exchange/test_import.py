@@ -353,11 +353,16 @@ def test_every_entry_of_pi_has_a_place_or_a_loss() -> None:
             ),
             message(
                 "assistant",
-                [{"type": "thinking", "thinking": "hm"}, {"type": "x"}],
+                [
+                    {"type": "thinking", "thinking": "hm"},
+                    {"type": "x"},
+                    {"type": "text", "text": "t"},
+                ],
                 errorMessage="e",
             ),
             message("bashExecution", command="ls", output="o"),
             message("custom", "context"),
+            message("user", " "),
             message("stranger"),
             {"type": "custom_message", "content": "more"},
             {"type": "compaction", "summary": "so far"},

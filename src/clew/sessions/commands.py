@@ -24,6 +24,8 @@ WORDS: dict[str, tuple[str, str]] = {
     "graft": ("graft", "bring a part of one session to the end of another"),
     "export": ("export", "as one HTML page, as Markdown, JSON or JSONL, subagents included"),
     "import": ("importing", "files of clew, Claude Code, Codex and pi; says what is lost"),
+    "push": ("push", "its lines to a store: a folder or a URL"),
+    "pull": ("pull", "home from a store; what is here and not there stays"),
     "rename": ("rename", "give a session a title"),
     "tag": ("tag", "give a session a label"),
     "rewind": ("rewind", "files and conversation back to a message, and back again"),

@@ -1,0 +1,105 @@
+"""What every store of sessions must keep, whoever wrote it: run it and see.
+
+`await conform_store(make)` raises `StoreConformanceError` with the case and what was broken, and returns the names of
+the cases. `make()` gives a store that is empty.
+"""
+
+from collections.abc import Awaitable, Callable
+
+from clew.messages.errors import OutsideError
+from clew.stores.base import Key, SessionStore, StoreError
+
+SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
+OTHER = "1c6d3b2f-8e5a-4f1b-8d68-2a3f4e5d6c7b"
+LINES = [
+    b'{"type":"user","uuid":"1"}\n',
+    '{"type":"user","text":"Łódź \u2028 \U0001f9f6"}\n'.encode(),
+    b'{"type":"broken\xff\n',
+    b"{" + b"x" * 300_000 + b"}\n",
+]
+
+
+class StoreConformanceError(OutsideError):
+    """A store broke a promise; says in which case, and which promise."""
+
+
+def _must(case: str, holds: bool, promise: str) -> None:  # noqa: FBT001
+    if not holds:
+        raise StoreConformanceError(f"{case}: {promise}")
+
+
+async def _all(store: SessionStore, key: Key) -> bytes:
+    return b"".join([piece async for piece in store.read(key)])
+
+
+async def _empty(store: SessionStore) -> None:
+    _must("empty", list(await store.list()) == [], "an empty store lists nothing")
+    found = await _all(store, Key(session_id=SESSION))
+    _must("empty", found == b"", "a transcript that is not there reads as nothing")
+
+
+async def _bytes(store: SessionStore) -> None:
+    key = Key(session_id=SESSION)
+    _must(
+        "bytes", await store.append(key, LINES[:2], at=0) == 2, "an append answers how many lines"
+    )
+    _must(
+        "bytes", await store.append(key, LINES[2:], at=2) == 4, "a second one goes behind the first"
+    )
+    _must("bytes", await _all(store, key) == b"".join(LINES), "lines come back byte for byte")
+
+
+async def _again(store: SessionStore) -> None:
+    key = Key(session_id=SESSION)
+    await store.append(key, LINES[:3], at=0)
+    _must(
+        "again", await store.append(key, LINES[:3], at=0) == 3, "what is there is not taken twice"
+    )
+    _must("again", await store.append(key, LINES[1:], at=1) == 4, "and what is behind it is taken")
+    _must("again", await store.append(key, LINES[1:2], at=1) == 4, "less takes nothing away")
+    _must("again", await _all(store, key) == b"".join(LINES), "each line is there once")
+
+
+async def _refused(store: SessionStore) -> None:
+    key = Key(session_id=SESSION)
+    await store.append(key, LINES[:2], at=0)
+    for at, lines, promise in (
+        (1, [LINES[0]], "another line in the place of one is refused"),
+        (3, [LINES[3]], "a gap is refused"),
+    ):
+        try:
+            await store.append(key, lines, at=at)
+        except StoreError:
+            pass
+        else:
+            _must("refused", False, promise)
+    _must("refused", await _all(store, key) == b"".join(LINES[:2]), "what was refused left nothing")
+
+
+async def _apart(store: SessionStore) -> None:
+    keys = [Key(session_id=s, agent_id=a) for s in (SESSION, OTHER) for a in ("", "a1", "a-2")]
+    for n, key in enumerate(keys):
+        await store.append(key, LINES[: n % 3 + 1], at=0)
+    for n, key in enumerate(keys):
+        found = await _all(store, key)
+        _must(
+            "apart", found == b"".join(LINES[: n % 3 + 1]), "transcripts are apart from each other"
+        )
+    listed = {one.key: one.lines for one in await store.list()}
+    wanted = {key: n % 3 + 1 for n, key in enumerate(keys)}
+    _must("apart", listed == wanted, "each is listed with its lines")
+
+
+CASES: dict[str, Callable[[SessionStore], Awaitable[None]]] = {
+    "empty": _empty,
+    "bytes": _bytes,
+    "again": _again,
+    "refused": _refused,
+    "apart": _apart,
+}
+
+
+async def conform_store(make: Callable[[], SessionStore]) -> list[str]:
+    for case in CASES.values():
+        await case(make())
+    return list(CASES)
