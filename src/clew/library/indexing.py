@@ -199,7 +199,16 @@ def _take_entry(read: _Read, entry: dict[str, Any], at: int, size: int) -> None:
     if text:
         uuid = entry.get("uuid")
         read.rows.append((at, size, uuid if type(uuid) is str else None, str(kind), spaced(text)))
-        read.prompts += kind == "user" and "toolUseResult" not in entry
+        read.prompts += kind == "user" and _is_prompt(entry)
+
+
+def _is_prompt(entry: dict[str, Any]) -> bool:
+    """Whether a user's entry is what a person said, and no tool or program in their place."""
+    message = entry.get("message")
+    content = message.get("content") if type(message) is dict else None
+    blocks = content if type(content) is list else []
+    answers = any(type(b) is dict and b.get("type") == "tool_result" for b in blocks)
+    return not answers and not entry.get("isMeta") and not entry.get("isCompactSummary")
 
 
 def _keep(

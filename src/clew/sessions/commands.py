@@ -29,6 +29,10 @@ WORDS: dict[str, tuple[str, str]] = {
     "rename": ("rename", "give a session a title"),
     "tag": ("tag", "give a session a label"),
     "rewind": ("rewind", "files and conversation back to a message, and back again"),
+    "archive": ("archive", "put sessions aside instead of deleting them, and bring them back"),
+    "du": ("du", "what lies on the disk, and how much of it"),
+    "prune": ("prune", "take away what you name, after showing it; never anything else"),
+    "stats": ("stats", "all sessions in numbers"),
     "relocate": ("relocate", "bring the sessions of a moved or renamed project along"),
     "index": ("index", "bring the search index up to date, or make it anew"),
 }

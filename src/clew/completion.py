@@ -1,0 +1,134 @@
+"""`clew completion bash|zsh|fish`: words for the shell, and what it asks while somebody types.
+
+The script asks `clew completion --words ...` each time, so that it knows sessions by their titles and never
+grows old. Options are read from a command's own help.
+"""
+
+import contextlib
+import io
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from importlib import import_module
+from pathlib import Path
+
+from clew.sessions.commands import WORDS
+
+SHELLS = ("bash", "zsh", "fish")
+SESSIONS_SHOWN = 50
+_OPTION = re.compile(r"(?<![\w-])(--?[A-Za-z][\w-]*)")
+_CHOICES = re.compile(r"\{([\w,.-]+)\}")
+
+BASH = """\
+_clew() {
+    local line
+    COMPREPLY=()
+    while IFS= read -r line; do
+        COMPREPLY+=("$(printf '%q' "$line")")
+    done < <(clew completion --words "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+    if [ "${#COMPREPLY[@]}" -eq 0 ]; then compopt -o default; fi
+}
+complete -F _clew clew
+"""
+ZSH = """\
+#compdef clew
+_clew() {
+    local -a found
+    found=("${(@f)$(clew completion --words "${(@)words[2,$CURRENT]}" 2>/dev/null)}")
+    if [ -n "$found" ]; then compadd -Q -- "${(@q)found}"; else _files; fi
+}
+compdef _clew clew
+"""
+FISH = """\
+function __clew_words
+    set -l words (commandline -opc) (commandline -ct)
+    clew completion --words $words[2..-1] 2>/dev/null
+end
+complete -c clew -a '(__clew_words)'
+"""
+SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
+
+
+def main(argv: list[str]) -> int:
+    if argv[:1] == ["--words"]:
+        for word in dict.fromkeys(words_for(argv[1:] or [""])):
+            sys.stdout.write(f"{word}\n")
+        return 0
+    if argv[:1] and argv[0] in SCRIPTS:
+        sys.stdout.write(SCRIPTS[argv[0]])
+        return 0
+    asked = argv[:1] in (["-h"], ["--help"])
+    (sys.stdout if asked else sys.stderr).write(
+        "usage: clew completion bash|zsh|fish\n\n"
+        "Prints what makes a shell complete clew's words, options and sessions:\n"
+        '  bash   eval "$(clew completion bash)"     in ~/.bashrc\n'
+        '  zsh    eval "$(clew completion zsh)"      in ~/.zshrc, after compinit\n'
+        "  fish   clew completion fish | source      in ~/.config/fish/config.fish\n"
+    )
+    return 0 if asked else 2
+
+
+def words_for(typed: Sequence[str]) -> Iterator[str]:
+    """What may stand in the place of the last word, which may be begun."""
+    from clew.cli import COMMANDS
+
+    begun, before = typed[-1], list(typed[:-1])
+    found: Iterator[str] | list[str]
+    if not before:
+        found = [*sorted(COMMANDS), *options_of([])]
+    elif before[0] == "sessions" and len(before) == 1:
+        found = [*WORDS, "--help"]
+    elif begun.startswith("-"):
+        found = options_of(before)
+    elif before[0] == "completion":
+        found = list(SHELLS)
+    elif before[-1] in ("--resume", "-r", "--session") or before[0] in (
+        "sessions",
+        "context",
+        "cost",
+    ):
+        found = sessions()
+    else:
+        found = choices_of(before)
+    return (word for word in found if word.startswith(begun))
+
+
+def help_of(before: Sequence[str]) -> str:
+    """The help that a command would print."""
+    from clew.cli import COMMANDS, help_text
+
+    if not before or before[0] not in COMMANDS:
+        return help_text()
+    words = [before[0], *(w for w in before[1:2] if not w.startswith("-"))]
+    said = io.StringIO()
+    os.environ["COLUMNS"] = "200"
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(io.StringIO()):
+        for tried in (words[1:], []):
+            with contextlib.suppress(SystemExit):
+                import_module(COMMANDS[words[0]][0]).main([*tried, "--help"])
+            if said.getvalue():
+                break
+    return said.getvalue()
+
+
+def options_of(before: Sequence[str]) -> list[str]:
+    return sorted(set(_OPTION.findall(help_of(before))))
+
+
+def choices_of(before: Sequence[str]) -> list[str]:
+    return [word for found in _CHOICES.findall(help_of(before)) for word in found.split(",")]
+
+
+def sessions() -> Iterator[str]:
+    """The newest sessions of this folder: titles that a person gave, then ids."""
+    from clew.library.listing import newest_first
+    from clew.sessions.output import home
+
+    newest = newest_first(home(), str(Path.cwd()), everywhere=False)
+    found = [one for one, _ in zip(newest, range(SESSIONS_SHOWN), strict=False)]
+    for one in found:
+        if one.custom_title and one.custom_title.isprintable():
+            yield one.custom_title
+    for one in found:
+        yield one.session_id

@@ -1,0 +1,45 @@
+"""`clew sessions prune`: takes away what a person names, after showing it; never anything else."""
+
+import argparse
+
+from clew.library.keeping import Removable, removable, remove, session
+from clew.sessions.output import FINE, count, home, say, say_json, size, transcript
+
+KINDS = ("index", "contents", "backups", "archive")
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "what",
+        nargs="+",
+        help="index; contents (of files that no session can go back to any more); backups; archive; "
+        "or sessions: id, title or file",
+    )
+    add("--yes", action="store_true", help="do it; without it, it is only shown")
+
+
+def run(options: argparse.Namespace) -> int:
+    found: list[Removable] = []
+    for what in options.what:
+        found += removable(home(), what) if what in KINDS else [session(transcript(what))]
+    if options.yes:
+        for one in found:
+            remove(home(), one)
+    total = sum(one.size_bytes for one in found)
+    if options.json:
+        say_json(
+            {
+                "removed": options.yes,
+                "sizeBytes": total,
+                "what": [
+                    {"kind": r.kind, "name": r.name, "sizeBytes": r.size_bytes} for r in found
+                ],
+            }
+        )
+        return FINE
+    for one in found:
+        say(f"{size(one.size_bytes):>9}  {one.kind}  {one.name}")
+    did = "removed for good" if options.yes else "would be removed for good; --yes does it"
+    say(f"{count(len(found), 'thing')}, {size(total)}: {did}")
+    return FINE

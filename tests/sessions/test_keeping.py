@@ -1,0 +1,120 @@
+"""Archive, du, prune and stats: nothing goes but what was named, and that only after a yes."""
+
+from pathlib import Path
+
+import pytest
+
+from clew.rewind.blobs import Blobs, blobs_dir
+from clew.transcript.load import load
+from clew.transcript.log import Log
+from tests.rewind.trips import Trip, write
+from tests.sessions.place import Place
+from tests.transcript.build import SESSION, call, encoded, names, result, said, talk, user
+from tests.transcript.session import OTHER
+
+
+def test_a_session_is_put_aside_and_comes_back_whole(place: Place) -> None:
+    path = place.write([*talk(2), {"type": "custom-title", "customTitle": "Mine"}])
+    agents = path.with_suffix("") / "subagents"
+    agents.mkdir(parents=True)
+    (agents / "agent-a1.jsonl").write_bytes(encoded([user("s", None, isSidechain=True)]))
+    before = path.read_bytes()
+    (moved,) = place.json("archive", "Mine")
+    assert not path.exists()
+    assert not path.with_suffix("").exists()
+    assert place.json("list") == []
+    assert place.json("search", "u1", code=1)["hits"] == []
+    assert [one["title"] for one in place.json("archive")] == ["Mine"]
+    assert "Mine" in place.clew("archive")
+    assert names(load(Path(moved["to"])).messages) == "u1 a1 u2 a2"
+    assert "in the archive" in place.clew("archive", "--restore", "nothing", code=2)
+    place.clew("archive", "--restore", "Mine")
+    assert path.read_bytes() == before
+    assert (agents / "agent-a1.jsonl").exists()
+    assert [o["title"] for o in place.json("list")] == ["Mine"]
+
+
+def test_a_session_that_is_open_is_neither_put_aside_nor_taken_away(place: Place) -> None:
+    path = place.write(talk(1))
+    log = Log()
+    assert log.claim(path)
+    assert "is open" in place.clew("archive", SESSION, code=2)
+    assert "is open" in place.clew("prune", SESSION, "--yes", code=2)
+    log.close()
+    assert path.exists()
+
+
+def test_what_would_go_is_shown_first_and_goes_only_with_a_yes(place: Place) -> None:
+    path = place.write(talk(1))
+    other = place.write(talk(2), OTHER)
+    place.clew("index")
+    (path.with_suffix("") / "tool-results").mkdir(parents=True)
+    shown = place.clew("prune", SESSION, "index")
+    assert "--yes does it" in shown
+    assert path.exists()
+    done = place.json("prune", SESSION, "index", "--yes")
+    assert done["removed"] is True
+    assert not path.exists()
+    assert not path.with_suffix("").exists()
+    assert other.exists()
+    assert not (place.home / "clew" / "index" / "sessions.db").exists()
+    assert [o["sessionId"] for o in place.json("list")] == [OTHER]
+    place.clew("archive", OTHER)
+    assert len(place.json("prune", "archive", "backups", "--yes")["what"]) == 1
+    assert place.json("archive") == []
+
+
+def test_contents_that_a_session_can_go_back_to_stay(tmp_path: Path) -> None:
+    trip = Trip(tmp_path)
+    trip.turn("one", write("a", "kept"))
+    blobs = Blobs(blobs_dir(tmp_path / "config"))
+    loose = blobs.put(b"nobody's")
+    for _ in range(2):
+        done = trip.run("sessions", "prune", "contents", "--yes", "--json")
+        assert done.returncode == 0, done.stderr
+    assert blobs.get(loose) is None
+    assert len(list(blobs.each())) == 1
+    trip.run("sessions", "archive", trip.session)
+    trip.run("sessions", "prune", "contents", "--yes")
+    assert len(list(blobs.each())) == 1
+    trip.run("sessions", "archive", "--restore", trip.session)
+    assert trip.rewind(trip.prompt("one"))["done"]
+
+
+def test_every_byte_is_accounted_for(place: Place) -> None:
+    path = place.write(talk(3))
+    place.clew("index")
+    found = place.json("du")
+    parts = {one["name"]: one for one in found["parts"]}
+    assert parts["project"]["sizeBytes"] == path.stat().st_size
+    on_disk = sum(p.stat().st_size for p in place.home.rglob("*") if p.is_file())
+    assert found["totalBytes"] == on_disk
+    assert "in all" in place.clew("du")
+
+
+def test_sessions_in_numbers(place: Place) -> None:
+    place.write([*talk(2), said("t", "a2", call("x"), call("y")), result("r", "t", "x")])
+    place.write([*talk(1)], OTHER)
+    place.clew("fork", OTHER)
+    found = place.json("stats")
+    assert (found["sessions"], found["prompts"]) == (3, 4)
+    assert found["responses"] == 3, "a response that forks repeat counts once"
+    assert found["tools"] == [{"name": "Bash", "calls": 2}]
+    assert [m["name"] for m in found["models"]] == ["claude-opus-5-5"]
+    assert found["projects"][0] == {"cwd": str(place.cwd), "sessions": 3, "prompts": 4}
+    assert found["days"][0]["day"] == "2026-01-02"
+    assert "Bash" in place.clew("stats")
+
+
+@pytest.mark.parametrize("word", ["archive", "prune", "fork", "export", "tree", "rename", "tag"])
+def test_an_id_a_path_and_a_title_mean_the_same(place: Place, word: str) -> None:
+    path = place.write([*talk(1), {"type": "custom-title", "customTitle": "My work"}])
+    more = {"rename": ["My work"], "tag": ["t"]}.get(word, [])
+    for name in (SESSION, str(path), "My work", SESSION.upper()):
+        place.clew(word, name, *more)
+        if word == "archive":
+            place.clew("archive", "--restore", SESSION)
+        for copy in place.sessions.glob("*.jsonl"):
+            if copy.stem != SESSION:
+                copy.unlink()
+    assert "no session 'none'" in place.clew(word, "none", *more, code=2)
