@@ -41,7 +41,7 @@ a session:
   -p, --print                answer once on standard output and end
   --output-format FORMAT     of --print: text, json, or stream-json (with --verbose)
   -c, --continue             go on with the newest session of this folder
-  -r, --resume SESSION       go on with a session: its id, title or file
+  -r, --resume [SESSION]     go on with a session: its id, title or file; else one of a list
   --fork-session             go on in a copy; the session stays as it is
   --session-id UUID          the id of the new session
   --model MODEL              a model's id or alias
@@ -160,6 +160,10 @@ def talk(args: list[str]) -> int:
     try:
         misspelled(args)
         options = parse(args)
+        if options.resume == "":
+            from clew.tui.picking import picked
+
+            options = picked(options)
     except CommandLineError as error:
         print(f"clew: {error}", file=sys.stderr)
         return 2

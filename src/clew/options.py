@@ -210,7 +210,11 @@ def parser() -> argparse.ArgumentParser:
         action="store_true",
         help="go on with the newest session of this folder",
     )
-    add("-r", "--resume", metavar="SESSION", help="go on with a session: its id, title or file")
+    # Without a value: one of the newest, to be picked.
+    add(
+        "-r", "--resume", nargs="?", const="", metavar="SESSION",
+        help="go on with a session: its id, title or file",
+    )  # fmt: skip
     add("--fork-session", action="store_true", help="go on in a copy; the session stays as it is")
     add("--session-id", metavar="UUID", help="the id of the new session")
     add("--model", metavar="MODEL", help="a model's id or alias")
@@ -275,9 +279,9 @@ def parse(argv: list[str]) -> Options:
         raise CommandLineError(_unknown(unknown[0], made))
     if given.max_turns is not None and given.max_turns < 1:
         raise CommandLineError(f"--max-turns {given.max_turns}: at least 1")
-    if given.continues and given.resume:
+    if given.continues and given.resume is not None:
         raise CommandLineError("--continue and --resume name two different sessions; give one")
-    if given.fork_session and not (given.continues or given.resume):
+    if given.fork_session and not (given.continues or given.resume is not None):
         raise CommandLineError("--fork-session needs a session to copy: --continue or --resume")
     if given.session_id is not None and not is_uuid(given.session_id):
         raise CommandLineError(f"--session-id {given.session_id}: expected a UUID")

@@ -1,0 +1,53 @@
+"""Which session a person wants to go on with: the newest of this folder, numbered; an answer by number or words.
+
+Used where `--resume` came without a session. Without a terminal nobody can be asked: the list is the answer.
+"""
+
+import os
+import sys
+from itertools import islice
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from clew.library.listing import newest_first
+from clew.messages.errors import CommandLineError
+from clew.options import Options
+from clew.transcript.light import Outline
+from clew.transcript.paths import config_home
+
+SHOWN = 20
+
+
+def picked(options: Options) -> Options:
+    """The options with the session that was chosen; raises `CommandLineError` if none was."""
+    home, cwd = config_home(os.environ), str(Path.cwd())
+    found = list(islice(newest_first(home, cwd, everywhere=False), SHOWN))
+    if not found:
+        raise CommandLineError("--resume: no session of this folder; `clew sessions list --all`")
+    lines = [_row(number, one) for number, one in enumerate(found, 1)]
+    if options.is_print or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise CommandLineError("--resume: name one of these:\n" + "\n".join(lines))
+    print("\n".join(lines))
+    answer = _asked(found)
+    return replace(options, resume=answer)
+
+
+def _asked(found: list[Outline]) -> str:
+    try:
+        answer = input("which (number, id or title; Enter for the first)? ").strip()
+    except EOFError:
+        raise CommandLineError("--resume: no session was chosen") from None
+    if not answer:
+        return str(found[0].path)
+    if answer.isdecimal() and 1 <= int(answer) <= len(found):
+        return str(found[int(answer) - 1].path)
+    return answer
+
+
+def _row(number: int, one: Outline) -> str:
+    from datetime import datetime
+
+    when = datetime.fromtimestamp(one.modified_at).astimezone().strftime("%Y-%m-%d %H:%M")
+    title = "".join(c if c.isprintable() else "\ufffd" for c in one.title[:70])
+    return f"{number:>3}  {when}  {one.session_id}  {title}"
