@@ -128,6 +128,19 @@ def test_an_index_another_process_holds_does_not_stop_a_search(place: Place) -> 
         connection.close()
 
 
+def test_words_that_are_not_ascii_are_found_both_ways_however_json_spells_them(
+    place: Place,
+) -> None:
+    path = place.write([user("u1", None, "全文搜索 über größe")])
+    plain = json.dumps(user("u2", None, "搜索 auch ÜBER"), ensure_ascii=False).encode()
+    with path.open("ab") as file:
+        file.write(plain)
+    for how in ((), ("--no-index",)):
+        assert len(hits(place, "搜索", *how)) == 2
+        assert len(hits(place, "über", *how)) == 2
+        assert hits(place, "größe", "全文", *how) == [(SESSION, uid("u1"))]
+
+
 def test_broken_lines_are_passed_and_counted_by_the_index(place: Place) -> None:
     place.write([b'{"broken\n', b"[1]\n", user("u1", None, "sound \ud83d and whole")])
     assert hits(place, "sound") == [(SESSION, uid("u1"))]

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from clew.library.database import opened
 from clew.library.indexing import Tell, pending, take_in
-from clew.library.places import Found, hidden, in_folder, transcripts
+from clew.library.places import hidden, in_folder, newest, project_folders, transcripts
 from clew.library.worktrees import worktrees
 from clew.transcript import choose, light
 from clew.transcript.paths import canonical, project_dir
@@ -59,25 +59,31 @@ def newest_first(
     `only` are the ids of those that can be wanted at all.
     """
     cwds = worktrees(cwd)
-    if everywhere:
-        files = list(transcripts(home))
-    else:
-        folders = {str(project_dir(home, canonical(place))) for place in cwds}
-        files = [one for folder in folders for one in in_folder(folder)]
-    files = [one for one in files if not one.agent and (only is None or one.session_id in only)]
+    folders = (
+        project_folders(home)
+        if everywhere
+        else dict.fromkeys(str(project_dir(home, canonical(place))) for place in cwds)
+    )
     return heapq.merge(
-        _outlines(files, cwds, everywhere=everywhere),
+        _outlines(newest(folders), cwds, only, everywhere=everywhere),
         sorted(choose.unsaved(home, cwd, everywhere=everywhere), key=_age),
         key=_age,
     )
 
 
 def _outlines(
-    files: list[Found], cwds: tuple[str, ...], *, everywhere: bool
+    files: list[tuple[int, str]],
+    cwds: tuple[str, ...],
+    only: set[str] | None,
+    *,
+    everywhere: bool,
 ) -> Iterator[light.Outline]:
     here = [canonical(place) for place in cwds]
-    for found in sorted(files, key=lambda one: -one.mtime_ns):
-        outline = light.outline(Path(found.path)) if light.is_uuid(found.session_id) else None
+    for _, path in files:
+        name = path.rpartition("/")[2][:-6]
+        if not light.is_uuid(name) or (only is not None and name not in only):
+            continue
+        outline = light.outline(Path(path))
         if outline is not None and (
             everywhere or outline.cwd is None or choose.is_any(outline.cwd, here)
         ):

@@ -5,7 +5,7 @@ Looks at names and states only, and hides nothing: a file that no list shows is 
 """
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
@@ -35,6 +35,24 @@ def transcripts(home: Path) -> Iterator[Found]:
     """All of them, archived ones not: a look at each folder and one at each file."""
     for folder in sorted(_folders(projects_dir(home))):
         yield from in_folder(folder)
+
+
+def newest(folders: Iterable[str]) -> list[tuple[int, str]]:
+    """When each session of these folders was written last, and its file; the newest first."""
+    found: list[tuple[int, str]] = []
+    for folder in folders:
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name.endswith(".jsonl") and entry.is_file():
+                        found.append((entry.stat().st_mtime_ns, entry.path))
+        except OSError:
+            continue
+    return sorted(found, reverse=True)
+
+
+def project_folders(home: Path) -> list[str]:
+    return sorted(_folders(projects_dir(home)))
 
 
 def archive_dir(home: Path) -> Path:

@@ -18,6 +18,8 @@ from clew.messages.encoding import decode
 
 # Command lines have an end; so many files go into one.
 _BATCH = 2000
+# More words than these leave out little more.
+_NEEDLES_ASKED = 3
 # For fewer, starting a program costs more than it saves.
 _WORTH_A_PROGRAM_BYTES = 32 << 20
 
@@ -57,21 +59,31 @@ def line_of(query: Query, path: str, at: int, raw: bytes) -> Line | None:
 def scan(query: Query, files: Sequence[tuple[str, int]]) -> Iterator[Line]:
     """The answers in these files, each from an offset on; files in the order given."""
     needles = needles_of(query)
-    candidates = _holding(needles[0], files) if len(needles) == 1 else None
+    candidates = _candidates(needles, files)
     for path, start in files:
         if candidates is None or path in candidates:
             yield from _in_file(query, needles, path, start)
 
 
 def needles_of(query: Query) -> list[bytes]:
-    """Lower-case bytes one of which is in every line that can answer; JSON may write a letter that
-    is not ASCII as an escape, so such a word is looked for in both."""
-    words = [word for phrase in query.phrases for word in phrase]
-    ascii_words = [word for word in words if word.isascii()]
-    if ascii_words:
-        return [max(ascii_words, key=len).encode()]
-    spelled = max(words, key=len)
-    return [spelled.encode(), b"\\u"]
+    """Lower-case bytes that are in every line that can answer, those that are likely to be rare first.
+
+    JSON may write a letter that is not ASCII as an escape, so words with one are not looked for here.
+    """
+    words = {word for phrase in query.phrases for word in phrase if word.isascii()}
+    rare_first = sorted(words, key=lambda word: (word.isalpha(), -len(word), word))
+    return [word.encode() for word in rare_first]
+
+
+def _candidates(needles: list[bytes], files: Sequence[tuple[str, int]]) -> set[str] | None:
+    """The files that hold every needle, or None if that is found out by reading them."""
+    left: set[str] | None = None
+    for needle in needles[:_NEEDLES_ASKED]:
+        found = _holding(needle, [one for one in files if left is None or one[0] in left])
+        if found is None:
+            break
+        left = found
+    return left
 
 
 def _in_file(query: Query, needles: list[bytes], path: str, start: int) -> Iterator[Line]:
@@ -81,21 +93,26 @@ def _in_file(query: Query, needles: list[bytes], path: str, start: int) -> Itera
             data = file.read()
     except OSError:
         return
-    plain = data.lower()
-    done = 0
-    while (found := _next(plain, needles, done)) >= 0:
-        begin = data.rfind(b"\n", 0, found) + 1
-        end = data.find(b"\n", found)
-        end = len(data) if end < 0 else end
+    for begin, end in _lines_with(data, needles):
         line = line_of(query, path, start + begin, data[begin:end])
         if line is not None:
             yield line
-        done = end
 
 
-def _next(plain: bytes, needles: list[bytes], start: int) -> int:
-    found = [place for needle in needles if (place := plain.find(needle, start)) >= 0]
-    return min(found, default=-1)
+def _lines_with(data: bytes, needles: list[bytes]) -> Iterator[tuple[int, int]]:
+    """Where lines begin and end that hold every needle; every line, if there is none."""
+    plain = data.lower() if needles else data
+    done = 0
+    while done < len(data):
+        found = plain.find(needles[0], done) if needles else done
+        if found < 0:
+            return
+        begin = data.rfind(b"\n", 0, found) + 1 if needles else done
+        end = data.find(b"\n", found)
+        end = len(data) if end < 0 else end
+        if all(plain.find(needle, begin, end) >= 0 for needle in needles[1:]):
+            yield begin, end
+        done = end + 1
 
 
 def _holding(needle: bytes, files: Sequence[tuple[str, int]]) -> set[str] | None:
