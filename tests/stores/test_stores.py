@@ -19,6 +19,7 @@ from clew.transcript.load import load
 from clew.transcript.log import Log
 from clew.transcript.paths import Place, SessionPaths
 from clew.transport.http import HttpTransport
+from clew.transport.network import Network
 from tests.requirements import requirement
 from tests.stores.server import FAULTS, remote
 from tests.transcript.build import SESSION, encoded, names, talk, user
@@ -54,7 +55,7 @@ async def test_a_folder_is_a_store(tmp_path: Path) -> None:
 
 
 async def test_a_service_behind_http_is_a_store(tmp_path: Path) -> None:
-    transport = HttpTransport({})
+    transport = HttpTransport(Network())
     async with remote(tmp_path) as server:
         folders = iter(range(100))
 
@@ -133,7 +134,7 @@ async def test_a_session_comes_home_and_what_is_only_here_stays(
 async def test_no_failure_of_a_store_makes_a_file_shorter(
     place: Place, tmp_path: Path, fault: str, local: str
 ) -> None:
-    transport = HttpTransport({})
+    transport = HttpTransport(Network())
     async with remote(tmp_path / "store") as server:
         await server.store.append(KEY, lines(talk(2)), at=0)
         before = {"more": encoded(talk(3)), "less": encoded(talk(1)), "none": b""}[local]
@@ -154,7 +155,7 @@ async def test_no_failure_of_a_store_makes_a_file_shorter(
 
 
 async def test_a_service_that_is_not_there_is_false_and_said(place: Place) -> None:
-    transport = HttpTransport({})
+    transport = HttpTransport(Network())
     done, notes = await brought(place, HttpStore("http://127.0.0.1:9", transport))
     assert not done
     assert [str(n) for n in notes] == [

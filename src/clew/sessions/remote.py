@@ -18,10 +18,12 @@ async def store_of(text: str) -> AsyncIterator[SessionStore]:
     if not text.startswith(("http://", "https://")):
         yield FolderStore(Path(text))
         return
+    from clew.config.environment import freeze
     from clew.stores.http import HttpStore
     from clew.transport.http import HttpTransport
+    from clew.transport.network import network_from
 
-    transport = HttpTransport(os.environ)
+    transport = HttpTransport(network_from(freeze(os.environ)))
     try:
         yield HttpStore(text, transport, token=os.environ.get(TOKEN, ""))
     finally:

@@ -10,18 +10,18 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from clew.config.paths import find_config_home
 from clew.library.listing import newest_first
 from clew.messages.errors import CommandLineError
 from clew.options import Options
 from clew.transcript.light import Outline
-from clew.transcript.paths import config_home
 
 SHOWN = 20
 
 
 def picked(options: Options) -> Options:
     """The options with the session that was chosen; raises `CommandLineError` if none was."""
-    home, cwd = config_home(os.environ), str(Path.cwd())
+    home, cwd = find_config_home(os.environ, Path.cwd()), str(Path.cwd())
     found = list(islice(newest_first(home, cwd, everywhere=False), SHOWN))
     if not found:
         raise CommandLineError("--resume: no session of this folder; `clew sessions list --all`")
