@@ -43,6 +43,9 @@ a session:
   -c, --continue             go on with the newest session of this folder
   -r, --resume [SESSION]     go on with a session: its id, title or file; else one of a list
   --fork-session             go on in a copy; the session stays as it is
+  --resume-session-at UUID   go on behind this message; what came later is left
+  --resume-drops-turn UUID   the same, only if nothing but this prompt's turn is left
+  --session-mirror           say what is written to the transcript to the host too
   --session-id UUID          the id of the new session
   --model MODEL              a model's id or alias
   --fallback-model MODELS    asked in turn when the model cannot answer

@@ -52,6 +52,10 @@ class Options(Struct, frozen=True, kw_only=True):
     resume: str | None = None
     session_id: str | None = None
     fork: bool = False
+    # How far of the session is gone on with, and whose turn alone may be left behind.
+    resume_at: str | None = None
+    drops_turn: str | None = None
+    mirrors: bool = False
     model: str | None = None
     fallback_models: tuple[str, ...] = ()
     mode: Mode | None = None
@@ -216,6 +220,21 @@ def parser() -> argparse.ArgumentParser:
         help="go on with a session: its id, title or file",
     )  # fmt: skip
     add("--fork-session", action="store_true", help="go on in a copy; the session stays as it is")
+    add(
+        "--resume-session-at",
+        metavar="UUID",
+        help="go on behind this message; what came later is left behind",
+    )
+    add(
+        "--resume-drops-turn",
+        metavar="UUID",
+        help="with --resume-session-at: only if all that is left behind is this prompt's turn",
+    )
+    add(
+        "--session-mirror",
+        action="store_true",
+        help="stream-json: what is written to the transcript is said to the host too",
+    )
     add("--session-id", metavar="UUID", help="the id of the new session")
     add("--model", metavar="MODEL", help="a model's id or alias")
     add("--fallback-model", metavar="MODELS", help="asked in turn when the model cannot answer")
@@ -283,6 +302,14 @@ def parse(argv: list[str]) -> Options:
         raise CommandLineError("--continue and --resume name two different sessions; give one")
     if given.fork_session and not (given.continues or given.resume is not None):
         raise CommandLineError("--fork-session needs a session to copy: --continue or --resume")
+    if given.resume_session_at and not (given.continues or given.resume):
+        raise CommandLineError("--resume-session-at needs a session: --continue or --resume")
+    if given.resume_drops_turn and not given.resume_session_at:
+        raise CommandLineError("--resume-drops-turn needs --resume-session-at")
+    if given.session_mirror and given.output_format != "stream-json":
+        raise CommandLineError("--session-mirror needs --output-format stream-json")
+    if given.session_mirror and given.no_session_persistence:
+        raise CommandLineError("--session-mirror and --no-session-persistence exclude each other")
     if given.session_id is not None and not is_uuid(given.session_id):
         raise CommandLineError(f"--session-id {given.session_id}: expected a UUID")
     if given.output_format == "stream-json" and not given.verbose:
@@ -303,8 +330,11 @@ def parse(argv: list[str]) -> Options:
         asks=given.permission_prompt_tool,
         continues=given.continues,
         resume=given.resume,
-        session_id=given.session_id,
+        session_id=given.session_id and given.session_id.lower(),
         fork=given.fork_session,
+        resume_at=given.resume_session_at,
+        drops_turn=given.resume_drops_turn,
+        mirrors=given.session_mirror,
         model=given.model,
         fallback_models=tuple(filter(None, (given.fallback_model or "").split(","))),
         mode=None if mode is None else MODES[mode],

@@ -255,15 +255,25 @@ def test_what_others_append_meanwhile_stays(tmp_path: Path) -> None:
     assert lines_in(file.path) == [line(1), b'{"type":"custom-title"}\n', line(2)]
 
 
-def test_a_link_is_not_followed(tmp_path: Path) -> None:
+def test_a_link_to_nothing_makes_no_file_elsewhere(tmp_path: Path) -> None:
     file = log_file(tmp_path)
     file.path.parent.mkdir(parents=True)
-    target = tmp_path / "target"
-    target.write_bytes(b"precious")
-    file.path.symlink_to(target)
+    file.path.symlink_to(tmp_path / "elsewhere")
     file.write([line(1)])
     assert file.sync() is not None
-    assert target.read_bytes() == b"precious"
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_link_of_the_persons_own_leads_to_the_transcript(tmp_path: Path) -> None:
+    file = log_file(tmp_path)
+    file.path.parent.mkdir(parents=True)
+    target = tmp_path / "kept"
+    target.write_bytes(line(0))
+    file.path.symlink_to(target)
+    file.write([line(1)])
+    assert file.sync() is None
+    assert target.read_bytes() == line(0) + line(1)
+    assert file.path.is_symlink()
 
 
 @requirement("W23")

@@ -2,11 +2,13 @@
 
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from clew.catalog.lookup import Catalog
 from clew.catalog.models import Model
 from clew.config.environment import Environment
 from clew.context.system_prompt import system_prompt
-from clew.normalize.target import Target, family_of
+from clew.normalize.target import Target
 from clew.options import Options
 from clew.providers.base import Request
 
@@ -47,12 +49,6 @@ def template(options: Options, model: Model, definitions: list[Json], session_id
 
 
 def target_of(model: Model, *, takes_betas: bool = True) -> Target:
-    """What the model's requests may hold; what nobody knows of it is left at the usual."""
-    return Target(
-        deferred_tools=model.deferred_tools is True and takes_betas,
-        family=family_of(model.id),
-        system_messages=bool(model.system_in_messages),
-        prefill=bool(model.prefill),
-        images=model.images is not False,
-        documents=model.pdfs is not False,
-    )
+    """What the model's requests may hold, at this endpoint."""
+    target = Target.of(model)
+    return replace(target, deferred_tools=target.deferred_tools and takes_betas)

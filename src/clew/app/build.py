@@ -47,12 +47,14 @@ from clew.context.tool_listing import listing_fact, told
 from clew.engine.conversation import Conversation, Inbox
 from clew.engine.deps import Deps, Emit, Question, Verdict
 from clew.engine.intake import Intake, Raw, Taken, Turn
+from clew.engine.measuring import Measure
 from clew.engine.requests import Requests
 from clew.engine.story import Story
 from clew.engine.toolset import SessionTools
 from clew.hooks.run import Hooks
 from clew.messages import factories
 from clew.messages.history import History
+from clew.normalize.repairs import from_record
 from clew.options import SOURCES, Options
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import Mode
@@ -67,6 +69,7 @@ from clew.tools.base import Surroundings, ToolSession
 from clew.tools.limits import limits_from
 from clew.tools.registry import Toolbox
 from clew.transcript.load import Loaded
+from clew.transcript.record import Mirror
 from clew.transport.network import network_from
 from clew.web.fetch import Web
 
@@ -168,6 +171,7 @@ async def session(
     *,
     entrypoint: str,
     brought: Brought = NOTHING,
+    mirror: Mirror | None = None,
 ) -> AsyncIterator[Session]:
     """Opens a session, new or gone on with; everything it holds is given back at the end."""
     rules = SessionRules(
@@ -200,7 +204,9 @@ async def session(
             folders=began.context.directories,
         )
         opened.push_async_callback(opening.aclose)
-        recorder, loaded = open_record(options, began.places, opened, entrypoint=entrypoint)
+        recorder, loaded = open_record(
+            options, began.places, opened, entrypoint=entrypoint, mirror=mirror
+        )
         model = chosen_model(
             options, environment, began.settings, service.catalog, spoke_with(loaded)
         )
@@ -225,6 +231,10 @@ async def session(
         )
         tool_session.in_conversation = story.holds
         opened.push_async_callback(tool_session.tasks.aclose)
+        tool_session.todos = [
+            {"content": t.content, "status": t.status, "activeForm": t.active_form}
+            for t in spending.state.todos
+        ]
         secrets = (*in_environment(environ), *filter(None, [endpoint.api_key]))
         sandbox, sandbox_faults = session_sandbox(rules, launcher, tool_session, hidden=secrets)
         opened.push_async_callback(sandbox.aclose)
@@ -278,6 +288,7 @@ async def session(
             beginning.request,
             target_of(model, takes_betas=endpoint.betas_allowed),
             lambda: beginning.tools_of(toolbox.definitions()),
+            () if loaded is None else from_record(loaded.side.current.get("request-repairs", {})),
         )
         begin_s = time.monotonic()
         inbox = Inbox()
@@ -316,6 +327,7 @@ async def session(
             now=now,
             new_id=new_id,
             refresh=hook_settings.refresh,
+            measured=Measure(service.provider.count_tokens, service.catalog),
             beside=lambda results: attachments(nearby.beside(results)),
             latecomers=told_of(mcp, story),
             session=spending,

@@ -11,7 +11,7 @@ from clew.engine.deps import Budget
 from clew.options import Options
 from clew.session.ledger import Ledger
 from clew.session.state import Session as Spending
-from clew.session.state import State
+from clew.session.state import State, last_todos
 from clew.session.totals import Past, cost_state, restore
 from clew.transcript.load import Loaded
 from clew.transcript.record import Recorder
@@ -36,6 +36,7 @@ def spent_so_far(
         started_at=now(),
         initial_model=model.id,
         environment=environ,
+        todos=() if loaded is None else last_todos(loaded.messages),
     )
     return Spending(state, ledger), past
 

@@ -1,5 +1,6 @@
 """Where a session is written: a new transcript, one that goes on, or a copy of one."""
 
+import contextlib
 import os
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -9,20 +10,26 @@ from clew.config.paths import Places
 from clew.messages.errors import SessionError, in_words
 from clew.options import Options
 from clew.transcript import choose
-from clew.transcript.entries import encode
 from clew.transcript.load import Loaded
 from clew.transcript.load import load as load_transcript
 from clew.transcript.log import Log
 from clew.transcript.paths import SessionPaths, rescue_dirs
 from clew.transcript.policy import Writer
-from clew.transcript.record import Recorder
-from clew.transcript.resume import Held, forked, resume
+from clew.transcript.record import Mirror, Recorder
+from clew.transcript.resume import Back, Held, forked, resume
 from clew.transcript.running import Registration, Running
 from clew.version import VERSION
 
+EXISTS = "--session-id {}: this session exists; --resume it"
+
 
 def open_record(
-    options: Options, places: Places, opened: AsyncExitStack, *, entrypoint: str
+    options: Options,
+    places: Places,
+    opened: AsyncExitStack,
+    *,
+    entrypoint: str,
+    mirror: Mirror | None = None,
 ) -> tuple[Recorder, Loaded | None]:
     """The recorder of a new session, or of one that goes on, with what it holds so far."""
     home, cwd = places.config_home, str(places.cwd)
@@ -30,14 +37,16 @@ def open_record(
     if path is None or options.fork:
         session_id = options.session_id or new_id()
         session_paths = SessionPaths(home=home, cwd=cwd, session_id=session_id)
-        if session_paths.place.transcript.exists():
-            raise SessionError(f"--session-id {session_id}: this session exists; --resume it")
+        if is_begun(session_paths.place.transcript):
+            raise SessionError(EXISTS.format(session_id))
     else:
         session_id = path.stem
         session_paths = SessionPaths(home=home, cwd=cwd, session_id=session_id)
         if path.parent not in rescue_dirs(home):
             session_paths.switch(session_id, path.parent)
     log = log_of(options, home, opened)
+    if log is not None and options.session_id and (path is None or options.fork):
+        reserve(log, session_paths.place.transcript, session_id, opened)
     recorder = Recorder(
         paths=session_paths,
         log=log,
@@ -49,6 +58,7 @@ def open_record(
             entrypoint=entrypoint,
         ),
         now=now,
+        mirror=mirror,
     )
     if options.persists:
         running = Running(
@@ -60,9 +70,47 @@ def open_record(
             version=VERSION,
         )
         opened.callback(Registration(home, running).leave)
-    if path is None:
-        return recorder, None
-    return recorder, gone_on(recorder, log, path, home, fork=options.fork)
+    loaded = None
+    if path is not None:
+        back = None
+        if options.resume_at is not None:
+            back = Back(to=options.resume_at, only_turn=options.drops_turn)
+        loaded = gone_on(recorder, log, path, home, back, fork=options.fork)
+    if options.name:
+        recorder.title(options.name)
+    return recorder, loaded
+
+
+def is_begun(transcript: Path) -> bool:
+    """Whether a transcript holds anything; an empty file is a name that somebody kept free."""
+    try:
+        return transcript.stat().st_size > 0
+    except OSError:
+        return False
+
+
+def reserve(log: Log, transcript: Path, session_id: str, opened: AsyncExitStack) -> None:
+    """Makes a session's given id this process's own: of two that begin it at once, one is told.
+
+    On a disk that takes nothing the session begins in memory, as any other does.
+    """
+    try:
+        transcript.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        transcript.touch(mode=0o600)
+    except OSError:
+        return
+    if not log.claim(transcript):
+        raise SessionError(f"--session-id {session_id}: this session is open in another process")
+    if is_begun(transcript):
+        raise SessionError(EXISTS.format(session_id))
+    opened.callback(leave_no_empty, transcript)
+
+
+def leave_no_empty(transcript: Path) -> None:
+    """Takes a name back under which nothing was said."""
+    with contextlib.suppress(OSError):
+        if not transcript.stat().st_size:
+            transcript.unlink()
 
 
 def log_of(options: Options, home: Path, opened: AsyncExitStack) -> Log | None:
@@ -73,16 +121,19 @@ def log_of(options: Options, home: Path, opened: AsyncExitStack) -> Log | None:
     return log
 
 
-def gone_on(recorder: Recorder, log: Log | None, path: Path, home: Path, *, fork: bool) -> Loaded:
+def gone_on(
+    recorder: Recorder, log: Log | None, path: Path, home: Path, back: Back | None, *, fork: bool
+) -> Loaded:
     """What the session at `path` holds, now the recorder's: the session itself, or a copy of it."""
     loaded: Loaded | Held
     try:
-        if log is None or (fork and not copied(recorder, log, path)):
+        if log is None or (fork and not copied(recorder, log, path, back)):
             # A copy that no disk takes now is in memory until one does.
             loaded = load_transcript(path)
+            loaded = loaded if back is None else back.of(loaded)
             recorder.resume(loaded)
         else:
-            loaded = resume(recorder, log, home=home)
+            loaded = resume(recorder, log, home=home, back=None if fork else back)
     except OSError as error:
         raise SessionError(f"session {path.stem} cannot be read: {in_words(error)}") from None
     if isinstance(loaded, Held):
@@ -92,13 +143,13 @@ def gone_on(recorder: Recorder, log: Log | None, path: Path, home: Path, *, fork
     return loaded
 
 
-def copied(recorder: Recorder, log: Log, path: Path) -> bool:
+def copied(recorder: Recorder, log: Log, path: Path, back: Back | None) -> bool:
     """Begins the recorder's session as a copy of the one at `path`; False if it is not on disk."""
     loaded = load_transcript(path)
     if loaded.is_empty:
         return False
-    begun = forked(loaded, recorder.writer.session_id)
-    log.append(recorder.transcript, [encode(recorder.header()) + b"\n", *begun])
+    until = None if back is None else back.of(loaded).leaf_uuid
+    recorder.begin_as(forked(loaded, recorder.writer.session_id, until=until))
     return not log.flush().troubles
 
 

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from clew.messages.errors import OutsideError
-from clew.permissions.decide import judge
 from clew.permissions.decision import Ask, Decision, NeedsReview, decided
 from clew.permissions.files import Bench
 from clew.permissions.in_session import SessionRules
@@ -125,6 +124,9 @@ class SessionSandbox:
             return False
         context, resolve = self._began.context, self._began.resolve
         bench = Bench(rules=self._excluded, context=context, resolve=resolve)
+        # Loaded with the first call: it brings every reader of command lines.
+        from clew.permissions.decide import judge
+
         parts = judge(bench, Request(tool="Bash", input={"command": command}))
         return all(part.rule is not None for part in parts)
 

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 from clew.app.stamps import now
 from clew.catalog.lookup import CATALOG
 from clew.context.prompts import Prompts, Standing, TakenUp, digest, same_tools
+from clew.messages.wording import SYNTHETIC_MODEL
 from clew.options import Options
 from clew.providers.base import Request
 from clew.session.recache import last_size, recached
@@ -33,7 +34,7 @@ def answered_by(loaded: Loaded) -> list[str]:
     """The models that answered, the last one first."""
     said = (m.get("message") for m in reversed(loaded.messages) if m.get("type") == "assistant")
     names = (each.get("model") for each in said if isinstance(each, dict))
-    return [name for name in names if isinstance(name, str)]
+    return [name for name in names if isinstance(name, str) and name != SYNTHETIC_MODEL]
 
 
 class Beginning(Struct, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ from clew.engine.requests import Prepared
 from clew.engine.story import Story
 from clew.hooks.outcome import NOTHING
 from clew.hooks.outcome import Outcome as HookOutcome
+from clew.messages.history import History
 from clew.permissions.decision import Decision, NeedsReview
 from clew.permissions.modes import after_review
 from clew.providers.answer_events import DriverEvent, Ended
@@ -165,6 +166,10 @@ class Budget(Struct, frozen=True, kw_only=True):
         return is_spent(spend, self.before + self.usd)
 
 
+async def unmeasured(request: Request, _: History) -> Request:
+    return request
+
+
 def nothing_beside(_: Sequence[Json]) -> Sequence[Json]:
     return ()
 
@@ -199,6 +204,8 @@ class Deps(Struct, frozen=True, kw_only=True):
     beside: Callable[[Sequence[Json]], Sequence[Json]] = nothing_beside
     # Waits, within bounds, for what a request should know of and is not there yet; what it is to be told.
     latecomers: Callable[[], Awaitable[Sequence[Json]]] = nobody_late
+    # A request with the size of its input, where that decides something.
+    measured: Callable[[Request, History], Awaitable[Request]] = unmeasured
     max_rounds: int | None = None
     # What may be spent until `session` holds as much.
     budget: Budget | None = None

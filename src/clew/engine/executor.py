@@ -20,7 +20,7 @@ from clew.hooks.outcome import with_hooks
 from clew.messages import factories
 from clew.messages.wording import CANCELLED, INTERRUPTED_WHILE_RUNNING, rejected_by_reviewer, tagged
 from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, NeedsReview, reason
-from clew.session.state import ToolTimed
+from clew.session.state import ToolTimed, todos_of
 from clew.session.totals import lines_changed
 
 Json: TypeAlias = dict[str, Any]
@@ -74,10 +74,11 @@ class ToolExecutor:
     ) -> None:
         await self._group.__aexit__(kind, error, trace)
 
-    async def start(self, block: Json, answer: list[Json]) -> None:
-        """Begins a call; `answer` are the entries of the answer so far, the call's own the last."""
+    async def start(self, block: Json, answer: list[Json], after: str | None) -> None:
+        """Begins a call; `answer` are the entries of the answer so far, the call's own the last, from
+        behind `after` on, the last that an earlier call told."""
         deps = self._deps
-        deps.story.recorder.tool_started(block["id"], answer)
+        deps.story.recorder.tool_started(block["id"], answer, after=after)
         call = Call(
             block,
             source_uuid=answer[-1]["uuid"],
@@ -285,9 +286,7 @@ class ToolExecutor:
         finally:
             duration_ms = (self._deps.monotonic_s() - begin_s) * 1000
             session.change(ToolTimed(duration_ms=duration_ms))
-        changed = None if outcome.is_error else lines_changed(outcome.tool_use_result)
-        if changed is not None:
-            session.change(changed)
+        self._account(outcome)
         event, fields = after_call(call.block, outcome, duration_ms)
         try:
             said = await fire(self._deps, self._emit, event, **fields)
@@ -302,6 +301,15 @@ class ToolExecutor:
             raise
         self._take(call, said)
         await self._finish(call, outcome, content=replaced(call.block, outcome, said))
+
+    def _account(self, outcome: Outcome) -> None:
+        """What a call changed in the session's own books: lines of files, the list of what is to do."""
+        if outcome.is_error:
+            return
+        for read in (lines_changed, todos_of):
+            changed = read(outcome.tool_use_result)
+            if changed is not None:
+                self._deps.session.change(changed)
 
     async def _finish(self, call: Call, outcome: Outcome, *, content: Any = None) -> None:
         entry = self._note(

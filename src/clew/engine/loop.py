@@ -8,9 +8,10 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from clew.engine.charging import charge
 from clew.engine.deps import Answer, Deps, Emit
 from clew.engine.events import (
     ENDED_WELL,
@@ -19,6 +20,7 @@ from clew.engine.events import (
     Noticed,
     NotSaved,
     Recorded,
+    Repaired,
     TurnEnded,
 )
 from clew.engine.executor import ToolExecutor
@@ -239,8 +241,13 @@ def insists(history: History, words: str) -> bool:
     """Whether the same request was held back just before, and a person asks for it again."""
     for place in range(len(history) - 1, -1, -1):
         if history[place].get("type") == "assistant":
-            return Assistant(history[place]).text == words
+            return without_numbers(Assistant(history[place]).text) == without_numbers(words)
     return False
+
+
+def without_numbers(words: str) -> str:
+    """Asking again makes the request longer: sizes and places are others then, the fault is not."""
+    return "".join(c for c in words if not c.isdigit())
 
 
 async def saved(deps: Deps, emit: Emit) -> None:
@@ -259,27 +266,33 @@ class Hearing:
         self._emit = emit
         self._answer: Answer = deps.answer()
         self._took = ApiTimed(duration_ms=0)
+        self._attempt_s = deps.monotonic_s()
         self._begin()
 
     def _begin(self) -> None:
         self._message: Json = {}
         self._blocks: list[Json] = []
         self._uuids: list[str] = []
+        self._told = 0
         self._request_id = f"clew_{self._deps.new_id()}"
         self._is_settled = False
 
     async def listen(self) -> Ended | Held:
         deps = self._deps
         prepared = deps.request(deps.story)
+        if prepared.news:
+            deps.story.recorder.request_repairs([to_builtins(r) for r in prepared.repairs])
+            await self._emit(Repaired(repairs=prepared.news))
         if prepared.violations:
             held = Held(words=doubt(prepared.violations))
             is_held = not insists(deps.story.history, held.words)
             await self._emit(Doubted(violations=prepared.violations, is_held=is_held))
             if is_held:
                 return held
+        request = await deps.measured(prepared.request, deps.story.history)
         begin_s = self._attempt_s = deps.monotonic_s()
         try:
-            return await self._answer.run(prepared.request, self._heard)
+            return await self._answer.run(request, self._heard)
         finally:
             end_s = deps.monotonic_s()
             self._took = ApiTimed(
@@ -298,39 +311,49 @@ class Hearing:
                 self._blocks.append(event.block)
                 self._uuids.append(self._deps.new_id())
             case Withdrawn():
+                self._charge_withdrawn(event.message)
                 self._begin()
         await self._emit(event)
         match event:
             case BlockFinished():
                 await self._emit(BlockSaid(entry=self._last_block()))
             case ToolUseReady():
-                await self.running.start(event.block, self._so_far())
+                await self._start(event.block)
             case ToolUseUnusable():
                 words = f"{event.message}. The input arrived as: {event.raw[:2000]}"
                 await self.running.refuse(event.block, self._uuids[-1], words)
 
     def _last_block(self) -> Json:
         """The entry of the block that has just ended."""
-        (entry,) = factories.assistant(
-            self._message | {"content": self._blocks[-1:]},
-            uuids=self._uuids[-1:],
-            at=self._deps.now(),
-            request_id=self._request_id,
-        )
-        return entry | {"apiBlockIndex": len(self._blocks) - 1}
+        (entry,) = self._written_from(len(self._blocks) - 1)
+        return entry
 
-    def _so_far(self) -> list[Json]:
-        return self._entries(self._message | {"content": list(self._blocks)})
+    async def _start(self, block: Json) -> None:
+        """Begins a call, with the entries since the one before: an answer's cost is its length."""
+        told, self._told = self._told, len(self._blocks)
+        after = self._uuids[told - 1] if told else None
+        await self.running.start(block, self._written_from(told), after)
 
     def _entries(self, message: Json, *, is_aborted: bool = False) -> list[Json]:
         """The entries of an answer; those its calls already point at keep their ids."""
         missing = len(message.get("content") or [None]) - len(self._uuids)
         self._uuids += [self._deps.new_id() for _ in range(missing)]
+        return self._written(message, self._uuids, is_aborted=is_aborted)
+
+    def _written_from(self, place: int) -> list[Json]:
+        """The entries of the blocks so far, from a place on."""
+        part = self._message | {"content": self._blocks[place:]}
+        return self._written(part, self._uuids[place:], first=place)
+
+    def _written(
+        self, message: Json, uuids: list[str], *, first: int = 0, is_aborted: bool = False
+    ) -> list[Json]:
         return factories.assistant(
             message,
-            uuids=self._uuids,
+            uuids=uuids,
             at=self._deps.now(),
             request_id=self._request_id,
+            first=first,
             is_aborted_mid_stream=is_aborted,
         )
 
@@ -381,9 +404,23 @@ class Hearing:
 
     def _add(self, entries: list[Json]) -> None:
         self._deps.story.add(entries)
-        for charge in charges(entries, self._deps.catalog):
-            self._deps.session.charge(charge)
+        for each in charges(entries, self._deps.catalog):
+            self._deps.session.charge(each)
         self._is_settled = True
+
+    def _charge_withdrawn(self, message: Json) -> None:
+        """What an answer cost that stands nowhere else."""
+        deps = self._deps
+        charge(
+            deps.session,
+            deps.story.recorder,
+            message,
+            request_id=None,
+            purpose="withdrawn",
+            duration_ms=(deps.monotonic_s() - self._attempt_s) * 1000,
+            at=deps.now(),
+            catalog=deps.catalog,
+        )
 
     def _reply(self, ended: Answered | Incomplete) -> Reply:
         stop_reason = ended.message.get("stop_reason")

@@ -4,7 +4,7 @@ Owns the growing projection of one history to one model. Begins anew when the hi
 than before (a withdrawal, a rewind), because then nothing of the old prefix may be trusted.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -27,6 +27,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
     request: Request
     repairs: list[Repair]
     violations: list[Violation]
+    # Those of the repairs that were not there before.
+    news: list[Repair] = []
 
 
 class Requests:
@@ -38,8 +40,11 @@ class Requests:
         template: Request,
         target: Target,
         tools: Callable[[], list[Json]] | None = None,
+        mended: Iterable[Repair] = (),
     ) -> None:
+        """`mended` are the repairs that the session's log tells of already."""
         self._template = template
+        self._mended = set(mended)
         self._target = target
         self._definitions = tools or (lambda: template.tools or [])
         self._revealed: dict[str, None] = {}
@@ -85,8 +90,11 @@ class Requests:
         self._outgoing.extend(new)
         self._taken = len(history)
         projected = self._outgoing.request()
+        news = [repair for repair in projected.repairs if repair not in self._mended]
+        self._mended.update(news)
         return Prepared(
             request=replace(self._template, messages=projected.messages, tools=tools),
             repairs=projected.repairs,
             violations=projected.violations,
+            news=news,
         )

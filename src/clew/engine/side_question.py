@@ -9,11 +9,12 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from clew.catalog.lookup import CATALOG, Catalog
+from clew.engine.charging import charge
 from clew.engine.deps import Answer
 from clew.messages.messages import Assistant
 from clew.providers.answer_events import Answered, CompactionDue, DriverEvent, Ended, Incomplete
 from clew.providers.base import Failure, Off, Request
-from clew.session.ledger import Purpose, charges
+from clew.session.ledger import Purpose
 from clew.session.state import ApiTimed, Session
 from clew.transcript.record import Recorder
 
@@ -108,20 +109,16 @@ class SideQuestions:
     def _charge(
         self, message: Json, request_id: str | None, purpose: Purpose, duration_ms: float
     ) -> None:
-        message_id = str(message.get("id") or "")
-        cost = {
-            "messageId": message_id,
-            "requestId": request_id or message_id,
-            "model": message.get("model"),
-            "usage": message.get("usage"),
-            "purpose": purpose,
-            "durationMs": round(duration_ms),
-        }
-        self._recorder.request_cost(**cost)
-        for charge in charges(
-            [{"type": "request-cost", "timestamp": self._now(), **cost}], self._catalog
-        ):
-            self._session.charge(charge)
+        charge(
+            self._session,
+            self._recorder,
+            message,
+            request_id=request_id,
+            purpose=purpose,
+            duration_ms=duration_ms,
+            at=self._now(),
+            catalog=self._catalog,
+        )
 
 
 async def _unheard(_: DriverEvent) -> None:

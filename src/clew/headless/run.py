@@ -23,6 +23,7 @@ from clew.engine.events import (
     Noticed,
     NotSaved,
     Recorded,
+    Repaired,
     ToolFinished,
     TurnEnded,
 )
@@ -31,6 +32,7 @@ from clew.headless.permission import nobody
 from clew.headless.result import Tally, cost_of, done_beside, exit_code, result, usage_of
 from clew.headless.shape import Shaped
 from clew.messages.errors import ClewError, CommandLineError
+from clew.normalize.repairs import in_words as mended_in_words
 from clew.options import Options
 from clew.providers.answer_events import Retrying
 from clew.session.totals import usage_by_model
@@ -38,6 +40,8 @@ from clew.wire.incoming import Said
 
 Json: TypeAlias = dict[str, Any]
 
+# No window holds as much, and a conversation with it in could never be sent.
+MAX_PROMPT_CHARACTERS = 16 * 1024 * 1024
 ENDED_BY = {signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
@@ -57,6 +61,11 @@ def whole_prompt(options: Options) -> Raw:
     """The prompt of the command line, and what is piped in behind it."""
     piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
     piped = piped.rstrip("\n")
+    if len(options.prompt) + len(piped) > MAX_PROMPT_CHARACTERS:
+        raise CommandLineError(
+            f"--print: a prompt of {len(options.prompt) + len(piped):,} characters fits into no "
+            "request; put it into a file and name the file"
+        )
     if not (options.prompt.strip() or piped.strip()):
         raise CommandLineError("--print needs a prompt, as an argument or on standard input")
     if options.prompt:
@@ -160,6 +169,9 @@ class Front:
             case NotSaved() | Noticed():
                 for message in event.messages:
                     print(f"clew: {message}", file=sys.stderr)
+            case Repaired():
+                if mended := mended_in_words(event.repairs):
+                    print(f"clew: {mended}", file=sys.stderr)
             case Doubted(is_held=False):
                 print("clew: sent, though by the rules it would be refused", file=sys.stderr)
             case Retrying() if not self._quiet:

@@ -30,6 +30,7 @@ from clew.headless.controls import Controls, output_style
 from clew.headless.framing import Framing, Wanted
 from clew.headless.host import Host
 from clew.headless.mcp import listed, to_host
+from clew.headless.mirror import Mirror
 from clew.headless.permission import HostPermission, nobody
 from clew.headless.result import cost_of, done_beside, result, usage_of
 from clew.headless.shape import Shaped
@@ -143,6 +144,7 @@ class Server:
             self._ask,
             entrypoint=entrypoint(self._environ),
             brought=self._brought,
+            mirror=Mirror(self.post) if options.mirrors else None,
         ) as session:
             before, self._session = self._session, session
             wanted = Wanted(
@@ -150,8 +152,6 @@ class Server:
             )
             self._framing = Framing(session.session_id, new_id, wanted)
             self._known |= {str(entry.get("uuid")) for entry in session.story.history}
-            if options.name:
-                session.story.recorder.title(options.name)
             for notice in session.notices:
                 self._channel.warn(notice)
             self._is_open.set()
@@ -446,7 +446,8 @@ def entrypoint(environ: Mapping[str, str]) -> str:
 def gone_over(options: Options, taken: Clear | Resume) -> Options:
     """The options of the session that a command leads to."""
     named = taken.session if isinstance(taken, Resume) else None
-    return replace(options, resume=named, continues=False, session_id=None, fork=False, name=None)
+    fresh = {"continues": False, "session_id": None, "fork": False, "name": None}
+    return replace(options, resume=named, resume_at=None, drops_turn=None, **fresh)
 
 
 def told_by(options: Options, fields: Json) -> Options:

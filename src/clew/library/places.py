@@ -5,6 +5,7 @@ Looks at names and states only, and hides nothing: a file that no list shows is 
 """
 
 import os
+import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -97,6 +98,8 @@ def _found(entry: os.DirEntry[str], folder: str, session_id: str, agent: str) ->
     try:
         state = entry.stat()
     except OSError:
+        return None
+    if not stat.S_ISREG(state.st_mode):
         return None
     return Found(
         path=entry.path,

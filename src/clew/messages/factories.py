@@ -152,9 +152,12 @@ def assistant(
     uuids: Iterable[str],
     at: str,
     request_id: str,
+    first: int = 0,
     is_aborted_mid_stream: bool = False,
 ) -> list[dict[str, Any]]:
     """The entries of one answer: one per block, each with the answer's id, ends and final usage.
+
+    `first` is the place of the first block in the answer, where `message` is only a part of it.
 
     Readers count usage once per message id and request id, so both are on every entry: where a
     gateway left one out, it follows from the first uuid.
@@ -177,12 +180,19 @@ def assistant(
             "type": "assistant",
             "message": whole | {"content": [part]},
             **extra,
+            **({"thinkingDisplay": "omitted"} if _is_omitted(part) else {}),
             "apiBlockIndex": index,
             "uuid": uuid,
             "timestamp": at,
         }
-        for index, (part, uuid) in enumerate(places)
+        for index, (part, uuid) in enumerate(places, first)
     ]
+
+
+def _is_omitted(block: dict[str, Any]) -> bool:
+    """Whether the service kept the words of a thought to itself: it takes the signature back alone."""
+    is_thought = block.get("type") == "thinking" and bool(block.get("signature"))
+    return is_thought and block.get("thinking") == ""
 
 
 def _said(message: dict[str, Any], key: str) -> str | None:

@@ -274,6 +274,17 @@ class RequestCost(Entry):
     usage = ObjectField("usage")
     cost_usd = NumberField("costUSD")
     duration_ms = NumberField("durationMs")
+    duration_without_retries_ms = NumberField("durationWithoutRetriesMs")
+    purpose = TextField("purpose")
+
+
+class RequestRepairs(Entry):
+    """What the history needed to become a valid request, each with the entry's uuid."""
+
+    __slots__ = ()
+    tag = "request-repairs"
+
+    repairs = ListField("repairs")
 
 
 class PromptHashes(Entry):

@@ -44,12 +44,15 @@ class Cleaner:
         resolve: Resolve | None = None,
         dropped: int = 0,
         crowded: bool = False,
+        refused: frozenset[str] = frozenset(),
     ) -> None:
         self.target = target
         self.repairs: list[Repair] = []
         self.media: list[tuple[str, int]] = []
         self.dropped = dropped
         self.crowded = crowded
+        # Kinds of block, unknown here, that the service does not know either.
+        self.refused = refused
         self._tools = tools
         self._resolve = resolve
         self._uuid: str | None = None
@@ -104,7 +107,7 @@ class Cleaner:
             return self._foreign(block, kind)
         is_own = self.target.server_tools and family_of(model) == self.target.family
         if kind not in shapes.FIELDS:  # a kind that is newer than this version goes back whole
-            return block if is_own else self._told(block, kind)
+            return block if is_own and kind not in self.refused else self._told(block, kind)
         if not is_own or not _has_required(block, kind):
             return self._told(block, kind)
         return self._documented(block, kind)

@@ -20,7 +20,7 @@ from clew.normalize import select, shapes
 from clew.normalize.block_rules import Violation
 from clew.normalize.clean import Block, Cleaner, Resolve, as_text, text_block
 from clew.normalize.pairing import Calls, Exchange, Said, finish, is_paused
-from clew.normalize.refusals import refused_media
+from clew.normalize.refusals import refused_kinds, refused_media
 from clew.normalize.rendering import frozen, words_for
 from clew.normalize.repairs import Repair
 from clew.normalize.select import Entry
@@ -69,6 +69,7 @@ class Outgoing:
         self._names = None if tools is None else frozenset(str(t.get("name")) for t in tools)
         self._resolve = resolve
         self._entries: list[Entry] = []
+        self._refused: frozenset[str] = frozenset()
         self._fold = self._new_fold(0, crowded=False)
 
     def _new_fold(self, dropped: int, *, crowded: bool) -> "_Fold":
@@ -78,6 +79,7 @@ class Outgoing:
             resolve=self._resolve,
             dropped=dropped,
             crowded=crowded,
+            refused=self._refused,
         )
         validator = Validator(self._target)
         validator.tools(self._tools)
@@ -103,7 +105,9 @@ class Outgoing:
         dropped = self._fold.media_to_drop()
         crowded = self._fold.is_crowded()
         cleaner = self._fold.cleaner
-        if dropped != cleaner.dropped or crowded != cleaner.crowded:
+        is_new = not self._fold.refused_kinds <= self._refused
+        self._refused |= self._fold.refused_kinds
+        if is_new or dropped != cleaner.dropped or crowded != cleaner.crowded:
             self._again(dropped, crowded=crowded)
         return self._fold.request()
 
@@ -126,6 +130,7 @@ class _Fold:
         self._refused = 0
         self._media_before = 0
         self._is_stripped = False
+        self.refused_kinds: frozenset[str] = frozenset()
 
     # In
 
@@ -238,6 +243,7 @@ class _Fold:
 
     def _failure(self, entry: Entry) -> None:
         """A request that was refused for what it held is not sent like that again."""
+        self.refused_kinds |= refused_kinds(entry)
         kinds = refused_media(entry)
         if not kinds:
             return

@@ -1,5 +1,6 @@
-"""Which attachments a refused request was refused for, read from the failure that the log keeps."""
+"""What a refused request was refused for, read from the failure that the log keeps."""
 
+import re
 from typing import Any
 
 from clew.normalize.shapes import MEDIA
@@ -33,6 +34,14 @@ def refused_media(entry: dict[str, Any]) -> frozenset[str]:
     return frozenset(
         kind for kind, subjects in _SUBJECTS.items() if any(s in words for s in subjects)
     )
+
+
+_UNKNOWN_KIND = re.compile(r"Input tag '([^']{1,100})'")
+
+
+def refused_kinds(entry: dict[str, Any]) -> frozenset[str]:
+    """The kinds of block of which the service says that it knows none; often none."""
+    return frozenset(_UNKNOWN_KIND.findall(_words(entry)))
 
 
 def _words(entry: dict[str, Any]) -> str:

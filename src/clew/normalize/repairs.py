@@ -1,6 +1,8 @@
 """What `for_api` had to change, as values: nothing is put right in silence."""
 
-from typing import Literal, TypeAlias
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
@@ -35,3 +37,51 @@ class Repair(Struct, frozen=True, kw_only=True):
     kind: RepairKind
     uuid: str | None  # of the entry
     detail: str = ""
+
+
+# What happens to whole histories too, and changes nothing that was said.
+ROUTINE: frozenset[RepairKind] = frozenset({"fields_dropped", "text_empty", "turn_missing"})
+WORDS: dict[RepairKind, str] = {
+    "result_missing": "missing results",
+    "result_orphaned": "results without their calls",
+    "result_repeated": "results given twice",
+    "result_moved": "results out of place",
+    "id_changed": "ids taken twice",
+    "name_changed": "names of tools",
+    "input_not_object": "calls without an input",
+    "call_moved": "calls out of place",
+    "no_tools": "calls of tools that are gone",
+    "thinking_dropped": "thoughts that cannot go back",
+    "thinking_told": "thoughts of another model",
+    "text_empty": "empty texts",
+    "block_unknown": "blocks of unknown kinds",
+    "fields_dropped": "fields",
+    "tool_unknown": "references to tools that are gone",
+    "server_call_open": "searches without an answer",
+    "media_removed": "images or documents left out",
+    "media_renamed": "images of another type than they said",
+    "not_writable": "characters that cannot be written",
+    "turn_missing": "turns without an answer",
+    "answer_empty": "empty answers",
+}
+
+
+def in_words(repairs: Iterable[Repair]) -> str:
+    """One line for a person; empty where nothing was changed that was said."""
+    counts = Counter(repair.kind for repair in repairs if repair.kind not in ROUTINE)
+    told = ", ".join(f"{count} {WORDS[kind]}" for kind, count in counts.items())
+    return f"mended for this request, the log stays as it is: {told}" if told else ""
+
+
+def from_record(line: dict[str, Any]) -> list[Repair]:
+    """The repairs that a line of the log tells of; what is none is passed."""
+    said = line.get("repairs")
+    kinds = frozenset(get_args(RepairKind))
+    return [
+        Repair(kind=one["kind"], uuid=one.get("uuid"), detail=one.get("detail", ""))
+        for one in (said if isinstance(said, list) else ())
+        if isinstance(one, dict)
+        and one.get("kind") in kinds
+        and isinstance(one.get("uuid"), str | None)
+        and isinstance(one.get("detail", ""), str)
+    ]

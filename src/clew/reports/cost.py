@@ -49,6 +49,9 @@ BY: dict[str, Sums] = {
     "tool": lambda one: one.ledger.by_tool(),
     "server": lambda one: one.ledger.by_server(),
     "agent": lambda one: one.ledger.by_agent(),
+    "turn": lambda one: {
+        f"{one.session_id[:8]} {turn}": spend for turn, spend in one.ledger.by_turn().items()
+    },
     "purpose": lambda one: one.ledger.by_purpose(),
 }
 

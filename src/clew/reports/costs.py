@@ -4,21 +4,25 @@ Reads whole files, line by line, and decodes only the lines that speak of usage;
 left cost what they cost. Must never load a conversation, and never write.
 """
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.catalog.lookup import CATALOG
 from clew.messages.encoding import decode
-from clew.session.ledger import Charge, Ledger, Spend, charges
+from clew.session.ledger import Charge, Ledger, Spend, begins_turn, charges
 from clew.transcript import light
 from clew.transcript.agents import agents
 from clew.transcript.paths import Place
 from clew.transcript.salvage import entries_in
 
 _SPEAKS_OF_USAGE = b'"usage"'
+_IS_USERS = b'"user"'
+_ANSWERS = b'"tool_result"'
 _AHEAD = b'"tool-started"'
 
 
@@ -81,13 +85,19 @@ def gather(
 
 def _charges(found: _Found) -> Iterator[Charge]:
     """Answers, and what was written ahead of an answer that a crash kept from coming."""
+    begins = [str(e.get("timestamp")) for e in found.entries if begins_turn(e)]
     known = set()
     for charge in charges(found.entries, CATALOG):
         known.add(charge.message_id)
-        yield charge
+        yield charge if charge.purpose != "subagent" else _in_time(charge, begins)
     for charge in charges(found.ahead, CATALOG):
         if charge.message_id not in known:
-            yield charge
+            yield _in_time(charge, begins)
+
+
+def _in_time(charge: Charge, begins: list[str]) -> Charge:
+    """A charge of another file or of a line ahead: its turn is the one that ran then."""
+    return replace(charge, turn=bisect_right(begins, charge.at))
 
 
 def _named(path: Path, ledger: Ledger, unread: int) -> SessionCost:
@@ -108,7 +118,7 @@ def _read(transcript: Path) -> _Found:
     for path in (transcript, *_agents(transcript)):
         with path.open("rb") as file:
             for line in file:
-                if _SPEAKS_OF_USAGE in line:
+                if _SPEAKS_OF_USAGE in line or (_IS_USERS in line and _ANSWERS not in line):
                     _take(line, found)
     return found
 
@@ -125,11 +135,11 @@ def _take(line: bytes, found: _Found) -> None:
         entry = decode(line)
     except ValueError:
         parts = entries_in(line)
-        found.unread += not parts
+        found.unread += not parts and _SPEAKS_OF_USAGE in line
         found.entries += [decode(line[start:end]) for start, end in parts]
         return
     if type(entry) is not dict:
-        found.unread += 1
+        found.unread += _SPEAKS_OF_USAGE in line
     elif _AHEAD in line and entry.get("type") == "tool-started":
         owed = entry.get("owed")
         found.ahead += [e for e in owed if type(e) is dict] if type(owed) is list else []

@@ -13,12 +13,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.catalog.lookup import Catalog
+from clew.messages.messages import User
 from clew.messages.wording import SYNTHETIC_MODEL
 from clew.session.spending import Tokens, tokens_of, usd
 
-# What a response was for: `web` reads a page, `review` judges a call, `hook` answers a hook's question.
+# What a response was for. `withdrawn` was broken off and asked for again; `web` reads a page, `review`
+# judges a call, `hook` answers a hook's question.
 Purpose: TypeAlias = Literal[
-    "turn", "subagent", "compaction", "title", "web", "review", "hook", "other"
+    "turn", "withdrawn", "subagent", "compaction", "title", "web", "review", "hook", "other"
 ]
 ANSWER = "(answer)"  # where a response that called no tool is accounted
 
@@ -202,7 +204,7 @@ def charges(entries: Iterable[dict[str, Any]], catalog: Catalog) -> Iterator[Cha
     for entry in entries:
         kind = entry.get("type")
         if kind == "user":
-            turn += _begins_turn(entry)
+            turn += begins_turn(entry)
         elif kind == "assistant":
             charge = _of_answer(entry, turn, catalog)
             if charge is not None:
@@ -213,13 +215,10 @@ def charges(entries: Iterable[dict[str, Any]], catalog: Catalog) -> Iterator[Cha
                 yield charge
 
 
-def _begins_turn(entry: dict[str, Any]) -> bool:
-    """Whether a person, or who speaks for one, said something here."""
-    message = entry.get("message")
-    content = message.get("content") if type(message) is dict else None
-    blocks = content if type(content) is list else []
-    answers = any(type(b) is dict and b.get("type") == "tool_result" for b in blocks)
-    return not answers and entry.get("isMeta") is not True and entry.get("isVirtual") is not True
+def begins_turn(entry: dict[str, Any]) -> bool:
+    """Whether a person, or who speaks for one, said something here; not to a subagent."""
+    is_user = entry.get("type") == "user" and entry.get("isSidechain") is not True
+    return is_user and User(entry).face == "typed"
 
 
 def _of_answer(entry: dict[str, Any], turn: int, catalog: Catalog) -> Charge | None:

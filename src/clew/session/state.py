@@ -4,20 +4,23 @@ Every change is an event, and every event is told to whoever listens, the writer
 there is no second way. What can be summed from the log (tokens, cost) is not kept here but in the ledger.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Literal, TypeAlias, assert_never
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias, assert_never, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.session.ledger import Charge, Ledger
 
+Status: TypeAlias = Literal["pending", "in_progress", "completed"]
+STATUSES: frozenset[str] = frozenset(get_args(Status))
+
 
 class Todo(Struct, frozen=True, kw_only=True):
     """One thing to do, as the model keeps its list."""
 
     content: str
-    status: Literal["pending", "in_progress", "completed"]
+    status: Status
     active_form: str = ""
 
 
@@ -93,6 +96,33 @@ class TodosSet(Struct, frozen=True, kw_only=True, tag="todos"):
     """The model wrote its list anew."""
 
     todos: tuple[Todo, ...]
+
+
+def todos_of(outcome: Any) -> TodosSet | None:
+    """The list a tool's result leaves behind; None for a result of any other kind."""
+    listed = outcome.get("newTodos") if type(outcome) is dict else None
+    if type(listed) is not list:
+        return None
+    with_form = (t | {"activeForm": t.get("activeForm") or ""} for t in listed if type(t) is dict)
+    todos = tuple(
+        Todo(content=t["content"], status=t["status"], active_form=t["activeForm"])
+        for t in with_form
+        if type(t.get("content")) is str
+        and t.get("status") in STATUSES
+        and type(t["activeForm"]) is str
+    )
+    # A list that is done is done with.
+    is_done = all(todo.status == "completed" for todo in todos)
+    return TodosSet(todos=() if is_done else todos)
+
+
+def last_todos(entries: Sequence[dict[str, Any]]) -> tuple[Todo, ...]:
+    """The list as a conversation left it."""
+    for entry in reversed(entries):
+        found = todos_of(entry.get("toolUseResult"))
+        if found is not None:
+            return found.todos
+    return ()
 
 
 class Allowed(Struct, frozen=True, kw_only=True, tag="allowed"):

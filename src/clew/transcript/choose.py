@@ -76,7 +76,8 @@ def named(home: Path, cwd: str, name: str) -> Path:
 
 
 def _by_id(home: Path, cwd: str, session_id: str) -> list[Path]:
-    found = find_session(home, session_id) or find_session(home, session_id.lower())
+    spellings = (session_id, session_id.lower(), session_id.upper())
+    found = next(filter(None, (find_session(home, each) for each in spellings)), [])
     if not found and is_uuid(session_id):
         copies = (folder / f"{session_id.lower()}.jsonl" for folder in rescue_dirs(home))
         found = [copy for copy in copies if copy.is_file()][:1]

@@ -16,13 +16,23 @@ FOLDER_MODE = 0o700
 _NO_LOCKS_HERE = {errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS}
 
 
+def _meant(path: Path) -> Path:
+    """The file that a link of our own leads to; nobody else's link is followed, nor one to nothing."""
+    try:
+        link = path.lstat()
+    except OSError:
+        return path
+    is_ours = stat.S_ISLNK(link.st_mode) and link.st_uid == os.geteuid()
+    return path.resolve() if is_ours and path.is_file() else path
+
+
 class Files:
     """The operating system's files; every failure is an `OSError`."""
 
     def open(self, path: Path) -> int:
         """Opens for reading and appending; a new file is the owner's alone."""
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-        return os.open(path, flags, FILE_MODE)
+        return os.open(_meant(path), flags, FILE_MODE)
 
     def exists(self, path: Path) -> bool:
         return path.exists()
@@ -73,7 +83,7 @@ class Files:
     def is_at(self, fd: int, path: Path) -> bool:
         """Whether the path still names the open file."""
         try:
-            named = path.lstat()
+            named = _meant(path).lstat()
         except FileNotFoundError:
             return False
         return os.path.samestat(named, os.fstat(fd))

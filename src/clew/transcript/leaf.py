@@ -91,7 +91,7 @@ def _leaves(links: Links, *, is_agent_file: bool) -> list[int]:
     of_chain = [
         i
         for i, node in enumerate(nodes)
-        if links.is_shown(i) and (is_agent_file or not node.keys.is_sidechain)
+        if links.shown[i] and (is_agent_file or not node.keys.is_sidechain)
     ]
     has_child = bytearray(len(nodes))
     for i in of_chain:

@@ -62,7 +62,7 @@ def is_uuid(text: str) -> bool:
 def read_ends(path: Path) -> Ends | None:
     """The two ends of a file; None if it cannot be read or is empty."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=at_once) as file:
             stat = os.fstat(file.fileno())
             head = _head(file)
             tail = head if len(head) >= stat.st_size else _tail(file, stat.st_size)
@@ -71,6 +71,11 @@ def read_ends(path: Path) -> Ends | None:
     if not head:
         return None
     return Ends(head=head, tail=tail, size_bytes=stat.st_size, modified_at=stat.st_mtime)
+
+
+def at_once(path: str, flags: int) -> int:
+    """Opens without waiting: what bears a session's name may be a pipe that nobody writes to."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def outline(path: Path) -> Outline | None:

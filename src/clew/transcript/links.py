@@ -58,11 +58,10 @@ class Links(msgspec.Struct, kw_only=True):
     parents: list[int]
     notes: list[Note]
     superseded: list[Node]
-    withdrawn: Collection[str]
+    shown: bytearray
 
     def is_shown(self, i: int) -> bool:
-        node = self.nodes[i]
-        return node.is_conversation and node.keys.uuid not in self.withdrawn
+        return self.shown[i] == 1
 
     def before(self, i: int) -> int:
         """The entry written last before this one in the same kind of chain."""
@@ -81,7 +80,9 @@ def link(nodes: Sequence[Node], *, withdrawn: Collection[str] = ()) -> Links:
         parents=[],
         notes=notes,
         superseded=superseded,
-        withdrawn=withdrawn,
+        shown=bytearray(
+            n.keys.type in CONVERSATION and n.keys.uuid not in withdrawn for n in unique
+        ),
     )
     has_forward = _find_parents(links)
     if has_forward:
@@ -99,7 +100,7 @@ def _unique(
     superseded: list[Node] = []
     notes: list[Note] = []
     for node in nodes:
-        uuid = node.uuid
+        uuid = node.keys.uuid or node.uuid
         first = index.setdefault(uuid, len(unique))
         if first == len(unique):
             unique.append(node)
@@ -138,7 +139,7 @@ def _find_parents(links: Links) -> bool:
         if keys.uuid is None:
             links.notes.append(_note("no-uuid", node))
         parents.append(parent)
-        if node.is_conversation and node.keys.uuid not in links.withdrawn:
+        if links.shown[i]:
             last[keys.is_sidechain] = i
     return has_forward
 
@@ -173,7 +174,7 @@ def leads_to(parents: Sequence[int], start: int, goal: int) -> bool:
 
 def _bridge(links: Links) -> None:
     """Skips progress, unknown kinds and withdrawn entries: their children hang on their parent."""
-    skipped = [i for i in range(len(links.nodes)) if not links.is_shown(i)]
+    skipped = [i for i, is_shown in enumerate(links.shown) if not is_shown]
     if not skipped:
         return
     parents = links.parents

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from clew.messages.encoding import decode, encode
+from clew.transcript import light
 from clew.transcript.chain import Chain, build
 from clew.transcript.entries import Keys, Rejected, scan
 from clew.transcript.leaf import NOBODY
@@ -69,7 +70,7 @@ def load(path: Path, *, whole: bool = False) -> Loaded:
     was_enabled = gc.isenabled()
     gc.disable()  # what is loaded lives to the last object; collecting meanwhile doubles the cost
     try:
-        with path.open("rb", buffering=0) as file:
+        with open(path, "rb", buffering=0, opener=light.at_once) as file:
             source = Source(file.fileno())
             loaded = None if whole else _from_last_boundary(path, source)
             return loaded or _finish(path, source, read_lines(source, 0), 0)

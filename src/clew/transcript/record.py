@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from clew.messages import factories
+from clew.messages.encoding import decode
 from clew.messages.errors import MisuseError
 from clew.transcript import light
 from clew.transcript.entries import encode
@@ -36,6 +37,7 @@ REPEAT_AFTER_BYTES = light.READ_SIZE_BYTES // 2
 _REPEATED = {"custom-title": "customTitle", "ai-title": "aiTitle", "tag": "tag"}
 
 Message = dict[str, Any]
+Mirror = Callable[[Path, Sequence[Message]], None]
 
 
 class Recorder:
@@ -48,12 +50,17 @@ class Recorder:
         log: Log | None,
         writer: Writer,
         now: Callable[[], str],
+        mirror: Mirror | None = None,
     ) -> None:
-        """Without a log nothing is kept: the same calls, the same answers, no file."""
+        """Without a log nothing is kept: the same calls, the same answers, no file.
+
+        `mirror` is told what was handed to the log, in order, with the file it is for.
+        """
         self.paths = paths
         self.writer = msgspec.structs.replace(writer, session_id=paths.place.session_id)
         self._log = log
         self._now = now
+        self._mirror = mirror
         self._main = Strand(paths.place.transcript)
         self._agents: dict[str, Strand] = {}
         self._early: list[Message] = []
@@ -117,15 +124,21 @@ class Recorder:
     # -- ahead of the conversation
 
     def tool_started(
-        self, tool_use_id: str, answer: Sequence[Message], *, agent_id: str | None = None
+        self,
+        tool_use_id: str,
+        answer: Sequence[Message],
+        *,
+        after: str | None = None,
+        agent_id: str | None = None,
     ) -> None:
-        """Before a call runs: `answer` are the entries of its answer so far, the call among them.
+        """Before a call runs: `answer` are the entries of its answer so far, the call among them;
+        those up to `after` were told with an earlier call and need not be told again.
 
         They go to the chain with the answer's end and its final usage; until then this line is
         what a crash leaves of them.
         """
         strand, writer = self._strand(agent_id)
-        owed = self._owe(strand, answer, writer)
+        owed = self._owe(strand, answer, writer, after)
         self._beside(strand, "tool-started", toolUseId=tool_use_id, owed=owed)
 
     def tool_finished(
@@ -209,6 +222,10 @@ class Recorder:
         """What one request cost, in its written spelling: of compactions and side requests too."""
         self._note("request-cost", **cost)
 
+    def request_repairs(self, repairs: Sequence[Message]) -> None:
+        """What the history needs to be a valid request; the last line of this kind says all of it."""
+        self._note("request-repairs", repairs=list(repairs))
+
     def prompt_hashes(self, **hashes: str) -> None:
         """Which stored instructions and tools the requests begin with from here on."""
         self._note("prompt-hashes", **hashes)
@@ -241,6 +258,14 @@ class Recorder:
     def transcript(self) -> Path:
         """Where this session is written; what hooks are told."""
         return self.paths.place.transcript
+
+    def begin_as(self, lines: Iterable[bytes]) -> None:
+        """A session that begins as a copy: its first lines, each with its end."""
+        if self._log is not None:
+            whole = [encode(self.header()) + b"\n", *lines]
+            self._log.append(self.transcript, whole)
+            if self._mirror is not None:
+                self._mirror(self.transcript, [decode(line) for line in whole])
 
     def resume(self, loaded: Loaded) -> None:
         """Goes on from a loaded session; entries that were only written ahead get their place."""
@@ -321,9 +346,15 @@ class Recorder:
         strand.add(line)
         return line
 
-    def _owe(self, strand: Strand, messages: Sequence[Message], writer: Writer) -> list[Message]:
+    def _owe(
+        self,
+        strand: Strand,
+        messages: Sequence[Message],
+        writer: Writer,
+        after: str | None = None,
+    ) -> list[Message]:
         """The lines these messages will be, but for those owed before."""
-        parent = strand.last
+        parent = after or strand.last
         owed: list[Message] = []
         for message in messages:
             if message["uuid"] not in strand.known and message["uuid"] not in strand.owed:
@@ -356,6 +387,8 @@ class Recorder:
         if strand is self._main:
             self._bytes_since_titles += sum(map(len, lines))
         self._log.append(strand.path, lines)
+        if self._mirror is not None:
+            self._mirror(strand.path, entries)
 
     def header(self) -> Message:
         """The first line of a file."""

@@ -4,14 +4,16 @@ Nothing here decides for the user: a session that is held is a value that says b
 be done.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
 import msgspec
 
+from clew.messages.errors import SessionError
 from clew.messages.history import missing_results, unanswered
+from clew.messages.messages import User
 from clew.messages.wording import ENDED_WHILE_RUNNING
 from clew.transcript.entries import encode
 from clew.transcript.load import Loaded, load
@@ -38,7 +40,49 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
         return f"session {self.path.stem} is open: {who}; read it without writing, or fork it"
 
 
-def resume(recorder: Recorder, log: Log, *, home: Path) -> Loaded | Held:
+class Back(msgspec.Struct, frozen=True, kw_only=True):
+    """How far back a session is taken: behind the message `to`.
+
+    `only_turn` is the prompt whose turn is all that may be left behind by it.
+    """
+
+    to: str
+    only_turn: str | None = None
+
+    def of(self, loaded: Loaded) -> Loaded:
+        """The session as it was then; raises `SessionError` if it may not or cannot be."""
+        uuids = [message.get("uuid") for message in loaded.messages]
+        if self.to not in uuids:
+            raise SessionError(
+                f"--resume-session-at {self.to}: the conversation has no such message"
+            )
+        end = uuids.index(self.to) + 1
+        if self.only_turn is not None:
+            turns = turns_of(loaded.messages)[end:]
+            other = next((turn for turn in turns if turn != self.only_turn), self.only_turn)
+            if other != self.only_turn:
+                raise SessionError(
+                    f"Resume rejected by --resume-drops-turn: of the turn {other or '(none)'} "
+                    f"something would be left behind too, not of {self.only_turn} alone"
+                )
+        return msgspec.structs.replace(loaded, messages=loaded.messages[:end], leaf_uuid=self.to)
+
+
+def turns_of(messages: Sequence[dict[str, Any]]) -> list[str | None]:
+    """For each message the prompt that began its turn; what goes with a prompt may stand before it."""
+    turns: list[str | None] = []
+    turn: str | None = None
+    waiting = 0
+    for message in messages:
+        if message.get("type") == "user" and User(message).face == "typed":
+            turn = message["uuid"]
+            turns[len(turns) - waiting :] = [turn] * waiting
+        waiting = waiting + 1 if message.get("type") == "attachment" else 0
+        turns.append(turn)
+    return turns
+
+
+def resume(recorder: Recorder, log: Log, *, home: Path, back: Back | None = None) -> Loaded | Held:
     """Takes the recorder's session and goes on from what it holds; the lock comes before the look.
 
     A call at its end that a crash left without a result gets one that says so, on disk too.
@@ -48,12 +92,29 @@ def resume(recorder: Recorder, log: Log, *, home: Path) -> Loaded | Held:
     if not log.claim(path):
         return Held(path=path, holder=holder(home, path.stem))
     loaded = load(path)
-    recorder.resume(loaded)
+    if back is None:
+        recorder.resume(loaded)
+    else:
+        loaded = _taken_back(recorder, log, loaded, back)
     results = lost_results(loaded)
     if results:
         recorder.record(results)
         log.flush()
         loaded = load(path)
+    return loaded
+
+
+def _taken_back(recorder: Recorder, log: Log, loaded: Loaded, back: Back) -> Loaded:
+    """The session as it was, in the log too: whoever loads it later finds the same."""
+    then = back.of(loaded)
+    recorder.resume(then)
+    if then.messages[-1] is loaded.messages[-1]:
+        return loaded
+    recorder.rewind(back.to)
+    if log.flush().troubles:
+        return then
+    loaded = load(loaded.path)
+    recorder.resume(loaded)
     return loaded
 
 

@@ -34,7 +34,7 @@ def _beside(links: Links, path: Sequence[int]) -> list[int]:
         if not on_path[i]
         and links.parents[i] != ROOT
         and node.keys.type in ("user", "assistant")
-        and links.is_shown(i)
+        and links.shown[i]
     ]
 
 

@@ -7,8 +7,9 @@ a single line.
 import os
 from collections.abc import Callable, Iterator
 
-BLOCK_SIZE_BYTES = 1 << 20
-READ_AHEAD_BYTES = 1 << 16
+# Small enough that the allocator gives the same memory again: no page is ever fetched twice.
+BLOCK_SIZE_BYTES = 1 << 17
+READ_AHEAD_BYTES = 1 << 17
 
 
 class Source:

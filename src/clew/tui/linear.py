@@ -74,6 +74,9 @@ def following(options: Options, then: Clear | Resume) -> Options:
         continues=False,
         fork=False,
         session_id=None,
+        name=None,
+        resume_at=None,
+        drops_turn=None,
         resume=then.session if isinstance(then, Resume) else None,
     )
 

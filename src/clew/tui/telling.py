@@ -3,21 +3,26 @@
 from typing import Any, TextIO, TypeAlias
 
 from clew.engine.events import (
+    Doubted,
     EngineEvent,
     Noticed,
     NotSaved,
     Printed,
+    Repaired,
     Signalled,
     ToolFinished,
     ToolStarted,
 )
 from clew.hooks.progress import HookStarted
 from clew.messages.messages import Assistant, User
+from clew.normalize.repairs import in_words
 from clew.providers.answer_events import FellBack, Held, Retrying, Waiting, Withdrawn
 from clew.stream.events import BlockFinished, TextDelta
 
 Json: TypeAlias = dict[str, Any]
 SHOWN_CHARACTERS = 200
+# Of one message of a conversation that goes on: enough to know where one is.
+RECALLED_CHARACTERS = 8_000
 
 
 class Telling:
@@ -36,9 +41,9 @@ class Telling:
         """What was said before, so that whoever resumes sees where they are."""
         for message in messages:
             if message.get("type") == "user" and (said := User(message)).face == "typed":
-                self.line(f"> {said.text}")
+                self.line(recalled(f"> {said.text}"))
             elif message.get("type") == "assistant":
-                self.line(Assistant(message).text)
+                self.line(recalled(Assistant(message).text))
 
     async def emit(self, event: EngineEvent) -> None:
         match event:
@@ -73,6 +78,11 @@ class Telling:
             case NotSaved() | Noticed():
                 for message in event.messages:
                     self.line(f"! {message}")
+            case Repaired():
+                mended = in_words(event.repairs)
+                self.line(f"! {mended}" if mended else "")
+            case Doubted():
+                self.line(f"! {doubted(event)}")
 
     def _write(self, text: str) -> None:
         self._out.write(visible(text))
@@ -88,6 +98,19 @@ def outcome(event: ToolFinished) -> str:
     """What a call came to, in one line."""
     mark = "failed: " if event.is_error else ""
     return f"{mark}{event.display[:SHOWN_CHARACTERS]}".rstrip(": ") or "done"
+
+
+def recalled(text: str) -> str:
+    """What is shown of an earlier message."""
+    rest = len(text) - RECALLED_CHARACTERS
+    return text if rest <= 0 else f"{text[:RECALLED_CHARACTERS]}... ({rest:,} more characters)"
+
+
+def doubted(event: Doubted) -> str:
+    """A request that the service would refuse, and whether it was sent."""
+    faults = "; ".join(f"{v.where}: {v.what}" for v in event.violations[:3])
+    what = "not sent" if event.is_held else "sent all the same"
+    return f"{what}; by the rules the service would refuse it: {faults}"
 
 
 def visible(text: str) -> str:

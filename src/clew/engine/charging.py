@@ -1,0 +1,47 @@
+"""What a response cost, into the ledger at once and as a line beside the conversation.
+
+The line says what no entry of the chain does: how long the request took, by a clock that only goes
+forward, what it was for, and what an answer cost that was withdrawn and stands nowhere else.
+"""
+
+from typing import Any, TypeAlias
+
+from clew.catalog.lookup import Catalog
+from clew.session.ledger import Purpose, charges
+from clew.session.spending import usd
+from clew.session.state import Session
+from clew.transcript.record import Recorder
+
+Json: TypeAlias = dict[str, Any]
+
+
+def charge(
+    session: Session,
+    recorder: Recorder,
+    message: Json,
+    *,
+    request_id: str | None,
+    purpose: Purpose,
+    duration_ms: float,
+    at: str,
+    catalog: Catalog,
+) -> None:
+    """Takes in one response; nothing where the service did not say what it counted."""
+    usage, model = message.get("usage"), message.get("model")
+    if not isinstance(usage, dict) or not any(usage.values()):
+        return
+    message_id = str(message.get("id") or "")
+    cost: Json = {
+        "messageId": message_id,
+        "requestId": request_id or message_id,
+        "model": model,
+        "usage": usage,
+        "purpose": purpose,
+        "durationMs": round(duration_ms),
+    }
+    amount = usd(usage, str(model), at, catalog)
+    if amount is not None:
+        cost["costUSD"] = float(amount)
+    recorder.request_cost(**cost)
+    for each in charges([{"type": "request-cost", "timestamp": at, **cost}], catalog):
+        session.charge(each)

@@ -1,0 +1,162 @@
+"""A host keeps a copy of the transcript, and goes on from an earlier place: through the real process."""
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.testing.server import serving
+from tests.headless.clew_process import clew, command, environment, transcripts
+from tests.headless.host_process import Hosted
+
+SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
+ANY: dict[str, Any] = {"scenario": 1, "answers": [{"text": "Fine.", "times": "always"}]}
+STREAMED = ("--output-format", "stream-json", "--verbose")
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def said(server: Any) -> list[str]:
+    """The texts of the last request's messages that the persons and the model typed."""
+    blocks = [b for m in server.requests[-1].body["messages"] for b in m["content"]]
+    texts = (b if isinstance(b, str) else b.get("text", "") for b in blocks)
+    return [text for text in texts if text in ("one", "two", "three", "Fine.", "else")]
+
+
+def two_turns(home: Path, url: str) -> tuple[Path, list[dict[str, Any]]]:
+    clew(home, url, "-p", "one", "--session-id", SESSION)
+    clew(home, url, "-p", "two", "--resume", SESSION)
+    (path,) = transcripts(home)
+    return path, [e for e in lines(path) if e["type"] in ("user", "assistant")]
+
+
+def test_a_session_goes_on_behind_an_earlier_message_and_stays_there(tmp_path: Path) -> None:
+    with serving(ANY, strict=True) as server:
+        path, (_, first, *_) = two_turns(tmp_path, server.url)
+        before = path.read_bytes()
+        at = ("--resume", SESSION, "--resume-session-at", first["uuid"])
+        done = clew(tmp_path, server.url, "-p", "else", *at)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert said(server) == ["one", "Fine.", "else"]
+        assert path.read_bytes().startswith(before)
+        clew(tmp_path, server.url, "-p", "three", "--resume", SESSION)
+        assert said(server) == ["one", "Fine.", "else", "Fine.", "three"]
+
+
+def test_a_copy_begins_with_what_came_before_the_place(tmp_path: Path) -> None:
+    with serving(ANY, strict=True) as server:
+        path, (_, first, *_) = two_turns(tmp_path, server.url)
+        before = path.read_bytes()
+        at = ("--resume", SESSION, "--fork-session", "--resume-session-at", first["uuid"])
+        clew(tmp_path, server.url, "-p", "else", *at)
+        assert said(server) == ["one", "Fine.", "else"]
+    assert path.read_bytes() == before
+    assert len(transcripts(tmp_path)) == 2
+
+
+def test_a_turn_is_dropped_only_if_nothing_else_is(tmp_path: Path) -> None:
+    with serving(ANY, strict=True) as server:
+        path, (prompt, first, other, _) = two_turns(tmp_path, server.url)
+        before = path.read_bytes()
+        at = ("--resume", SESSION, "--resume-session-at", first["uuid"], "--resume-drops-turn")
+        with Hosted(tmp_path, server.url, *at, prompt["uuid"]) as host:
+            host.say("else")
+            result = host.result()
+            assert host.end() == 1
+        assert result["errors"][0].startswith("Resume rejected by --resume-drops-turn:")
+        assert path.read_bytes() == before
+        with Hosted(tmp_path, server.url, *at, other["uuid"]) as host:
+            host.say("else")
+            assert host.result()["subtype"] == "success"
+            assert host.end() == 0
+        assert said(server) == ["one", "Fine.", "else"]
+
+
+def test_a_place_that_is_not_there_is_an_error_and_changes_nothing(tmp_path: Path) -> None:
+    with serving(ANY, strict=True) as server:
+        path, _ = two_turns(tmp_path, server.url)
+        before = path.read_bytes()
+        at = ("--resume", SESSION, "--resume-session-at", "nowhere")
+        done = clew(tmp_path, server.url, "-p", "else", *at)
+    assert (done.returncode, path.read_bytes()) == (1, before)
+    assert "--resume-session-at nowhere: the conversation has no such message" in done.stderr
+
+
+def mirrored(frames: list[dict[str, Any]], path: Path) -> list[dict[str, Any]]:
+    told = [f for f in frames if f["type"] == "transcript_mirror"]
+    assert {f["filePath"] for f in told} == {str(path)}
+    return [entry for frame in told for entry in frame["entries"]]
+
+
+def test_a_host_is_told_every_line_before_the_result_of_its_turn(tmp_path: Path) -> None:
+    plan = {
+        "scenario": 1,
+        "answers": [
+            {"content": ["I look.", {"tool": "Bash", "input": {"command": "ls"}}]},
+            {"text": "done " + "x" * 400_000},
+        ],
+    }
+    with serving(plan, strict=True) as server:
+        with Hosted(tmp_path, server.url, "--session-mirror") as host:
+            host.say("go")
+            host.result()
+            (path,) = transcripts(tmp_path)
+            seen = mirrored(host.frames, path)
+            assert seen[-1]["type"] == "last-prompt"
+            assert host.end() == 0
+        assert mirrored(host.frames, path) == lines(path)
+
+
+def test_a_copy_is_mirrored_from_its_first_line(tmp_path: Path) -> None:
+    with serving(ANY, strict=True) as server:
+        first, _ = two_turns(tmp_path, server.url)
+        more = ("--session-mirror", "--resume", SESSION, "--fork-session")
+        done = clew(tmp_path, server.url, "-p", "three", *more, *STREAMED)
+    (path,) = {*transcripts(tmp_path)} - {first}
+    frames = [json.loads(line) for line in done.stdout.splitlines()]
+    assert mirrored(frames, path) == lines(path)
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (("--session-mirror",), "--session-mirror needs --output-format stream-json"),
+        ((*STREAMED, "--session-mirror", "--no-session-persistence"), "exclude each other"),
+        (("--resume-session-at", "x"), "needs a session"),
+        (("--resume", "x", "--resume-drops-turn", "y"), "needs --resume-session-at"),
+    ],
+)
+def test_flags_that_need_another_say_so(tmp_path: Path, args: tuple[str, ...], why: str) -> None:
+    done = clew(tmp_path, "http://127.0.0.1:9", "-p", "hi", *args)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert why in done.stderr
+
+
+def test_sessions_of_another_worktree_are_found_by_id_and_by_title(tmp_path: Path) -> None:
+    work, other = tmp_path / "work", tmp_path / "other"
+    work.mkdir()
+    git = ("git", "-c", "user.name=n", "-c", "user.email=e@example.com")
+    for words in (
+        ("init", "-q"),
+        ("commit", "-q", "--allow-empty", "-m", "first"),
+        ("worktree", "add", "-q", str(other)),
+    ):
+        subprocess.run([*git, *words], cwd=work, check=True)
+    with serving(ANY, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "one", "--session-id", SESSION, "--name", "Weaving")
+        for name in (SESSION, "Weaving"):
+            done = subprocess.run(
+                command("-p", "two", "--resume", name),
+                cwd=other,
+                env=environment(tmp_path, server.url),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+            )
+            assert done.returncode == 0, done.stderr
+            assert said(server)[:2] == ["one", "Fine."]
+    assert len(transcripts(tmp_path)) == 1
