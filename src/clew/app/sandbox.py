@@ -14,7 +14,6 @@ from msgspec.structs import replace
 
 from clew.messages.errors import OutsideError
 from clew.permissions.decision import Ask, Decision, NeedsReview, decided
-from clew.permissions.files import Bench
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import Request
 from clew.permissions.rules import Anchors, Rejected, Rule, RuleSet, Source, parse_rule
@@ -122,11 +121,12 @@ class SessionSandbox:
         """Whether every part of a command is one that settings name as outside."""
         if self._excluded is None:
             return False
+        # Loaded with the first call: they bring every reader of command lines.
+        from clew.permissions.decide import judge
+        from clew.permissions.files import Bench
+
         context, resolve = self._began.context, self._began.resolve
         bench = Bench(rules=self._excluded, context=context, resolve=resolve)
-        # Loaded with the first call: it brings every reader of command lines.
-        from clew.permissions.decide import judge
-
         parts = judge(bench, Request(tool="Bash", input={"command": command}))
         return all(part.rule is not None for part in parts)
 
