@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.config.environment import BY_FIELD, VARIABLES, freeze
+from clew.config.environment import BY_FIELD, VARIABLES, for_programs, freeze
 from clew.config.mask import HIDDEN, mask
 from tests.requirements import requirement
 
@@ -136,3 +136,10 @@ def test_a_secret_that_is_known_never_stays(secret: str, before: str, after: str
 def test_masking_takes_time_in_proportion_to_the_text() -> None:
     for text in ("a://" * 50_000, "password " * 50_000, "-----BEGIN PRIVATE KEY-----" * 200):
         assert mask(text)
+
+
+def test_programs_get_no_key_of_the_sessions_unless_somebody_wants_that() -> None:
+    environ = {"ANTHROPIC_API_KEY": "k", "PATH": "/bin"}
+    assert for_programs(environ) == {"PATH": "/bin"}
+    kept = environ | {"CLEW_SUBPROCESS_ENV_SCRUB": "0"}
+    assert for_programs(kept) == kept

@@ -112,7 +112,9 @@ def test_a_clock_that_goes_backwards_changes_no_order(tmp_path: Path) -> None:
     with serving(ANY, strict=True) as server:
         clew(tmp_path, server.url, "-p", "one", "--session-id", SESSION)
         (path,) = transcripts(tmp_path)
-        path.write_text(path.read_text().replace('"timestamp":"20', '"timestamp":"21'), "utf-8")
+        path.write_text(
+            path.read_text("utf-8").replace('"timestamp":"20', '"timestamp":"21'), "utf-8"
+        )
         for prompt in ("two", "three"):
             clew(tmp_path, server.url, "-p", prompt, "-c")
         assert typed(server.requests[-1].body) == ["one", "two", "three"]
@@ -145,7 +147,7 @@ def test_a_line_of_a_hundred_megabytes_is_a_line(tmp_path: Path) -> None:
             "message": {"role": "user", "content": "here"},
             "toolUseResult": "x" * (100 << 20),
         }
-        with path.open("a") as file:
+        with path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(huge) + "\n")
         clew(tmp_path, server.url, "-p", "two", "-c")
         assert typed(server.requests[-1].body) == ["one", "here", "two"]
@@ -173,7 +175,7 @@ def test_on_a_full_disk_a_session_and_its_copy_go_on_and_are_whole_later(tmp_pat
 
 
 def test_a_home_that_takes_no_file_does_not_end_a_conversation(tmp_path: Path) -> None:
-    (tmp_path / "config").write_text("no folder")
+    (tmp_path / "config").write_text("no folder", "utf-8")
     with serving(ANY, strict=True) as server:
         more: dict[str, Any] = {"input": ""}
         done = clew(tmp_path, server.url, "-p", "one", "--session-id", SESSION, **more)
@@ -191,7 +193,7 @@ def test_what_is_taken_away_while_a_turn_runs_is_made_again_and_said(
     with serving(plan, strict=True) as server:
         free = ("--allowed-tools", "Bash")
         done = clew(tmp_path, server.url, "-p", "one", "--session-id", SESSION, *free)
-        assert (done.returncode, done.stdout) == (0, "Gone.\n")
+        assert (done.returncode, done.stdout) == (0, "Gone.\n"), done.stderr
         again = clew(tmp_path, server.url, "-p", "two", "--resume", SESSION)
     assert again.returncode in (0, 1)
     assert again.stdout == "Gone.\n" or "no session" in again.stderr or "holds no" in again.stderr

@@ -94,7 +94,7 @@ def test_a_turn_without_a_call_loads_no_reader_of_command_lines(tmp_path: Path) 
             cwd=tmp_path,
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             check=True,
         )
     loaded = set(done.stderr.split())

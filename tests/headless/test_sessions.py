@@ -156,7 +156,7 @@ def test_an_id_a_title_and_a_file_mean_the_same_to_resume_and_to_sessions(
     assert transcripts(tmp_path) == [place]
 
 
-@pytest.mark.parametrize("name", ["", "nothing", "nothing.jsonl", SESSION])
+@pytest.mark.parametrize("name", ["nothing", "nothing.jsonl", SESSION])
 def test_what_is_no_session_is_said_in_one_line(
     tmp_path: Path, server: LoopbackServer, name: str
 ) -> None:

@@ -101,8 +101,12 @@ def test_each_tool_does_its_work_through_the_program(name: str, tmp_path: Path) 
 
 def test_no_tool_is_without_a_row() -> None:
     here = Path(__file__)
+    fronts = (here.parent, here.parent.with_name("tui"))
     others = "".join(
-        path.read_text("utf-8") for path in here.parent.glob("test_*.py") if path != here
+        path.read_text("utf-8")
+        for folder in fronts
+        for path in folder.glob("test_*.py")
+        if path != here
     )
     offered = {tool.name for tool in builtin_tools()}
     assert {name for name in offered - ROWS.keys() if f'"{name}"' not in others} == set()

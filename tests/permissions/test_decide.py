@@ -90,6 +90,7 @@ def test_plan_mode_may_write_the_plan_and_nothing_else_even_where_a_rule_allows(
     assert world.verdict("Write", write, world.rules(), "plan", plan_file=plan) == "allow"
     assert world.verdict("Write", {"file_path": "a.py"}, rules, "plan", plan_file=plan) == "deny"
     assert world.bash("make all", rules, "plan", plan_file=plan) == "deny"
+    assert world.bash(f"echo more >> {plan}", rules, "plan", plan_file=plan) == "allow"
 
 
 def test_plan_mode_runs_what_a_server_says_only_reads_under_an_allow_rule(world: World) -> None:

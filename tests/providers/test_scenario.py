@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from clew.providers.scenario import Block, from_value, parse
+from clew.providers.scenario_host import RuleHost
 from clew.providers.scenario_text import ScenarioError
 
 SAME_JSON = b"""\xef\xbb\xbf{
@@ -145,3 +146,16 @@ def test_conditions_of_every_form_are_accepted() -> None:
     when = {"user": "a", "system": {"is": "b"}, "tool_result": {"content": {"regex": "a+"}}}
     read = from_value({"scenario": 1, "answers": [{"when": when, "text": "x"}]})
     assert read.answers[0].when is not None
+
+
+def test_a_function_may_be_the_model() -> None:
+    def answer(body: dict[str, Any]) -> dict[str, Any]:
+        return {"text": f"{body['model']} heard {len(body['messages'])}"}
+
+    host = RuleHost(answer)
+    body = {"model": "m", "messages": [{"role": "user", "content": "hi"}]}
+    place, reply = host.respond("answers", body)
+    assert (place, reply.status) == ("request 1", 200)
+    place, reply = host.respond("count_tokens", body)
+    assert (place, reply.status) == ("request 2", 200)
+    assert host.unused() == []

@@ -142,3 +142,7 @@ def test_two_states_are_one_when_nobody_can_tell_them_apart() -> None:
     assert ABSENT.same(State(kind="absent", under="/x"))
     assert not A.same(B)
     assert not A.same(State(kind="file", sha256=A.sha256, size=1, mode=0o755))
+
+
+def test_a_folder_is_written_with_its_mode_alone() -> None:
+    assert State(kind="folder", mode=0o755).as_json() == {"kind": "folder", "mode": 0o755}

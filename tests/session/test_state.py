@@ -23,6 +23,7 @@ from clew.session.state import (
     TodosSet,
     ToolTimed,
     apply,
+    last_todos,
 )
 from tests.requirements import requirement
 
@@ -80,3 +81,17 @@ def test_every_change_and_charge_is_told_in_order_with_the_state_it_made() -> No
     assert session.has_unknown_cost
     assert session.ledger.total.usd == Decimal(0)
     assert session.ledger.total.requests == 1
+
+
+def test_the_list_of_a_conversation_is_the_last_one_that_was_written() -> None:
+    todo = {"content": "look", "status": "pending"}
+    written = [
+        {"toolUseResult": {"newTodos": [todo]}},
+        {"toolUseResult": {"newTodos": [todo, {"content": 3}, "odd"]}},
+        {"toolUseResult": {"newTodos": "none"}},
+        {"toolUseResult": "text"},
+    ]
+    assert last_todos(written) == (Todo(content="look", status="pending"),)
+    assert last_todos(written[2:]) == ()
+    done = {"toolUseResult": {"newTodos": [todo | {"status": "completed"}]}}
+    assert last_todos([*written, done]) == ()

@@ -118,3 +118,13 @@ def test_a_line_of_megabytes_is_read() -> None:
     said = read_line(line(type="user", message={"role": "user", "content": "x" * 5_000_000}))
     assert isinstance(said, Said)
     assert len(said.content) == 5_000_000
+
+
+def test_words_in_which_a_command_may_stand_are_those_of_a_person() -> None:
+    assert Said(content="/help").typed == "/help"
+    assert Said(content=[{"type": "text", "text": "/help"}]).typed == "/help"
+    assert Said(content="/help", is_verbatim=True).typed is None
+    assert Said(content=[{"type": "image"}]).typed is None
+    assert (
+        Said(content=[{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]).typed is None
+    )
