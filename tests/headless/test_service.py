@@ -28,6 +28,20 @@ def test_a_model_of_ones_own_is_asked_and_priced(tmp_path: Path) -> None:
     assert [e["costUSD"] for e in said if e["type"] == "request-cost"] == [2.5]
 
 
+def test_a_model_of_ones_own_is_known_to_reports_and_to_a_session_that_goes_on(
+    tmp_path: Path,
+) -> None:
+    mine = {"mine": {"like": "sonnet", "aliases": ["my"], "price": {"input": 2.5, "output": 8}}}
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "settings.json").write_text(settings(models=mine), "utf-8")
+    with serving({"scenario": 1, "answers": [HELLO, HELLO]}, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "hi", "--model", "my")
+        clew(tmp_path, server.url, "-p", "again", "--continue")
+        assert {request.body["model"] for request in server.requests} == {"mine"}
+        told = json.loads(clew(tmp_path, server.url, "cost", "--json").stdout)
+    assert float(told["total"]["costUSD"]) == 5.0
+
+
 def test_a_model_that_cannot_be_read_is_said_and_the_others_stand(tmp_path: Path) -> None:
     with serving({"scenario": 1, "answers": [HELLO]}) as server:
         done = clew(

@@ -208,7 +208,11 @@ async def session(
             options, began.places, opened, entrypoint=entrypoint, mirror=mirror
         )
         model = chosen_model(
-            options, environment, began.settings, service.catalog, spoke_with(loaded)
+            options,
+            environment,
+            began.settings,
+            service.catalog,
+            spoke_with(loaded, service.catalog),
         )
         rules.keeps_results_in(recorder.paths.place.tool_results)
         rules.keeps_plan_of(recorder.paths.place.session_id)
@@ -283,6 +287,7 @@ async def session(
             Prompts(began.places.own / "prompts"),
             recorder,
             loaded,
+            service.catalog,
         )
         requests = Requests(
             beginning.request,

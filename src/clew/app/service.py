@@ -7,7 +7,7 @@ from uuid import uuid4
 
 from msgspec import Struct
 
-from clew.catalog.lookup import CATALOG, Catalog
+from clew.catalog.lookup import Catalog, known_models
 from clew.config.environment import Environment
 from clew.config.paths import Places
 from clew.process.spawn import Launcher
@@ -72,14 +72,3 @@ async def open_service(
         gate=Gate(),
         problems=(*problems, *preferences.problems),
     )
-
-
-def known_models(settings: Mapping[str, Any]) -> tuple[Catalog, tuple[str, ...]]:
-    """The catalog with the models that the settings describe."""
-    described = settings.get("models")
-    if not isinstance(described, dict) or not described:
-        return CATALOG, ()
-    from clew.catalog.added import with_models  # most people add none
-
-    catalog, problems = with_models(CATALOG, described)
-    return catalog, tuple(problems)

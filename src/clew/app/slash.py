@@ -5,7 +5,6 @@ from collections.abc import Iterable
 
 from clew.app.build import Session
 from clew.app.stamps import new_id, now
-from clew.catalog.lookup import CATALOG
 from clew.commands.outcome import Clear, Exit, Outcome, Resume, Show
 from clew.commands.parse import Command as Typed
 from clew.commands.registry import Command, Registry
@@ -187,7 +186,7 @@ async def model(session: Session, name: str) -> Outcome:
         chosen = session.speaking.choose(name)
         unheard = "" if chosen.known else "; clew knows nothing of this one"
         return Show(text=f"model {chosen.id} from the next prompt on{unheard}")
-    rows = [("now", session.model.id), *sorted(CATALOG.aliases.items())]
+    rows = [("now", session.model.id), *sorted(session.speaking.catalog.aliases.items())]
     return Show(text=table(rows))
 
 

@@ -24,14 +24,14 @@ class Speaking:
         takes_betas: bool,
     ) -> None:
         self.model = model
-        self._catalog = catalog
+        self.catalog = catalog
         self._takes_betas = takes_betas
         self._requests = requests
         self._spending = spending
 
     def choose(self, name: str) -> Model:
         """Goes over to another model; what was said so far goes with the next request."""
-        self.model = self._catalog.entry(name)
+        self.model = self.catalog.entry(name)
         template = replace(self._requests.template, model=self.model.id)
         self._requests.change(template, target_of(self.model, takes_betas=self._takes_betas))
         self._spending.change(ModelChosen(model=self.model.id))

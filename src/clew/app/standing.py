@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.app.stamps import now
-from clew.catalog.lookup import CATALOG
+from clew.catalog.lookup import Catalog
 from clew.context.prompts import Prompts, Standing, TakenUp, digest, same_tools
 from clew.messages.wording import SYNTHETIC_MODEL
 from clew.options import Options
@@ -19,7 +19,7 @@ from clew.version import VERSION
 Json: TypeAlias = dict[str, Any]
 
 
-def spoke_with(loaded: Loaded | None) -> str | None:
+def spoke_with(loaded: Loaded | None, catalog: Catalog) -> str | None:
     """The model a session was asked to speak with last; of a session of another program, the one that
     answered last, if it is known here."""
     if loaded is None:
@@ -27,7 +27,7 @@ def spoke_with(loaded: Loaded | None) -> str | None:
     named = recorded(loaded).get("model")
     if isinstance(named, str) and named:
         return named
-    return next((m for m in answered_by(loaded) if CATALOG.find(m) is not None), None)
+    return next((m for m in answered_by(loaded) if catalog.find(m) is not None), None)
 
 
 def answered_by(loaded: Loaded) -> list[str]:
@@ -50,7 +50,12 @@ class Beginning(Struct, frozen=True, kw_only=True):
 
 
 def taken_up(
-    made: Request, options: Options, prompts: Prompts, recorder: Recorder, loaded: Loaded | None
+    made: Request,
+    options: Options,
+    prompts: Prompts,
+    recorder: Recorder,
+    loaded: Loaded | None,
+    catalog: Catalog,
 ) -> Beginning:
     record = None if loaded is None else recorded(loaded)
     found = as_before(made, options, prompts, record)
@@ -61,7 +66,7 @@ def taken_up(
     return Beginning(
         request=replace(made, system=found.standing.system, tools=found.standing.tools),
         may_grow=found.may_grow,
-        notices=() if loaded is None else told(loaded, made.model, found.changed),
+        notices=() if loaded is None else told(loaded, made.model, found.changed, catalog),
     )
 
 
@@ -89,15 +94,15 @@ def is_named(record: Json | None, named: Json) -> bool:
     )
 
 
-def told(loaded: Loaded, model: str, changed: tuple[str, ...]) -> tuple[str, ...]:
+def told(loaded: Loaded, model: str, changed: tuple[str, ...], catalog: Catalog) -> tuple[str, ...]:
     """What a change costs, before it is paid."""
     last = last_size(loaded.messages)
     before = next(iter(answered_by(loaded)), model)
-    if not changed and before != model and CATALOG.entry(before).id != model:
+    if not changed and before != model and catalog.entry(before).id != model:
         changed = ("the model",)
     if not changed or last is None or not last.total:
         return ()
-    cost = recached(last, model=model, before=before, at=now(), catalog=CATALOG)
+    cost = recached(last, model=model, before=before, at=now(), catalog=catalog)
     what = " and ".join(changed)
     are = "are" if what.endswith("s") else "is"
     return (f"{what} {are} not as in the last request, so nothing is cached for it: {cost}",)

@@ -6,6 +6,7 @@ unknown, because a wrong window loses a conversation and a wrong price misleads 
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -76,3 +77,14 @@ def _widened(entry: Model) -> Model:
 
 
 CATALOG = Catalog(MODELS, ALIASES)
+
+
+def known_models(settings: Mapping[str, Any]) -> tuple[Catalog, tuple[str, ...]]:
+    """The catalog with the models that the settings describe."""
+    described = settings.get("models")
+    if not isinstance(described, dict) or not described:
+        return CATALOG, ()
+    from clew.catalog.added import with_models  # most people add none
+
+    catalog, problems = with_models(CATALOG, described)
+    return catalog, tuple(problems)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from clew.app.asking import DEFAULT_MODEL
 from clew.app.build import Session
 from clew.app.slash import known
-from clew.catalog.lookup import CATALOG
 from clew.headless import mcp as servers
 from clew.headless import window
 from clew.headless.result import cost_of, usage_of
@@ -110,7 +109,7 @@ class Controls:
                     "displayName": model.name,
                     "description": described(model.context_window),
                 }
-                for model in CATALOG.models
+                for model in session.speaking.catalog.models
             ],
             "output_style": output_style(session),
             "available_output_styles": ["default"],

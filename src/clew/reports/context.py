@@ -16,9 +16,9 @@ from msgspec import Struct
 
 from clew.app.asking import chosen_model, template
 from clew.app.build import attachments
-from clew.app.service import known_models
 from clew.app.stamps import now
 from clew.app.standing import as_before, recorded, spoke_with
+from clew.catalog.lookup import known_models
 from clew.catalog.models import Model
 from clew.config.environment import freeze
 from clew.context.opening import Opening
@@ -81,7 +81,7 @@ async def look(session: str | None, model_name: str | None) -> Window:
     loaded = load(path) if path else None
     catalog, _ = known_models(found.settings)
     model = chosen_model(
-        options, freeze(found.environ), found.settings, catalog, spoke_with(loaded)
+        options, freeze(found.environ), found.settings, catalog, spoke_with(loaded, catalog)
     )
     toolbox = Toolbox(builtin_tools(), found.settings)
     made = template(options, model, toolbox.definitions(), "")

@@ -15,8 +15,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from clew.catalog.lookup import known_models
 from clew.config.paths import find_config_home
-from clew.messages.errors import SessionError, in_words
+from clew.messages.errors import SessionError, SettingsError, in_words
+from clew.permissions.session_rules import stand
 from clew.reports.costs import Costs, SessionCost, gather
 from clew.reports.table import bar, table
 from clew.session.ledger import Charge, Spend
@@ -59,8 +61,10 @@ BY: dict[str, Sums] = {
 def main(argv: list[str]) -> int:
     options = _parser().parse_args(argv)
     try:
-        found = gather(transcripts(options), counts=within(options.since, options.until))
-    except (SessionError, OSError) as error:
+        # Prices of models that a person described count as those that clew knows.
+        catalog, _ = known_models(stand(os.environ, Path.cwd()).settings)
+        found = gather(transcripts(options), catalog, counts=within(options.since, options.until))
+    except (SessionError, SettingsError, OSError) as error:
         sys.stderr.write(f"clew cost: {in_words(error)}\n")
         return 2
     if options.json:

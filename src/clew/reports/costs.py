@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.catalog.lookup import CATALOG
+from clew.catalog.lookup import Catalog
 from clew.messages.encoding import decode
 from clew.session.ledger import Charge, Ledger, Spend, begins_turn, charges
 from clew.transcript import light
@@ -67,7 +67,10 @@ class _Found(Struct, kw_only=True):
 
 
 def gather(
-    transcripts: Iterable[Path], *, counts: Callable[[Charge], bool] = lambda _: True
+    transcripts: Iterable[Path],
+    catalog: Catalog,
+    *,
+    counts: Callable[[Charge], bool] = lambda _: True,
 ) -> Costs:
     """What these sessions cost, in the order given; only charges for which `counts` holds."""
     owner: dict[tuple[str, str], int] = {}
@@ -76,21 +79,21 @@ def gather(
         found = _read(path)
         mine = Ledger(
             charge
-            for charge in _charges(found)
+            for charge in _charges(found, catalog)
             if owner.setdefault(charge.key, number) == number and counts(charge)
         )
         sessions.append(_named(path, mine, found.unread))
     return Costs(sessions=sessions)
 
 
-def _charges(found: _Found) -> Iterator[Charge]:
+def _charges(found: _Found, catalog: Catalog) -> Iterator[Charge]:
     """Answers, and what was written ahead of an answer that a crash kept from coming."""
     begins = [str(e.get("timestamp")) for e in found.entries if begins_turn(e)]
     known = set()
-    for charge in charges(found.entries, CATALOG):
+    for charge in charges(found.entries, catalog):
         known.add(charge.message_id)
         yield charge if charge.purpose != "subagent" else _in_time(charge, begins)
-    for charge in charges(found.ahead, CATALOG):
+    for charge in charges(found.ahead, catalog):
         if charge.message_id not in known:
             yield _in_time(charge, begins)
 
