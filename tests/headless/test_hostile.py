@@ -4,9 +4,11 @@ import json
 import os
 import resource
 import subprocess
+import sys
 import threading
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -15,6 +17,14 @@ from tests.headless.clew_process import clew, command, environment, transcripts
 from tests.requirements import requirement
 
 SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
+
+
+@pytest.fixture(autouse=True)
+def own_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test has a session of its own: what no disk took is kept for it beside all homes."""
+    monkeypatch.setattr(sys.modules[__name__], "SESSION", str(uuid4()))
+
+
 ANY: dict[str, Any] = {"scenario": 1, "answers": [{"text": "Fine.", "times": "always"}]}
 
 

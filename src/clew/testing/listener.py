@@ -63,6 +63,8 @@ class Listener:
         self._idle.clear()
         self.accepted += 1
         task.add_done_callback(self._ended)
+        # A connection that is cancelled before it was served must be closed too.
+        task.add_done_callback(lambda _: writer.close())
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._connections.discard(task)
