@@ -49,6 +49,7 @@ def test_a_person_chooses_answers_by_number_or_in_their_own_words(tmp_path: Path
         terminal.expect("own words: ")
         terminal.type("2\n")
         terminal.expect("several with commas")
+        terminal.expect("own words: ")
         terminal.type("1, 3\n")
         terminal.expect("own words: ")
         terminal.type("green, if there is any\n")
