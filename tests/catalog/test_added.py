@@ -3,7 +3,7 @@
 import pytest
 
 from clew.catalog.added import with_models
-from clew.catalog.lookup import CATALOG
+from clew.catalog.lookup import CATALOG, known_models
 
 
 def test_a_person_adds_a_model_and_names_it() -> None:
@@ -62,3 +62,11 @@ def test_an_entry_that_cannot_be_read_is_named_and_the_others_stand(
     assert said in problems[0]
     assert catalog.find("broken") is None
     assert catalog.find("fine") is not None
+
+
+def test_settings_that_describe_models_make_a_catalog_with_them() -> None:
+    assert known_models({}) == (CATALOG, ())
+    assert known_models({"models": 3}) == (CATALOG, ())
+    catalog, problems = known_models({"models": {"mine": {"contextWindow": 1000}, "odd": 3}})
+    assert catalog.entry("mine").context_window == 1000
+    assert len(problems) == 1
