@@ -38,7 +38,12 @@ test: $(READY) ## run the tests (quick profiles, warnings are errors, 100 % bran
 laws: $(READY) ## run the property tests at depth
 	@CLEW_HYPOTHESIS=deep $(PYTEST) -n 2 -m "(laws or hypothesis) and not (e2e or crash)" tests --timeout 900
 
-e2e: $(READY) ## drive whole programs and the published readers
+$(VENV)/.published: $(READY) locks/e2e.txt
+	@echo "adding the published programs that clew is held against (once)"
+	@$(PIP) --require-hashes -r locks/e2e.txt >$(VENV)/published.log 2>&1 || { cat $(VENV)/published.log; exit 1; }
+	@touch $@
+
+e2e: $(VENV)/.published ## drive whole programs and the published readers
 	@$(PYTEST) -m e2e tests --timeout 900
 
 crash: $(READY) ## cut, kill and starve the writers
@@ -76,6 +81,7 @@ parity: $(READY) ## print the table of requirements and their state
 lock: $(READY) ## resolve the dependencies anew into locks/
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml -o locks/core.txt
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml --group dev -o locks/dev.txt
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml --group dev --group e2e -c locks/dev.txt -o locks/e2e.txt
 
 check: lint type docs-check test ## every gate; what CI runs
 
