@@ -14,7 +14,7 @@ from clew.mcp.server import Server
 from clew.mcp.tools import CALL_PATIENCE_S, RECONNECT_WAIT_S, refused
 
 if TYPE_CHECKING:
-    from clew.app.build import Session
+    from clew.app.session import Session
 
 USAGE = (
     "/mcp [SERVER], /mcp reconnect SERVER, /mcp enable SERVER, /mcp disable SERVER, /mcp log SERVER"

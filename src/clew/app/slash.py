@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable
 
-from clew.app.build import Session
+from clew.app.session import Session
 from clew.app.stamps import new_id, now
 from clew.commands.outcome import Clear, Exit, Outcome, Resume, Show
 from clew.commands.parse import Command as Typed

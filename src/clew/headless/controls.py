@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from clew.app.asking import DEFAULT_MODEL
-from clew.app.build import Session
+from clew.app.session import Session
 from clew.app.slash import known
 from clew.headless import mcp as servers
 from clew.headless import window

@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from clew.app.build import Session
 from clew.app.build import session as open_session
+from clew.app.session import Session
 from clew.app.stamps import new_id
 from clew.headless.permission import nobody
 from clew.jsonrpc.connection import Connection

@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from clew.app.brought import Brought
-from clew.app.build import Session
 from clew.app.build import session as open_session
+from clew.app.session import Session
 from clew.app.slash import known
 from clew.app.stamps import new_id
 from clew.commands.outcome import Clear, Exit, Resume

@@ -13,8 +13,8 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
-from clew.app.build import Session
 from clew.app.build import session as open_session
+from clew.app.session import Session
 from clew.commands.outcome import Clear, Exit, Resume, Show
 from clew.engine.conversation import Speaker
 from clew.engine.events import TurnEnded

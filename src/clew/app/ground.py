@@ -1,0 +1,69 @@
+"""What a session stands on before it has said anything: wishes, rules, and the way to the model."""
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.app.service import Service, open_service
+from clew.config.environment import Environment, freeze
+from clew.config.keys import in_environment
+from clew.options import SOURCES, Options
+from clew.permissions.in_session import SessionRules
+from clew.permissions.session_rules import Standing, given
+from clew.process.spawn import Launcher
+
+
+class Ground(Struct, frozen=True, kw_only=True):
+    """The same for everything that runs in a session, its subagents among it."""
+
+    options: Options
+    # The environment with what trusted settings say of it, and its variables that clew knows.
+    environ: Mapping[str, str]
+    environment: Environment
+    cwd: str
+    rules: SessionRules
+    # The rules and settings as they stood at the start.
+    began: Standing
+    launcher: Launcher
+    service: Service
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must never be shown: the keys of the environment, and the one that is used."""
+        key = self.service.provider.endpoint.api_key
+        return (*in_environment(self.environ), *filter(None, [key]))
+
+
+async def stand(
+    options: Options, environ: Mapping[str, str], cwd: str, opened: AsyncExitStack
+) -> Ground:
+    rules = SessionRules(
+        environ,
+        Path(cwd),
+        mode=options.mode,
+        given=given(
+            options.settings,
+            allow=options.allow,
+            deny=options.deny,
+            directories=options.directories,
+        ),
+        sources=SOURCES if options.sources is None else options.sources,
+    )
+    began = rules.standing
+    environment = freeze(began.environ)
+    launcher = Launcher()
+    opened.push_async_callback(launcher.aclose)
+    return Ground(
+        options=options,
+        environ=began.environ,
+        environment=environment,
+        cwd=cwd,
+        rules=rules,
+        began=began,
+        launcher=launcher,
+        service=await open_service(
+            began.environ, environment, began.settings, began.places, launcher, opened
+        ),
+    )

@@ -1,0 +1,119 @@
+"""The hands of a session: its tools, the servers they come from, the walls around them, the hooks."""
+
+from contextlib import AsyncExitStack
+from functools import partial
+
+from msgspec import Struct
+
+from clew.app import hooks as app_hooks
+from clew.app.brought import Brought
+from clew.app.file_record import file_record
+from clew.app.ground import Ground
+from clew.app.mcp import Connected, servers_of
+from clew.app.offering import offered_tools, private_hosts
+from clew.app.own import OwnSession
+from clew.app.sandbox import SessionSandbox, session_sandbox
+from clew.app.thread import Thread
+from clew.config.environment import for_programs
+from clew.engine.toolset import SessionTools
+from clew.hooks.run import Hooks
+from clew.tools.base import Surroundings, ToolSession
+from clew.tools.limits import limits_from
+from clew.tools.registry import Toolbox
+from clew.transport.network import network_from
+from clew.web.fetch import Web
+
+
+class Hands(Struct, frozen=True, kw_only=True):
+    """What a session can do. What stays between calls is the tool session's."""
+
+    tool_session: ToolSession
+    toolbox: Toolbox
+    tools: SessionTools
+    mcp: Connected
+    sandbox: SessionSandbox
+    sandbox_faults: tuple[str, ...]
+    hooks: Hooks
+    hook_settings: app_hooks.Settings
+    own: OwnSession
+
+
+async def equipped(
+    ground: Ground, thread: Thread, brought: Brought, opened: AsyncExitStack
+) -> Hands:
+    rules, began = ground.rules, ground.began
+    own = OwnSession(rules, thread.recorder)
+    tool_session = tools_session(ground, thread, own)
+    opened.push_async_callback(tool_session.tasks.aclose)
+    sandbox, sandbox_faults = session_sandbox(
+        rules, ground.launcher, tool_session, hidden=ground.secrets
+    )
+    opened.push_async_callback(sandbox.aclose)
+    rules.is_walled = lambda: sandbox.is_wanted
+    hook_settings = app_hooks.Settings(rules)
+    hooks = app_hooks.session_hooks(
+        hook_settings,
+        rules,
+        thread.recorder,
+        tool_session,
+        ground.launcher,
+        ground.service.provider.transport,
+        thread.side,
+        environ=ground.environ,
+        masked=ground.secrets,
+        call_tool=app_hooks.calling(lambda: mcp, tool_session),
+    )
+    hooks.add(brought.hooks)
+    await opened.enter_async_context(hooks)
+    web = Web(network_from(ground.environment), partial(private_hosts, rules))
+    opened.push_async_callback(web.aclose)
+    toolbox = Toolbox(offered_tools(ground.options, web, began.settings), began.settings)
+    mcp = servers_of(ground.options, began, toolbox, ground.environment)
+    opened.push_async_callback(mcp.aclose)
+    return Hands(
+        tool_session=tool_session,
+        toolbox=toolbox,
+        tools=SessionTools(
+            toolbox,
+            tool_session,
+            lambda: Surroundings(
+                model=thread.model.id,
+                interactive=not ground.options.is_print,
+                tools=tuple(toolbox),
+                mcp_clients=mcp.clients(),
+            ),
+            secrets=ground.secrets,
+            file_record=file_record(began.places.config_home, thread.recorder)
+            if ground.options.persists
+            else None,
+        ),
+        mcp=mcp,
+        sandbox=sandbox,
+        sandbox_faults=sandbox_faults,
+        hooks=hooks,
+        hook_settings=hook_settings,
+        own=own,
+    )
+
+
+def tools_session(ground: Ground, thread: Thread, own: OwnSession) -> ToolSession:
+    """What the tools of a conversation share between their calls."""
+    results = thread.recorder.paths.place.tool_results
+    made = ToolSession(
+        cwd=ground.cwd,
+        launcher=ground.launcher,
+        spill_folder=results,
+        environment=for_programs(ground.environ),
+        limits=limits_from(ground.environment.number),
+        may_read=ground.rules.may_read,
+        ask_model=thread.side.ask_model,
+        ask_service=thread.side.ask_service,
+        own=own,
+    )
+    made.in_conversation = thread.story.holds
+    made.env_file = app_hooks.env_file(results)
+    made.todos = [
+        {"content": t.content, "status": t.status, "activeForm": t.active_form}
+        for t in thread.spending.state.todos
+    ]
+    return made

@@ -1,0 +1,116 @@
+"""An open session: what a front talks to, and what it may show about it.
+
+`app.build` makes it and owns the life of what it holds.
+"""
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from clew.app.mcp import Connected
+from clew.app.own import OwnSession
+from clew.app.planning import planning
+from clew.app.speaking import Speaking
+from clew.app.stamps import new_id, now
+from clew.catalog.models import Model
+from clew.commands.outcome import Outcome
+from clew.commands.parse import Command as Typed
+from clew.commands.registry import Command
+from clew.context.facts import Fact
+from clew.context.opening import Opening
+from clew.context.tool_listing import listing_fact, told
+from clew.engine.conversation import Conversation
+from clew.engine.deps import Emit
+from clew.engine.intake import Intake, Raw, Taken, Turn
+from clew.engine.requests import Requests
+from clew.engine.story import Story
+from clew.engine.toolset import SessionTools
+from clew.hooks.run import Hooks
+from clew.messages import factories
+from clew.permissions.in_session import SessionRules
+from clew.permissions.request import Mode
+from clew.session.ledger import Ledger
+from clew.session.state import Session as Spending
+from clew.session.totals import Past
+from clew.tasks.registry import Tasks
+from clew.tools.registry import Toolbox
+from clew.transcript.load import Loaded
+
+Json: TypeAlias = dict[str, Any]
+
+
+class Session(Struct, frozen=True, kw_only=True):
+    """A session that is open: what a front talks to, and what it may show about it."""
+
+    conversation: Conversation
+    story: Story
+    opening: Opening
+    session_id: str
+    speaking: Speaking
+    rules: SessionRules
+    toolbox: Toolbox
+    mcp: Connected
+    # What people should know at the start: settings with faults, rules that do not count, repairs.
+    notices: tuple[str, ...]
+    resumed: Loaded | None = None
+    # Cost and time: of this run as they come, and of the runs before.
+    spending: Spending
+    past: Past
+    # What lines of input go through, and the slash commands that were found for this session.
+    intake: Intake
+    commands: list[Command["Session"]]
+    own: OwnSession
+    requests: Requests
+    # What runs in the background; a front that listens can say so, and begin a turn.
+    tasks: Tasks
+    tools: SessionTools
+    hooks: Hooks
+    cwd: str
+    # Where the key comes from, in the words of hosts.
+    key_source: str
+
+    @property
+    def model(self) -> Model:
+        return self.speaking.model
+
+    @property
+    def mode(self) -> Mode:
+        return self.rules.mode
+
+    async def context(self) -> list[Json]:
+        """What goes with the next prompt: all around a new conversation, else what has changed."""
+        history = self.story.history
+        facts = []
+        if not len(history):
+            facts = await self.opening.facts(model=self.model.id, day=now()[:10])
+        deferred = [name for name in self.requests.deferred() if self.toolbox.get(name)]
+        listing = listing_fact(told(history), deferred)
+        return attachments([*facts, *filter(None, [listing, planning(self.rules, history)])])
+
+    async def take(self, raw: Raw, emit: Emit) -> Taken:
+        """What was typed or piped in, as a turn for `conversation.submit` or as an outcome."""
+
+        async def run_command(typed: Typed) -> Outcome | None:
+            from clew.app.slash import run
+
+            return await run(self, typed, raw)
+
+        taken = await self.intake.take(raw, emit, run_command)
+        if isinstance(taken, Turn):
+            return Turn(prompt=taken.prompt, context=[*taken.context, *await self.context()])
+        return taken
+
+    def ledger(self) -> Ledger:
+        """What the conversation cost so far, by its record."""
+        return self.spending.ledger
+
+
+def attachments(facts: Iterable[Fact]) -> list[Json]:
+    """Facts as the entries that will say so from now on."""
+    return [
+        factories.attachment(
+            fact.payload, uuid=new_id(), at=now(), rendered=fact.rendered, role=fact.role
+        )
+        for fact in facts
+    ]

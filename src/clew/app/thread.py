@@ -1,0 +1,70 @@
+"""The thread of a session: where it is written, what was said so far, and what that cost."""
+
+from contextlib import AsyncExitStack
+
+from msgspec import Struct
+
+from clew.app.asking import chosen_model
+from clew.app.costs import spent_so_far
+from clew.app.ground import Ground
+from clew.app.record import open_record
+from clew.app.side import side_questions
+from clew.app.standing import spoke_with
+from clew.catalog.models import Model
+from clew.engine.side_question import SideQuestions
+from clew.engine.story import Story
+from clew.messages.history import History
+from clew.session.state import Session as Spending
+from clew.session.totals import Past
+from clew.transcript.load import Loaded
+from clew.transcript.record import Mirror, Recorder
+
+
+class Thread(Struct, frozen=True, kw_only=True):
+    """One conversation's record, and who it is spoken with."""
+
+    recorder: Recorder
+    # What the session held when it was gone on with; None for a new one.
+    loaded: Loaded | None
+    story: Story
+    model: Model
+    # Cost and time: of this run as they come, and of the runs before.
+    spending: Spending
+    past: Past
+    side: SideQuestions
+
+    @property
+    def session_id(self) -> str:
+        return self.recorder.paths.place.session_id
+
+
+def taken_in_hand(
+    ground: Ground, opened: AsyncExitStack, *, entrypoint: str, mirror: Mirror | None
+) -> Thread:
+    """The thread of a new session, or of the one that the options name."""
+    options, service = ground.options, ground.service
+    recorder, loaded = open_record(
+        options, ground.began.places, opened, entrypoint=entrypoint, mirror=mirror
+    )
+    model = chosen_model(
+        options,
+        ground.environment,
+        ground.began.settings,
+        service.catalog,
+        spoke_with(loaded, service.catalog),
+    )
+    session_id = recorder.paths.place.session_id
+    ground.rules.keeps_results_in(recorder.paths.place.tool_results)
+    ground.rules.keeps_plan_of(session_id)
+    spending, past = spent_so_far(
+        session_id, ground.cwd, ground.environ, model, loaded, service.catalog
+    )
+    return Thread(
+        recorder=recorder,
+        loaded=loaded,
+        story=Story(recorder, History(loaded.messages if loaded else ())),
+        model=model,
+        spending=spending,
+        past=past,
+        side=side_questions(service, ground.environment, spending, recorder),
+    )
