@@ -10,9 +10,10 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from clew.config import frontmatter
+
 Stance: TypeAlias = Literal["append", "override"]
 
-_FRONT = re.compile(r"\A---[ \t]*\n(.*?)^---[ \t]*(?:\n|\Z)", re.S | re.M)
 _DIRECTIVE = re.compile(r"\A\s*@(override|append)[ \t]*(?:\n|\Z)")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
@@ -32,36 +33,13 @@ class Directed(Struct, frozen=True, kw_only=True):
 
 def directed(text: str) -> Directed:
     """Reads a file's front matter and first line."""
-    paths: tuple[str, ...] = ()
-    front = _FRONT.match(text)
-    if front is not None:
-        paths = _paths(front[1])
-        text = text[front.end() :]
+    head = frontmatter.read(text)
+    paths, text = head.texts("paths"), head.body
     first = _DIRECTIVE.match(text)
     if first is None:
         return Directed(text=text.strip(), paths=paths)
     stance: Stance = "override" if first[1] == "override" else "append"
     return Directed(text=text[first.end() :].strip(), stance=stance, paths=paths)
-
-
-def _paths(front: str) -> tuple[str, ...]:
-    """The patterns under `paths:`, on its line with commas between or one a line behind dashes."""
-    found: list[str] = []
-    is_inside = False
-    for line in front.split("\n"):
-        name, colon, rest = line.partition(":")
-        if colon and not line[:1].isspace() and not line.startswith("-"):
-            is_inside = name.strip() == "paths"
-            found += _listed(rest) if is_inside else []
-        elif is_inside and line.strip().startswith("-"):
-            found += _listed(line.strip()[1:])
-    return tuple(found)
-
-
-def _listed(text: str) -> list[str]:
-    # Commas inside braces belong to a pattern.
-    parts = re.split(r",(?![^{]*\})", text.strip().removeprefix("[").removesuffix("]"))
-    return [part for p in parts if (part := p.strip().strip("'\""))]
 
 
 def alternatives(pattern: str) -> list[str]:

@@ -1,0 +1,187 @@
+"""The head of a markdown file: what stands between two lines of `---`, by name, and the text below.
+
+Commands, skills, agents, output styles and rules begin with one. It is YAML that people write as if it
+were plain lines, so it is read a member at a time: what fits on one line is taken as it stands
+(`argument-hint: [file]`, a description with a colon), and only what goes over several lines, or is an
+object, is YAML. A member that cannot be read is left out and named; the others count.
+
+Pure. YAML is imported when a head needs it, for it costs more than a thousand plain heads.
+"""
+
+import json
+import re
+from typing import Any
+
+from msgspec import Struct
+
+MARK = re.compile(r"---[ \t]*\Z")
+MEMBER = re.compile(r"([A-Za-z_$][\w.$-]*)[ \t]*:(?:[ \t]+(.*))?\Z")
+COMMENT = re.compile(r"(?:\A|[ \t])#(?: .*)?\Z")
+QUOTED = re.compile(r"""(?:"([^"\\]*)"|'([^']*)')[ \t]*(?:#.*)?\Z""")
+SEPARATORS = re.compile(r"[^,()\[\]{}]+|.", re.S)
+MAX_HEAD_CHARACTERS = 64 * 1024
+MAX_DEPTH = 30
+WORDS = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
+NOTHING = ("", "~", "null")
+
+
+class Fault(Struct, frozen=True, kw_only=True):
+    """One thing a head says wrongly, and the line of the file it stands on."""
+
+    line: int
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.line}: {self.what}"
+
+
+class Frontmatter(Struct, frozen=True, kw_only=True):
+    """The members of a head, the text below it, and what was wrong.
+
+    A value is a text, or what YAML says of a member that goes over several lines.
+    """
+
+    values: dict[str, Any]
+    body: str
+    faults: tuple[Fault, ...] = ()
+
+    def text(self, name: str) -> str:
+        """One text; of a list its members with commas between; empty where there is none."""
+        value = self.values.get(name)
+        if isinstance(value, list):
+            return ", ".join(_said(one) for one in value)
+        return "" if value is None or isinstance(value, dict) else _said(value)
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Several texts: a list, or words with commas between them outside of brackets."""
+        value = self.values.get(name)
+        if isinstance(value, list):
+            return tuple(said for one in value if (said := _said(one)))
+        return tuple(_parted(self.text(name)))
+
+    def flag(self, name: str) -> bool | None:
+        """Yes or no; None where the head says neither."""
+        return WORDS.get(self.text(name).lower())
+
+    def number(self, name: str) -> int | None:
+        """A whole number of 0 or more; None where the head says none."""
+        said = self.text(name)
+        return int(said) if said.isascii() and said.isdigit() and len(said) < 16 else None
+
+
+def _said(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    said = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return "" if said in NOTHING else said
+
+
+def _parted(text: str) -> list[str]:
+    """The parts between commas; `[...]` around all of it says the same as none."""
+    if text.startswith("[") and text.endswith("]"):
+        text = text[1:-1]
+    parts, depth = [""], 0
+    for piece in SEPARATORS.findall(text):
+        depth += piece in "([{"
+        depth -= piece in ")]}" and depth > 0
+        if piece == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += piece
+    return [said for part in parts if (said := part.strip().strip("'\""))]
+
+
+def read(text: str) -> Frontmatter:
+    """A file's head and body; a text without a head is a body alone."""
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    first, newline, rest = text.partition("\n")
+    if not newline or not MARK.match(first):
+        return Frontmatter(values={}, body=text)
+    lines = rest[: MAX_HEAD_CHARACTERS + 1].split("\n")
+    end = next((i for i, line in enumerate(lines) if MARK.match(line)), None)
+    if end is None:
+        what = "the head is too long" if len(rest) > MAX_HEAD_CHARACTERS else "no --- ends the head"
+        return Frontmatter(values={}, body=text, faults=(Fault(line=1, what=what),))
+    below = sum(len(line) + 1 for line in lines[: end + 1])
+    values, faults = _members(lines[:end])
+    faults.sort(key=lambda fault: fault.line)
+    return Frontmatter(values=values, body=rest[below:], faults=tuple(faults))
+
+
+def _members(lines: list[str]) -> tuple[dict[str, Any], list[Fault]]:
+    values: dict[str, Any] = {}
+    faults: list[Fault] = []
+    for number, name, chunk in _chunks(lines, faults):
+        if name in values:
+            faults.append(Fault(line=number, what=f"{name} stands here again; the last one counts"))
+        try:
+            values[name] = _value(chunk)
+        except ValueError as error:
+            faults.append(Fault(line=number, what=f"{name}: {error}"))
+    return values, faults
+
+
+def _chunks(lines: list[str], faults: list[Fault]) -> list[tuple[int, str, list[str]]]:
+    """Each member with its line, its name and its lines: the rest of its first, and all that go on."""
+    found: list[tuple[int, str, list[str]]] = []
+    for number, line in enumerate(lines, start=2):
+        member = MEMBER.match(line)
+        if member is not None:
+            found.append((number, member[1], [(member[2] or "").strip()]))
+        elif found and (line[:1].isspace() or line.startswith("-") or not line):
+            found[-1][2].append(line)
+        elif line.strip() and not line.startswith("#"):
+            faults.append(Fault(line=number, what=f"expected NAME: VALUE, found {line[:40]!r}"))
+    return found
+
+
+def _value(chunk: list[str]) -> Any:
+    first, more = chunk[0], [line for line in chunk[1:] if line.strip()]
+    if not more:
+        return _in_a_line(first)
+    try:
+        return _yaml("\n".join(["-" if not first else f"- {first}", *map(_deeper, chunk[1:])]))[0]
+    except ValueError:
+        # Words that go on over lines, with something in them that YAML takes for its own.
+        if not first or first[0] in "|>[{\"'":
+            raise
+        return " ".join([first, *(line.strip() for line in more)])
+
+
+def _deeper(line: str) -> str:
+    return f" {line}" if line.strip() else ""
+
+
+def _in_a_line(said: str) -> Any:
+    quoted = QUOTED.match(said)
+    if quoted is not None:
+        return quoted[1] if quoted[1] is not None else quoted[2]
+    if said[:1] in ('"', "'", "{") or (said.startswith("[") and "{" in said):
+        try:
+            return _yaml(said)
+        except ValueError:
+            return said
+    return COMMENT.sub("", said).strip()
+
+
+def _yaml(text: str) -> Any:
+    """The value of a piece of YAML as JSON has it; raises ValueError with what is wrong."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    try:
+        depth = 0
+        for event in yaml.parse(text, loader):
+            depth += isinstance(event, yaml.CollectionStartEvent)
+            depth -= isinstance(event, yaml.CollectionEndEvent)
+            if depth > MAX_DEPTH:
+                raise ValueError("nested too deep")
+            if isinstance(event, yaml.AliasEvent):
+                raise ValueError("*NAME, which stands for another value, is not taken")
+        return json.loads(json.dumps(yaml.load(text, loader)))
+    except yaml.MarkedYAMLError as error:
+        raise ValueError(error.problem or "not YAML") from None
+    except yaml.YAMLError as error:
+        raise ValueError(str(error).split("\n")[0]) from None
+    except TypeError:
+        raise ValueError("a date, or another value that JSON has not; quotes help") from None
