@@ -1,0 +1,208 @@
+"""Text with styles, cut into rows of a width: the only place that counts cells. Pure.
+
+A row is a list of spans; its text holds no control characters. What is wide, joined or combining
+counts as the terminal counts it, and a row is never cut inside a grapheme.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import TypeAlias
+
+from msgspec import Struct
+from wcwidth import iter_graphemes, wcswidth
+
+Line: TypeAlias = str
+
+RESET = "\x1b[0m"
+TAB = "    "
+
+
+class Span(Struct, frozen=True):
+    """A piece of text in one style; `link` is an address of which the terminal makes a link."""
+
+    text: str
+    style: str = ""
+    link: str = ""
+
+    def with_text(self, text: str) -> "Span":
+        return Span(text, self.style, self.link)
+
+
+Row: TypeAlias = list[Span]
+
+
+def cells(text: str) -> int:
+    """How many cells a text takes; it holds no control characters."""
+    return len(text) if text.isascii() else max(0, wcswidth(text))
+
+
+def width_of(row: Iterable[Span]) -> int:
+    return sum(cells(span.text) for span in row)
+
+
+def joined(*styles: str) -> str:
+    """Styles on top of one another."""
+    return ";".join(filter(None, styles))
+
+
+def line(row: Iterable[Span]) -> Line:
+    """A row as the text that a terminal is sent: a style is named once for all that has it."""
+    sent: list[str] = []
+    for (style, link), spans in groupby(row, _look):
+        text = "".join(span.text for span in spans)
+        if style:
+            text = f"\x1b[{style}m{text}{RESET}"
+        sent.append(f"\x1b]8;;{link}\x1b\\{text}\x1b]8;;\x1b\\" if link else text)
+    return "".join(sent)
+
+
+def _look(span: Span) -> tuple[str, str]:
+    return span.style, span.link
+
+
+# Where a row may end: behind spaces, and beside each character that is a word of its own.
+_PIECES = re.compile(
+    "[ \t]+|[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff"
+    "\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\U00020000-\U0003fffd]\ufe0f?"
+    "|[^ \t\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff"
+    "\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\U00020000-\U0003fffd]+"
+)
+# Characters that may not begin a row.
+_CLOSING = frozenset("、。，．！？：；）］｝」』】〉》〕ー々")
+
+
+class Wrap:
+    """Fills rows word by word; `row` is the one that is not full yet, and may be gone on with."""
+
+    __slots__ = ("_at", "_space", "_word", "_word_cells", "row", "width")
+
+    def __init__(self, width: int) -> None:
+        self.width = max(1, width)
+        self.row: Row = []
+        self._at = 0
+        self._space: Row = []
+        self._word: Row = []
+        self._word_cells = 0
+
+    def copy(self) -> "Wrap":
+        twin = Wrap(self.width)
+        twin.row, twin._at = self.row[:], self._at
+        twin._space, twin._word = self._space[:], self._word[:]
+        twin._word_cells = self._word_cells
+        return twin
+
+    def add(self, spans: Iterable[Span]) -> Iterator[Row]:
+        """The rows that became full; a line end in a span ends its row."""
+        for span in spans:
+            first, *rest = span.text.split("\n")
+            yield from self._add(span, first)
+            for more in rest:
+                yield from self.end()
+                yield from self._add(span, more)
+
+    def _add(self, span: Span, text: str) -> Iterator[Row]:
+        for piece in _PIECES.findall(text):
+            if piece[0] in " \t":
+                yield from self._close_word()
+                self._space.append(span.with_text(piece.replace("\t", TAB)))
+                continue
+            if self._is_own_word(piece):
+                yield from self._close_word()
+            size = cells(piece)
+            self._word.append(span.with_text(piece))
+            self._word_cells += size
+
+    def _is_own_word(self, piece: str) -> bool:
+        """Whether a row may end before this piece, though no space stands there."""
+        if not self._word or piece in _CLOSING:
+            return False
+        before = self._word[-1].text
+        return _is_wide(piece) or _is_wide(before)
+
+    def _close_word(self) -> Iterator[Row]:
+        word, size = self._word, self._word_cells
+        if not word:
+            return
+        self._word, self._word_cells = [], 0
+        gap = width_of(self._space) if self._space else 0
+        if self._at and self._at + gap + size > self.width:
+            yield self._turn()
+            gap = 0
+        if self._space and (self._at or gap + size <= self.width):
+            self.row += self._space
+            self._at += gap
+        self._space = []
+        if self._at + size <= self.width:
+            self.row += word
+            self._at += size
+            return
+        for span in word:
+            yield from self._broken(span)
+
+    def _broken(self, span: Span) -> Iterator[Row]:
+        """A word that is longer than a row."""
+        kept: list[str] = []
+        for grapheme in iter_graphemes(span.text):
+            size = cells(grapheme)
+            if self._at and self._at + size > self.width:
+                self.row.append(span.with_text("".join(kept)))
+                yield self._turn()
+                kept = []
+            kept.append(grapheme)
+            self._at += size
+        self.row.append(span.with_text("".join(kept)))
+
+    def _turn(self) -> Row:
+        row, self.row, self._at, self._space = self.row, [], 0, []
+        return row
+
+    def end(self) -> Iterator[Row]:
+        """The last row, whatever stands in it."""
+        yield from self._close_word()
+        yield self._turn()
+
+
+def _is_wide(piece: str) -> bool:
+    return not piece[0].isascii() and cells(piece[0]) == 2
+
+
+def wrapped(spans: Iterable[Span], width: int) -> Iterator[Row]:
+    """The spans in rows of at most this many cells."""
+    wrap = Wrap(width)
+    yield from wrap.add(spans)
+    yield from wrap.end()
+
+
+def chopped(spans: Iterable[Span], width: int) -> Iterator[Row]:
+    """The spans in rows that are full, wherever that cuts: text whose spaces count."""
+    width = max(2, width)
+    row: Row = []
+    at = 0
+    for span in spans:
+        size = cells(span.text)
+        if at + size <= width:
+            row.append(span)
+            at += size
+            continue
+        kept: list[str] = []
+        for grapheme in iter_graphemes(span.text):
+            size = cells(grapheme)
+            if at + size > width:
+                row.append(span.with_text("".join(kept)))
+                yield row
+                row, kept, at = [], [], 0
+            kept.append(grapheme)
+            at += size
+        row.append(span.with_text("".join(kept)))
+    yield row
+
+
+def clipped(spans: Iterable[Span], width: int) -> Row:
+    """One row of at most this many cells; what was cut off shows as a sign."""
+    spans = list(spans)
+    if width_of(spans) <= width:
+        return spans
+    first = next(chopped(spans, max(2, width - 1)))
+    last = first[-1]
+    return [*first[:-1], last.with_text(last.text + "…")]

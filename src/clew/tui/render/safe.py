@@ -1,0 +1,40 @@
+"""What a model, a tool or a file says, made harmless for a terminal. Pure.
+
+Whatever could move the cursor, set a title, change colours or turn the direction of writing is shown
+as an escape that can be read; joiners and selectors that emoji and scripts need stay.
+"""
+
+import re
+
+# Control characters but tab and line end, directions of writing, separators of lines that are none,
+# tags that nobody sees, marks of byte order, halves of pairs.
+_HARMFUL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
+    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
+)
+
+
+def visible(text: str) -> str:
+    """The text with line ends and tabs as the only control characters."""
+    return text if text.isascii() and text.isprintable() else _HARMFUL.sub(_shown, text)
+
+
+def _shown(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+def one_line(text: str) -> str:
+    """The text as a part of a line: what breaks or widens a line is a space."""
+    return visible(" ".join(text.split()))
+
+
+# Of an address: nothing that could end the sequence it stands in.
+_ADDRESS = re.compile(r"(?:https?|mailto|ftp)[:][\x21-\x7e]{1,2000}\Z", re.I)
+
+
+def address(url: str) -> str:
+    """An address that may stand in a terminal's own link; empty if it may not."""
+    return url if _ADDRESS.match(url) else ""
