@@ -18,6 +18,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "context": ("clew.reports.context", "show what fills the next request of a session"),
     "cost": ("clew.reports.cost", "show what sessions cost, by model, day, tool and more"),
     "demo": ("clew.testing.demo", "play a scripted conversation: no key, no network"),
+    "doctor": ("clew.doctor.commands", "say what is wrong with this setup, and what to do"),
     "hooks": ("clew.hooks.commands", "list hooks, and try what they would say"),
     "login": ("clew.config.login", "keep an API key in a file only you can read"),
     "logout": ("clew.config.logout", "forget the key that login kept"),

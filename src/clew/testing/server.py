@@ -164,10 +164,10 @@ class LoopbackServer:
     def _refused(self, request: HttpRequest, body: Any) -> Reply | None:
         """What the real service refuses before any model sees it."""
         endpoint = ENDPOINTS.get(request.path)
-        if endpoint is None or request.method != "POST":
-            return _error(404, f"no such endpoint: {request.method} {request.target}")
         if self._api_key is not None and not _carries(request, self._api_key):
             return _error(401, "invalid x-api-key")
+        if endpoint is None or request.method != "POST":
+            return _error(404, f"no such endpoint: {request.method} {request.target}")
         if not isinstance(body, dict):
             return _error(400, "The request body is not valid JSON")
         if self._strict and (wrong := _strict_complaint(request, body, endpoint)):

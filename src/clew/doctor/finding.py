@@ -1,0 +1,48 @@
+"""What an examination says: one line of what is, and for a fault what to do. Pure."""
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+State: TypeAlias = Literal["fine", "note", "fault"]
+MARKS: dict[State, str] = {"fine": "ok", "note": "--", "fault": "!!"}
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """One thing that was looked at. A fault names its remedy."""
+
+    subject: str
+    state: State
+    words: str
+    remedy: str = ""
+
+
+def fine(subject: str, words: str) -> Finding:
+    return Finding(subject=subject, state="fine", words=words)
+
+
+def note(subject: str, words: str, remedy: str = "") -> Finding:
+    return Finding(subject=subject, state="note", words=words, remedy=remedy)
+
+
+def fault(subject: str, words: str, remedy: str) -> Finding:
+    return Finding(subject=subject, state="fault", words=words, remedy=remedy)
+
+
+def faults_in(findings: Iterable[Finding]) -> int:
+    return sum(one.state == "fault" for one in findings)
+
+
+def told(findings: Iterable[Finding]) -> str:
+    """The findings for people, by subject in the order they came."""
+    lines: list[str] = []
+    last = ""
+    for one in findings:
+        if one.subject != last:
+            last = one.subject
+            lines.append(last)
+        lines.append(f"  {MARKS[one.state]} {one.words}")
+        if one.remedy:
+            lines.append(f"     {one.remedy}")
+    return "\n".join(lines)

