@@ -7,6 +7,7 @@ program does it. A process of `clew` costs its start besides (bench_startup).
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 
@@ -72,7 +73,7 @@ def _searching(home: Path, size_mb: float) -> Iterator[Figure]:
     spent = time.process_time() - begin
     yield Figure(name="building the index", value=size_mb / spent, unit="MB/s", at_least=30)
     for word in words:
-        spent = cpu_s(lambda word=word: search(home, query_of(word), Scope(), limit=20))  # type: ignore[misc]
+        spent = cpu_s(partial(search, home, query_of(word), Scope(), limit=20))
         yield Figure(name=f"search {word} with the index", value=spent, unit="s", at_most=0.1)
 
 

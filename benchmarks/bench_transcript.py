@@ -10,6 +10,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -42,7 +43,7 @@ def _linear(base: Path) -> Iterator[Figure]:
     bare_mb = peak_rss_mb([sys.executable, "-c", BARE])
     for size_mb, goal_s in ((10, None), (100, 0.6), (300, 1.5)):
         path = _session(base, size_mb)
-        spent = cpu_s(lambda path=path: load(path), runs=3)  # type: ignore[misc]
+        spent = cpu_s(partial(load, path), runs=3)
         yield Figure(name=f"ready, {size_mb} MB linear, CPU", value=spent, unit="s", at_most=goal_s)
         used_mb = peak_rss_mb([sys.executable, "-c", LOAD, str(path)]) - bare_mb
         yield Figure(
@@ -79,7 +80,7 @@ def _compacted(base: Path) -> Iterator[Figure]:
         path = _session(base, size_mb, is_compacted=True)
         if load(path).read_from == 0:
             raise RuntimeError("the file was not read from its boundary on")
-        spent = cpu_s(lambda path=path: load(path))  # type: ignore[misc]
+        spent = cpu_s(partial(load, path))
         yield Figure(
             name=f"ready, {size_mb} MB with a boundary near the end, above an empty session",
             value=(spent - nothing) * 1000,

@@ -135,7 +135,8 @@ def give_outputs() -> None:
     the terminal's encoding (or any) cannot write is escaped."""
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115
+            nobody = os.open(os.devnull, os.O_WRONLY)
+            setattr(sys, name, os.fdopen(nobody, "w", encoding="utf-8"))
         elif isinstance(stream := getattr(sys, name), io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 

@@ -168,6 +168,23 @@ def test_secrets_of_the_home_folder_and_what_rules_deny_are_not_read(tmp_path: P
         assert words == '"no\\nno\\nno\\nNone"'
 
 
+@pytest.mark.parametrize("rule", ["**.env", "**/**/.env", "./.env/**", "//**/work/.env", "./**"])
+def test_a_denied_pattern_is_behind_walls_however_it_is_written(tmp_path: Path, rule: str) -> None:
+    write(tmp_path / "work" / ".env", "env-secret-3")
+    settings(tmp_path, ON, permissions={"deny": [f"Read({rule})"]})
+    write(tmp_path / "look.py", f"print(open('{tmp_path}/work/.env').read())\n")
+    _, results = run(tmp_path, bash("python3 ../look.py"))
+    assert results
+    assert "secret" not in said(results)
+
+
+@pytest.mark.parametrize("rule", ["./.", ".", "//", "//**", "[", "~/**x/***"])
+def test_no_denied_pattern_keeps_a_session_from_starting(tmp_path: Path, rule: str) -> None:
+    settings(tmp_path, ON, permissions={"deny": [f"Read({rule})"]})
+    done, _ = run(tmp_path, {"text": "Well."})
+    assert (done.returncode, done.stdout) == (0, "Well.\n"), done.stderr
+
+
 def test_sandboxed_commands_are_not_asked_about_unless_settings_want_it(tmp_path: Path) -> None:
     settings(tmp_path, ON)
     run(tmp_path, bash("touch made"))

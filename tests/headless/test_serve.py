@@ -131,7 +131,7 @@ def test_bad_lines_are_answered_and_survived(tmp_path: Path) -> None:
 
 
 def test_the_host_permits_a_call_with_another_input_and_a_rule(tmp_path: Path) -> None:
-    plan = {"scenario": 1, "answers": [*MAKES["answers"], *MAKES["answers"]]}  # type: ignore[misc]
+    plan = {"scenario": 1, "answers": [*MAKES["answers"], *MAKES["answers"]]}
     with (
         serving(plan, strict=True) as server,
         Hosted(tmp_path, server.url, *ASKED, CLAUDE_CODE_SDK_READS_SESSION_STATE="1") as host,

@@ -62,7 +62,7 @@ def web(act: Callable[[Web, Json], Any] | None = None) -> Iterator[Web]:
         def log_message(self, *_: Any) -> None:
             """Tests print nothing."""
 
-        def answer(self) -> None:
+        def do_POST(self) -> None:
             size = int(self.headers.get("Content-Length") or 0)
             body = self.rfile.read(size)
             message: Json = json.loads(body) if body else {}
@@ -79,7 +79,11 @@ def web(act: Callable[[Web, Json], Any] | None = None) -> Iterator[Web]:
             self.end_headers()
             self.wfile.write(data)
 
-        do_GET = do_POST = do_DELETE = answer  # noqa: N815 the names that the library calls
+        def do_GET(self) -> None:
+            self.do_POST()
+
+        def do_DELETE(self) -> None:
+            self.do_POST()
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     made.url = f"http://127.0.0.1:{server.server_port}/mcp"

@@ -9,7 +9,7 @@ from clew.providers.base import Adaptive, Budget, Failure, Off, Request
 def test_a_request_is_a_frozen_value() -> None:
     request = Request(model="m", messages=[])
     with pytest.raises(AttributeError):
-        request.model = "other"  # type: ignore[misc]
+        request.model = "other"
 
 
 def test_the_ways_to_think_are_told_apart_by_their_wire_word() -> None:

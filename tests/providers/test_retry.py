@@ -34,14 +34,14 @@ CUT = Failure(kind="truncated", message="cut", status=200)
 
 
 def status(code: int, message: str = "no", **more: object) -> Failure:
-    return Failure(kind="status", message=f"HTTP {code}: {message}", status=code, **more)  # type: ignore[arg-type]
+    return Failure(kind="status", message=f"HTTP {code}: {message}", status=code, **more)
 
 
 def after(
     *failures: Failure, random: float = 0.5, policy: Policy | None = None, **spent: object
 ) -> Decision:
     """What is decided after these failures, one after the other."""
-    so_far = Spent(**spent)  # type: ignore[arg-type]
+    so_far = Spent(**spent)
     for failure in failures:
         so_far = counted(so_far, failure, policy or Policy())
     return decide(failures[-1], REQUEST, so_far, policy or Policy(), random=random)

@@ -52,7 +52,7 @@ def test_importing_the_package_loads_none_of_it() -> None:
     )
     assert done.stdout.strip() == "False False"
     with pytest.raises(AttributeError, match="no attribute 'nothing'"):
-        clew.nothing  # noqa: B018 - the look is the test
+        _ = clew.nothing
 
 
 async def test_a_query_yields_typed_messages_and_ends_with_its_result(tmp_path: Path) -> None:

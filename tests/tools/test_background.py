@@ -18,7 +18,7 @@ from clew.tools.monitor import Monitor
 from clew.tools.registry import Toolbox, builtin_tools
 from clew.tools.task_output import TaskOutput
 from clew.tools.task_stop import TaskStop
-from tests.headless.clew_process import clew, transcripts
+from tests.headless.clew_process import clew, transcripts, until
 from tests.headless.test_print import entries, scenario
 from tests.process.processes import lives, wait_ended
 from tests.tools.workshop import Workshop
@@ -43,9 +43,7 @@ class Yard:
         """Waits until a task has printed so much."""
         task = self.session.tasks.get(task_id)
         assert task is not None
-        async with asyncio.timeout(60):
-            while task.output.size < size:  # noqa: ASYNC110 there is nothing to wait on
-                await asyncio.sleep(0)
+        await asyncio.to_thread(until, lambda: task.output.size >= size, within_s=60)
 
     async def text(self, tool: Any, **given: Any) -> str:
         return str((await self.use(tool, **given)).content)

@@ -14,6 +14,7 @@ from clew.tools.glob import Glob
 from clew.tools.grep import Grep, GrepInput, grep
 from clew.tools.search import braces
 from clew.tools.searching import ripgrep
+from tests.headless.clew_process import until
 from tests.tools.workshop import Workshop
 
 TREE = {
@@ -246,8 +247,7 @@ def test_a_search_can_be_cancelled(workshop: Workshop) -> None:
     async def go() -> None:
         wanted = GrepInput(pattern="(a+)+$")
         task = asyncio.create_task(grep(wanted, workshop.context(), None))
-        while not workshop.session.launcher.living:  # noqa: ASYNC110 there is nothing to wait on
-            await asyncio.sleep(0)
+        await asyncio.to_thread(until, lambda: workshop.session.launcher.living > 0, within_s=60)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -126,7 +126,7 @@ def test_every_rule_has_its_case_and_a_number_of_its_own() -> None:
         [U1, thinking("k1", "u1", thinking="hm"), said("k2", "k1", of="k")],
         [U1, without(A1, "requestId") | {"isApiErrorMessage": True}],
         [U1, said("a1", "u1") | {"message": "odd"}],
-        [U1, said("a1", "u1", "odd block")],  # type: ignore[arg-type]
+        [U1, said("a1", "u1", "odd block")],
     ],
 )
 def test_a_sound_file_breaks_no_rule(lines: list[dict[str, Any]], tmp_path: Path) -> None:

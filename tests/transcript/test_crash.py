@@ -222,7 +222,7 @@ def lose_power_everywhere(tmp_path: Path, turns: int) -> int:
         check()
         return answered
 
-    session.recorder.record = checked  # type: ignore[method-assign]
+    session.recorder.record = checked
     asyncio.run(story.tell(turns))
     session.close()
     return states

@@ -46,7 +46,7 @@ def main() -> int:
     home, turns = Path(sys.argv[1]), int(sys.argv[2])
     session = Session(home)
     assert session.log
-    session.new_id = lambda: str(uuid.uuid4())  # type: ignore[method-assign]
+    session.new_id = lambda: str(uuid.uuid4())
     running = Running(pid=os.getpid(), session_id=SESSION, cwd="/w", name="writer")
     registration = Registration(home, running)
     if session.recorder.transcript.exists():

@@ -5,6 +5,7 @@ may change. Owns when walls are around a command, and what is said where there a
 """
 
 import os
+import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -216,7 +217,7 @@ def denied(standing: Standing, access: str) -> list[str]:
 
 
 def paths_of(rule: Rule, standing: Standing) -> list[str]:
-    text = (rule.content or "").removesuffix("/**")
+    text = rule.content or ""
     context = standing.context
     if text.startswith("//"):
         base, pattern = "/", text[2:]
@@ -229,9 +230,22 @@ def paths_of(rule: Rule, standing: Standing) -> list[str]:
     else:
         base, pattern = context.cwd, f"**/{text}"
     try:
-        return [str(path) for path in Path(base).glob(pattern)]
-    except (ValueError, NotImplementedError, OSError):
+        return found_below(base, pattern)
+    except (ValueError, OSError):
+        # A name that no disk has, or a folder that cannot be listed: the rule itself still holds.
         return []
+
+
+def found_below(base: str, pattern: str) -> list[str]:
+    """What a pattern of rules names; a folder stands for all that is in it."""
+    parts = [part for part in pattern.split("/") if part not in ("", ".")]
+    while parts and parts[-1] == "**":
+        parts.pop()
+    if not parts:
+        # A wall around the whole disk would leave no command that could run.
+        return [base] if base != "/" else []
+    names = [part if part == "**" else re.sub(r"\*\*+", "*", part) for part in parts]
+    return [str(path) for path in Path(base).glob("/".join(names))]
 
 
 def session_sandbox(

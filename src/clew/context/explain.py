@@ -78,7 +78,7 @@ def main(argv: list[str]) -> int:
     explain.add_argument("--cwd", default=".", help="the working folder to look from")
     explain.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args(argv)
-    cwd = Path(os.path.abspath(given.cwd))  # noqa: PTH100  links stay as the person wrote them
+    cwd = Path(os.path.normpath(Path.cwd() / given.cwd))
     if not cwd.is_dir():
         sys.stderr.write(f"clew memory: {cwd}: no such folder\n")
         return 2

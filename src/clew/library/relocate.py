@@ -7,6 +7,7 @@ a byte in them changes, and where each was is kept, so that the way back is know
 import os
 import re
 from collections.abc import Iterator
+from io import FileIO
 from pathlib import Path
 
 import msgspec
@@ -128,7 +129,7 @@ def _sessions(home: Path) -> Iterator[tuple[Path, str]]:
 def _cwd(path: str) -> str | None:
     """From the first bytes, for thousands of files; the head of the file if they do not say."""
     try:
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 ten thousand Paths cost
+        with FileIO(path) as file:
             head = file.read(4096)
     except OSError:
         return None

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from io import FileIO
 from pathlib import Path
 
 from msgspec import Struct
@@ -88,7 +89,7 @@ def _candidates(needles: list[bytes], files: Sequence[tuple[str, int]]) -> set[s
 
 def _in_file(query: Query, needles: list[bytes], path: str, start: int) -> Iterator[Line]:
     try:
-        with open(path, "rb", buffering=0) as file:  # noqa: PTH123 ten thousand Paths cost
+        with FileIO(path) as file:
             file.seek(start)
             data = file.read()
     except OSError:

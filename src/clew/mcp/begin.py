@@ -14,16 +14,12 @@ from clew.mcp.proof import Proof
 from clew.mcp.server import MakeLine
 from clew.mcp.sse_line import SseLine
 from clew.mcp.tokens import TokenStore
-from clew.process.output import Output
-from clew.process.run import run
 from clew.process.spawn import Launcher
+from clew.providers.credentials import printed_by
 from clew.transport.seam import Transport
 
 # A message for a server in the host, and what the host answers; see `in_process`.
 ToHost: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
-
-HELPER_S = 30.0
-HELPER_MAX_BYTES = 65536
 
 
 def line_maker(
@@ -60,24 +56,3 @@ def line_maker(
                 assert_never(never)
 
     return make
-
-
-async def printed_by(
-    launcher: Launcher, command: str, cwd: str, environ: Mapping[str, str]
-) -> str | None:
-    """What a helper prints; None where it fails or takes too long. What it complains of may be secret."""
-    out, thrown_away = Output(keep_bytes=HELPER_MAX_BYTES), Output(keep_bytes=0)
-    try:
-        finished = await run(
-            launcher,
-            ["/bin/sh", "-c", command],
-            cwd=cwd,
-            env=environ,
-            stdout=out,
-            stderr=thrown_away,
-            timeout_s=HELPER_S,
-        )
-    except OSError:
-        return None
-    failed = finished.timed_out or finished.exit.code != 0
-    return None if failed else bytes(out.head).decode("utf-8", "replace")

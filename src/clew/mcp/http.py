@@ -1,15 +1,13 @@
 """A server behind a URL: every message is a request of HTTP, answers come as JSON or as a stream.
 
 Both eras speak so: the one with a session under an id, and the stateless one that says all in each
-request. Described as "Streamable HTTP" at modelcontextprotocol.io. A redirect is never followed, because
-tokens would travel with it.
+request. Described as "Streamable HTTP" at modelcontextprotocol.io.
 """
 
 import asyncio
 import contextlib
 from base64 import b64encode
-from collections.abc import Mapping
-from typing import Any, Protocol, TypeAlias
+from typing import Any
 
 from clew.jsonrpc import wire
 from clew.jsonrpc.connection import Connection
@@ -18,12 +16,10 @@ from clew.mcp.config import Http
 from clew.mcp.host import ServerHost
 from clew.mcp.line import MAX_MESSAGE_BYTES, CannotReachError, UnauthorizedError
 from clew.mcp.protocol import DIALECT, META, NAMED_BY, Agreement, Json, a_text, an_object
-from clew.messages.encoding import encode
+from clew.mcp.web_line import Credentials, WebLine, kind
 from clew.stream.events import StreamFault
 from clew.stream.sse import SseDecoder
-from clew.transport.seam import Exchange, Head, HttpRequest, Transport, TransportError
-
-Headers: TypeAlias = tuple[tuple[str, str], ...]
+from clew.transport.seam import Exchange, Head, Transport, TransportError
 
 ACCEPT = "application/json, text/event-stream"
 STREAM = "text/event-stream"
@@ -34,17 +30,7 @@ LONGEST_RESUME_S = 30.0
 GOODBYE_S = 1.0
 
 
-class Credentials(Protocol):
-    """What proves to a server who asks."""
-
-    async def headers(self) -> Mapping[str, str]: ...
-
-    async def renew(self, challenge: str) -> bool:
-        """Whether there is other proof than that which a server just turned down."""
-        ...
-
-
-class HttpLine:
+class HttpLine(WebLine):
     """Requests run beside each other; what needs no answer goes one after the other, before them."""
 
     def __init__(
@@ -56,18 +42,12 @@ class HttpLine:
         transport: Transport,
         credentials: Credentials,
     ) -> None:
-        self._reach = reach
-        self._host = host
-        self._group = group
-        self._transport = transport
-        self._credentials = credentials
+        super().__init__(reach, host, group, transport=transport, credentials=credentials)
         self._session_id = ""
-        self._version = ""
         self._is_stateless = False
         self._queue: asyncio.Queue[Json] = asyncio.Queue()
         self._tasks: set[asyncio.Task[None]] = set()
         self._posts: dict[Id, asyncio.Task[None]] = {}
-        self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self.connection = Connection(self._send, host, DIALECT, group)
 
     async def open(self) -> None:
@@ -80,9 +60,6 @@ class HttpLine:
         if not self._is_stateless:
             self._begin(self._listening())
 
-    async def ended(self) -> str:
-        return await asyncio.shield(self._over)
-
     async def aclose(self) -> None:
         self.connection.lose("the session closed the connection")
         for task in list(self._tasks):
@@ -93,9 +70,7 @@ class HttpLine:
                     await self._goodbye()
 
     async def _goodbye(self) -> None:
-        exchange = self._transport.exchange(
-            HttpRequest(method="DELETE", url=self._reach.url, headers=await self._headers({}))
-        )
+        exchange = await self._exchange("DELETE", self._reach.url, self._headers({}))
         try:
             await exchange.open()
         finally:
@@ -166,34 +141,11 @@ class HttpLine:
     async def _answered(
         self, method: str, message: Json | None, **more: str
     ) -> tuple[Exchange, Head]:
-        """Asks, with other credentials once more if these are turned down."""
-        for is_last in (False, True):
-            exchange = self._transport.exchange(
-                HttpRequest(
-                    method=method,
-                    url=self._reach.url,
-                    headers=await self._headers(message or {}, **more),
-                    body=b"" if message is None else encode(message),
-                )
-            )
-            done = False
-            try:
-                head = await exchange.open()
-                challenge = head.headers.get("www-authenticate", "")
-                wants_more = head.status == 403 and "insufficient_scope" in challenge
-                done = head.status != 401 and not wants_more
-                if done:
-                    return exchange, head
-            finally:
-                if not done:
-                    await exchange.close()
-            if is_last or not await self._credentials.renew(challenge):
-                raise UnauthorizedError(
-                    f"the server wants a login (status {head.status})", challenge
-                )
-        raise AssertionError
+        return await self._asked(
+            method, self._reach.url, self._headers(message or {}, **more), message
+        )
 
-    async def _headers(self, message: Json, **more: str) -> Headers:
+    def _headers(self, message: Json, **more: str) -> dict[str, str]:
         params = an_object(message.get("params"))
         method = a_text(message.get("method"))
         stated = a_text(an_object(params.get("_meta")).get(META + "protocolVersion"))
@@ -209,9 +161,7 @@ class HttpLine:
                 said["Mcp-Name"] = in_header(a_text(params.get(NAMED_BY[method])))
             if method == "tools/call":
                 said |= self._arguments(params)
-        # What a person wrote stands; what the protocol needs stands above it.
-        own = {k: v for k, v in (await self._credentials.headers()).items() if not clashes(k, said)}
-        return tuple({**own, **said}.items())
+        return said
 
     def _arguments(self, params: Json) -> dict[str, str]:
         """The arguments that the tool's schema wants in headers too."""
@@ -317,17 +267,6 @@ class HttpLine:
             decoder = SseDecoder(max_event_bytes=MAX_MESSAGE_BYTES)
             decoder.last_event_id = event_id
 
-    def _end(self, error: CannotReachError | UnauthorizedError) -> None:
-        if not self._over.done():
-            self._over.set_exception(error)
-            # Whoever waits for the end hears of it; perhaps nobody does any more.
-            self._over.exception()
-        self.connection.lose(str(error))
-
-
-def kind(head: Head) -> str:
-    return head.headers.get("content-type", "").partition(";")[0].strip().lower()
-
 
 async def whole(exchange: Exchange) -> bytes:
     """A body, as far as it may go."""
@@ -351,7 +290,3 @@ def in_header(value: str) -> str:
     if plain and not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
     return f"=?base64?{b64encode(value.encode('utf-8', 'replace')).decode()}?="
-
-
-def clashes(name: str, said: Mapping[str, str]) -> bool:
-    return name.lower() in {key.lower() for key in said}

@@ -11,22 +11,11 @@ from clew.mcp.content import Reply, as_json, blocks_of
 from clew.mcp.protocol import an_object
 from clew.mcp.server import Server
 from clew.mcp.tools import CALL_PATIENCE_S, RECONNECT_WAIT_S, refused, result_of
-from clew.tools.base import Tool, ToolContext, ToolError, ToolResult, failed
+from clew.tools.base import Input, Tool, ToolContext, ToolError, ToolResult, failed
 
 
-class ListInput(Struct, frozen=True, forbid_unknown_fields=True):
-    server: str | None = None
-
-
-class ListMcpResourcesTool(Tool[ListInput]):
-    """What there is to read."""
-
-    name = "ListMcpResourcesTool"
-    description = "Lists the resources of MCP servers."
-    prompt = (
-        "Lists what the connected MCP servers offer to be read: documents, tables, records. Each has a "
-        "server and a URI, which ReadMcpResourceTool takes; a URI with {braces} has places to fill in."
-    )
+class ResourceTool(Tool[Input]):
+    """Looks at what servers offer, and changes nothing."""
 
     is_mcp = True
 
@@ -36,12 +25,24 @@ class ListMcpResourcesTool(Tool[ListInput]):
         self._servers = servers
         self.is_deferred = is_deferred
 
-    @property
-    def input_type(self) -> type[ListInput]:
-        return ListInput
-
-    def is_read_only(self, given: ListInput) -> bool:
+    def is_read_only(self, given: Input) -> bool:
         return True
+
+
+class ListInput(Struct, frozen=True, forbid_unknown_fields=True):
+    server: str | None = None
+
+
+class ListMcpResourcesTool(ResourceTool[ListInput]):
+    """What there is to read."""
+
+    name = "ListMcpResourcesTool"
+    description = "Lists the resources of MCP servers."
+    prompt = (
+        "Lists what the connected MCP servers offer to be read: documents, tables, records. Each has a "
+        "server and a URI, which ReadMcpResourceTool takes; a URI with {braces} has places to fill in."
+    )
+    input_type = ListInput
 
     async def call(self, given: ListInput, ctx: ToolContext) -> ToolResult:
         servers = chosen(self._servers(), given.server)
@@ -70,27 +71,13 @@ class ReadInput(Struct, frozen=True, forbid_unknown_fields=True):
     uri: str
 
 
-class ReadMcpResourceTool(Tool[ReadInput]):
+class ReadMcpResourceTool(ResourceTool[ReadInput]):
     """One resource, read."""
 
     name = "ReadMcpResourceTool"
     description = "Reads a resource of an MCP server."
     prompt = "Reads one resource of an MCP server, named by the server and the resource's URI."
-
-    is_mcp = True
-
-    def __init__(
-        self, servers: Callable[[], tuple[Server, ...]], *, is_deferred: bool = False
-    ) -> None:
-        self._servers = servers
-        self.is_deferred = is_deferred
-
-    @property
-    def input_type(self) -> type[ReadInput]:
-        return ReadInput
-
-    def is_read_only(self, given: ReadInput) -> bool:
-        return True
+    input_type = ReadInput
 
     def title(self, given: ReadInput) -> str:
         return f"{given.server}:{given.uri}"

@@ -5,25 +5,22 @@ server could have tokens sent wherever it likes.
 """
 
 import asyncio
-import contextlib
-from collections.abc import Mapping
 
 from clew.jsonrpc import wire
 from clew.jsonrpc.connection import Connection
 from clew.jsonrpc.wire import Json
 from clew.mcp.config import Http
 from clew.mcp.host import ServerHost
-from clew.mcp.http import Credentials, kind
 from clew.mcp.line import MAX_MESSAGE_BYTES, CannotReachError, UnauthorizedError
 from clew.mcp.protocol import DIALECT, Agreement
-from clew.messages.encoding import encode
+from clew.mcp.web_line import Credentials, WebLine, kind
 from clew.stream.events import StreamFault
 from clew.stream.sse import SseDecoder
-from clew.transport.seam import Exchange, Head, HttpRequest, Transport, TransportError
+from clew.transport.seam import Exchange, Head, Transport, TransportError
 from clew.transport.url import BadUrlError, split_url
 
 
-class SseLine:
+class SseLine(WebLine):
     """The stream is the line: when it ends, the line does."""
 
     def __init__(
@@ -35,17 +32,11 @@ class SseLine:
         transport: Transport,
         credentials: Credentials,
     ) -> None:
-        self._reach = reach
-        self._host = host
-        self._group = group
-        self._transport = transport
-        self._credentials = credentials
-        self._version = ""
+        super().__init__(reach, host, group, transport=transport, credentials=credentials)
         self._stream: Exchange | None = None
         self._decoder = SseDecoder(max_event_bytes=MAX_MESSAGE_BYTES)
         self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._queue: asyncio.Queue[Json] = asyncio.Queue()
-        self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._tasks: list[asyncio.Task[None]] = []
         self.connection = Connection(self._queue.put_nowait, host, DIALECT, group)
 
@@ -64,9 +55,6 @@ class SseLine:
     def settled(self, agreement: Agreement) -> None:
         self._version = agreement.version
 
-    async def ended(self) -> str:
-        return await asyncio.shield(self._over)
-
     async def aclose(self) -> None:
         self.connection.lose("the session closed the connection")
         for task in self._tasks:
@@ -75,35 +63,12 @@ class SseLine:
             await self._stream.close()
 
     async def _answered(self, method: str, url: str, message: Json | None) -> tuple[Exchange, Head]:
-        for is_last in (False, True):
-            exchange = self._transport.exchange(
-                HttpRequest(
-                    method=method,
-                    url=url,
-                    headers=tuple((await self._headers(message)).items()),
-                    body=b"" if message is None else encode(message),
-                )
-            )
-            head: Head | None = None
-            try:
-                head = await exchange.open()
-            finally:
-                if head is None or head.status == 401:
-                    await exchange.close()
-            if head.status != 401:
-                return exchange, head
-            challenge = head.headers.get("www-authenticate", "")
-            if is_last or not await self._credentials.renew(challenge):
-                raise UnauthorizedError("the server wants a login (status 401)", challenge)
-        raise AssertionError
-
-    async def _headers(self, message: Json | None) -> Mapping[str, str]:
         said = {"Accept": "text/event-stream"}
         if message is not None:
             said = {"Content-Type": "application/json"}
         if self._version:
             said["MCP-Protocol-Version"] = self._version
-        return {**await self._credentials.headers(), **said}
+        return await self._asked(method, url, said, message)
 
     async def _sending(self) -> None:
         """Messages in their order; each is taken before the next is sent."""
@@ -137,15 +102,6 @@ class SseLine:
             self._endpoint.set_result(within(self._reach.url, data.decode("utf-8", "replace")))
         elif name == "message":
             self.connection.deliver(wire.read(data, batches=True))
-
-    def _end(self, error: Exception) -> None:
-        if not self._over.done():
-            if isinstance(error, TransportError):
-                error = CannotReachError(str(error))
-            self._over.set_exception(error)
-            with contextlib.suppress(CannotReachError, UnauthorizedError):
-                self._over.result()
-        self.connection.lose(str(error))
 
 
 def within(base: str, given: str) -> str:

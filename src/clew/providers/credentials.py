@@ -46,7 +46,7 @@ async def endpoint_with_key(
 
 
 async def printed_by(
-    launcher: Launcher, command: str, cwd: Path, environ: Mapping[str, str]
+    launcher: Launcher, command: str, cwd: str | Path, environ: Mapping[str, str]
 ) -> str | None:
     """What a helper prints; None where it fails or takes too long."""
     out, thrown_away = Output(keep_bytes=KEY_MAX_BYTES), Output(keep_bytes=0)

@@ -36,7 +36,7 @@ def main() -> None:
 
 def command(channel: int) -> list[str]:
     """What starts this in front of a command."""
-    source = os.path.dirname(os.path.dirname(os.path.dirname(__file__)))  # noqa: PTH120 no pathlib
+    source = __file__.rsplit(os.sep, 3)[0]
     program = (
         f"import sys; sys.path.append({source!r}); from clew.sandbox.inside import main; main()"
     )

@@ -20,7 +20,7 @@ PIECE_BYTES = 65_536
 LOOPBACK = "127.0.0.1"
 
 
-class Refusal(Exception):  # noqa: N818 an answer, not a fault
+class RefusedError(Exception):
     """Why a request goes no further, as the status line that says so."""
 
 
@@ -41,7 +41,7 @@ class Proxy:
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             await self._answer(reader, writer)
-        except (OSError, Refusal, TimeoutError, asyncio.IncompleteReadError, ValueError):
+        except (OSError, RefusedError, TimeoutError, asyncio.IncompleteReadError, ValueError):
             # The client is gone, or has been told.
             pass
         finally:
@@ -60,7 +60,7 @@ class Proxy:
         try:
             host, port, path = split_target(target, is_tunnel=is_tunnel)
             theirs, ours = await self._connect(host, port)
-        except Refusal as refusal:
+        except RefusedError as refusal:
             writer.write(
                 f"HTTP/1.1 {refusal}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
             )
@@ -80,13 +80,13 @@ class Proxy:
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         if not self._policy.may_reach(host):
             self._refused(host)
-            raise Refusal("403 Not among sandbox.network.allowedDomains")
+            raise RefusedError("403 Not among sandbox.network.allowedDomains")
         try:
             async with asyncio.timeout(CONNECT_WAIT_S):
                 address = await self._address(host, port)
                 return await asyncio.open_connection(address, port)
         except (OSError, TimeoutError):
-            raise Refusal("502 No connection to the host") from None
+            raise RefusedError("502 No connection to the host") from None
 
     async def _address(self, host: str, port: int) -> str:
         """One address of a host; the one that is connected to, so that a second answer changes nothing."""
@@ -98,7 +98,7 @@ class Proxy:
             if named or not is_near(address):
                 return address
         self._refused(host)
-        raise Refusal("403 The host's name leads into this machine's own network")
+        raise RefusedError("403 The host's name leads into this machine's own network")
 
 
 def is_near(address: str) -> bool:
@@ -121,12 +121,12 @@ def split_target(target: bytes, *, is_tunnel: bool) -> tuple[str, int, bytes]:
     path = b"/"
     if not is_tunnel:
         if not text.lower().startswith("http://"):
-            raise Refusal("400 Not a proxy request")
+            raise RefusedError("400 Not a proxy request")
         text, slash, after = text[7:].partition("/")
         path = (slash + after or "/").encode("ascii")
     host, _, port = text.rpartition(":") if ":" in text.rpartition("]")[2] else (text, "", "")
     if "@" in host or not (port or not is_tunnel):
-        raise Refusal("400 Not a proxy request")
+        raise RefusedError("400 Not a proxy request")
     return host.strip("[]"), int(port or 80), path
 
 

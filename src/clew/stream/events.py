@@ -4,36 +4,17 @@ They are closed types of our own; the blocks and messages inside them are the AP
 unknown fields included. Nothing here is changed after it was handed out.
 """
 
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
 Json: TypeAlias = dict[str, Any]
 
-FaultKind: TypeAlias = Literal[
-    # What the bytes said could not be read.
-    "unfinished_event",
-    "event_too_large",
-    "invalid_utf8",
-    "invalid_json",
-    "malformed_event",
-    "bad_frame",
-    "bad_payload",
-    # The service reported a failure in the middle of its answer.
-    "error_event",
-    # The stream ended too early.
-    "no_message",
-    "cut_short",
-    "message_stop_missing",
+# After these nothing is lost that was said: the answer goes on and may still be complete.
+BearableKind: TypeAlias = Literal[
     # Events out of order.
-    "event_before_message_start",
-    "message_started_twice",
-    "block_started_twice",
-    "delta_without_block",
-    "delta_after_stop",
-    "stop_without_block",
+    "message_stop_missing",
     "block_stopped_twice",
-    "block_never_stopped",
     "block_after_stop_reason",
     "stop_reason_missing",
     "index_gap",
@@ -47,23 +28,33 @@ FaultKind: TypeAlias = Literal[
     "invalid_server_tool_input",
 ]
 
-# After these nothing is lost that was said: the answer goes on and may still be complete.
-_BEARABLE: frozenset[str] = frozenset(
-    {
-        "message_stop_missing",
-        "block_stopped_twice",
-        "block_after_stop_reason",
-        "stop_reason_missing",
-        "index_gap",
-        "event_after_end",
-        "content_in_message_start",
-        "foreign_block",
-        "delta_mismatch",
-        "duplicate_tool_id",
-        "missing_tool_id",
-        "invalid_server_tool_input",
-    }
-)
+GraveKind: TypeAlias = Literal[
+    # What the bytes said could not be read.
+    "unfinished_event",
+    "event_too_large",
+    "invalid_utf8",
+    "invalid_json",
+    "malformed_event",
+    "bad_frame",
+    "bad_payload",
+    # The service reported a failure in the middle of its answer.
+    "error_event",
+    # The stream ended too early.
+    "no_message",
+    "cut_short",
+    # Events out of order.
+    "event_before_message_start",
+    "message_started_twice",
+    "block_started_twice",
+    "delta_without_block",
+    "delta_after_stop",
+    "stop_without_block",
+    "block_never_stopped",
+]
+
+FaultKind: TypeAlias = BearableKind | GraveKind
+
+_BEARABLE: frozenset[str] = frozenset(get_args(BearableKind))
 
 _EXCERPT_CHARACTERS = 200
 

@@ -249,6 +249,6 @@ def _scenario(*answers: Json) -> Scenario:
     return from_value({"scenario": 1, "answers": list(answers)})
 
 
-def _hold(promise: bool, name: str, broken: str) -> None:  # noqa: FBT001
+def _hold(promise: bool, name: str, broken: str) -> None:
     if not promise:
         raise ConformanceError(f"{name}: {broken}")

@@ -23,7 +23,7 @@ class StoreConformanceError(OutsideError):
     """A store broke a promise; says in which case, and which promise."""
 
 
-def _must(case: str, holds: bool, promise: str) -> None:  # noqa: FBT001
+def _must(case: str, holds: bool, promise: str) -> None:
     if not holds:
         raise StoreConformanceError(f"{case}: {promise}")
 

@@ -2,6 +2,7 @@
 
 import re
 import secrets
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +35,7 @@ from clew.tools.shell_script import (
 SHOWN_TAIL_CHARS = 400
 
 
-class BashInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CommandInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     command: Annotated[str, Meta(min_length=1, description="The command")]
     timeout: (
         Annotated[int, Meta(ge=1, description="How long it may take, in milliseconds")] | None
@@ -47,7 +48,7 @@ class BashInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = False
 
 
-class Bash(Tool[BashInput]):
+class Bash(Tool[CommandInput]):
     name = "Bash"
     description = "Run a shell command"
     prompt = (
@@ -60,61 +61,74 @@ class Bash(Tool[BashInput]):
         "output the beginning and the end are shown and the whole is kept in a file that is named. "
         "For reading, searching and changing files prefer Read, Grep, Glob, Edit and Write."
     )
-    input_type = BashInput
+    input_type = CommandInput
     result_max_chars = None
 
-    def is_read_only(self, given: BashInput) -> bool:
+    def is_read_only(self, given: CommandInput) -> bool:
         from clew.tools.bash_judged import only_looks
 
         return only_looks(given.command)
 
-    def is_concurrency_safe(self, given: BashInput) -> bool:
+    def is_concurrency_safe(self, given: CommandInput) -> bool:
         from clew.tools.bash_judged import moves
 
         # Two that leave the shell in another folder would race for where the next one begins.
         return self.is_read_only(given) and not moves(given.command)
 
-    def is_destructive(self, given: BashInput) -> bool:
+    def is_destructive(self, given: CommandInput) -> bool:
         from clew.tools.bash_judged import may_destroy
 
         return may_destroy(given.command)
 
-    def title(self, given: BashInput) -> str:
+    def title(self, given: CommandInput) -> str:
         return given.description or given.command.strip().split("\n", 1)[0]
 
-    async def call(self, given: BashInput, ctx: ToolContext) -> ToolResult:
+    async def call(self, given: CommandInput, ctx: ToolContext) -> ToolResult:
         refuse_odd(given.command, "A command")
         if given.run_in_background:
             program = shell_program(given.command, ctx.session.env_file)
             return await in_background(program, self.title(given), given.timeout, ctx)
-        limits = ctx.session.limits
-        timeout_ms = min(given.timeout or limits.bash_timeout_ms, limits.bash_max_timeout_ms)
-        # In UTF-8 a character has at most four bytes, and half of what is shown comes from each end.
-        output = Output(keep_bytes=2 * limits.bash_max_output_chars, spill=spill_path(ctx))
-        moved_from = start_folder(ctx)
         with (
             script(given.command, first=ctx.session.env_file) as (argv, descriptors),
             FolderReport() as report,
         ):
-            sandbox, began_in = ctx.session.sandbox, ctx.session.cwd
-            async with walled(sandbox, given.command, argv, began_in, environment(ctx)) as made:
-                finished = await run(
-                    ctx.session.launcher,
-                    made.argv,
-                    cwd=began_in,
-                    env=made.environment,
-                    stdout=output,
-                    descriptors=descriptors | made.descriptors | {FOLDER_FD: report.write_end},
-                    timeout_s=timeout_ms / 1000,
-                    tick=lambda: tell(output, ctx),
-                    walls=made.walls,
-                )
+            handed = {**descriptors, FOLDER_FD: report.write_end}
+            result = await run_in_shell(given, ctx, given.command, argv, handed)
             ctx.session.cwd = report.folder() or ctx.session.cwd
-        shown = await text_of(output, limits.bash_max_output_chars, ctx.session.secrets)
-        held_back = ""
-        if finished.exit.code or made.refused:
-            held_back = noted(sandbox, shown.text, made, began_in)
-        return outcome(shown, output, finished, timeout_ms, moved_from, held_back)
+        return result
+
+
+async def run_in_shell(
+    given: CommandInput,
+    ctx: ToolContext,
+    known_as: str,
+    argv: list[str],
+    descriptors: Mapping[int, int],
+) -> ToolResult:
+    """Runs a shell to its end, within its time and its walls; `known_as` is the command to the walls."""
+    limits = ctx.session.limits
+    timeout_ms = min(given.timeout or limits.bash_timeout_ms, limits.bash_max_timeout_ms)
+    # In UTF-8 a character has at most four bytes, and half of what is shown comes from each end.
+    output = Output(keep_bytes=2 * limits.bash_max_output_chars, spill=spill_path(ctx))
+    gone = start_folder(ctx)
+    sandbox, began_in = ctx.session.sandbox, ctx.session.cwd
+    async with walled(sandbox, known_as, argv, began_in, environment(ctx)) as made:
+        finished = await run(
+            ctx.session.launcher,
+            made.argv,
+            cwd=began_in,
+            env=made.environment,
+            stdout=output,
+            descriptors={**descriptors, **made.descriptors},
+            timeout_s=timeout_ms / 1000,
+            tick=lambda: tell(output, ctx),
+            walls=made.walls,
+        )
+    shown = await text_of(output, limits.bash_max_output_chars, ctx.session.secrets)
+    held_back = ""
+    if finished.exit.code or made.refused:
+        held_back = noted(sandbox, shown.text, made, began_in)
+    return outcome(shown, output, finished, timeout_ms, gone, held_back)
 
 
 def spill_path(ctx: ToolContext) -> Path:
