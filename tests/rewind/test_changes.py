@@ -146,3 +146,11 @@ def test_two_states_are_one_when_nobody_can_tell_them_apart() -> None:
 
 def test_a_folder_is_written_with_its_mode_alone() -> None:
     assert State(kind="folder", mode=0o755).as_json() == {"kind": "folder", "mode": 0o755}
+
+
+def test_a_change_is_told_by_what_is_done_with_the_path() -> None:
+    link, unkept = State(kind="link", target="x"), State(kind="unkept")
+    assert Change(path="/a", before=ABSENT, after=A).verb == "made again"
+    assert Change(path="/a", before=A, after=ABSENT).verb == "removed"
+    assert Change(path="/a", before=A, after=link).verb == "linked again"
+    assert Change(path="/a", before=A, after=unkept).verb == "lost"

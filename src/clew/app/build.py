@@ -171,6 +171,7 @@ def deps_of(
     """Everything that a turn of the session may touch."""
     options, service = ground.options, ground.service
     nearby = Nearby(ground.environ, Path(ground.cwd), thread.story.history)
+    thread.story.when_another(nearby.begin_again)
     return Deps(
         story=thread.story,
         request=requests,

@@ -138,7 +138,7 @@ def gone_on(
         raise SessionError(f"session {path.stem} cannot be read: {in_words(error)}") from None
     if isinstance(loaded, Held):
         raise SessionError(f"{loaded}: --fork-session, or `clew sessions show {path.stem}`")
-    if loaded.is_empty:
+    if loaded.is_empty and not loaded.stands_before_all:
         raise SessionError(f"session {path.stem} holds no conversation: {path}")
     return loaded
 

@@ -133,6 +133,12 @@ async def resume(session: Session, name: str) -> Outcome:
     return Show(text=table((one.session_id, one.title) for one in found))
 
 
+async def rewind(session: Session, arguments: str) -> Outcome:
+    from clew.app.slash_rewind import rewind as take_back
+
+    return await take_back(session, arguments)
+
+
 async def context(session: Session, _: str) -> Outcome:
     template = session.requests.template
     history = list(session.story.history)
@@ -245,6 +251,7 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="model", description="show or choose the model", run=model, hint="[MODEL]"),
     Command(name="permissions", description="show the rules, or go over to a mode", run=permissions, hint="[MODE]", aliases=("allowed-tools",)),
     Command(name="resume", description="list sessions, or go on with one", run=resume, hint="[SESSION]", is_interactive=True, aliases=("continue",)),
+    Command(name="rewind", description="take conversation, files or both back to a message, or back again", run=rewind, hint="[MESSAGE [conversation | files | both]]", aliases=("checkpoint",)),
     Command(name="status", description="show how the session stands", run=status),
     Command(name="usage", description="show tokens, times and changed lines", run=usage, aliases=("stats",)),
 )  # fmt: skip

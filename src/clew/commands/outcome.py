@@ -34,4 +34,33 @@ class Exit(Struct, frozen=True, kw_only=True):
     """The session ends."""
 
 
-Outcome: TypeAlias = Show | Ask | Clear | Resume | Exit
+class Row(Struct, frozen=True, kw_only=True):
+    """One thing to choose: the line that does it, as if the person had typed it."""
+
+    line: str
+    label: str
+
+
+class Pick(Struct, frozen=True, kw_only=True):
+    """Something to choose from; `text` is to be read first. Choosing nothing changes nothing."""
+
+    title: str
+    rows: tuple[Row, ...]
+    text: str = ""
+
+
+def as_list(pick: Pick) -> Show:
+    """What can be chosen, for where nobody chooses: each with the line that does it."""
+    rows = [f"{row.line}\n    {row.label}" for row in pick.rows]
+    return Show(text="\n".join(part for part in (pick.text, f"{pick.title}:", *rows) if part))
+
+
+class Rewound(Struct, frozen=True, kw_only=True):
+    """The conversation stands elsewhere from here on, or files do; `prompt` is what was said there, to
+    be said again or otherwise."""
+
+    text: str
+    prompt: str = ""
+
+
+Outcome: TypeAlias = Show | Ask | Clear | Resume | Exit | Pick | Rewound

@@ -24,6 +24,11 @@ class Nearby:
         self._cwd = cwd
         self._cache = FileCache()
         self._memory: Memory | None = None
+        self._told: set[str] = set()
+        self.begin_again(entries)
+
+    def begin_again(self, entries: Iterable[Json]) -> None:
+        """The conversation is another one: what it does not tell may be told."""
         self._told = set(told_paths(entries))
 
     def beside(self, results: Sequence[Json]) -> list[Fact]:

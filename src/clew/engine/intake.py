@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, assert_never
 
 from msgspec import Struct
 
-from clew.commands.outcome import Ask, Clear, Exit, Outcome, Resume, Show
+from clew.commands.outcome import Ask, Clear, Exit, Outcome, Pick, Resume, Rewound, Show
 from clew.commands.parse import Command, Mention, Note, Prompt, Shell, parse
 from clew.commands.pasted import Pasted, content
 from clew.context.facts import Fact
@@ -46,7 +46,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     context: list[Json] = []
 
 
-Taken: TypeAlias = Turn | Show | Clear | Resume | Exit
+Taken: TypeAlias = Turn | Show | Clear | Resume | Exit | Pick | Rewound
 RunCommand: TypeAlias = Callable[[Command], Awaitable[Outcome | None]]
 
 

@@ -4,7 +4,7 @@ The one place where a history grows. What joins it is recorded at once and durab
 answered; the loop asks for that before anything that cannot be taken back.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 from clew.messages.changes import with_results
@@ -25,6 +25,7 @@ class Story:
         self.history = history or History()
         # Rises when the history becomes another one than the old one and more.
         self.revision = 0
+        self._listeners: list[Callable[[History], None]] = []
 
     def add(self, messages: Sequence[Json]) -> None:
         """Records messages and makes them part of the conversation."""
@@ -49,6 +50,17 @@ class Story:
         self.recorder.withdraw(gone)
         self.history = self.history.without(gone)
         self.revision += 1
+
+    def become(self, messages: Sequence[Json]) -> None:
+        """Another conversation from here on; whoever records it has done so."""
+        self.history = History(messages)
+        self.revision += 1
+        for listener in self._listeners:
+            listener(self.history)
+
+    def when_another(self, listener: Callable[[History], None]) -> None:
+        """Tells `listener` the history each time it has become another one."""
+        self._listeners.append(listener)
 
     def holds(self, uuid: str) -> bool:
         """Whether a message is among those that the model is sent."""

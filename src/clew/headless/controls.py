@@ -171,6 +171,31 @@ class Controls:
         self._serving.session.story.recorder.title(title)
         return {"title": title}
 
+    async def rewind_files(self, fields: Json) -> Json:
+        """Files back to before a message; the conversation stays. `dry_run` only says what would be."""
+        from clew.app.rewind_preview import file_changes, standing_against
+        from clew.app.rewinding import Rewinding
+
+        rewinding = Rewinding(self._serving.session)
+        if not rewinding.keeps_files:
+            raise RefusedError("File rewinding is not enabled.")
+        is_dry = fields.get("dry_run") is True
+        planned = await rewinding.planned(text(fields, "user_message_id"), "files")
+        against = standing_against(planned)
+        if against and not is_dry:
+            raise RefusedError("; ".join(against))
+        changes = file_changes(planned, rewinding.blobs)
+        if not is_dry:
+            await rewinding.carry_out(planned)
+        return {
+            "canRewind": not against,
+            **({"error": "; ".join(against)} if against else {}),
+            "filesChanged": [change.path for change in changes],
+            "insertions": sum(change.insertions for change in changes),
+            "deletions": sum(change.deletions for change in changes),
+            "skippedLinks": [],
+        }
+
     # -- questions
 
     async def get_context_usage(self, _: Json) -> Json:
@@ -245,6 +270,7 @@ HANDLERS: dict[str, Handler] = {
         "set_model",
         "set_max_thinking_tokens",
         "rename_session",
+        "rewind_files",
         "get_context_usage",
         "mcp_status",
         "mcp_reconnect",

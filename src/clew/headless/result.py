@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from clew.commands.outcome import Show
+from clew.commands.outcome import Pick, Rewound, Show, as_list
 from clew.engine.events import EndReason, ToolFinished, TurnEnded
 from clew.engine.intake import Taken
 from clew.messages.messages import Assistant
@@ -76,12 +76,25 @@ class Tally(Struct, kw_only=True):
 
 def done_beside(taken: Taken, tally: Tally) -> TurnEnded:
     """A line that the model was not asked about, as the end of a turn without rounds."""
-    shown = taken if isinstance(taken, Show) else Show(text="")
+    shown = beside(taken)
     tally.turns = 0
     if shown.is_error:
         return TurnEnded(reason="failed", message=shown.text)
     tally.text = shown.text
     return TurnEnded(reason="completed")
+
+
+def beside(taken: Taken) -> Show:
+    """The words of what was done or is to be chosen, where nobody chooses."""
+    match taken:
+        case Show():
+            return taken
+        case Pick():
+            return as_list(taken)
+        case Rewound():
+            return Show(text=taken.text)
+        case _:
+            return Show(text="")
 
 
 def exit_code(ended: TurnEnded) -> int:

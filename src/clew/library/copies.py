@@ -13,19 +13,17 @@ from typing import Any
 from msgspec import Struct
 
 from clew.library.branches import Branch, branch
-from clew.messages.encoding import decode
 from clew.messages.errors import SessionError
+from clew.transcript.copies import copied
 from clew.transcript.entries import encode
 from clew.transcript.files import Files
 from clew.transcript.links import Node
 from clew.transcript.log import Log
 from clew.transcript.record import FORMAT
 from clew.transcript.siblings import block_ids
-from clew.transcript.source import Source
 from clew.version import VERSION
 
 Json = dict[str, Any]
-_CHANGE = b'"type":"file-change"'
 
 
 class Forked(Struct, frozen=True, kw_only=True):
@@ -60,46 +58,11 @@ def _lines(found: Branch, path: Path, session_id: str, title: str, at: str) -> I
         "timestamp": at,
         "forkedFrom": {"sessionId": path.stem, "messageUuid": last},
     }
-    changes = _changes(path)
-    for line in rehung(found, session_id):
-        for call in block_ids(line, "tool_result", "tool_use_id"):
-            yield from (change | {"sessionId": session_id} for change in changes.pop(call, []))
-        yield line
+    yield from copied(zip(found.nodes, found.messages, strict=True), path, session_id)
     for kind, line in found.loaded.side.current.items():
         if kind not in ("clew-session", "custom-title", "cost-state"):
             yield line | {"sessionId": session_id}
     yield {"type": "custom-title", "customTitle": title, "sessionId": session_id}
-
-
-def rehung(found: Branch, session_id: str) -> Iterator[Json]:
-    """The messages as the only branch of a session; every parent is in it."""
-    seen: set[str] = set()
-    last: str | None = None
-    for node, message in zip(found.nodes, found.messages, strict=True):
-        parent = message.get("parentUuid")
-        yield {
-            "parentUuid": parent if parent in seen or node.is_boundary else last,
-            **{key: value for key, value in message.items() if key != "parentUuid"},
-            "uuid": node.uuid,
-            "sessionId": session_id,
-        }
-        last = node.uuid
-        seen.add(last)
-
-
-def _changes(path: Path) -> dict[str, list[Json]]:
-    """What calls did to files, by call: the copy knows the way back as well."""
-    found: dict[str, list[Json]] = {}
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        for _, _, raw in Source(fd).lines(0):
-            if _CHANGE in raw[:200]:
-                line = decode(raw)
-                if type(line) is dict and type(line.get("toolUseId")) is str:
-                    found.setdefault(line["toolUseId"], []).append(line)
-    finally:
-        os.close(fd)
-    return found
 
 
 def _title(found: Branch) -> str:

@@ -57,12 +57,22 @@ class State(Struct, frozen=True, kw_only=True):
 ABSENT = State(kind="absent")
 
 
+_VERBS: dict[Kind, str] = {
+    "absent": "removed", "file": "restored", "link": "linked again", "folder": "restored",
+}  # fmt: skip
+
+
 class Change(Struct, frozen=True, kw_only=True):
     """One path before and after a call."""
 
     path: str
     before: State
     after: State
+
+    @property
+    def verb(self) -> str:
+        """What is done with the path, for people."""
+        return "made again" if self.before.kind == "absent" else _VERBS.get(self.after.kind, "lost")
 
     def as_json(self) -> Json:
         return {

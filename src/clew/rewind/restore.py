@@ -4,8 +4,9 @@ Nothing is done unless all of it can be: content that is not kept, and files tha
 since, are said first. What stands now is kept before it is replaced, so that every way back has a redo.
 """
 
+import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -143,32 +144,76 @@ class NotClearError(SessionError):
 
 
 def carry_out(planned: Plan, blobs: Blobs, *, force: bool = False) -> None:
-    """Does all of it or nothing. With `force`, over what others changed and without what is lost.
+    """Does all of it or nothing, as the session's only writer.
 
     Raises `NotClearError`, `SessionError` if another process has the session open, and `OSError` if
     a file cannot be written; then everything is as it was.
     """
-    if not planned.is_clear and not force:
-        raise NotClearError("files stand against it; look, then --force")
+    _must_be_clear(planned, force=force)
     log = Log()
     try:
         if not log.claim(planned.path):
             raise SessionError(
                 f"session {planned.path.stem} is open in another process; end it first"
             )
+
+        def append(lines: Sequence[Json]) -> None:
+            log.append(planned.path, [encode(line) + b"\n" for line in lines])
+            for trouble in log.flush().troubles:
+                raise OSError(str(trouble))
+
         # What is to be done is durable before the first file changes.
-        _append(log, planned, [_line(planned, planned.changes)])
-        try:
-            _apply(planned.changes, blobs)
-        except (OSError, CannotRestoreError) as error:
-            _apply(_back(planned.changes), blobs)
-            undone = [_turned(change) for change in planned.changes]
-            _append(log, planned, [_line(planned, undone, failed=True)])
-            raise SessionError(f"nothing was changed: {error}") from None
-        if planned.conversation and planned.leaf != planned.leaf_now:
-            _append(log, planned, [_marker(planned)])
+        append([announced(planned)])
+        why = done(planned, blobs)
+        append(after(planned, why))
+        if why:
+            raise SessionError(f"nothing was changed: {why}")
     finally:
         log.close()
+
+
+async def carry_out_within(
+    planned: Plan,
+    blobs: Blobs,
+    append: Callable[[Sequence[Json]], Awaitable[None]],
+    *,
+    force: bool = False,
+) -> None:
+    """The same for a session that is open here: `append` is durable when it answered."""
+    _must_be_clear(planned, force=force)
+    await append([announced(planned)])
+    why = await asyncio.to_thread(done, planned, blobs)
+    await append(after(planned, why))
+    if why:
+        raise SessionError(f"nothing was changed: {why}")
+
+
+def _must_be_clear(planned: Plan, *, force: bool) -> None:
+    if not planned.is_clear and not force:
+        raise NotClearError("files stand against it; look, then --force")
+
+
+def done(planned: Plan, blobs: Blobs) -> str:
+    """Brings every file about, or none; why it could not, or nothing."""
+    try:
+        _apply(planned.changes, blobs)
+    except (OSError, CannotRestoreError) as error:
+        _apply(_back(planned.changes), blobs)
+        return str(error)
+    return ""
+
+
+def after(planned: Plan, why: str) -> list[Json]:
+    """What the log says when the files are brought about, or when it failed."""
+    if why:
+        return [_line(planned, [_turned(change) for change in planned.changes], failed=True)]
+    if planned.conversation and planned.leaf != planned.leaf_now:
+        return [_marker(planned)]
+    return []
+
+
+def announced(planned: Plan) -> Json:
+    return _line(planned, planned.changes)
 
 
 def _apply(changes: Sequence[Change], blobs: Blobs) -> None:
@@ -191,12 +236,6 @@ def _back(changes: Sequence[Change]) -> list[Change]:
 
 def _turned(change: Change) -> Change:
     return Change(path=change.path, before=change.after, after=change.before)
-
-
-def _append(log: Log, planned: Plan, lines: Sequence[Json]) -> None:
-    log.append(planned.path, [encode(line) + b"\n" for line in lines])
-    for trouble in log.flush().troubles:
-        raise OSError(str(trouble))
 
 
 def _line(planned: Plan, changes: Sequence[Change], *, failed: bool = False) -> Json:

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from clew.messages.encoding import decode
+from clew.messages.errors import SessionError
 from clew.rewind.changes import Step, step_of
 from clew.transcript.source import Source
 
@@ -49,7 +50,7 @@ def read(path: Path) -> Story:
                     results.setdefault(call, []).append(at)
     finally:
         os.close(fd)
-    steps = [step_of(line, at, results) for at, line in changes]
+    steps = _steps(changes, results)
     known = [step for step in steps if step is not None]
     return Story(
         steps=sorted(known, key=lambda step: (step.since, step.at)),
@@ -57,6 +58,34 @@ def read(path: Path) -> Story:
         kinds=kinds,
         unread=unread + len(steps) - len(known),
     )
+
+
+def _steps(
+    changes: list[tuple[int, dict[str, Any]]], results: dict[str, list[int]]
+) -> list[Step | None]:
+    """Each line of changes with its call's result: the one before the next call of that name, as
+    some services number their calls anew, and a copy may lack results."""
+    steps: list[Step | None] = []
+    ends: dict[str, int] = {}
+    for at, line in reversed(changes):
+        call = str(line.get("toolUseId"))
+        own = [place for place in results.get(call, ()) if at < place < ends.get(call, place + 1)]
+        steps.append(step_of(line, at, {call: own}))
+        ends[call] = at
+    return steps[::-1]
+
+
+def named(path: Path, text: str) -> str:
+    """The message that a person means: its uuid, or its beginning if only one begins so."""
+    places = read(path).places
+    if text in places:
+        return text
+    found = [uuid for uuid in places if uuid.startswith(text)] if text else []
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise SessionError(f"no message {text!r}; `clew sessions tree {path.stem}` shows them")
+    raise SessionError(f"{len(found)} messages begin with {text!r}")
 
 
 def _answered(entry: dict[str, Any]) -> list[str]:

@@ -64,14 +64,10 @@ def _as_json(planned: Plan, *, is_done: bool) -> dict[str, Any]:
     }
 
 
-_VERBS = {"absent": "removed", "file": "restored", "link": "linked again", "folder": "restored"}
-
-
 def _tell(planned: Plan, *, is_done: bool) -> None:
     would = "" if is_done else "would be "
     for change in planned.changes:
-        verb = "made again" if change.before.kind == "absent" else _VERBS[change.after.kind]
-        say(f"{would}{verb}: {change.path}")
+        say(f"{would}{change.verb}: {change.path}")
     for path, why in (*planned.foreign, *planned.lost):
         say(f"stands against it: {path}: {why}")
     if planned.conversation:

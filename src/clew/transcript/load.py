@@ -51,6 +51,12 @@ class Loaded(msgspec.Struct, kw_only=True):
         return not self.messages
 
     @property
+    def stands_before_all(self) -> bool:
+        """Whether somebody took the conversation back to before its first message."""
+        markers = self.side.markers
+        return bool(markers) and markers[-1].leaf_uuid == NOBODY and markers[-1].is_explicit
+
+    @property
     def uuids(self) -> set[str]:
         """Every uuid the read part of the file has."""
         return set(self.chain.links.index)

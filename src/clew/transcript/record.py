@@ -185,6 +185,10 @@ class Recorder:
             "file-change", messageId=message_id, toolUseId=tool_use_id, changes=changes, **rest
         )
 
+    def beside(self, lines: Sequence[Message]) -> None:
+        """Whole lines beside the conversation that somebody else made for this session."""
+        self._append(self._main, lines)
+
     def attribution_snapshot(self, message_id: str, snapshot: Message) -> None:
         self._note("attribution-snapshot", **{**snapshot, "messageId": message_id})
 
@@ -253,6 +257,11 @@ class Recorder:
     def last_uuid(self) -> str | None:
         """The entry that the next message hangs on."""
         return self._main.last
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is a log at all."""
+        return self._log is not None
 
     @property
     def transcript(self) -> Path:

@@ -15,6 +15,7 @@ from clew.messages.errors import SessionError
 from clew.messages.history import missing_results, unanswered
 from clew.messages.messages import User
 from clew.messages.wording import ENDED_WHILE_RUNNING
+from clew.transcript.copies import copied
 from clew.transcript.entries import encode
 from clew.transcript.load import Loaded, load
 from clew.transcript.log import Log
@@ -147,25 +148,10 @@ def lost_results(loaded: Loaded) -> list[dict[str, Any]]:
 
 
 def forked(loaded: Loaded, session_id: str, *, until: str | None = None) -> Iterator[bytes]:
-    """The lines of a new session that begins as `loaded` does, up to and with the entry `until`.
-
-    Ids and times stay, the session's id is the new one, every parent is in the new file.
-    """
-    seen: set[str] = set()
-    last: str | None = None
-    for node, message in zip(loaded.chain.nodes(), loaded.messages, strict=True):
-        parent = message.get("parentUuid")
-        line = {
-            "parentUuid": parent if parent in seen or node.is_boundary else last,
-            **{key: value for key, value in message.items() if key != "parentUuid"},
-            "uuid": node.uuid,
-            "sessionId": session_id,
-        }
+    """The lines of a new session that begins as `loaded` does, up to and with the entry `until`."""
+    pairs = zip(loaded.chain.nodes(), loaded.messages, strict=True)
+    for line in copied(pairs, loaded.path, session_id, until=until):
         yield encode(line) + b"\n"
-        last = node.uuid
-        seen.add(last)
-        if until is not None and last == until:
-            break
     for kind in _COPIED:
         if kind in loaded.side.current:
             named: dict[str, Any] = {**loaded.side.current[kind], "sessionId": session_id}

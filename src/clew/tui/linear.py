@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from clew.app.build import session as open_session
 from clew.app.session import Session
-from clew.commands.outcome import Clear, Exit, Resume, Show
+from clew.commands.outcome import Clear, Exit, Pick, Resume, Rewound, Show
 from clew.engine.conversation import Speaker
 from clew.engine.events import TurnEnded
 from clew.engine.intake import Raw, Turn
@@ -114,6 +114,12 @@ class Dialogue:
                 await self._turn(taken)
             case Show():
                 self._telling.line(f"! {taken.text}" if taken.is_error else taken.text)
+            case Pick():
+                return await self._choose(taken)
+            case Rewound():
+                self._telling.line(taken.text)
+                if taken.prompt:
+                    self._telling.line(f"What was said there:\n{taken.prompt}")
             case Clear() | Resume():
                 self._then = taken
                 return False
@@ -122,6 +128,18 @@ class Dialogue:
             case _:
                 assert_never(taken)
         return True
+
+    async def _choose(self, pick: Pick) -> bool:
+        """Asks which; another line than a number is heeded as what it is."""
+        if pick.text:
+            self._telling.line(pick.text)
+        for number, row in enumerate(pick.rows, 1):
+            self._telling.line(f"{number:>3}  {row.label}")
+        answer = await self._keyboard.line(f"{pick.title} (number; Enter for nothing)? ")
+        answer = (answer or "").strip()
+        if answer.isdecimal() and 1 <= int(answer) <= len(pick.rows):
+            answer = pick.rows[int(answer) - 1].line
+        return not answer or await self._heed(answer)
 
     async def _turn(self, turn: Turn) -> None:
         conversation = self._session.conversation
