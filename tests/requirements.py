@@ -281,7 +281,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R214", "REPL, message rows, permission dialog, prompt input components", "deferred: step 13"),
     Record("R215", "Rendering pipeline with screen buffer; handles resize, bracketed paste, stdin events; search; scroll box", "deferred: step 13"),
     Record("R216", "Keybinding registry with defaults per platform, bindings to slash commands, vim mode", "deferred: step 13"),
-    Record("R217", "Command registry with /model, /mcp, /compact, /memory among others", "deferred: step 14"),
+    Record("R217", "Command registry with /model, /mcp, /compact, /memory among others", "done"),
     Record("R218", "Structured IO: NDJSON SDK protocol", "deferred: step 12"),
     Record("R219", "Fast path at start-up (bootstrap) before heavy modules load", "done"),
     Record("R220", "Sandbox configuration has one source of truth", "done"),

@@ -1,13 +1,15 @@
 """The slash commands that every session has. Loaded when one is typed."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable
+from importlib import import_module
 
 from clew.app.session import Session
 from clew.app.stamps import new_id, now
 from clew.commands.outcome import Clear, Exit, Outcome, Resume, Show
 from clew.commands.parse import Command as Typed
 from clew.commands.registry import Command, Registry
+from clew.commands.rows import table
 from clew.config.answers import assign, explained, listed, parsed
 from clew.context.explain import shown as memory_shown
 from clew.context.explain import sources
@@ -22,6 +24,7 @@ from clew.transcript import choose
 from clew.version import VERSION
 
 SHOWN_SESSIONS = 20
+RECORD, SETUP = "clew.app.slash_session", "clew.app.slash_setup"
 
 
 def known(session: Session) -> Registry[Session]:
@@ -102,16 +105,14 @@ async def show_help(session: Session, _: str) -> Outcome:
     return Show(text=table(rows))
 
 
-def table(rows: Iterable[tuple[str, str]]) -> str:
-    rows = list(rows)
-    width = max((len(name) for name, _ in rows), default=0)
-    return "\n".join(f"{name:<{width}}  {words}".rstrip() for name, words in rows)
+def elsewhere(module: str, function: str) -> Callable[[Session, str], Awaitable[Outcome]]:
+    """A command whose module is loaded when it is typed."""
 
+    async def run(session: Session, arguments: str) -> Outcome:
+        run: Callable[[Session, str], Awaitable[Outcome]] = getattr(import_module(module), function)
+        return await run(session, arguments.strip())
 
-async def mcp(session: Session, arguments: str) -> Outcome:
-    from clew.app.mcp_commands import manage
-
-    return await manage(session, arguments.strip())
+    return run
 
 
 async def clear(_: Session, __: str) -> Outcome:
@@ -240,18 +241,30 @@ async def status(session: Session, _: str) -> Outcome:
 
 
 BUILTIN: tuple[Command[Session], ...] = (
+    Command(name="add-dir", description="show or add folders to work in", run=elsewhere(SETUP, "add_folder"), hint="[FOLDER]"),
+    Command(name="bug-report", description="write what a report of a fault needs into a file", run=elsewhere(SETUP, "bug_report"), hint="[FILE]"),
     Command(name="clear", description="begin a new session", run=clear, is_interactive=True, aliases=("new", "reset")),
     Command(name="config", description="show or set settings", run=config, hint="[KEY [VALUE]]"),
     Command(name="context", description="show what fills the model's window", run=context),
     Command(name="cost", description="show what the session cost", run=cost),
+    Command(name="diff", description="show what is changed and not committed", run=elsewhere(RECORD, "diff")),
+    Command(name="doctor", description="say what is wrong with this setup", run=elsewhere(SETUP, "doctor"), hint="[--offline]"),
+    Command(name="effort", description="show or choose how hard the model thinks", run=elsewhere(SETUP, "effort"), hint="[LEVEL]"),
     Command(name="exit", description="end the session", run=leave, is_interactive=True, aliases=("quit",)),
+    Command(name="export", description="write this session into a file: .md, .html, .json, .jsonl", run=elsewhere(RECORD, "export"), hint="[FILE] [--redact]"),
+    Command(name="fork", description="go on in a copy of this session, up to a message", run=elsewhere(RECORD, "fork"), hint="[MESSAGE]", is_interactive=True, aliases=("branch",)),
     Command(name="help", description="list what can be typed", run=show_help),
-    Command(name="mcp", description="show and manage MCP servers", run=mcp, hint="[SERVER]"),
+    Command(name="hooks", description="list the hooks of this session", run=elsewhere(SETUP, "hooks")),
+    Command(name="mcp", description="show and manage MCP servers", run=elsewhere("clew.app.mcp_commands", "manage"), hint="[SERVER]"),
     Command(name="memory", description="show which memory files speak here", run=memory),
     Command(name="model", description="show or choose the model", run=model, hint="[MODEL]"),
     Command(name="permissions", description="show the rules, or go over to a mode", run=permissions, hint="[MODE]", aliases=("allowed-tools",)),
+    Command(name="rename", description="give this session a title", run=elsewhere(RECORD, "rename"), hint="TITLE"),
     Command(name="resume", description="list sessions, or go on with one", run=resume, hint="[SESSION]", is_interactive=True, aliases=("continue",)),
     Command(name="rewind", description="take conversation, files or both back to a message, or back again", run=rewind, hint="[MESSAGE [conversation | files | both]]", aliases=("checkpoint",)),
+    Command(name="search", description="look for words in all sessions", run=elsewhere(RECORD, "search"), hint="WORDS"),
     Command(name="status", description="show how the session stands", run=status),
+    Command(name="todos", description="show what the model means to do", run=elsewhere(RECORD, "todos")),
+    Command(name="tree", description="show the prompts of this session on all its branches", run=elsewhere(RECORD, "tree")),
     Command(name="usage", description="show tokens, times and changed lines", run=usage, aliases=("stats",)),
 )  # fmt: skip

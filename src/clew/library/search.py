@@ -209,3 +209,16 @@ def _home_of(found: Found) -> str:
 def folders_of(home: Path, cwds: Iterable[str]) -> tuple[str, ...]:
     """The folders of sessions of these working folders."""
     return tuple(str(project_dir(home, canonical(cwd))) for cwd in cwds)
+
+
+def told(found: Result) -> Iterator[str]:
+    """The answers for people, below the session they stand in."""
+    last = None
+    for hit in found.hits:
+        if hit.path != last:
+            last = hit.path
+            agent = f", subagent {hit.agent}" if hit.agent else ""
+            yield f"{hit.session_id}  {hit.title}{agent}  ({hit.cwd})"
+        yield f"  {(hit.timestamp or '')[:16]} {hit.uuid or '-'} {hit.kind}: {hit.snippet}"
+    if not found.hits:
+        yield "nothing found"

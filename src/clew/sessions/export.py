@@ -1,17 +1,11 @@
 """`clew sessions export`: a session as a page, as Markdown, as JSON, for other people and programs."""
 
 import argparse
-import getpass
-import os
 import sys
 from pathlib import Path
 
-from clew.exchange.redact import Redaction
-from clew.messages.encoding import encode
+from clew.exchange.export import FORMATS, exported, form_of, redaction_here, write
 from clew.sessions.output import FINE, CannotError, say, say_json, size, transcript
-
-FORMATS = {"html": ".html", "markdown": ".md", "json": ".json", "jsonl": ".jsonl"}
-_BY_SUFFIX = {suffix: name for name, suffix in FORMATS.items()} | {".htm": "html"}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,9 +27,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     path = transcript(options.session)
     target = None if options.output in (None, "-") else Path(options.output)
-    named = options.format or (_BY_SUFFIX.get(target.suffix.lower()) if target else None)
-    redaction = _redaction() if options.redact else None
-    data = exported(path, named or "markdown", redaction, subagents=not options.no_agents)
+    named = options.format or form_of(target)
+    redaction = redaction_here() if options.redact else None
+    data = exported(path, named, redaction, subagents=not options.no_agents)
     if target is None:
         if options.json:
             raise CannotError("--json tells of a file that was written; name one")
@@ -44,46 +38,9 @@ def run(options: argparse.Namespace) -> int:
         return FINE
     if target.exists() and not options.force:
         raise CannotError(f"{target} is there already; --force writes over it")
-    _write(target, data)
+    write(target, data)
     if options.json:
         say_json({"path": str(target.absolute()), "format": named, "sizeBytes": len(data)})
     else:
         say(f"{target}: {size(len(data))}")
     return FINE
-
-
-def exported(path: Path, form: str, redaction: Redaction | None, *, subagents: bool) -> bytes:
-    if form == "jsonl":
-        from clew.exchange.entries import lines
-
-        return b"".join(lines(path, redaction, subagents=subagents))
-    if form == "json":
-        from clew.exchange.entries import whole
-
-        return encode(whole(path, redaction, subagents=subagents)) + b"\n"
-    from clew.exchange.gather import account_of
-
-    account = account_of(path, redaction, subagents=subagents)
-    if form == "html":
-        from clew.exchange.html import html
-
-        return html(account).encode("utf-8", "replace")
-    from clew.exchange.markdown import markdown
-
-    return markdown(account).encode("utf-8", "replace")
-
-
-def _redaction() -> Redaction:
-    person = str(Path.home())
-    folders = [(person, "~")] if len(person) > 1 else []
-    name = getpass.getuser()
-    return Redaction(folders=tuple(folders), names=(name,) if name not in ("root", "user") else ())
-
-
-def _write(target: Path, data: bytes) -> None:
-    """Only the person's own: what was said is in it."""
-    beside = target.with_name(f".{target.name}.new")
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(data)
-    beside.replace(target)

@@ -2,7 +2,7 @@
 
 import argparse
 
-from clew.library.search import Scope, folders_of, search
+from clew.library.search import Scope, folders_of, search, told
 from clew.library.words import query_of
 from clew.library.worktrees import worktrees
 from clew.sessions.output import (
@@ -64,15 +64,8 @@ def run(options: argparse.Namespace) -> int:
             }
         )
         return FINE if found.hits else FOUND
-    last = None
-    for hit in found.hits:
-        if hit.path != last:
-            last = hit.path
-            agent = f", subagent {hit.agent}" if hit.agent else ""
-            say(f"{hit.session_id}  {hit.title}{agent}  ({hit.cwd})")
-        say(f"  {(hit.timestamp or '')[:16]} {hit.uuid or '-'} {hit.kind}: {hit.snippet}")
-    if not found.hits:
-        say("nothing found")
+    for line in told(found):
+        say(line)
     if found.behind_bytes > 0 and not options.no_index:
         say(f"({size(found.behind_bytes)} are not in the index yet: clew sessions index)")
     if len(found.hits) == limit:

@@ -1,0 +1,54 @@
+"""A session as bytes in another form: a page, Markdown, JSON, or its own lines; and as a file of them."""
+
+import getpass
+import os
+from pathlib import Path
+
+from clew.exchange.redact import Redaction
+from clew.messages.encoding import encode
+
+FORMATS = {"html": ".html", "markdown": ".md", "json": ".json", "jsonl": ".jsonl"}
+_BY_SUFFIX = {suffix: name for name, suffix in FORMATS.items()} | {".htm": "html"}
+
+
+def form_of(target: Path | None) -> str:
+    """The form that a file's name says."""
+    return _BY_SUFFIX.get(target.suffix.lower(), "markdown") if target else "markdown"
+
+
+def exported(path: Path, form: str, redaction: Redaction | None, *, subagents: bool) -> bytes:
+    if form == "jsonl":
+        from clew.exchange.entries import lines
+
+        return b"".join(lines(path, redaction, subagents=subagents))
+    if form == "json":
+        from clew.exchange.entries import whole
+
+        return encode(whole(path, redaction, subagents=subagents)) + b"\n"
+    from clew.exchange.gather import account_of
+
+    account = account_of(path, redaction, subagents=subagents)
+    if form == "html":
+        from clew.exchange.html import html
+
+        return html(account).encode("utf-8", "replace")
+    from clew.exchange.markdown import markdown
+
+    return markdown(account).encode("utf-8", "replace")
+
+
+def redaction_here() -> Redaction:
+    """What says who and where this person is, besides secrets."""
+    person = str(Path.home())
+    folders = [(person, "~")] if len(person) > 1 else []
+    name = getpass.getuser()
+    return Redaction(folders=tuple(folders), names=(name,) if name not in ("root", "user") else ())
+
+
+def write(target: Path, data: bytes) -> None:
+    """Only the person's own: what was said is in it."""
+    beside = target.with_name(f".{target.name}.new")
+    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(data)
+    beside.replace(target)

@@ -1,0 +1,62 @@
+"""A session as a tree: its prompts on all branches, where it comes from, and what was forked from it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from clew.library.branches import Prompt, prompts
+from clew.messages.encoding import decode
+from clew.transcript import light
+
+Json = dict[str, Any]
+SHOWN_WORDS = 90
+
+
+class Tree(Struct, frozen=True, kw_only=True):
+    """`forked_from` names a session and a message of it; so does each fork, of this one."""
+
+    forked_from: Json | None
+    prompts: list[Prompt]
+    forks: list[Json]
+
+
+def tree(path: Path) -> Tree:
+    return Tree(
+        forked_from=_lineage(path),
+        prompts=list(prompts(path)),
+        forks=[
+            {"sessionId": other.stem, "messageUuid": said["messageUuid"]}
+            for other in light.session_files(path.parent)
+            if (said := _lineage(other)) is not None and said["sessionId"] == path.stem
+        ],
+    )
+
+
+def told(found: Tree) -> Iterator[str]:
+    """The tree for people, a line for each prompt."""
+    if found.forked_from:
+        yield f"a fork of {found.forked_from['sessionId']} at {found.forked_from['messageUuid']}"
+    for one in found.prompts:
+        mark = "●" if one.live else "○"
+        long = len(one.text) > SHOWN_WORDS
+        text = f"{one.text[: SHOWN_WORDS - 1]}…" if long else one.text
+        many = f"{one.messages:,} message{'' if one.messages == 1 else 's'}"
+        yield f"{'│ ' * one.depth}{mark} {one.uuid[:8]}  {text}  ({many})"
+    for fork in found.forks:
+        yield f"forked at {fork['messageUuid'][:8]}: {fork['sessionId']}"
+
+
+def _lineage(path: Path) -> Json | None:
+    """Where a session was forked from, by its first line."""
+    try:
+        with path.open("rb") as file:
+            line = decode(file.readline(1 << 16))
+    except (OSError, ValueError):
+        return None
+    said = line.get("forkedFrom") if type(line) is dict else None
+    is_whole = type(said) is dict and all(
+        type(said.get(key)) is str for key in ("sessionId", "messageUuid")
+    )
+    return said if is_whole else None

@@ -1,0 +1,131 @@
+"""Slash commands through the real process: each answers without a model, in a session that goes on."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from clew.testing.server import serving
+from tests.headless.clew_process import clew, transcripts
+from tests.headless.host_process import Hosted
+from tests.requirements import requirement
+
+TODOS = [{"content": "Mend it", "status": "in_progress", "activeForm": "Mending it"}]
+WORKS = {
+    "scenario": 1,
+    "answers": [
+        {"content": [{"tool": "TodoWrite", "input": {"todos": TODOS}}]},
+        {"text": "Begun."},
+        {"text": "And here.", "times": "always"},
+    ],
+}
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Hosted]:
+    with serving(WORKS, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.say("begin the work")
+        assert host.result()["result"] == "Begun."
+        yield host
+
+
+def shown(host: Hosted, line: str) -> str:
+    host.say(line)
+    result = host.result()
+    text: str = result.get("result") or "".join(result.get("errors", ()))
+    return text
+
+
+@requirement("R217")
+def test_commands_about_the_record_of_the_session(host: Hosted, tmp_path: Path) -> None:
+    (path,) = transcripts(tmp_path)
+    assert "begin the work" in shown(host, "/tree")
+    assert "[>] Mend it" in shown(host, "/todos")
+    assert "called 'My work'" in shown(host, "/rename My work")
+    assert '"customTitle":"My work"' in path.read_text("utf-8")
+    assert "begin the work" in shown(host, "/search begin")
+    assert "name what to look for" in shown(host, "/search")
+    assert "name the title" in shown(host, "/rename")
+    page = tmp_path / "work" / "page.html"
+    assert str(page) in shown(host, "/export page.html")
+    assert "begin the work" in page.read_text("utf-8")
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert "is there already" in shown(host, "/export page.html")
+    assert f"clew-{path.stem[:8]}.md" in shown(host, "/export --redact")
+
+
+def test_a_fork_goes_on_in_a_copy_and_leaves_the_session_as_it_is(
+    host: Hosted, tmp_path: Path
+) -> None:
+    (path,) = transcripts(tmp_path)
+    before = path.read_bytes()
+    host.say("/fork ffff")
+    assert "no message begins with ffff" in "".join(host.result()["errors"])
+    host.say("/fork")
+    host.say("go on there")
+    while host.result().get("result") != "And here.":
+        pass
+    assert host.end() == 0
+    (other,) = (one for one in transcripts(tmp_path) if one != path)
+    assert "go on there" in other.read_text("utf-8")
+    assert "begin the work" in other.read_text("utf-8")
+    assert "go on there" not in path.read_text("utf-8")
+    assert path.read_bytes().startswith(before)
+
+
+def test_commands_about_the_setup(host: Hosted, tmp_path: Path) -> None:
+    assert "effort: high" in shown(host, "/effort high")
+    assert "effort: high" in shown(host, "/effort")
+    assert "no effort 'huge'" in shown(host, "/effort huge")
+    assert "the model's own" in shown(host, "/effort auto")
+    other = tmp_path / "other"
+    other.mkdir()
+    assert "is a folder of this session too" in shown(host, f"/add-dir {other}")
+    assert str(other) in shown(host, "/add-dir")
+    assert "is no folder" in shown(host, "/add-dir nowhere")
+    assert shown(host, "/hooks") == "no hooks"
+    assert "0 in force" in shown(host, "/doctor --offline")
+    assert "clew sends it to nobody" in shown(host, "/bug-report report.md")
+    report = (tmp_path / "work" / "report.md").read_text("utf-8")
+    assert "# The setup" in report
+    assert "begin the work" not in report
+    assert "sk-ant" not in report
+
+
+def test_the_effort_that_was_chosen_goes_with_the_next_request(tmp_path: Path) -> None:
+    with serving(WORKS, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        assert "effort: low" in shown(host, "/effort low")
+        host.say("hi")
+        host.result()
+        body = server.requests[0].body
+    assert body["output_config"]["effort"] == "low"
+
+
+def test_the_difference_is_what_git_says_and_new_files(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    with serving(WORKS) as server:
+        assert "is in no git repository" in clew(tmp_path, server.url, "-p", "/diff").stderr
+        git = ["git", "-C", str(work), "-c", "user.name=x", "-c", "user.email=x@example.com"]
+        (work / "a.txt").write_text("one\n", "utf-8")
+        for args in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+            subprocess.run([*git, *args], check=True)
+        assert clew(tmp_path, server.url, "-p", "/diff").stdout.strip() == "nothing is changed"
+        (work / "a.txt").write_text("two\n", "utf-8")
+        (work / "b.txt").write_text("new\n", "utf-8")
+        done = clew(tmp_path, server.url, "-p", "/diff")
+    assert "+two" in done.stdout
+    assert "new: b.txt" in done.stdout
+
+
+def test_every_command_is_listed_with_what_it_does(tmp_path: Path) -> None:
+    with serving(WORKS) as server:
+        listed = clew(tmp_path, server.url, "-p", "/help").stdout
+        with Hosted(tmp_path, server.url) as host:
+            said = host.ask("initialize")["response"]["commands"]
+    assert "/model" in listed
+    rows = {line.split()[0][1:]: line for line in listed.splitlines() if line.startswith("/")}
+    assert set(rows) == {command["name"] for command in said}
+    assert all(len(line.split()) > 2 for line in rows.values()), json.dumps(rows)
