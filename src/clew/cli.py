@@ -13,6 +13,7 @@ from clew.version import VERSION
 # name -> (module, one line for the help). The module is imported when its command is called, and
 # offers `main(argv: list[str]) -> int`.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "acp": ("clew.acp.main", "serve an editor that speaks the Agent Client Protocol"),
     "completion": ("clew.completion", "words for the shell: bash, zsh, fish"),
     "config": ("clew.config.commands", "read, explain and set settings; trust folders"),
     "context": ("clew.reports.context", "show what fills the next request of a session"),

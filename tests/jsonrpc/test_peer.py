@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from clew.jsonrpc import wire
 from clew.jsonrpc.peer import (
@@ -136,6 +137,16 @@ def test_a_question_can_be_taken_back() -> None:
     assert feed(peer, method="cancel", params={"id": 4}) == []
     assert feed(peer, method="cancel", params={"id": [3]}) == []
     assert feed(peer, method="cancel", params={"id": 3}) == [Withdrawn(id=3)]
+    assert not peer.answered(3)
+
+
+def test_where_the_protocol_wants_it_what_was_taken_back_is_answered_too() -> None:
+    peer = Peer(structs.replace(DIALECT, cancelled_code=-32800))
+    feed(peer, id=3, method="ask")
+    withdrawn, owed = feed(peer, method="cancel", params={"id": 3})
+    assert withdrawn == Withdrawn(id=3)
+    assert isinstance(owed, Owed)
+    assert (owed.message["id"], owed.message["error"]["code"]) == (3, -32800)
     assert not peer.answered(3)
 
 

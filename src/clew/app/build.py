@@ -107,6 +107,7 @@ async def session(
             hooks=hands.hooks,
             cwd=cwd,
             key_source="none" if endpoint.credentials == "none" else endpoint.credentials,
+            lacks_key=endpoint.lacks_credentials,
             resumed=thread.loaded,
             spending=thread.spending,
             past=thread.past,

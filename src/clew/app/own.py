@@ -37,7 +37,8 @@ class OwnSession:
             self._change(PLAN)
 
     def leave_plan(self) -> Mode:
-        return self._change(self._before)
+        """Ends planning; a mode that a person chose with their yes is the one that stays."""
+        return self._change(self._before if self.mode == PLAN else self.mode)
 
     def _change(self, mode: Mode) -> Mode:
         entered = self._rules.set_mode(mode)

@@ -69,6 +69,7 @@ class Session(Struct, frozen=True, kw_only=True):
     cwd: str
     # Where the key comes from, in the words of hosts.
     key_source: str
+    lacks_key: bool
 
     @property
     def model(self) -> Model:

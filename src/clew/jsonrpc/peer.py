@@ -24,6 +24,8 @@ class Dialect(Struct, frozen=True, kw_only=True):
     progress_method: str
     progress_key: str
     batches: bool = False
+    # Where also a request that was taken back is owed an answer: the code of that error.
+    cancelled_code: int | None = None
 
 
 class Answer(Struct, frozen=True, kw_only=True):
@@ -232,9 +234,16 @@ class Peer:
             identity = given.get(self._dialect.cancel_key)
             if not wire.is_id(identity) or identity not in self._serving:
                 return []
-            self._serving.remove(identity)
-            return [Withdrawn(id=identity)]
+            return self._withdrawn(identity)
         return [Told(method=method, params=params)]
+
+    def _withdrawn(self, identity: Id) -> list[Event]:
+        self._serving.remove(identity)
+        code = self._dialect.cancelled_code
+        if code is None:
+            return [Withdrawn(id=identity)]
+        fault = Fault(code=code, message="taken back")
+        return [Withdrawn(id=identity), Owed(message=wire.refusal(identity, fault))]
 
     def _progressed(self, params: Json, now_s: float) -> list[Event]:
         token = params.get(self._dialect.progress_key)

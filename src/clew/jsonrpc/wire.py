@@ -160,6 +160,19 @@ def is_id(value: Any) -> TypeGuard[Id]:
     return type(value) is int or type(value) is str
 
 
+def an_object(value: Any) -> Json:
+    """What should be an object; an empty one where it is something else."""
+    return value if isinstance(value, dict) else {}
+
+
+def a_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def a_text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
 def excerpt(value: Any) -> str:
     """The beginning of what came, for people; a stranger's words, never trusted."""
     if isinstance(value, bytes):

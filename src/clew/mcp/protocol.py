@@ -9,6 +9,8 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 
 from clew.jsonrpc.peer import Dialect, Failure
+from clew.jsonrpc.wire import a_text as a_text
+from clew.jsonrpc.wire import an_object as an_object
 from clew.version import VERSION
 
 Json: TypeAlias = dict[str, Any]
@@ -144,11 +146,3 @@ def with_meta(params: Json | None, meta: Json) -> Json:
 def needs_input(result: Any) -> bool:
     """Whether a result is none yet: the server wants answers first."""
     return isinstance(result, dict) and result.get("resultType") == "input_required"
-
-
-def an_object(value: Any) -> Json:
-    return value if isinstance(value, dict) else {}
-
-
-def a_text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

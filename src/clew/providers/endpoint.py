@@ -46,6 +46,11 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         return " and ".join(kinds) or "none"
 
     @property
+    def lacks_credentials(self) -> bool:
+        """Whether every request would be refused for want of them."""
+        return self.wants_credentials and self.credentials == "none"
+
+    @property
     def shown(self) -> str:
         """The address as people may see it: without a user and a password."""
         scheme, separator, rest = self.base_url.partition("://")

@@ -1,0 +1,1 @@
+"""`clew acp`: clew inside an editor, over the Agent Client Protocol."""
