@@ -271,7 +271,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R204", "recordSidechainTranscript writes with isSidechain true and an agentId, own parent chain", "done"),
     Record("R205", "Remote agents have their own metadata (read, list)", "done"),
     Record("R206", "Task kinds: local agent, backgrounded main session, remote agent, in-process team mate, background shell, workflow, dream, monitor", "deferred: step 16"),
-    Record("R207", "Sub-agent tool progress carries parentToolUseID so the UI can nest it", "deferred: step 16"),
+    Record("R207", "Sub-agent tool progress carries parentToolUseID so the UI can nest it", "done"),
     Record("R208", "hydrateRemoteSession: switch session, fetch remote log, replace the local JSONL, set the ingress URL in a finally block, return false on failure without raising to the …", "done"),
     Record("R209", "Diagnostics for hydration contain no personal data", "done"),
     Record("R210", "Bridge (REPL bridge, messaging, remote core, remote permissions UI) and CLI transports, serial uploader exist as subsystems", "deferred: next round"),

@@ -73,6 +73,7 @@ a session:
   --settings JSON|FILE       settings that stand above the files'
   --setting-sources NAMES    which of user,project,local are read; empty: none of them
   -n, --name TITLE           the session's title
+  --agents JSON              kinds of agents, by name: description, prompt, tools ...
   --max-turns N              end after N answers of the model
   --json-schema JSON|FILE    of --print: the shape of the answer
   --max-budget-usd USD       end after the answer that spends as much
@@ -85,6 +86,7 @@ a program that talks to clew:
                              every event of the model's stream too
   --replay-user-messages     say prompts back
   --include-hook-events      hooks as they run
+  --forward-subagent-text    what agents say, not only the tools they use
   --permission-prompt-tool WHO
                              who is asked for permission: stdio is the host
 

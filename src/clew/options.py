@@ -82,6 +82,10 @@ class Options(Struct, frozen=True, kw_only=True):
     # The settings files that are read beside the managed ones; None: every kind.
     sources: tuple[Scope, ...] | None = None
     name: str | None = None
+    # Kinds of agents by name, as a program spells them.
+    agents: dict[str, Any] | None = None
+    # Stream of messages: what agents say, not only which tools they use.
+    agent_text: bool = False
 
 
 class _Parser(argparse.ArgumentParser):
@@ -131,6 +135,19 @@ def schema_of(text: str | None) -> dict[str, Any] | None:
     if why:
         raise CommandLineError(f"--json-schema: {why}")
     found: dict[str, Any] = schema
+    return found
+
+
+def agents_of(text: str | None) -> dict[str, Any] | None:
+    """Kinds of agents out of an argument: an object of objects."""
+    if text is None:
+        return None
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise CommandLineError(f"--agents: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise CommandLineError("--agents: expected an object: name to definition")
     return found
 
 
@@ -283,6 +300,12 @@ def parser() -> argparse.ArgumentParser:
     add("--settings", metavar="JSON|FILE", help="settings that stand above the files'")
     add("--mcp-config", action="append", metavar="JSON|FILE", help="MCP servers of this session")
     add("--strict-mcp-config", action="store_true", help="use no MCP servers but those")
+    add("--agents", metavar="JSON", help="kinds of agents, by name: description, prompt, tools ...")
+    add(
+        "--forward-subagent-text",
+        action="store_true",
+        help="stream-json: what agents say, not only the tools they use",
+    )
     add("--max-turns", type=int, metavar="N", help="end after N answers of the model")
     add("--json-schema", metavar="JSON|FILE", help="of --print: the shape of the answer")
     add("--max-budget-usd", metavar="USD", help="end after the answer that spends as much")
@@ -361,6 +384,8 @@ def parse(argv: list[str]) -> Options:
         max_budget_usd=dollars(given.max_budget_usd),
         json_schema=schema_of(given.json_schema),
         persists=not given.no_session_persistence,
+        agents=agents_of(given.agents),
+        agent_text=given.forward_subagent_text,
     )
 
 

@@ -147,7 +147,7 @@ def test_what_clew_writes_breaks_no_rule(tmp_path: Path) -> None:
 
 def test_a_subagents_file_belongs_to_its_folders_session(tmp_path: Path) -> None:
     session = Session(tmp_path)
-    session.recorder.record_sidechain("a1", [session.user("look")])
+    session.recorder.of_agent("a1").record([session.user("look")])
     session.close()
     path = session.paths.agent("a1")
     assert session_id_of(path) == SESSION

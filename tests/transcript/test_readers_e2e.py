@@ -75,7 +75,7 @@ def test_the_sdk_lists_the_session_and_reads_every_message(
 def test_the_sdk_reads_a_subagent(written: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(written.paths.home))
     task = [written.user("look"), *written.answer(text("found"))]
-    written.recorder.record_sidechain("agent1", task)
+    written.recorder.of_agent("agent1").record(task)
     written.load()
     seen = get_subagent_messages(SESSION, "agent1")
     assert [m.uuid for m in seen] == uuids(task)

@@ -280,7 +280,7 @@ def test_what_stands_beside_has_its_calls_and_the_last_of_a_kind_is_loaded(
     )
     recorder.attribution_snapshot(prompt["uuid"], {"lines": 3})
     recorder.content_replacement([{"toolUseId": "t1", "replacement": "…"}])
-    recorder.content_replacement([{"toolUseId": "t2"}], agent_id="a1")
+    recorder.of_agent("a1").content_replacement([{"toolUseId": "t2"}])
     recorder.title("First")
     recorder.title("Second")
     recorder.generated_title("A title")
@@ -380,9 +380,10 @@ def test_a_subagent_writes_its_own_file_and_chain_under_the_sessions_id(session:
     recorder = session.recorder
     recorder.record([session.user("go")])
     task = [session.user("look"), *session.answer(text("found"))]
-    recorder.record_sidechain("a1", task[:1])
-    assert recorder.record_sidechain("a1", task) == task[-1]["uuid"]
-    recorder.tool_started("t9", session.answer(call("t9")), agent_id="a1")
+    agent = recorder.of_agent("a1")
+    agent.record(task[:1])
+    assert agent.record(task) == task[-1]["uuid"]
+    agent.tool_started("t9", session.answer(call("t9")))
     session.load()
     path = session.paths.agent("a1")
     written = chain(path)
@@ -392,14 +393,14 @@ def test_a_subagent_writes_its_own_file_and_chain_under_the_sessions_id(session:
     assert len(chain(recorder.transcript)) == 1
     assert agents(session.paths.place) == [path]
     assert len(load(path).messages) == 3
-    assert not recorder.record_sidechain("a2", [], start_parent=None)
+    assert not recorder.of_agent("a2").record([])
 
 
 @requirement("R199", "R202", "R203")
 def test_a_resumed_subagent_is_what_it_was_or_says_that_it_does_not_know(session: Session) -> None:
     recorder = session.recorder
     task = session.user("look")
-    recorder.record_sidechain("a1", [task])
+    recorder.of_agent("a1").record([task])
     session.load() if session.recorder.record([session.user("go")]) else None
     path = session.paths.agent("a1")
     assert resume_agent(path).metadata is None
@@ -408,9 +409,10 @@ def test_a_resumed_subagent_is_what_it_was_or_says_that_it_does_not_know(session
     resumed = resume_agent(path)
     assert resumed.metadata == metadata
     assert uuids(resumed.loaded.messages) == [task["uuid"]]
-    recorder.resume_agent("a1", resumed.loaded)
+    agent = recorder.of_agent("a1")
+    agent.resume(resumed.loaded)
     more = session.user("and there")
-    recorder.record_sidechain("a1", [more])
+    agent.record([more])
     session.load()
     assert chain(path)[-1]["parentUuid"] == task["uuid"]
 

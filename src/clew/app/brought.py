@@ -1,7 +1,7 @@
 """What the program around a session brings into it: functions of its own at the session's events,
-and MCP servers."""
+MCP servers, and kinds of agents."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -13,6 +13,8 @@ class Brought(Struct, frozen=True, kw_only=True):
     """`hooks` run like those of the settings, from the session's first event on."""
 
     hooks: Sequence[Hook] = ()
+    # Kinds of agents by name, as hosts spell them.
+    agents: Mapping[str, Any] = {}
     # The way to MCP servers in that program: the server's name and a message, and what it answers.
     to_host: Callable[[str, dict[str, Any]], Awaitable[Any]] | None = None
 

@@ -12,7 +12,11 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from clew.app import hooks as app_hooks
+from clew.app.agent import Crew
+from clew.app.agent_places import kinds_of
+from clew.app.agents import AllAgents
 from clew.app.asking import target_of, template
+from clew.app.attaching import attachments
 from clew.app.background import news
 from clew.app.brought import NOTHING, Brought
 from clew.app.costs import budget, leave_totals, unbounded
@@ -21,7 +25,7 @@ from clew.app.hands import Hands, equipped
 from clew.app.judging import Judging
 from clew.app.mcp import Connected
 from clew.app.one_person import one_at_a_time
-from clew.app.session import Session, attachments
+from clew.app.session import Session
 from clew.app.speaking import Speaking
 from clew.app.stamps import new_id, now
 from clew.app.standing import Beginning, taken_up
@@ -82,6 +86,18 @@ async def session(
         )
         begin_servers(ground, thread, hands, judge, ask, brought)
         deps = deps_of(ground, thread, hands, requests, judge, ask, inbox)
+        kinds, agent_faults = kinds_of(ground, brought)
+        crew = Crew(
+            ground=ground,
+            thread=thread,
+            hands=hands,
+            requests=requests,
+            opening=opening,
+            ask=ask,
+            deps=deps,
+        )
+        agents = AllAgents(crew, kinds)
+        hands.tool_session.agents = agents.of(cwd=lambda: hands.tool_session.cwd)
         hands.hooks.begin(app_hooks.beginning(options, thread.loaded, thread.model.id))
         opened.push_async_callback(app_hooks.end, hands.hooks, options)
         opened.callback(leave_totals, thread.recorder, thread.spending, thread.past, begin_s)
@@ -101,7 +117,7 @@ async def session(
             rules=ground.rules,
             toolbox=hands.toolbox,
             mcp=hands.mcp,
-            notices=await notices(ground, thread, hands, beginning),
+            notices=(*await notices(ground, thread, hands, beginning), *agent_faults),
             requests=requests,
             tools=hands.tools,
             hooks=hands.hooks,
@@ -114,6 +130,7 @@ async def session(
             tasks=hands.tool_session.tasks,
             intake=intake(hands.tools, judge, hands.tool_session, ground.rules, hands.mcp.resource),
             commands=[],
+            agents=agents,
             own=hands.own,
         )
 

@@ -9,6 +9,7 @@ from clew.engine.story import Story
 from clew.permissions.decision import Decision, NeedsReview
 from clew.permissions.in_session import SessionRules
 from clew.permissions.provenance import Provenance
+from clew.permissions.request import Mode
 from clew.permissions.session_rules import held
 from clew.tools.base import AskModel
 
@@ -30,7 +31,12 @@ class Judging:
         ask_model: AskModel,
         spared: Callable[[str, Json, Decision], Decision] = lambda _name, _given, decided: decided,
         secrets: Sequence[str] = (),
+        mode: Callable[[], Mode] | None = None,
+        denied: Sequence[str] = (),
     ) -> None:
+        """`mode` and `denied` are those of a conversation beside the session's."""
+        self._denied = denied
+        self._mode = mode or (lambda: rules.mode)
         self._rules = rules
         self._story = story
         self._shell_folder = shell_folder
@@ -49,7 +55,12 @@ class Judging:
         rules = self._rules
         before = self.untrusted() if rules.standing.rules.heeds_untrusted else ()
         decision = rules.judge(
-            block["name"], block["input"], cwd=self._shell_folder(), untrusted=before
+            block["name"],
+            block["input"],
+            cwd=self._shell_folder(),
+            untrusted=before,
+            mode=self._mode(),
+            denied=self._denied,
         )
         return self._spared(block["name"], block["input"], decision)
 

@@ -3,21 +3,21 @@
 `app.build` makes it and owns the life of what it holds.
 """
 
-from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from clew.app.agents import AllAgents
+from clew.app.attaching import attachments
 from clew.app.mcp import Connected
 from clew.app.own import OwnSession
 from clew.app.planning import planning
 from clew.app.speaking import Speaking
-from clew.app.stamps import new_id, now
+from clew.app.stamps import now
 from clew.catalog.models import Model
 from clew.commands.outcome import Outcome
 from clew.commands.parse import Command as Typed
 from clew.commands.registry import Command
-from clew.context.facts import Fact
 from clew.context.opening import Opening
 from clew.context.tool_listing import listing_fact, told
 from clew.engine.conversation import Conversation
@@ -27,7 +27,6 @@ from clew.engine.requests import Requests
 from clew.engine.story import Story
 from clew.engine.toolset import SessionTools
 from clew.hooks.run import Hooks
-from clew.messages import factories
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import Mode
 from clew.session.ledger import Ledger
@@ -61,6 +60,7 @@ class Session(Struct, frozen=True, kw_only=True):
     intake: Intake
     commands: list[Command["Session"]]
     own: OwnSession
+    agents: AllAgents
     requests: Requests
     # What runs in the background; a front that listens can say so, and begin a turn.
     tasks: Tasks
@@ -86,8 +86,8 @@ class Session(Struct, frozen=True, kw_only=True):
         if not len(history):
             facts = await self.opening.facts(model=self.model.id, day=now()[:10])
         deferred = [name for name in self.requests.deferred() if self.toolbox.get(name)]
-        listing = listing_fact(told(history), deferred)
-        return attachments([*facts, *filter(None, [listing, planning(self.rules, history)])])
+        listings = [listing_fact(told(history), deferred), self.agents.listing(history)]
+        return attachments([*facts, *filter(None, [*listings, planning(self.rules, history)])])
 
     async def take(self, raw: Raw, emit: Emit) -> Taken:
         """What was typed or piped in, as a turn for `conversation.submit` or as an outcome."""
@@ -105,13 +105,3 @@ class Session(Struct, frozen=True, kw_only=True):
     def ledger(self) -> Ledger:
         """What the conversation cost so far, by its record."""
         return self.spending.ledger
-
-
-def attachments(facts: Iterable[Fact]) -> list[Json]:
-    """Facts as the entries that will say so from now on."""
-    return [
-        factories.attachment(
-            fact.payload, uuid=new_id(), at=now(), rendered=fact.rendered, role=fact.role
-        )
-        for fact in facts
-    ]

@@ -40,13 +40,17 @@ class Opening:
             self._git.cancel()
             await asyncio.wait([self._git])
 
-    async def facts(self, *, model: str, day: str) -> list[Fact]:
-        """The facts, in the order in which they are told; the same for the same surroundings."""
-        memory = load(sources(self._environ, self._cwd), FileCache())
+    async def facts(self, *, model: str, day: str, cwd: Path | None = None) -> list[Fact]:
+        """The facts, in the order in which they are told; the same for the same surroundings.
+
+        `cwd` is where a conversation works that is not in the session's own folder.
+        """
+        cwd = cwd or self._cwd
+        memory = load(sources(self._environ, cwd), FileCache())
         told = [
             facts.memory_fact(memory.files),
             facts.environment_fact(
-                cwd=str(self._cwd),
+                cwd=str(cwd),
                 is_repository=self._is_repository,
                 platform=sys.platform,
                 os_version=os.uname().release,

@@ -82,6 +82,11 @@ def system_prompt(
     return [{"type": "text", "text": text} for text in blocks if text.strip()]
 
 
+def agent_prompt(words: str, tools: Collection[str]) -> list[dict[str, str]]:
+    """The blocks of an agent's system prompt: its own words, and how tools are used."""
+    return [{"type": "text", "text": text} for text in (words, _tools(tools)) if text.strip()]
+
+
 def _tools(tools: Collection[str]) -> str:
     lines = [f"- {line}" for name, line in GUIDANCE if name in tools]
     return "\n".join([TOOLS_HEAD, *lines])

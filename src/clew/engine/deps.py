@@ -98,6 +98,9 @@ class Question(Struct, frozen=True, kw_only=True):
     why: str
     kind: QuestionKind = "permission"
     body: str = ""
+    # The agent whose call it is; empty for the session's own.
+    agent_id: str = ""
+    agent: str = ""
 
 
 class Granted(Struct, frozen=True, kw_only=True):

@@ -86,6 +86,16 @@ class Signalled(Struct, frozen=True, kw_only=True):
     sequence: str
 
 
+class FromAgent(Struct, frozen=True, kw_only=True):
+    """Something happened in the conversation of an agent; `tool_use_id` is the call that began it."""
+
+    agent_id: str
+    kind: str
+    description: str
+    tool_use_id: str
+    event: "EngineEvent"
+
+
 EndReason: TypeAlias = Literal[
     "completed",
     "max_turns",
@@ -137,4 +147,5 @@ EngineEvent: TypeAlias = (
     | Signalled
     | HookStarted
     | HookFinished
+    | FromAgent
 )

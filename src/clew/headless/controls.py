@@ -102,7 +102,10 @@ class Controls:
                 }
                 for command in known(session)
             ],
-            "agents": [],
+            "agents": [
+                {"name": spec.name, "description": spec.description, "model": spec.model}
+                for spec in session.agents.catalog
+            ],
             "models": [
                 {
                     "value": model.id,

@@ -13,11 +13,13 @@ from clew.engine.events import (
     BlockSaid,
     Doubted,
     EngineEvent,
+    FromAgent,
     Noticed,
     NotSaved,
     Recorded,
     ToolFinished,
 )
+from clew.headless.delegated import Delegated
 from clew.headless.result import Tally
 from clew.hooks.progress import HookFinished, HookStarted
 from clew.providers.answer_events import Asking, FellBack, Retrying, Streamed
@@ -40,6 +42,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     partial: bool = False
     replays: bool = False
     hooks: bool = False
+    agent_text: bool = False
 
 
 class Framing:
@@ -55,6 +58,7 @@ class Framing:
         self._is_open = False
         self.answers: list[str] = []
         self.tally = Tally(session_id=session_id)
+        self._agents = Delegated(session_id, tells_text=wanted.agent_text)
 
     def begin(self) -> None:
         """A turn begins; the count of what it comes to starts again."""
@@ -79,6 +83,10 @@ class Framing:
             case Asking():
                 self._model = event.model
                 return [self.system("status", status="requesting")] if self._wanted.partial else []
+            case FromAgent(event=NotSaved() | Noticed()):
+                return self.framed(event.event)
+            case FromAgent():
+                return self._agents.framed(event)
             case HookStarted() | HookFinished():
                 return [self._hook(event)] if self._wanted.hooks else []
             case Retrying():

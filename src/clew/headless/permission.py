@@ -41,7 +41,13 @@ class HostPermission:
         self._notice = notice
 
     async def ask(self, asked: Question, rules: SessionRules) -> Verdict:
-        fields = question(asked.block, title=asked.title, why=asked.why, suggestions=offered(asked))
+        fields = question(
+            asked.block,
+            title=asked.title,
+            why=asked.why,
+            suggestions=offered(asked),
+            agent_id=asked.agent_id,
+        )
         self._state("requires_action")
         try:
             answer = await self._host.ask("can_use_tool", fields)

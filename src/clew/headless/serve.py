@@ -132,7 +132,9 @@ class Server:
         """Takes what a handshake brings; the last one counts."""
         self._handshake = asked
         self._brought = Brought(
-            hooks=hooks_of(asked.fields.get("hooks"), self._host), to_host=to_host(self._host)
+            hooks=hooks_of(asked.fields.get("hooks"), self._host),
+            to_host=to_host(self._host),
+            agents=agents_of(asked.fields),
         )
 
     async def _session_of(self, options: Options) -> Options | None:
@@ -148,9 +150,13 @@ class Server:
         ) as session:
             before, self._session = self._session, session
             wanted = Wanted(
-                partial=options.partial, replays=options.replays, hooks=options.hook_events
+                partial=options.partial,
+                replays=options.replays,
+                hooks=options.hook_events,
+                agent_text=options.agent_text,
             )
             self._framing = Framing(session.session_id, new_id, wanted)
+            session.agents.heard = self._emit
             self._known |= {str(entry.get("uuid")) for entry in session.story.history}
             for notice in session.notices:
                 self._channel.warn(notice)
@@ -222,6 +228,8 @@ class Server:
             self._bring(asked)
             self.session.hooks.remove(HOST)
             self.session.hooks.add(self._brought.hooks)
+            for fault in self.session.agents.replace_hosts(self._brought.agents):
+                self._channel.warn(fault)
         if asked.subtype == "initialize":
             await self.session.mcp.in_host()
         await self._channel.send(await self._controls.answer(asked))
@@ -413,6 +421,7 @@ class Server:
             mcp_servers=listed(session.mcp),
             key_source=session.key_source,
             commands=[command.name for command in known(session)],
+            agents=[spec.name for spec in session.agents.catalog],
             output_style=output_style(session),
             directories=session.rules.standing.context.directories,
         )
@@ -450,11 +459,19 @@ def gone_over(options: Options, taken: Clear | Resume) -> Options:
     return replace(options, resume=named, resume_at=None, drops_turn=None, **fresh)
 
 
+def agents_of(fields: Json) -> Json:
+    """The kinds of agents that a handshake brings."""
+    agents = fields.get("agents")
+    return agents if isinstance(agents, dict) else {}
+
+
 def told_by(options: Options, fields: Json) -> Options:
-    """The options with what the handshake says of the system prompt."""
+    """The options with what the handshake says of the system prompt, and of what is to be told."""
     whole, more = fields.get("systemPrompt"), fields.get("appendSystemPrompt")
     if isinstance(whole, list):
         whole = "\n\n".join(part for part in whole if isinstance(part, str))
     if isinstance(whole, str):
         options = replace(options, system_prompt=whole)
+    if fields.get("forwardSubagentText") is True:
+        options = replace(options, agent_text=True)
     return replace(options, append_system_prompt=more) if isinstance(more, str) else options

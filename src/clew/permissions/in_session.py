@@ -24,7 +24,7 @@ from clew.permissions.protected import in_workspace, is_own_result
 from clew.permissions.provenance import Source
 from clew.permissions.request import Mode, Request, ResolvedPath
 from clew.permissions.resolver import make_resolver
-from clew.permissions.rules import LISTS, Rejected, parse_rule
+from clew.permissions.rules import LISTS, Rejected, Rule, RuleSet, parse_rule
 from clew.permissions.rules import Source as RuleSource
 from clew.permissions.session_rules import Standing, stand
 from clew.permissions.updates import (
@@ -67,22 +67,46 @@ class SessionRules:
         return self.standing.context.mode
 
     def judge(
-        self, tool: str, given: dict[str, Any], *, cwd: str, untrusted: Sequence[str] = ()
+        self,
+        tool: str,
+        given: dict[str, Any],
+        *,
+        cwd: str,
+        untrusted: Sequence[str] = (),
+        mode: Mode | None = None,
+        denied: Sequence[str] = (),
     ) -> Decision:
-        """May this call run, begun in the folder the shell is in, after such text?"""
+        """May this call run, begun in the folder the shell is in, after such text?
+
+        `mode` and `denied` are those of a conversation beside the session's: another mode than
+        the session's, and further rules that deny.
+        """
         # What reads command lines is half of what a turn without a call would load.
         from clew.permissions.decide import decide
 
         now = self.standing
         resolve = make_resolver(cwd=os.path.realpath(cwd), home=now.context.home)
         context = structs.replace(
-            now.context, results=self._results, plan_file=self.plan_file or None
+            now.context,
+            results=self._results,
+            plan_file=self.plan_file or None,
+            mode=now.context.mode if mode is None else mode,
         )
         return decide(
             Request(tool=tool, input=given, untrusted=tuple(untrusted)),
-            now.rules,
+            self._narrowed(denied) if denied else now.rules,
             context,
             resolve,
+        )
+
+    def _narrowed(self, denied: Sequence[str]) -> RuleSet:
+        rules, root = self.standing.rules, str(self.standing.places.root)
+        source = RuleSource(scope="session")
+        more = [parse_rule(text, "deny", root=root, source=source) for text in denied]
+        return RuleSet(
+            (*rules.rules, *(rule for rule in more if isinstance(rule, Rule))),
+            anchors=rules.anchors,
+            unreadable=(*rules.unreadable, *(r.what for r in more if isinstance(r, Rejected))),
         )
 
     def keeps_plan_of(self, session_id: str) -> None:

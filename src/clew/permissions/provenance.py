@@ -25,6 +25,7 @@ ATTACHMENTS: dict[str, Source] = {
     "plan_mode": "session",
     "plan_mode_exit": "session",
     "environment": "session",
+    "agent_listing_delta": "session",
     "deferred_tools_delta": "session",
     "directory": "project",
     "memory_note": "user",

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.app.asking import chosen_model, template
-from clew.app.session import attachments
+from clew.app.attaching import attachments
 from clew.app.stamps import now
 from clew.app.standing import as_before, recorded, spoke_with
 from clew.catalog.lookup import known_models

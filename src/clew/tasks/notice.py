@@ -18,6 +18,8 @@ class Notice(Struct, frozen=True, kw_only=True):
     words: str = ""
     tool_use_id: str = ""
     file: str | None = None
+    # What the task was begun for: the last words of an agent.
+    result: str = ""
     lines: tuple[str, ...] = ()
     dropped_lines: int = 0
 
@@ -30,6 +32,7 @@ def in_words(notice: Notice) -> str:
         ("output-file", notice.file or ""),
         ("status", notice.status),
         ("summary", summary(notice)),
+        ("result", notice.result),
     ]
     parts = [f"<{name}>{plain(value)}</{name}>" for name, value in fields if value]
     if notice.lines:

@@ -5,8 +5,10 @@ what the work is comes as a coroutine function. Must never raise what a task rai
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -15,6 +17,7 @@ from clew.messages.errors import UserError
 from clew.process.output import Output
 from clew.tasks.notice import Notice
 
+Moment: TypeAlias = Literal["began", "moved", "ended"]
 Status: TypeAlias = Literal["running", "completed", "failed", "stopped"]
 
 MOST_RUNNING = 32
@@ -30,6 +33,16 @@ class Ending(Struct, frozen=True, kw_only=True):
     status: Status
     words: str = ""
     exit_code: int | None = None
+    # What it was begun for, where that is words.
+    result: str = ""
+
+
+class Usage(Struct, frozen=True, kw_only=True):
+    """How much a task that asks a model has done so far."""
+
+    tokens: int = 0
+    tool_uses: int = 0
+    last_tool: str = ""
 
 
 class Task:
@@ -39,7 +52,14 @@ class Task:
     """
 
     def __init__(
-        self, *, task_id: str, kind: str, title: str, output: Output, tool_use_id: str
+        self,
+        *,
+        task_id: str,
+        kind: str,
+        title: str,
+        output: Output,
+        tool_use_id: str = "",
+        file: Path | None = None,
     ) -> None:
         self.id = task_id
         self.kind = kind
@@ -48,18 +68,46 @@ class Task:
         self.tool_use_id = tool_use_id
         self.ending: Ending | None = None
         self.is_told = False
+        # Whether the conversation goes on without waiting for it.
+        self.is_background = True
+        self.usage: Usage | None = None
         self.shown_bytes = 0
+        self._file = file
+        self._begin_s = time.monotonic()
+        self._end_s: float | None = None
         self._lines: list[str] = []
         self._dropped = 0
         self._ended = asyncio.Event()
+        self._released = asyncio.Event()
 
     @property
     def status(self) -> Status:
         return "running" if self.ending is None else self.ending.status
 
+    @property
+    def duration_ms(self) -> int:
+        end_s = time.monotonic() if self._end_s is None else self._end_s
+        return round((end_s - self._begin_s) * 1000)
+
+    @property
+    def file(self) -> Path | None:
+        """Where all it said can be read: its own file, or that of its output."""
+        return self._file or self.output.saved_at
+
     def end(self, ending: Ending) -> None:
         self.ending = ending
+        self._end_s = time.monotonic()
         self._ended.set()
+        self._released.set()
+
+    def leave(self) -> None:
+        """Goes on in the background; the model is told of its end."""
+        self.is_background, self.is_told = True, False
+        self._released.set()
+
+    async def released(self) -> None:
+        """Waits until it has ended, or goes on in the background."""
+        await self._released.wait()
 
     async def wait(self, within_s: float | None = None) -> bool:
         """Whether it has ended, after waiting for that no longer than said."""
@@ -74,10 +122,13 @@ class Task:
         else:
             self._dropped += 1
 
+    @property
+    def has_news(self) -> bool:
+        return bool(self._lines) or (self.ending is not None and not self.is_told)
+
     def news(self) -> Notice | None:
         """What the model has not heard yet; it counts as heard from now on."""
-        is_news = self.ending is not None and not self.is_told
-        if not is_news and not self._lines:
+        if not self.has_news:
             return None
         self.is_told = self.ending is not None
         lines, self._lines = tuple(self._lines), []
@@ -89,7 +140,8 @@ class Task:
             status=self.status,
             words=self.ending.words if self.ending else "",
             tool_use_id=self.tool_use_id,
-            file=None if self.output.saved_at is None else str(self.output.saved_at),
+            result=self.ending.result if self.ending else "",
+            file=None if self.file is None else str(self.file),
             lines=lines,
             dropped_lines=dropped,
         )
@@ -99,13 +151,15 @@ Work: TypeAlias = Callable[[Task], Coroutine[Any, Any, Ending]]
 
 
 class Tasks:
-    """The tasks of a session, by id. `listeners` are called whenever there may be news."""
+    """The tasks of a session, by id. `listeners` are called whenever there may be news for the model,
+    `watchers` of each task's beginning, steps and end."""
 
     def __init__(self) -> None:
         self._count = 0
         self._tasks: dict[str, Task] = {}
         self._work: dict[str, asyncio.Task[Ending]] = {}
         self.listeners: list[Callable[[], object]] = []
+        self.watchers: list[Callable[[Task, Moment], object]] = []
 
     def all(self) -> list[Task]:
         return list(self._tasks.values())
@@ -119,12 +173,15 @@ class Tasks:
 
     def new_id(self, kind: str, is_taken: Callable[[str], bool] = lambda _: False) -> str:
         """An id for a task to come; `is_taken`: by a task of an earlier run of the session."""
-        if len(self._work) >= MOST_RUNNING:
-            raise UserError(f"{MOST_RUNNING} tasks run in the background; stop one with TaskStop")
+        self._check_room()
         while True:
             self._count += 1
             if not is_taken(found := f"{kind[0]}{self._count}"):
                 return found
+
+    def _check_room(self) -> None:
+        if len(self._work) >= MOST_RUNNING:
+            raise UserError(f"{MOST_RUNNING} tasks run in the background; stop one with TaskStop")
 
     def begin(
         self,
@@ -135,13 +192,39 @@ class Tasks:
         title: str,
         output: Output,
         tool_use_id: str = "",
+        file: Path | None = None,
+        is_background: bool = True,
     ) -> Task:
-        task = Task(task_id=task_id, kind=kind, title=title, output=output, tool_use_id=tool_use_id)
+        self._check_room()
+        task = Task(
+            task_id=task_id,
+            kind=kind,
+            title=title,
+            output=output,
+            tool_use_id=tool_use_id,
+            file=file,
+        )
+        # Whoever waits for a task tells what came of it.
+        task.is_background, task.is_told = is_background, not is_background
         self._tasks[task.id] = task
         running = asyncio.create_task(work(task), name=f"background {task.id}")
         self._work[task.id] = running
         running.add_done_callback(lambda done: self._ended(task, done))
+        self._watch(task, "began")
         return task
+
+    def remember(self, task: Task) -> None:
+        """A task of an earlier run of the session, which has ended."""
+        self._tasks[task.id] = task
+
+    def moved(self, task: Task) -> None:
+        """A task has done a step."""
+        self._watch(task, "moved")
+
+    def leave(self, task: Task) -> None:
+        """Nobody waits for a task any more; the model is told of its end."""
+        task.leave()
+        self._watch(task, "moved")
 
     def say(self, task: Task, line: str) -> None:
         """A task has something for the model to hear."""
@@ -154,6 +237,10 @@ class Tasks:
         if work is not None:
             work.cancel()
             await task.wait()
+
+    @property
+    def has_news(self) -> bool:
+        return any(task.has_news for task in self._tasks.values())
 
     def news(self) -> list[Notice]:
         """What the model should hear, once."""
@@ -173,6 +260,7 @@ class Tasks:
             task.end(Ending(status="failed", words=f"{error}" or type(error).__name__))
         else:
             task.end(work.result())
+        self._watch(task, "ended")
         self._forget()
         self._tell()
 
@@ -180,6 +268,10 @@ class Tasks:
         ended = [task.id for task in self.all() if task.ending is not None and task.is_told]
         for task_id in ended[:-MOST_ENDED]:
             del self._tasks[task_id]
+
+    def _watch(self, task: Task, moment: Moment) -> None:
+        for watcher in self.watchers:
+            watcher(task, moment)
 
     def _tell(self) -> None:
         for listener in self.listeners:

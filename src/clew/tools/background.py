@@ -21,7 +21,7 @@ FILE_MAX_BYTES = 64 << 20
 # What fails at once is told at once.
 FIRST_LOOK_S = 0.1
 # How programs that read transcripts call what runs a command.
-WIRE_KINDS = {"shell": "local_bash", "monitor": "local_bash"}
+WIRE_KINDS = {"shell": "local_bash", "monitor": "local_bash", "agent": "local_agent"}
 
 
 async def in_background(

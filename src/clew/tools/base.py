@@ -9,7 +9,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Literal, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -24,6 +24,9 @@ from clew.tasks.registry import Tasks
 from clew.tools.ledger import ContentCache, ReadLedger
 from clew.tools.limits import Limits
 from clew.tools.sandboxed import Sandbox
+
+if TYPE_CHECKING:
+    from clew.tools.delegate import Agents
 
 Input = TypeVar("Input", bound=Struct)
 
@@ -145,6 +148,7 @@ class ToolSession:
     """What tools remember from call to call. `cwd` moves with the shell; `environment` does not."""
 
     __slots__ = (
+        "agents",
         "ask_model",
         "ask_service",
         "contents",
@@ -204,6 +208,8 @@ class ToolSession:
         self.secrets: tuple[str, ...] = ()
         # What every shell reads first, if it is there: variables that hooks left.
         self.env_file: Path | None = None
+        # Others that work for this conversation; None where it may have none.
+        self.agents: Agents | None = None
         # The walls around shells; None where there are none.
         self.sandbox: Sandbox | None = None
 

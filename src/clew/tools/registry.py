@@ -7,6 +7,7 @@ gone, because results that were sent before may name it.
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from clew.tools.agent import Agent
 from clew.tools.ask_user import AskUserQuestion
 from clew.tools.base import Tool
 from clew.tools.bash import Bash
@@ -23,6 +24,7 @@ from clew.tools.plan import EnterPlanMode, ExitPlanMode
 from clew.tools.powershell import PowerShell
 from clew.tools.read import Read
 from clew.tools.schema import definition
+from clew.tools.send_message import SendMessage
 from clew.tools.task_output import TaskOutput
 from clew.tools.task_stop import TaskStop
 from clew.tools.task_tools import ListTasks, TaskCreate, TaskGet, TaskUpdate
@@ -33,6 +35,7 @@ from clew.tools.write import Write
 
 def builtin_tools() -> tuple[Tool[Any], ...]:
     return (
+        Agent(),
         AskUserQuestion(),
         Bash(),
         Brief(),
@@ -48,6 +51,7 @@ def builtin_tools() -> tuple[Tool[Any], ...]:
         NotebookEdit(),
         PowerShell(),
         Read(),
+        SendMessage(),
         TaskCreate(),
         TaskGet(),
         ListTasks(),

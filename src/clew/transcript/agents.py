@@ -43,12 +43,14 @@ class ResumedAgent(msgspec.Struct, frozen=True, kw_only=True):
     metadata: AgentMetadata | None
 
 
-def write_metadata(agent_transcript: Path, metadata: AgentMetadata) -> None:
+def written(metadata: AgentMetadata) -> dict[str, Any]:
+    """The sidecar's content, as it is spelled."""
     named = {key: getattr(metadata, field) for key, field in _FIELDS.items()}
-    _write(
-        sidecar(agent_transcript),
-        {**metadata.more, **{key: value for key, value in named.items() if value is not None}},
-    )
+    return {**metadata.more, **{key: value for key, value in named.items() if value is not None}}
+
+
+def write_metadata(agent_transcript: Path, metadata: AgentMetadata) -> None:
+    _write(sidecar(agent_transcript), written(metadata))
 
 
 def read_metadata(agent_transcript: Path) -> AgentMetadata | None:

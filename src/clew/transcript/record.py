@@ -16,6 +16,7 @@ from clew.messages import factories
 from clew.messages.encoding import decode
 from clew.messages.errors import MisuseError
 from clew.transcript import light
+from clew.transcript.agents import AgentMetadata, write_metadata, written
 from clew.transcript.entries import encode
 from clew.transcript.leaf import NOBODY
 from clew.transcript.load import Loaded
@@ -62,7 +63,6 @@ class Recorder:
         self._now = now
         self._mirror = mirror
         self._main = Strand(paths.place.transcript)
-        self._agents: dict[str, Strand] = {}
         self._early: list[Message] = []
         self._bytes_since_titles = 0
 
@@ -83,15 +83,7 @@ class Recorder:
         last message written, else of the last known one at the beginning, else the hint.
         """
         writer = msgspec.structs.replace(self.writer, team_name=team) if team else self.writer
-        return self._record(self._main, messages, writer, hint)
-
-    def record_sidechain(
-        self, agent_id: str, messages: Sequence[Message], *, start_parent: str | None = None
-    ) -> str | None:
-        """The same for a subagent: its own file, its own chain, the session's id."""
-        strand = self._agent(agent_id)
-        writer = msgspec.structs.replace(self.writer, agent_id=agent_id)
-        return self._record(strand, messages, writer, start_parent)
+        return self._record(messages, writer, hint)
 
     def record_compaction(
         self, history: Sequence[Message], boundary: Message, following: Sequence[Message]
@@ -108,18 +100,17 @@ class Recorder:
             raise MisuseError("the boundary keeps an entry that is not in the history")
         return self.record([boundary, *following])
 
-    def withdraw(self, uuids: Iterable[str], *, agent_id: str | None = None) -> None:
+    def withdraw(self, uuids: Iterable[str]) -> None:
         """Takes messages out of the conversation; what is next hangs on what they hung on."""
-        strand = self._main if agent_id is None else self._agent(agent_id)
         at = self._now()
         lines = [
             factories.record(
                 "tombstone", messageUuid=uuid, session_id=self.writer.session_id, at=at
             )
             for uuid in uuids
-            if strand.withdraw(uuid)
+            if self._main.withdraw(uuid)
         ]
-        self._append(strand, lines)
+        self._append(lines)
 
     # -- ahead of the conversation
 
@@ -129,7 +120,6 @@ class Recorder:
         answer: Sequence[Message],
         *,
         after: str | None = None,
-        agent_id: str | None = None,
     ) -> None:
         """Before a call runs: `answer` are the entries of its answer so far, the call among them;
         those up to `after` were told with an earlier call and need not be told again.
@@ -137,17 +127,11 @@ class Recorder:
         They go to the chain with the answer's end and its final usage; until then this line is
         what a crash leaves of them.
         """
-        strand, writer = self._strand(agent_id)
-        owed = self._owe(strand, answer, writer, after)
-        self._beside(strand, "tool-started", toolUseId=tool_use_id, owed=owed)
+        self._note("tool-started", toolUseId=tool_use_id, owed=self._owe(answer, after))
 
-    def tool_finished(
-        self, tool_use_id: str, result: Message, *, agent_id: str | None = None
-    ) -> None:
+    def tool_finished(self, tool_use_id: str, result: Message) -> None:
         """When a call ends before its answer does: the result, until it can be recorded."""
-        strand, writer = self._strand(agent_id)
-        owed = self._owe(strand, [result], writer)
-        self._beside(strand, "tool-finished", toolUseId=tool_use_id, owed=owed)
+        self._note("tool-finished", toolUseId=tool_use_id, owed=self._owe([result]))
 
     # -- beside the conversation
 
@@ -187,17 +171,15 @@ class Recorder:
 
     def beside(self, lines: Sequence[Message]) -> None:
         """Whole lines beside the conversation that somebody else made for this session."""
-        self._append(self._main, lines)
+        self._append(lines)
 
     def attribution_snapshot(self, message_id: str, snapshot: Message) -> None:
         self._note("attribution-snapshot", **{**snapshot, "messageId": message_id})
 
-    def content_replacement(
-        self, replacements: Sequence[Message], *, agent_id: str | None = None
-    ) -> None:
-        strand, _ = self._strand(agent_id)
+    def content_replacement(self, replacements: Sequence[Message]) -> None:
+        agent_id = self.writer.agent_id
         more = {} if agent_id is None else {"agentId": agent_id}
-        self._beside(strand, "content-replacement", replacements=list(replacements), **more)
+        self._note("content-replacement", replacements=list(replacements), **more)
 
     def title(self, text: str) -> None:
         """The person's own title; an empty one takes it away. No line of the chain changes."""
@@ -266,7 +248,7 @@ class Recorder:
     @property
     def transcript(self) -> Path:
         """Where this session is written; what hooks are told."""
-        return self.paths.place.transcript
+        return self._main.path
 
     def begin_as(self, lines: Iterable[bytes]) -> None:
         """A session that begins as a copy: its first lines, each with its end."""
@@ -279,12 +261,11 @@ class Recorder:
     def resume(self, loaded: Loaded) -> None:
         """Goes on from a loaded session; entries that were only written ahead get their place."""
         self._main = Strand.of(self.transcript, loaded)
-        self._append(self._main, loaded.owed)
+        self._append(loaded.owed)
 
-    def resume_agent(self, agent_id: str, loaded: Loaded) -> None:
-        strand = Strand.of(self.paths.agent(agent_id), loaded)
-        self._agents[agent_id] = strand
-        self._append(strand, loaded.owed)
+    def of_agent(self, agent_id: str) -> "AgentRecorder":
+        """The recorder of a subagent of this session; `resume` lets it go on from what it said."""
+        return AgentRecorder(self, agent_id)
 
     def switch(self, session_id: str, folder: Path | None = None) -> None:
         """Another session from here on; its file is made by its first message.
@@ -292,12 +273,10 @@ class Recorder:
         Everything recorded before is in the old files, nothing after is.
         """
         if self._log is not None:
-            for strand in (self._main, *self._agents.values()):
-                self._log.release(strand.path)
+            self._log.release(self._main.path)
         place = self.paths.switch(session_id, folder)
         self.writer = msgspec.structs.replace(self.writer, session_id=session_id)
         self._main = Strand(place.transcript)
-        self._agents = {}
         self._early = []
         self._bytes_since_titles = 0
 
@@ -307,20 +286,8 @@ class Recorder:
 
     # -- how
 
-    def _strand(self, agent_id: str | None) -> tuple[Strand, Writer]:
-        if agent_id is None:
-            return self._main, self.writer
-        return self._agent(agent_id), msgspec.structs.replace(self.writer, agent_id=agent_id)
-
-    def _agent(self, agent_id: str) -> Strand:
-        if agent_id not in self._agents:
-            self._agents[agent_id] = Strand(self.paths.agent(agent_id))
-        return self._agents[agent_id]
-
-    def _record(
-        self, strand: Strand, messages: Sequence[Message], writer: Writer, hint: str | None
-    ) -> str | None:
-        last = hint
+    def _record(self, messages: Sequence[Message], writer: Writer, hint: str | None) -> str | None:
+        strand, last = self._main, hint
         if hint is not None:
             strand.last = hint
         lines: list[Message] = []
@@ -333,16 +300,15 @@ class Recorder:
                 if not lines and rank >= floor and is_chain_participant(message.get("type")):
                     last = strand.last = message["uuid"]
             elif is_chain_participant(message.get("type")):
-                lines.append(self._placed(strand, message, writer, strand.last))
+                lines.append(self._placed(message, writer, strand.last))
                 last = strand.last = message["uuid"]
             elif not is_ephemeral_progress(message):
                 raise MisuseError(f"{message.get('type')!r} has a call of its own")
-        self._append(strand, lines)
+        self._append(lines)
         return last
 
-    def _placed(
-        self, strand: Strand, message: Message, writer: Writer, parent: str | None
-    ) -> Message:
+    def _placed(self, message: Message, writer: Writer, parent: str | None) -> Message:
+        strand = self._main
         entry = cleaned(message, strand.known)
         if message.get("subtype") == "compact_boundary":
             entry = {"logicalParentUuid": parent} | entry
@@ -355,49 +321,46 @@ class Recorder:
         strand.add(line)
         return line
 
-    def _owe(
-        self,
-        strand: Strand,
-        messages: Sequence[Message],
-        writer: Writer,
-        after: str | None = None,
-    ) -> list[Message]:
+    def _owe(self, messages: Sequence[Message], after: str | None = None) -> list[Message]:
         """The lines these messages will be, but for those owed before."""
+        strand = self._main
         parent = after or strand.last
         owed: list[Message] = []
         for message in messages:
             if message["uuid"] not in strand.known and message["uuid"] not in strand.owed:
-                owed.append(self._placed(strand, message, writer, parent))
+                owed.append(self._placed(message, self.writer, parent))
                 strand.known.pop(message["uuid"])
                 strand.owed.add(message["uuid"])
             parent = message["uuid"]
         return owed
 
     def _note(self, kind: str, **fields: Any) -> None:
-        self._beside(self._main, kind, **fields)
-
-    def _beside(self, strand: Strand, kind: str, **fields: Any) -> None:
         session_id = self.writer.session_id
-        self._append(
-            strand, [factories.record(kind, session_id=session_id, at=self._now(), **fields)]
-        )
+        self._append([factories.record(kind, session_id=session_id, at=self._now(), **fields)])
 
-    def _append(self, strand: Strand, entries: Sequence[Message]) -> None:
+    def _append(self, entries: Sequence[Message]) -> None:
         if self._log is None or not entries:
             return
+        strand = self._main
         if not strand.has_file:
-            if strand is self._main and not any(is_chain_participant(e["type"]) for e in entries):
-                self._early += entries  # a session nobody spoke in leaves no file
+            if not self._may_begin(entries):
+                self._early += entries
                 return
             strand.has_file = True
-            entries = [self.header(), *self._early, *entries] if strand is self._main else entries
+            entries = [*self._beginning(), *self._early, *entries]
             self._early = []
         lines = [encode(entry) + b"\n" for entry in entries]
-        if strand is self._main:
-            self._bytes_since_titles += sum(map(len, lines))
+        self._bytes_since_titles += sum(map(len, lines))
         self._log.append(strand.path, lines)
         if self._mirror is not None:
             self._mirror(strand.path, entries)
+
+    def _may_begin(self, entries: Sequence[Message]) -> bool:
+        """A session nobody spoke in leaves no file."""
+        return any(is_chain_participant(entry["type"]) for entry in entries)
+
+    def _beginning(self) -> list[Message]:
+        return [self.header()]
 
     def header(self) -> Message:
         """The first line of a file."""
@@ -418,3 +381,52 @@ class Recorder:
             value = light.last_field(ends, kind, key) if ends else None
             if value:
                 self._note(kind, **{key: value})
+
+
+class AgentRecorder(Recorder):
+    """A subagent's: its own file and chain, the log, the mirror and the id of its session.
+
+    What its requests cost, and titles, are the session's. Who it is stands in a file beside the
+    transcript, which mirrors are told as an entry of their own.
+    """
+
+    def __init__(self, session: Recorder, agent_id: str) -> None:
+        super().__init__(
+            paths=session.paths,
+            log=session._log,
+            writer=session.writer,
+            now=session._now,
+            mirror=session._mirror,
+        )
+        self.writer = msgspec.structs.replace(session.writer, agent_id=agent_id)
+        self.agent_id = agent_id
+        self._session = session
+        self._main = Strand(session.paths.agent(agent_id))
+
+    def describe(self, metadata: AgentMetadata) -> None:
+        """Says what kind of agent this is, for whoever lets it go on; again when that changes."""
+        if self._log is not None:
+            write_metadata(self.transcript, metadata)
+            if self._mirror is not None:
+                told = {"type": "agent_metadata"} | written(metadata)
+                self._mirror(self.transcript, [told])
+
+    def moved_to(self, cwd: str) -> None:
+        """The agent works in another folder than its session."""
+        self.writer = msgspec.structs.replace(self.writer, cwd=cwd)
+
+    def request_cost(self, **cost: Any) -> None:
+        purpose = "subagent" if cost.get("purpose") == "turn" else cost.get("purpose")
+        self._session.request_cost(**cost | {"purpose": purpose, "agentId": self.agent_id})
+
+    def title(self, text: str) -> None:
+        self._session.title(text)
+
+    def last_prompt(self, text: str) -> None:
+        """The place and the title of a session are not an agent's to say."""
+
+    def _may_begin(self, _: Sequence[Message]) -> bool:
+        return True
+
+    def _beginning(self) -> list[Message]:
+        return []

@@ -140,6 +140,15 @@ def user(
     return frame
 
 
+def of_agent(frame: Json, *, agent_id: str, kind: str, description: str) -> Json:
+    """A frame of an agent's own conversation, which names whose it is."""
+    return frame | {
+        "agent_id": agent_id,
+        "subagent_type": kind,
+        "task_description": description,
+    }
+
+
 def stream_event(
     event: Json,
     *,

@@ -61,9 +61,15 @@ def read_yes(answer: Json) -> Yes | Unusable:
 
 
 def question(
-    block: Json, *, title: str, why: str, suggestions: list[Json], blocked_path: str | None = None
+    block: Json,
+    *,
+    title: str,
+    why: str,
+    suggestions: list[Json],
+    blocked_path: str | None = None,
+    agent_id: str = "",
 ) -> Json:
-    """The fields of a can_use_tool request."""
+    """The fields of a can_use_tool request; `agent_id` is the agent whose call it is."""
     fields: Json = {
         "tool_name": block["name"],
         "display_name": block["name"],
@@ -74,4 +80,6 @@ def question(
         "decision_reason": why,
         "permission_suggestions": suggestions,
     }
+    if agent_id:
+        fields["agent_id"] = agent_id
     return fields if blocked_path is None else fields | {"blocked_path": blocked_path}

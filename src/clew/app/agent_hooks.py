@@ -1,0 +1,51 @@
+"""The session's hooks as a conversation beside it has them: told whose event it is, and where."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from clew.engine.deps import Emit, Hooks
+from clew.hooks.outcome import NOTHING, Outcome
+
+Json: TypeAlias = dict[str, Any]
+
+# Nobody typed anything, and what begins and ends is the session's own affair.
+NOT_ITS_OWN = frozenset({"UserPromptSubmit", "StopFailure"})
+
+
+class AgentHooks:
+    """An agent's end is an event of its own name."""
+
+    def __init__(
+        self, hooks: Hooks, *, agent_id: str, kind: str, transcript: Path, where: Callable[[], str]
+    ) -> None:
+        self._hooks = hooks
+        self._about = {"agent_id": agent_id, "agent_type": kind}
+        self._transcript = str(transcript)
+        self._where = where
+
+    async def fire(self, event: str, fields: Json, emit: Emit, /) -> Outcome:
+        if event in NOT_ITS_OWN:
+            return NOTHING
+        fields = {**self._about, "cwd": self._where(), **fields}
+        if event == "Stop":
+            event = "SubagentStop"
+            fields["agent_transcript_path"] = self._transcript
+        if isinstance(fields.get("tool_input"), dict):
+            fields["tool_input"] = self._placed(fields["tool_input"])
+        return await self._hooks.fire(event, fields, emit)
+
+    def _placed(self, given: Json) -> Json:
+        """A call's input with its file named from the agent's own folder, not the session's."""
+        path = given.get("file_path")
+        if not isinstance(path, str) or path.startswith("~"):
+            return given
+        return given | {"file_path": os.path.normpath(Path(self._where(), path))}
+
+    async def waiting(self, _: Emit, /) -> Outcome:
+        """What hooks in the background say is for the session."""
+        return NOTHING
+
+    async def started(self, emit: Emit) -> Outcome:
+        return await self._hooks.fire("SubagentStart", dict(self._about), emit)

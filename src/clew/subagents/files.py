@@ -1,0 +1,65 @@
+"""Definitions of agents on disk: one markdown file each, in folders of their own.
+
+Reads; a file that cannot be read, or is none, is told and left out.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from clew.config import frontmatter
+from clew.config.frontmatter import Frontmatter
+from clew.messages.errors import in_words
+from clew.subagents.specs import Origin, Spec, Unusable, spec_of
+
+MAX_BYTES = 256 * 1024
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """The agents of some places, and what people should know of the rest."""
+
+    specs: list[Spec] = []
+    faults: list[str] = []
+
+
+def in_folder(folder: Path, origin: Origin, *, prefix: str = "") -> Found:
+    """The agents that the files of a folder define, those of folders in it too."""
+    found = Found()
+    for path in sorted(folder.rglob("*.md")):
+        try:
+            text = path.read_bytes()[:MAX_BYTES].decode("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            why = in_words(error) if isinstance(error, OSError) else "not UTF-8"
+            found.faults.append(f"{path}: {why}")
+            continue
+        head = frontmatter.read(text)
+        if head.values or head.faults:
+            # A file without a head is somebody's note about the others.
+            _take(found, head, f"{prefix}{path.stem}", origin, str(path))
+    return found
+
+
+def in_object(given: Mapping[str, Any], origin: Origin) -> Found:
+    """The agents of an object, as hosts and the command line name them."""
+    found = Found()
+    for name, fields in given.items():
+        if not isinstance(fields, dict):
+            found.faults.append(f"agent {name}: expected an object")
+            continue
+        values = {key: value for key, value in fields.items() if value is not None}
+        prompt = values.pop("prompt", "")
+        body = prompt if isinstance(prompt, str) else ""
+        _take(found, Frontmatter(values=values, body=body), name, origin, "")
+    return found
+
+
+def _take(found: Found, head: Frontmatter, name: str, origin: Origin, where: str) -> None:
+    spec, faults = spec_of(head, name=name, origin=origin, where=where)
+    place = where or f"agent {name}"
+    if isinstance(spec, Unusable):
+        found.faults.append(f"{place}: {spec.why}")
+    else:
+        found.specs.append(spec)
+        found.faults.extend(f"{place}: {fault}" for fault in faults)

@@ -1,0 +1,143 @@
+"""A kind of agent, as a value, out of what a file, a host or the command line says. Pure.
+
+Other programs write the same files and objects: their names of fields carry over. What is not
+understood is told and left out, never guessed.
+"""
+
+from typing import Literal, TypeAlias, get_args
+
+from msgspec import Struct
+
+from clew.config.frontmatter import Frontmatter
+
+# Who wrote a definition. A later one of these stands over an earlier of the same name.
+Origin: TypeAlias = Literal["built-in", "plugin", "user", "project", "managed", "flag", "host"]
+ORIGINS: tuple[Origin, ...] = get_args(Origin)
+# Those whose word on permissions is a person's own.
+TRUSTED: frozenset[Origin] = frozenset({"built-in", "user", "managed", "flag", "host"})
+
+Memory: TypeAlias = Literal["user", "project", "local"]
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions")
+MEMORIES: tuple[Memory, ...] = get_args(Memory)
+
+KNOWN = frozenset(
+    {
+        "background",
+        "color",
+        "description",
+        "disallowedTools",
+        "effort",
+        "initialPrompt",
+        "isolation",
+        "maxTurns",
+        "memory",
+        "model",
+        "name",
+        "permissionMode",
+        "prompt",
+        "skills",
+        "tools",
+    }
+)
+
+
+class Spec(Struct, frozen=True, kw_only=True):
+    """One kind of agent. `tools`: None is all that a session has; `prompt` is its system prompt."""
+
+    name: str
+    description: str
+    prompt: str
+    origin: Origin
+    # The file, or the plugin, it is from.
+    where: str = ""
+    tools: tuple[str, ...] | None = None
+    disallowed: tuple[str, ...] = ()
+    # A model's id or alias; None is the session's own.
+    model: str | None = None
+    mode: str | None = None
+    effort: str | None = None
+    max_turns: int | None = None
+    skills: tuple[str, ...] = ()
+    memory: Memory | None = None
+    background: bool = False
+    in_worktree: bool = False
+    # Goes before what it is asked first.
+    first_words: str = ""
+    # Whether it is told what the memory files of the folder say.
+    reads_memory: bool = True
+
+
+class Unusable(Struct, frozen=True, kw_only=True):
+    """A definition that is none, and why."""
+
+    name: str
+    why: str
+
+
+def spec_of(
+    head: Frontmatter, *, name: str, origin: Origin, where: str = ""
+) -> tuple[Spec | Unusable, list[str]]:
+    """A definition and what of it was left out; `name` counts where the head has none."""
+    faults = [str(fault) for fault in head.faults]
+    name = head.text("name") or name
+    described, prompt = head.text("description"), head.body.strip() or head.text("prompt")
+    if not described:
+        return Unusable(name=name, why="description: missing; it says when the agent is used"), []
+    if not prompt:
+        return Unusable(name=name, why="there are no words for the agent below the head"), []
+    faults += [f"{key}: not known to agents" for key in sorted(set(head.values) - KNOWN)]
+    read = Reader(head, faults)
+    model = head.text("model")
+    memory = read.word("memory", MEMORIES)
+    spec = Spec(
+        name=name,
+        description=described,
+        prompt=prompt,
+        origin=origin,
+        where=where,
+        tools=read.names("tools"),
+        disallowed=head.texts("disallowedTools"),
+        model=None if model in ("", "inherit") else model,
+        mode=read.word("permissionMode", MODES),
+        effort=read.word("effort", EFFORTS),
+        max_turns=read.count("maxTurns"),
+        skills=head.texts("skills"),
+        memory=next((scope for scope in MEMORIES if scope == memory), None),
+        background=read.switch("background"),
+        in_worktree=read.word("isolation", ("worktree",)) == "worktree",
+        first_words=head.text("initialPrompt"),
+    )
+    return spec, faults
+
+
+class Reader:
+    """Members that take some values only; what has another is told and left out."""
+
+    def __init__(self, head: Frontmatter, faults: list[str]) -> None:
+        self._head = head
+        self._faults = faults
+
+    def word(self, key: str, words: tuple[str, ...]) -> str | None:
+        said = self._head.text(key)
+        if said and said not in words:
+            self._faults.append(f"{key}: {said}: expected {' | '.join(words)}")
+        return said if said in words else None
+
+    def names(self, key: str) -> tuple[str, ...] | None:
+        """None where nothing is said, and where `*` says the same."""
+        found = self._head.texts(key)
+        is_said = self._head.values.get(key) not in (None, "")
+        return None if not is_said or "*" in found else found
+
+    def count(self, key: str) -> int | None:
+        found = self._head.number(key)
+        if self._head.text(key) and not found:
+            self._faults.append(f"{key}: expected a number from 1 on")
+        return found or None
+
+    def switch(self, key: str) -> bool:
+        found = self._head.flag(key)
+        if found is None and self._head.text(key):
+            self._faults.append(f"{key}: expected true or false")
+        return bool(found)

@@ -1,0 +1,116 @@
+"""A checkout of its own for an agent: made beside the repository's, kept if something came of it.
+
+Owns `<repository>/.claude/worktrees/<name>` and the branch of the same name. Never throws work away:
+what is not committed, or committed on the branch alone, keeps both.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.messages.errors import UserError
+from clew.process.output import Output
+from clew.process.run import run
+from clew.process.spawn import Launcher
+
+FOLDER = Path(".claude", "worktrees")
+KEEP_BYTES = 64 * 1024
+TIMEOUT_S = 60.0
+_GIT = ("git", "-c", "core.hooksPath=/dev/null", "--no-pager")
+
+
+class Worktree(Struct, frozen=True, kw_only=True):
+    """`base` is the commit it began at."""
+
+    path: str
+    branch: str
+    base: str
+    repository: str
+
+
+class Git:
+    """Git in a folder; what it complains about is a `UserError`."""
+
+    def __init__(self, launcher: Launcher, environ: Mapping[str, str]) -> None:
+        self._launcher = launcher
+        self._environ = {**environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8"}
+
+    async def __call__(self, folder: str, *arguments: str) -> str:
+        said, complained = Output(keep_bytes=KEEP_BYTES), Output(keep_bytes=2000)
+        try:
+            ended = await run(
+                self._launcher,
+                [*_GIT, *arguments],
+                cwd=folder,
+                env=self._environ,
+                stdout=said,
+                stderr=complained,
+                timeout_s=TIMEOUT_S,
+            )
+        except OSError as error:
+            raise UserError(f"git cannot be run: {error}") from None
+        if ended.timed_out or ended.exit.code != 0:
+            why = bytes(complained.head).decode("utf-8", "replace").strip() or "it failed"
+            raise UserError(f"git {arguments[0]}: {why}")
+        return bytes(said.head).decode("utf-8", "replace")
+
+
+async def make(git: Git, cwd: str, name: str) -> Worktree:
+    """A new checkout of what is committed, on a branch of its own."""
+    root = Path((await git(cwd, "rev-parse", "--show-toplevel")).strip())
+    base = (await git(cwd, "rev-parse", "HEAD")).strip()
+    path, branch = root / FOLDER / name, f"clew/{name}"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    ignore = path.parent / ".gitignore"
+    if not ignore.exists():
+        # Other people's status is no place for it.
+        ignore.write_text("*\n", "utf-8")
+    await git(str(root), "worktree", "add", "-b", branch, str(path), base)
+    return Worktree(path=str(path), branch=branch, base=base, repository=str(root))
+
+
+async def is_touched(git: Git, tree: Worktree) -> bool:
+    """Whether anything stands in it that stands nowhere else."""
+    head = (await git(tree.path, "rev-parse", "HEAD")).strip()
+    return head != tree.base or bool(await git(tree.path, "status", "--porcelain"))
+
+
+async def remove(git: Git, tree: Worktree, *, by_force: bool = False) -> None:
+    """Takes the checkout and its branch away; by force also with what stands in them."""
+    force = ("--force",) if by_force else ()
+    await git(tree.repository, "worktree", "remove", *force, tree.path)
+    await git(tree.repository, "branch", "-D" if by_force else "-d", tree.branch)
+
+
+async def clear(git: Git, tree: Worktree) -> bool:
+    """Removes it if nothing came of it; False if it is kept."""
+    if await is_touched(git, tree):
+        return False
+    await remove(git, tree)
+    return True
+
+
+async def merge(git: Git, tree: Worktree, message: str) -> str:
+    """Brings what came of it into the repository's own checkout, and takes it away; what git said.
+
+    What is not committed is committed on its branch first. A merge with conflicts is undone.
+    """
+    if await git(tree.path, "status", "--porcelain"):
+        await git(tree.path, "add", "--all")
+        await git(tree.path, "commit", "--no-verify", "-m", message)
+    try:
+        said = await git(tree.repository, "merge", "--no-edit", tree.branch)
+    except UserError:
+        await undone(git, tree)
+        raise
+    await remove(git, tree, by_force=True)
+    return said.strip()
+
+
+async def undone(git: Git, tree: Worktree) -> None:
+    """Undoes a merge that stopped half-way; one that never began needs nothing."""
+    try:
+        await git(tree.repository, "merge", "--abort")
+    except UserError:
+        return

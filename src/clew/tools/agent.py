@@ -1,0 +1,73 @@
+"""Agent: a piece of work for another conversation, with its own context, tools and transcript."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
+from clew.tools.delegate import Agents, Wish
+
+GENERAL = "general-purpose"
+
+
+class AgentInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    description: Annotated[str, Meta(min_length=1, description="The work in 3 to 5 words")]
+    prompt: Annotated[str, Meta(min_length=1, description="The work, with all it needs to know")]
+    subagent_type: Annotated[str, Meta(description="The kind of agent")] = GENERAL
+    model: Annotated[str, Meta(description="Another model than the agent's own")] | None = None
+    run_in_background: (
+        Annotated[bool, Meta(description="Go on without waiting; you are told when it has ended")]
+        | None
+    ) = None
+    isolation: Annotated[str, Meta(description="worktree: in a copy of the repository")] | None = (
+        None
+    )
+    name: Annotated[str, Meta(description="A name for SendMessage to call it by")] = ""
+    resume: Annotated[str, Meta(description="The id of an agent that is to go on")] = ""
+
+
+class Agent(Tool[AgentInput]):
+    name = "Agent"
+    description = "Give a piece of work to an agent"
+    prompt = (
+        "Gives a piece of work to an agent: a conversation of its own, of which you see the last "
+        "message only. The kinds of agents are listed in this conversation; general-purpose is for "
+        "any work. Use one for wide searches, for work that would fill your context, and several in "
+        "one answer for work that can be done side by side. It sees nothing of this conversation: "
+        "the prompt says everything, also whether to change files or only to look, and what to come "
+        "back with. Do not do the same work beside it. run_in_background=true lets you go on; you "
+        "are told when it has ended, so do not ask for it again and again. isolation=worktree gives "
+        "it a checkout of its own. resume=ID goes on with one that has ended. Not for reading a file "
+        "that you can name or a search of one or two calls: do these yourself."
+    )
+    input_type = AgentInput
+    also_called = ("Task",)
+    search_words = "subagent delegate parallel research"
+    result_max_chars = None
+
+    def is_concurrency_safe(self, given: AgentInput) -> bool:
+        return True
+
+    def title(self, given: AgentInput) -> str:
+        return f"{given.subagent_type}: {given.description}"
+
+    async def call(self, given: AgentInput, ctx: ToolContext) -> ToolResult:
+        if given.isolation not in (None, "worktree"):
+            raise ToolError(f"isolation: {given.isolation}: there is worktree alone.")
+        wish = Wish(
+            prompt=given.prompt,
+            description=given.description,
+            kind=given.subagent_type,
+            model=given.model,
+            in_background=given.run_in_background,
+            in_worktree=None if given.isolation is None else True,
+            name=given.name,
+            resume=given.resume,
+        )
+        return await agents_of(ctx).run(wish, ctx.tool_use_id)
+
+
+def agents_of(ctx: ToolContext) -> Agents:
+    if ctx.session.agents is None:
+        raise ToolError("This conversation has no agents.")
+    return ctx.session.agents

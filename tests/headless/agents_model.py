@@ -1,0 +1,60 @@
+"""A model that answers each conversation by what was asked in it: the session's, and its agents'."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+Answer: TypeAlias = Json | Callable[[Json], Json]
+
+
+def by_prompt(answers: Mapping[str, list[Answer]]) -> Callable[[Json], Json]:
+    """The n-th answer for the last prompt that begins so; a prompt nobody expected is told back."""
+
+    def answer(body: Json) -> Json:
+        prompt, rounds = asked(body["messages"])
+        for beginning, told in answers.items():
+            if prompt.startswith(beginning):
+                found = told[min(rounds, len(told) - 1)]
+                return found(body) if callable(found) else found
+        return {"text": f"unexpected: {prompt[:200]}"}
+
+    return answer
+
+
+def asked(messages: list[Json]) -> tuple[str, int]:
+    """The last prompt, and how many answers stand behind it."""
+    rounds = 0
+    for message in reversed(messages):
+        if message["role"] == "assistant":
+            rounds += 1
+            continue
+        content = message["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        if any(block["type"] == "tool_result" for block in blocks):
+            continue
+        texts = [block["text"] for block in blocks if block["type"] == "text"]
+        said = [text for text in texts if not text.startswith(("<system-reminder>", "Kinds of"))]
+        if said and message["role"] == "user":
+            return said[0], rounds
+    return "", rounds
+
+
+def agent(prompt: str, **given: Any) -> Json:
+    """A call of the Agent tool."""
+    return {"tool": "Agent", "input": {"description": "some work", "prompt": prompt, **given}}
+
+
+def uses(*calls: Json) -> Json:
+    return {"content": list(calls)}
+
+
+def results(body: Json) -> list[str]:
+    """What the results of the last message say, as text."""
+    blocks = body["messages"][-1]["content"]
+    return [
+        content
+        if isinstance(content := block["content"], str)
+        else "\n".join(part["text"] for part in content)
+        for block in blocks
+        if block["type"] == "tool_result"
+    ]

@@ -1,0 +1,254 @@
+"""Agents through the real program: a conversation of their own, told to hosts, kept on disk."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from clew.testing.server import serving
+from tests.headless.agents_model import agent, by_prompt, results, uses
+from tests.headless.clew_process import clew, transcripts
+from tests.headless.host_process import Hosted
+from tests.requirements import requirement
+
+Json: TypeAlias = dict[str, Any]
+STREAM = ("-p", "--output-format", "stream-json", "--verbose")
+
+
+def frames_of(home: Path, answer: Callable[[Json], Json], *args: str) -> tuple[list[Json], Any]:
+    with serving(answer, strict=True) as server:
+        ran = clew(home, server.url, *STREAM, *args, "go")
+        assert ran.returncode == 0, ran.stderr + ran.stdout[-2000:]
+        return [json.loads(line) for line in ran.stdout.splitlines()], server.requests
+
+
+def agent_files(home: Path) -> list[Path]:
+    return sorted((home / "config" / "projects").glob("*/*/subagents/agent-*.jsonl"))
+
+
+def lines(path: Path) -> list[Json]:
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def of_kind(frames: list[Json], kind: str) -> list[Json]:
+    return [frame for frame in frames if frame["type"] == kind]
+
+
+LOOKS = {
+    "go": [uses(agent("look around")), lambda body: {"text": f"heard: {results(body)[0]}"}],
+    "look around": [uses({"tool": "LS", "input": {"path": "."}}), {"text": "nothing here"}],
+}
+
+
+@requirement("R201", "R204", "R207")
+def test_an_agent_works_in_a_conversation_of_its_own_and_its_last_words_come_back(
+    tmp_path: Path,
+) -> None:
+    frames, requests = frames_of(tmp_path, by_prompt(LOOKS))
+    last = frames[-1]
+    assert last["result"].startswith("heard: nothing here")
+    (begun,) = [
+        b
+        for f in of_kind(frames, "assistant")
+        for b in f["message"]["content"]
+        if b["type"] == "tool_use" and b["name"] == "Agent"
+    ]
+    nested = [f for f in frames if f.get("parent_tool_use_id") == begun["id"]]
+    assert [f["type"] for f in nested] == ["assistant", "user"]
+    assert nested[0]["message"]["content"][0]["name"] == "LS"
+    assert {f["subagent_type"] for f in nested} == {"general-purpose"}
+    # Its context is its own: neither the session's prompt nor its instructions are in it.
+    own = next(r.body for r in requests if "look around" in json.dumps(r.body["messages"][:2]))
+    assert '"go"' not in json.dumps(own["messages"])
+    assert own["system"] != requests[0].body["system"]
+    sent = {name.lower(): value for name, value in requests[1].headers}
+    assert sent["x-claude-code-agent-id"] == nested[0]["agent_id"]
+    (path,) = agent_files(tmp_path)
+    (session,) = transcripts(tmp_path)
+    assert path.parent.parent.name == session.stem == last["session_id"]
+    chain = [line for line in lines(path) if "uuid" in line]
+    assert chain[0]["parentUuid"] is None
+    assert all(line["isSidechain"] for line in chain)
+    assert {line["sessionId"] for line in chain} == {session.stem}
+    kept = json.loads(path.with_suffix(".meta.json").read_text("utf-8"))
+    assert kept["toolUseId"] == begun["id"]
+    assert (kept["agentType"], kept["finished"]) == ("general-purpose", "completed")
+
+
+def test_what_agents_say_is_told_where_it_is_asked_for(tmp_path: Path) -> None:
+    frames, _ = frames_of(tmp_path, by_prompt(LOOKS), "--forward-subagent-text")
+    nested = [f for f in frames if f.get("parent_tool_use_id")]
+    assert nested[-1]["message"]["content"] == [{"type": "text", "text": "nothing here"}]
+
+
+def test_what_agents_cost_is_the_sessions(tmp_path: Path) -> None:
+    frames, requests = frames_of(tmp_path, by_prompt(LOOKS))
+    spent = frames[-1]["modelUsage"]
+    assert sum(model["outputTokens"] for model in spent.values()) > 0
+    costs = [line for line in lines(transcripts(tmp_path)[0]) if line["type"] == "request-cost"]
+    assert len(costs) == len(requests)
+    assert sorted(cost["purpose"] for cost in costs) == ["subagent", "subagent", "turn", "turn"]
+    assert len({cost.get("agentId") for cost in costs}) == 2
+
+
+def test_a_file_defines_an_agent_with_its_own_words_tools_and_model(tmp_path: Path) -> None:
+    folder = tmp_path / "work" / ".claude" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "reader.md").write_text(
+        "---\ndescription: Reads\ntools: Read, Grep\nmodel: haiku\n---\nYou read and tell.\n",
+        "utf-8",
+    )
+    asked = {
+        "go": [uses(agent("read it", subagent_type="reader")), {"text": "done"}],
+        "read it": [{"text": "it says hello"}],
+    }
+    frames, requests = frames_of(tmp_path, by_prompt(asked))
+    own = requests[1].body
+    assert [tool["name"] for tool in own["tools"]] == ["Grep", "Read"]
+    assert own["system"][0]["text"] == "You read and tell."
+    assert own["model"].startswith("claude-haiku")
+    assert "- reader: Reads" in json.dumps(requests[0].body)
+    assert "reader" in frames[0]["agents"]
+
+
+def test_several_agents_of_one_answer_work_at_once_and_each_result_is_its_own(
+    tmp_path: Path,
+) -> None:
+    asked = {
+        "go": [
+            uses(*(agent(f"part {n}") for n in range(4))),
+            lambda body: {"text": " ".join(r.split("\n")[0] for r in results(body))},
+        ],
+        **{f"part {n}": [{"text": f"found-{n}"}] for n in range(4)},
+    }
+    frames, _ = frames_of(tmp_path, by_prompt(asked))
+    assert frames[-1]["result"] == "found-0 found-1 found-2 found-3"
+    assert len(agent_files(tmp_path)) == 4
+
+
+def test_an_agent_begins_agents_as_deep_as_allowed_and_no_deeper(tmp_path: Path) -> None:
+    def nested(depth: int) -> list[Any]:
+        return [
+            lambda body: (
+                uses(agent(f"level {depth + 1}"))
+                if any(tool["name"] == "Agent" for tool in body["tools"])
+                else {"text": f"no deeper than {depth}"}
+            ),
+            lambda body: {"text": results(body)[0].split("\n")[0]},
+        ]
+
+    asked = {"go": nested(0), **{f"level {n}": nested(n) for n in range(1, 6)}}
+    frames, _ = frames_of(tmp_path, by_prompt(asked))
+    assert frames[-1]["result"] == "no deeper than 3"
+    depths = sorted(
+        json.loads(p.with_suffix(".meta.json").read_text("utf-8"))["spawnDepth"]
+        for p in agent_files(tmp_path)
+    )
+    assert depths == [1, 2, 3]
+
+
+def test_a_kind_that_is_not_there_is_an_error_that_names_those_that_are(tmp_path: Path) -> None:
+    asked = {
+        "go": [
+            uses(agent("x", subagent_type="explorr")),
+            lambda body: {"text": results(body)[0]},
+        ]
+    }
+    frames, _ = frames_of(tmp_path, by_prompt(asked))
+    assert "did you mean Explore?" in frames[-1]["result"]
+
+
+def test_an_agent_that_fails_is_an_error_that_says_how_far_it_came(tmp_path: Path) -> None:
+    asked = {
+        "go": [uses(agent("break")), lambda body: {"text": results(body)[0]}],
+        "break": [
+            {"content": ["I begin.", {"tool": "LS", "input": {"path": "."}}]},
+            {"status": 400, "error": {"message": "broken"}},
+        ],
+    }
+    frames, _ = frames_of(tmp_path, by_prompt(asked))
+    assert "The agent failed" in frames[-1]["result"]
+
+
+def test_a_host_brings_agents_and_hears_whose_call_it_is_asked_about(tmp_path: Path) -> None:
+    asked = {
+        "go": [uses(agent("make it", subagent_type="maker")), {"text": "done"}],
+        "make it": [uses({"tool": "Bash", "input": {"command": "mkdir made"}}), {"text": "made"}],
+    }
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        Hosted(tmp_path, server.url, "--permission-prompt-tool", "stdio") as host,
+    ):
+        agents = {"maker": {"description": "makes", "prompt": "You make."}}
+        told = host.ask("initialize", agents=agents)["response"]
+        assert "maker" in [one["name"] for one in told["agents"]]
+        host.say("go")
+        question = host.request("can_use_tool")
+        assert question["request"]["agent_id"] == agent_files(tmp_path)[0].stem.removeprefix(
+            "agent-"
+        )
+        host.answer(question, behavior="allow", updatedInput=question["request"]["input"])
+        assert host.result()["result"] == "done"
+    assert (tmp_path / "work" / "made").is_dir()
+
+
+def test_hooks_hear_of_an_agents_beginning_and_end_and_may_send_it_on(tmp_path: Path) -> None:
+    note = tmp_path / "note.jsonl"
+    hook = {"type": "command", "command": f"cat >> {note}; echo >> {note}"}
+    once = f'test -e {tmp_path}/sent || {{ touch {tmp_path}/sent; echo "look again" >&2; exit 2; }}'
+    settings = {
+        "hooks": {
+            "SubagentStart": [{"matcher": "general-purpose", "hooks": [hook]}],
+            "SubagentStop": [{"hooks": [hook, {"type": "command", "command": once}]}],
+            "PreToolUse": [{"matcher": "LS", "hooks": [hook]}],
+        }
+    }
+    asked = {
+        "go": LOOKS["go"],
+        "look around": LOOKS["look around"],
+        "Stop hook feedback": [{"text": "still nothing"}],
+    }
+    frames, _ = frames_of(tmp_path, by_prompt(asked), "--settings", json.dumps(settings))
+    assert frames[-1]["result"].startswith("heard: still nothing")
+    heard = [json.loads(line) for line in note.read_text("utf-8").splitlines() if line]
+    assert [one["hook_event_name"] for one in heard] == [
+        "SubagentStart",
+        "PreToolUse",
+        "SubagentStop",
+        "SubagentStop",
+    ]
+    (path,) = agent_files(tmp_path)
+    assert {one["agent_id"] for one in heard} == {path.stem.removeprefix("agent-")}
+    assert heard[-1]["agent_transcript_path"] == str(path)
+    assert heard[-1]["last_assistant_message"] == "still nothing"
+
+
+def test_an_agents_own_list_of_tools_and_rules_holds_it(tmp_path: Path) -> None:
+    agents = {
+        "careful": {
+            "description": "d",
+            "prompt": "p",
+            "disallowedTools": ["Bash(mkdir:*)"],
+            "permissionMode": "acceptEdits",
+        }
+    }
+    asked = {
+        "go": [uses(agent("try", subagent_type="careful")), {"text": "done"}],
+        "try": [
+            uses(
+                {"tool": "Bash", "input": {"command": "mkdir made"}},
+                {"tool": "Write", "input": {"file_path": "new.txt", "content": "x"}},
+            ),
+            {"text": "tried"},
+        ],
+    }
+    frames_of(
+        tmp_path,
+        by_prompt(asked),
+        "--agents",
+        json.dumps(agents),
+        "--allowedTools",
+        "Bash(mkdir:*)",
+    )
+    assert not (tmp_path / "work" / "made").exists()
+    assert (tmp_path / "work" / "new.txt").read_text("utf-8") == "x"
