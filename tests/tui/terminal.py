@@ -14,14 +14,14 @@ from tests.headless.clew_process import command, environment
 class Terminal:
     """One `clew ARGS` with a terminal of its own; `seen` is everything it wrote."""
 
-    def __init__(self, home: Path, url: str, *args: str) -> None:
+    def __init__(self, home: Path, url: str, *args: str, **environ: str) -> None:
         work = home / "work"
         work.mkdir(exist_ok=True)
         self._fd, theirs = pty.openpty()
         self.child = subprocess.Popen(
             command(*args),
             cwd=work,
-            env=environment(home, url) | {"TERM": "xterm"},
+            env=environment(home, url) | {"TERM": "xterm"} | environ,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

@@ -228,6 +228,12 @@ VARIABLES: tuple[Variable, ...] = (
         "extra_certs", "text", "CLEW_CA_FILE NODE_EXTRA_CA_CERTS", "certificates on top of those"
     ),
     variable("http2", "switch", "CLEW_HTTP2", "speak HTTP/2 where a server offers it", "0"),
+    variable(
+        "ollama",
+        "text",
+        "OLLAMA_HOST",
+        "where a local Ollama listens, as host:port; looked at without a key",
+    ),
     variable("home", "text", "HOME USERPROFILE", "the home folder"),
 )
 

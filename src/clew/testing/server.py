@@ -19,6 +19,7 @@ from typing import Any, TextIO, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from clew.catalog.lookup import CATALOG
 from clew.providers.scenario import Scenario, Send, from_value
 from clew.providers.scenario_answer import Reply, error_body
 from clew.providers.scenario_file import read_scenario
@@ -166,6 +167,8 @@ class LoopbackServer:
         endpoint = ENDPOINTS.get(request.path)
         if self._api_key is not None and not _carries(request, self._api_key):
             return _error(401, "invalid x-api-key")
+        if request.method == "GET" and request.path == "/v1/models":
+            return _whole(200, msgspec.json.encode(_models()))
         if endpoint is None or request.method != "POST":
             return _error(404, f"no such endpoint: {request.method} {request.target}")
         if not isinstance(body, dict):
@@ -238,13 +241,20 @@ def _strict_complaint(request: HttpRequest, body: Any, endpoint: Endpoint) -> st
 
 
 def _error(status: int, message: str) -> Reply:
-    return Reply(
-        status=status,
-        headers=[("content-type", "application/json")],
-        parts=[error_body(status, 0, {"message": message})],
-        send=Send(),
-        faults=[],
-    )
+    return _whole(status, error_body(status, 0, {"message": message}))
+
+
+def _whole(status: int, body: bytes) -> Reply:
+    headers = [("content-type", "application/json")]
+    return Reply(status=status, headers=headers, parts=[body], send=Send(), faults=[])
+
+
+def _models() -> dict[str, Any]:
+    """The models there are: those of the catalogue."""
+    data = [
+        {"type": "model", "id": model.id, "display_name": model.name} for model in CATALOG.models
+    ]
+    return {"data": data, "has_more": False}
 
 
 def _line(record: Recorded) -> str:

@@ -21,6 +21,7 @@ from clew.engine.events import TurnEnded
 from clew.engine.intake import Raw, Turn
 from clew.messages.errors import ClewError, CommandLineError
 from clew.options import Options
+from clew.tui.first_run import ways
 from clew.tui.keyboard import Keyboard
 from clew.tui.questions import Questions
 from clew.tui.telling import Telling
@@ -58,6 +59,10 @@ async def one_session(options: Options, keyboard: Keyboard, telling: Telling) ->
         for notice in session.notices:
             telling.line(f"! {notice}")
         telling.line(f"clew: {session.model.name}, mode {session.mode}; Escape stops, Ctrl-D ends")
+        if session.lacks_key:
+            ask = keyboard.line if keyboard.is_terminal else None
+            if await ways(session, telling.line, ask):
+                return options
         if session.resumed is not None:
             telling.history(session.resumed.messages)
         then = await Dialogue(session, telling, keyboard).run(options.prompt)

@@ -1,0 +1,99 @@
+"""Servers of models on this machine that speak the Messages API: looked for where they usually listen.
+
+Only the loopback address is asked, and only when a person has no key yet (see `clew.tui.first_run`).
+"""
+
+import asyncio
+import json
+from typing import Any
+
+from msgspec import Struct
+
+from clew.transport.choose import transport_for
+from clew.transport.network import Network
+from clew.transport.seam import HttpRequest, Transport, TransportError
+
+# Who usually listens where.
+USUAL: tuple[tuple[str, int], ...] = (
+    ("Ollama", 11434),
+    ("LM Studio", 1234),
+    ("llama.cpp", 8080),
+    ("vLLM", 8000),
+)
+WAIT_S = 1.0
+MAX_BYTES = 1 << 20
+MAX_PORT = 65535
+# Where `OLLAMA_HOST` may lead: other machines are nobody's guess.
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]", "0.0.0.0")
+# What a server says to a path that it does not know.
+UNKNOWN_PATH = (404, 405, 501)
+
+
+class LocalServer(Struct, frozen=True, kw_only=True):
+    """A server that answers, and the models it has."""
+
+    name: str
+    url: str
+    models: tuple[str, ...]
+
+
+async def local_servers(places: tuple[tuple[str, int], ...]) -> list[LocalServer]:
+    """Those that are there, in their order; one that says nothing within a moment is not."""
+    transport = transport_for(Network())
+    try:
+        async with asyncio.TaskGroup() as group:
+            looks = [group.create_task(_look(transport, name, port)) for name, port in places]
+    finally:
+        await transport.aclose()
+    return [found for look in looks if (found := look.result()) is not None]
+
+
+def usual(ollama_host: str | None) -> tuple[tuple[str, int], ...]:
+    """Where to look; Ollama's own variable moves it, on this machine."""
+    host, colon, port = (ollama_host or "").removeprefix("http://").rstrip("/").rpartition(":")
+    if not colon or host not in LOOPBACK or not port.isdecimal() or int(port) > MAX_PORT:
+        return USUAL
+    return (("Ollama", int(port)), *USUAL[1:])
+
+
+async def _look(transport: Transport, name: str, port: int) -> LocalServer | None:
+    url = f"http://127.0.0.1:{port}"
+    try:
+        async with asyncio.timeout(WAIT_S):
+            status, listed = await _said(
+                transport, HttpRequest(method="GET", url=f"{url}/v1/models")
+            )
+            if status != 200:
+                return None
+            head = (("content-type", "application/json"),)
+            asked = HttpRequest(method="POST", url=f"{url}/v1/messages", headers=head, body=b"{}")
+            status, _ = await _said(transport, asked)
+    except (TransportError, TimeoutError):
+        return None
+    if status in UNKNOWN_PATH:
+        return None
+    return LocalServer(name=name, url=url, models=_models(listed))
+
+
+async def _said(transport: Transport, request: HttpRequest) -> tuple[int, bytes]:
+    exchange = transport.exchange(request)
+    try:
+        head = await exchange.open()
+        body = b""
+        while len(body) < MAX_BYTES and (piece := await exchange.read()):
+            body += piece
+        return head.status, body
+    finally:
+        await exchange.close()
+
+
+def _models(listed: bytes) -> tuple[str, ...]:
+    try:
+        said: Any = json.loads(listed)
+    except (ValueError, RecursionError):
+        return ()
+    data = said.get("data") if isinstance(said, dict) else None
+    found = (
+        [one.get("id") for one in data if isinstance(one, dict)] if isinstance(data, list) else []
+    )
+    return tuple(one for one in found if isinstance(one, str) and one and one.isprintable())
