@@ -64,26 +64,26 @@ class Editor:
     def send(self, **message: Any) -> None:
         self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
 
-    def begin(self, method: str, **params: Any) -> int:
+    def begin(self, method: str, /, **params: Any) -> int:
         """Sends a request and does not wait for its answer."""
         self._last_id += 1
         self.send(id=self._last_id, method=method, params=params)
         return self._last_id
 
-    def ask(self, method: str, **params: Any) -> Json:
+    def ask(self, method: str, /, **params: Any) -> Json:
         """The result of a request; an error is one of the test."""
         answer = self.answer(self.begin(method, **params))
         assert "result" in answer, answer
         result: Json = answer["result"]
         return result
 
-    def error(self, method: str, **params: Any) -> Json:
+    def error(self, method: str, /, **params: Any) -> Json:
         answer = self.answer(self.begin(method, **params))
         assert "error" in answer, answer
         error: Json = answer["error"]
         return error
 
-    def tell(self, method: str, **params: Any) -> None:
+    def tell(self, method: str, /, **params: Any) -> None:
         self.send(method=method, params=params)
 
     def initialize(self, **capabilities: Any) -> Json:

@@ -34,7 +34,9 @@ from clew.messages.errors import (
 )
 
 if TYPE_CHECKING:
+    from clew.acp.servers import Lines
     from clew.acp.session import EditorSession
+    from clew.app.brought import Brought
     from clew.app.session import Session
     from clew.jsonrpc.connection import Connection
     from clew.options import Options
@@ -88,13 +90,18 @@ class Agent:
         self._can = protocol.Offer()
         self._sessions: dict[str, EditorSession] = {}
         self._lives: dict[str, asyncio.Task[None]] = {}
+        # To the MCP servers in the editor, once there may be one.
+        self._lines: Lines | None = None
 
     # -- the connection's questions
 
     def told(self, method: str, params: Params) -> None:
-        session = self._sessions.get(a_text(an_object(params).get("sessionId")))
+        given = an_object(params)
+        session = self._sessions.get(session_id_of(given))
         if method == "session/cancel" and session is not None:
             session.cancel()
+        elif method == "mcp/message" and self._lines is not None:
+            self._lines.told(given)
 
     def odd(self, why: str) -> None:
         sys.stderr.write(f"clew: {why}\n")
@@ -187,7 +194,6 @@ class Agent:
         from msgspec.structs import replace
 
         from clew.acp.session import EditorSession
-        from clew.app.brought import Brought
 
         cwd, base = folder_of(given), self._options()
         folders = [f for f in a_list(given.get("additionalDirectories")) if isinstance(f, str)]
@@ -195,7 +201,7 @@ class Agent:
         client = EditorClient(self._line, self._can)
         session = EditorSession(options, self._environ, cwd, client, self._group)
         opened: asyncio.Future[Session] = asyncio.get_running_loop().create_future()
-        life = self._group.create_task(session.live(Brought(), opened))
+        life = self._group.create_task(session.live(self._brought(given), opened))
         found = await opened
         client.session_id = found.session_id
         if found.lacks_key:
@@ -219,12 +225,30 @@ class Agent:
             )
         return options
 
+    def _brought(self, given: Json) -> Brought:
+        from clew.app.brought import NOTHING, Brought
+
+        if not given.get("mcpServers"):
+            return NOTHING
+        from clew.acp.servers import Lines, entries_of
+
+        if self._lines is None:
+            self._lines = Lines(self._line.connection)
+        return Brought(servers=entries_of(given["mcpServers"]), in_host=self._lines.make)
+
     async def _closed(self, session_id: str) -> None:
         session, life = self._sessions.pop(session_id), self._lives.pop(session_id)
         await session.close()
         await life
 
     # -- one of them
+
+    async def server_asks(self, given: Json) -> Json | Fault:
+        """What an MCP server in the editor wants of clew."""
+        if self._lines is None:
+            return Fault(code=METHOD_NOT_FOUND, message="no MCP server is connected")
+        answer: Json | Fault = await self._lines.asked(given)
+        return answer
 
     async def prompt(self, given: Json) -> Json | Fault:
         from clew.acp.content import prompt_of
@@ -282,6 +306,7 @@ HANDLERS: dict[str, Handler] = {
     "session/list": Agent.listed,
     "session/close": Agent.close,
     "session/prompt": Agent.prompt,
+    "mcp/message": Agent.server_asks,
     "session/set_mode": Agent.set_mode,
     "session/set_config_option": Agent.set_option,
 }

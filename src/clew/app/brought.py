@@ -2,11 +2,14 @@
 MCP servers, and kinds of agents."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from clew.hooks.handlers import Hook
+
+if TYPE_CHECKING:
+    from clew.mcp.server import MakeLine
 
 
 class Brought(Struct, frozen=True, kw_only=True):
@@ -17,6 +20,10 @@ class Brought(Struct, frozen=True, kw_only=True):
     agents: Mapping[str, Any] = {}
     # The way to MCP servers in that program: the server's name and a message, and what it answers.
     to_host: Callable[[str, dict[str, Any]], Awaitable[Any]] | None = None
+    # The same where messages go both ways: makes the line to such a server.
+    in_host: "MakeLine | None" = None
+    # Servers of this session, each as an entry of settings that is taken literally.
+    servers: Mapping[str, dict[str, Any]] = {}
 
 
 NOTHING = Brought()

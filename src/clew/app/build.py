@@ -173,7 +173,7 @@ def begin_servers(
         cwd=ground.cwd,
         environ=hands.tool_session.environment,
         environment=ground.environment,
-        to_host=brought.to_host,
+        brought=brought,
     )
 
 

@@ -68,7 +68,7 @@ async def equipped(
     web = Web(network_from(ground.environment), partial(private_hosts, rules))
     opened.push_async_callback(web.aclose)
     toolbox = Toolbox(offered_tools(ground.options, web, began.settings), began.settings)
-    mcp = servers_of(ground.options, began, toolbox, ground.environment)
+    mcp = servers_of(ground.options, began, toolbox, ground.environment, brought)
     opened.push_async_callback(mcp.aclose)
     return Hands(
         tool_session=tool_session,

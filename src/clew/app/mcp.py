@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from clew.app.brought import NOTHING, Brought
 from clew.app.one_person import AskPerson
 from clew.app.stamps import new_id
 from clew.config.environment import Environment
@@ -26,7 +27,6 @@ from clew.tools.registry import Toolbox
 from clew.transport.seam import Transport
 
 if TYPE_CHECKING:
-    from clew.mcp.begin import ToHost
     from clew.mcp.server import Server
     from clew.mcp.servers import Servers
 
@@ -66,7 +66,7 @@ class Connected:
         cwd: str,
         environ: Mapping[str, str],
         environment: Environment,
-        to_host: ToHost | None = None,
+        brought: Brought = NOTHING,
     ) -> None:
         """Starts every server there is; returns before any of them has."""
         if not self.found.servers:
@@ -84,7 +84,8 @@ class Connected:
                 places=places,
                 cwd=cwd,
                 environ=environ,
-                to_host=to_host,
+                to_host=brought.to_host,
+                in_host=brought.in_host,
             ),
             Answering(ask, judge, ask_model, new_id).helpers(lambda: rules.standing.context.roots),
             on_change=self._gather,
@@ -187,7 +188,11 @@ def shown(found: Found) -> Iterable[Any]:
 
 
 def servers_of(
-    options: Options, standing: Standing, toolbox: Toolbox, environment: Environment
+    options: Options,
+    standing: Standing,
+    toolbox: Toolbox,
+    environment: Environment,
+    brought: Brought = NOTHING,
 ) -> Connected:
     """Which servers the session has; raises `SettingsError` where --mcp-config cannot be read."""
     found = find(
@@ -196,6 +201,7 @@ def servers_of(
         standing.settings,
         standing.environ,
         given=options.mcp_config,
+        brought=brought.servers,
         strict=options.strict_mcp_config,
     )
     return Connected(found, toolbox, seconds(environment, "mcp_wait_ms"))

@@ -30,6 +30,7 @@ def line_maker(
     cwd: str,
     environ: Mapping[str, str],
     to_host: ToHost | None = None,
+    in_host: MakeLine | None = None,
 ) -> MakeLine:
     stores: list[TokenStore] = []
 
@@ -50,6 +51,8 @@ def line_maker(
                 proof = Proof(reach, store(), transport, helped)
                 make_http = SseLine if reach.is_sse else HttpLine
                 return make_http(reach, host, group, transport=transport, credentials=proof)
+            case InProcess() if in_host is not None:
+                return in_host(config, host, group)
             case InProcess():
                 return InProcessLine(reach, host, group, to_host=to_host)
             case _ as never:

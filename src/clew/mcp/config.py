@@ -87,9 +87,9 @@ class ServerConfig(Struct, frozen=True, kw_only=True):
 
 
 def read_server(
-    name: str, entry: Any, *, scope: Scope, environ: Mapping[str, str], source: str = ""
+    name: str, entry: Any, *, scope: Scope, environ: Mapping[str, str] | None, source: str = ""
 ) -> ServerConfig | str:
-    """The server of an entry, or what is wrong with it."""
+    """The server of an entry, or what is wrong with it. Without `environ` it is taken literally."""
     if not isinstance(entry, dict):
         return "expected an object"
     kind = kind_of(entry)
@@ -99,7 +99,9 @@ def read_server(
     if wrong:
         return wrong
     missing: list[str] = []
-    filled = expanded({k: v for k, v in entry.items() if k != "headersHelper"}, environ, missing)
+    filled = {k: v for k, v in entry.items() if k != "headersHelper"}
+    if environ is not None:
+        filled = expanded(filled, environ, missing)
     if missing:
         return f"the variable {missing[0]} is not set, and no default is given (${{NAME:-default}})"
     if "headersHelper" in entry:

@@ -41,6 +41,8 @@ class Entry(Struct, frozen=True, kw_only=True):
     source: str
     value: Any
     held: str = ""
+    # Written by a program for this session: what looks like a variable is none.
+    is_literal: bool = False
 
 
 class Found(Struct, frozen=True, kw_only=True):
@@ -69,11 +71,17 @@ def find(
     environ: Mapping[str, str],
     *,
     given: Sequence[str] = (),
+    brought: Mapping[str, Json] | None = None,
     strict: bool = False,
 ) -> Found:
-    """The servers of a session. `given` are the arguments of --mcp-config; `strict`: only those."""
+    """The servers of a session. `given` are the arguments of --mcp-config, `brought` are those of the
+    program around it; `strict`: only those."""
     faults: list[str] = []
-    entries = list(from_arguments(given, places.cwd))
+    entries = [
+        Entry(name=name, scope="cli", source="(brought along)", value=value, is_literal=True)
+        for name, value in (brought or {}).items()
+    ]
+    entries += from_arguments(given, places.cwd)
     if not strict:
         entries += all_entries(places, layers, settings, environ, faults)
     servers: dict[str, ServerConfig] = {}
@@ -85,7 +93,11 @@ def find(
             held[entry.name] = entry
             continue
         read = read_server(
-            entry.name, entry.value, scope=entry.scope, environ=environ, source=entry.source
+            entry.name,
+            entry.value,
+            scope=entry.scope,
+            environ=None if entry.is_literal else environ,
+            source=entry.source,
         )
         if isinstance(read, str):
             faults.append(f"{entry.source}: MCP server {entry.name}: {read}")
