@@ -291,7 +291,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R224", "User shell hooks, merged local/MCP state, notifications", "done"),
     Record("R225", "Telemetry and analytics exist and are disableable", "deferred: step 14"),
     Record("R226", "Auth system, plugins, build/release/self-update", "deferred: step 16"),
-    Record("R227", "debug and verbose modes", "deferred: step 14"),
+    Record("R227", "debug and verbose modes", "done"),
     Record("R228", "Repeated short strings (type, stop_reason) are interned", "done"),
     Record("R229", "Content blocks parse lazily and cache the result", "done"),
     Record("R230", "File cache frees itself under memory pressure", "done"),

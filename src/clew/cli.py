@@ -78,6 +78,11 @@ a session:
   --json-schema JSON|FILE    of --print: the shape of the answer
   --max-budget-usd USD       end after the answer that spends as much
   --no-session-persistence   write no transcript
+  --bare                     only what the command line names: no settings, memory, hooks,
+                             servers, agents or commands of files
+  --disable-slash-commands   a line that begins with a slash is a prompt
+  --debug[=KINDS]            write down what happens, in a file of the session's; KINDS are
+                             api, tools, hooks, session; --debug-file FILE, --debug-to-stderr
 
 a program that talks to clew:
   --input-format FORMAT      stream-json: lines of JSON on standard input
@@ -162,8 +167,8 @@ def dispatch(args: list[str]) -> int:
 
 def talk(args: list[str]) -> int:
     """A session: headless with --print, else with the person at the terminal."""
+    from clew.flags import parse
     from clew.messages.errors import CommandLineError
-    from clew.options import parse
 
     try:
         misspelled(args)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clew.cli import COMMANDS, main
-from clew.options import parser
+from clew.flags import parser
 from clew.version import VERSION
 from tests.requirements import requirement
 

@@ -216,7 +216,7 @@ class Agent:
         return said
 
     def _options(self) -> Options:
-        from clew.options import parse
+        from clew.flags import parse
 
         options = parse(self._argv)
         if options.is_print or options.prompt or options.resume is not None or options.continues:

@@ -20,6 +20,7 @@ from clew.app.attaching import attachments
 from clew.app.background import news
 from clew.app.brought import NOTHING, Brought
 from clew.app.costs import budget, leave_totals, unbounded
+from clew.app.debugging import debugging, place_of
 from clew.app.ground import Ground, stand
 from clew.app.hands import Hands, equipped
 from clew.app.judging import Judging
@@ -68,6 +69,7 @@ async def session(
             cwd=Path(cwd),
             environ=ground.environ,
             folders=ground.began.context.directories,
+            has_memory=not options.is_bare,
         )
         opened.push_async_callback(opening.aclose)
         thread = taken_in_hand(ground, opened, entrypoint=entrypoint, mirror=mirror)
@@ -76,6 +78,7 @@ async def session(
         requests = requests_of(ground, thread, hands, beginning)
         begin_s = time.monotonic()
         inbox = Inbox()
+        watch = debugging(ground, thread, opened)
         judge = Judging(
             ground.rules,
             thread.story,
@@ -103,7 +106,7 @@ async def session(
         opened.callback(leave_totals, thread.recorder, thread.spending, thread.past, begin_s)
         endpoint = ground.service.provider.endpoint
         yield Session(
-            conversation=Conversation(deps, inbox),
+            conversation=Conversation(deps, inbox, watch),
             story=thread.story,
             opening=opening,
             session_id=thread.session_id,
@@ -123,6 +126,8 @@ async def session(
             hooks=hands.hooks,
             cwd=cwd,
             key_source="none" if endpoint.credentials == "none" else endpoint.credentials,
+            has_commands=options.has_commands,
+            debug_file=place_of(ground, thread),
             lacks_key=endpoint.lacks_credentials,
             resumed=thread.loaded,
             spending=thread.spending,
@@ -204,7 +209,7 @@ def deps_of(
         new_id=new_id,
         refresh=hands.hook_settings.refresh,
         measured=Measure(service.provider.count_tokens, service.catalog),
-        beside=lambda results: attachments(nearby.beside(results)),
+        beside=lambda results: () if options.is_bare else attachments(nearby.beside(results)),
         latecomers=told_of(hands.mcp, thread.story),
         session=thread.spending,
         monotonic_s=time.monotonic,

@@ -70,6 +70,10 @@ class Session(Struct, frozen=True, kw_only=True):
     # Where the key comes from, in the words of hosts.
     key_source: str
     lacks_key: bool
+    # Whether a line that begins with a slash is a command.
+    has_commands: bool = True
+    # Where what happens is written down; empty where nobody asked for it.
+    debug_file: str = ""
 
     @property
     def model(self) -> Model:

@@ -29,6 +29,8 @@ RECORD, SETUP = "clew.app.slash_session", "clew.app.slash_setup"
 
 def known(session: Session) -> Registry[Session]:
     """Every command of this session: its own, and those that were found for it."""
+    if not session.has_commands:
+        return Registry()
     prompts = []
     if any(server.offers.prompts for server in session.mcp.clients()):
         from clew.app.mcp_commands import prompts as prompts_of
@@ -39,6 +41,8 @@ def known(session: Session) -> Registry[Session]:
 
 async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
     """Does what was typed; None for a word that no command has and that may begin a prompt."""
+    if not session.has_commands:
+        return None
     if typed.name.startswith("mcp"):
         # Perhaps a command of a server that is on its way.
         await session.mcp.settled()
@@ -235,6 +239,7 @@ async def status(session: Session, _: str) -> Outcome:
         ("mode", session.mode),
         ("folder", str(session.rules.standing.places.cwd)),
         ("transcript", str(transcript) if transcript.exists() else "not written yet"),
+        ("debug", session.debug_file or "not written (--debug)"),
         ("tools", f"{len(session.toolbox)}, {len(session.toolbox.deferred())} of them on demand"),
     ]
     return Show(text=table(rows))

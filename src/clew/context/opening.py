@@ -26,10 +26,12 @@ class Opening:
         cwd: Path,
         environ: Mapping[str, str],
         folders: Sequence[str],
+        has_memory: bool = True,
     ) -> None:
         self._cwd = cwd
         self._environ = dict(environ)
         self._folders = folders
+        self._has_memory = has_memory
         self._is_repository = any((f / ".git").exists() for f in (cwd, *cwd.parents))
         self._git = (
             asyncio.create_task(git.report(launcher, cwd, environ)) if self._is_repository else None
@@ -40,15 +42,20 @@ class Opening:
             self._git.cancel()
             await asyncio.wait([self._git])
 
+    def _memory(self, cwd: Path) -> Fact | None:
+        """What the memory files say."""
+        if not self._has_memory:
+            return None
+        return facts.memory_fact(load(sources(self._environ, cwd), FileCache()).files)
+
     async def facts(self, *, model: str, day: str, cwd: Path | None = None) -> list[Fact]:
         """The facts, in the order in which they are told; the same for the same surroundings.
 
         `cwd` is where a conversation works that is not in the session's own folder.
         """
         cwd = cwd or self._cwd
-        memory = load(sources(self._environ, cwd), FileCache())
         told = [
-            facts.memory_fact(memory.files),
+            self._memory(cwd),
             facts.environment_fact(
                 cwd=str(cwd),
                 is_repository=self._is_repository,

@@ -5,7 +5,7 @@ world is the deps'. When this file grows, ask which attribute can leave.
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -53,12 +53,18 @@ class Inbox:
         return taken
 
 
+def unwatched(emit: Emit) -> Emit:
+    return emit
+
+
 class Conversation:
     """One turn at a time; `interrupt` ends the one that runs, and its work so far stays."""
 
-    def __init__(self, deps: Deps, inbox: Inbox) -> None:
+    def __init__(self, deps: Deps, inbox: Inbox, watch: Callable[[Emit], Emit] = unwatched) -> None:
         self._deps = deps
         self._inbox = inbox
+        # What everything goes through that is said here, for whoever looks for a fault.
+        self._watch = watch
         self._turn: asyncio.Task[TurnEnded] | None = None
         self._is_interrupted = False
 
@@ -76,12 +82,13 @@ class Conversation:
         context: Sequence[Json] = (),
     ) -> TurnEnded:
         """Runs the turn that answers `prompt`. It is durable before anything leaves this machine."""
-        text = words_of(prompt)
+        text, emit = words_of(prompt), self._watch(emit)
         turn = self._prompted(prompt, text, emit, said_by, uuid, context)
         return await self._run(turn, emit, title=title_of(prompt))
 
     async def run(self, emit: Emit, *, title: str = "") -> TurnEnded:
         """Answers what the conversation ends with."""
+        emit = self._watch(emit)
         return await self._run(run_turn(self._deps, emit), emit, title=title)
 
     async def _prompted(
@@ -132,6 +139,7 @@ class Conversation:
         context: Sequence[Json] = (),
     ) -> None:
         """Makes words part of the conversation without asking for an answer."""
+        emit = self._watch(emit)
         await self._keep([self._message(prompt, said_by, uuid), *context], emit)
         await saved(self._deps, emit)
 
