@@ -12,6 +12,8 @@ class HookStarted(Struct, frozen=True, kw_only=True):
     name: str
     event: str
     status: str = ""
+    # The call that it is about, where it is about one.
+    tool_use_id: str = ""
 
 
 class HookFinished(Struct, frozen=True, kw_only=True):
@@ -23,6 +25,7 @@ class HookFinished(Struct, frozen=True, kw_only=True):
     ran: Ran
     # The handler in a line: its command, its address.
     title: str
+    tool_use_id: str = ""
 
     @property
     def outcome(self) -> str:

@@ -134,7 +134,7 @@ class Hooks:
 
     async def _one(self, hook: Hook, occasion: Occasion, given: Json, emit: Tell) -> Ran:
         is_shown = not isinstance(hook.handler, Callback)
-        hook_id = str(uuid4())
+        hook_id, call_id = str(uuid4()), str(given.get("tool_use_id", ""))
         if is_shown:
             await emit(
                 HookStarted(
@@ -142,6 +142,7 @@ class Hooks:
                     name=occasion.name,
                     event=occasion.event.name,
                     status=hook.handler.status,
+                    tool_use_id=call_id,
                 )
             )
         ran = self._masked(await run_hook(hook, given, self._reach))
@@ -153,6 +154,7 @@ class Hooks:
                     event=occasion.event.name,
                     ran=ran,
                     title=hook.handler.title,
+                    tool_use_id=call_id,
                 )
             )
         return ran

@@ -1,14 +1,395 @@
-"""What goes out stays and goes out once; what still changes is bounded."""
+"""A turn as it goes by: what stays goes out once and in its order, what changes is bounded."""
 
-from clew.stream.events import BlockFinished, TextDelta
-from clew.tui.render.theme import PLAIN
+from base64 import b64encode
+from typing import Any
+
+from pyte import HistoryScreen, Stream
+
+from clew.engine.events import (
+    Doubted,
+    EngineEvent,
+    Noticed,
+    NotSaved,
+    Printed,
+    Recorded,
+    Repaired,
+    ToolFinished,
+    ToolProgressed,
+    ToolStarted,
+    TurnEnded,
+)
+from clew.hooks.output import Ran
+from clew.hooks.progress import HookFinished, HookStarted
+from clew.providers.answer_events import Waiting, Withdrawn
+from clew.stream.events import (
+    BlockDropped,
+    BlockFinished,
+    BlockStarted,
+    InputDelta,
+    MessageFinished,
+    MessageStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolUseReady,
+)
+from clew.tools.base import Progress
+from clew.tui.render.abilities import Abilities
+from clew.tui.render.theme import DARK, Theme
 from clew.tui.render.transcript import Transcript
+from tests.tui.render.corpus import ANSWER
+
+BARE = Theme(name="bare", styles={})
+
+
+def transcript(width: int = 60, **fields: Any) -> Transcript:
+    return Transcript(width, BARE, **fields)
+
+
+def fed(shown: Transcript, *events: EngineEvent | TurnEnded) -> list[str]:
+    return [line for event in events for line in shown.feed(event)]
+
+
+def words(text: str) -> list[EngineEvent | TurnEnded]:
+    deltas = [TextDelta(index=0, text=text[i : i + 7]) for i in range(0, len(text), 7)]
+    return [*deltas, BlockFinished(index=0, block={"type": "text", "text": text})]
+
+
+def call(name: str = "Bash", **given: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": "t1", "name": name, "input": given}
+
+
+def finished(
+    block: dict[str, Any],
+    content: Any,
+    raw: Any = None,
+    *,
+    is_error: bool = False,
+    display: str = "",
+) -> ToolFinished:
+    result = {"type": "tool_result", "tool_use_id": block["id"], "content": content}
+    entry = {
+        "type": "user",
+        "message": {"role": "user", "content": [result | ({"is_error": True} if is_error else {})]},
+        "toolUseResult": raw,
+    }
+    return ToolFinished(block=block, entry=entry, is_error=is_error, display=display)
 
 
 def test_words_show_at_once_and_go_out_when_they_stand() -> None:
-    shown = Transcript(80, PLAIN)
-    assert shown.feed(TextDelta(index=0, text="Half a line")) == []
-    assert shown.tail(80, 5) == ["Half a line"]
-    out = shown.feed(BlockFinished(index=0, block={"type": "text", "text": "Half a line"}))
-    assert out == ["Half a line"]
-    assert shown.tail(80, 5) == []
+    shown = transcript()
+    assert fed(shown, TextDelta(index=0, text="Half **a line**")) == []
+    assert shown.tail(60, 5) == ["Half a line"]
+    assert fed(shown, BlockFinished(index=0, block={"type": "text"})) == ["Half a line"]
+    assert shown.tail(60, 5) == []
+
+
+def test_an_answer_without_a_line_end_is_seen_from_its_first_word_and_its_tail_stays_low() -> None:
+    shown = transcript()
+    for number in range(3000):
+        shown.feed(TextDelta(index=0, text=f"word{number} "))
+        tail = shown.tail(60, 6)
+        assert len(tail) <= 6
+        assert f"word{number}" in tail[-1]
+
+
+def test_a_call_is_one_story_with_its_hooks_and_its_result() -> None:
+    shown = transcript()
+    block = call(command="make test")
+    assert (
+        fed(shown, MessageStarted(message={}), BlockStarted(index=0, block=call() | {"input": {}}))
+        == []
+    )
+    assert shown.tail(60, 5) == ["○ Bash …"]
+    fed(shown, InputDelta(index=0, partial_json="x" * 2500))
+    assert shown.tail(60, 5) == ["○ Bash … 2 kB"]
+    fed(shown, BlockFinished(index=0, block=block), ToolUseReady(index=0, block=block))
+    assert shown.tail(60, 5) == ["○ Bash: make test (waits)"]
+    fed(shown, ToolStarted(block=block, title="Bash: run the tests"))
+    fed(shown, ToolProgressed(tool_use_id="t1", data=Progress(text="a\nb\nc\nd\n", data={})))
+    assert shown.tail(60, 5) == ["○ Bash: run the tests", "  b", "  c", "  d"]
+    ran = Ran(exit_code=1, stdout="", stderr="not on a Friday")
+    said = HookFinished(hook_id="h", name="PostToolUse:Bash", event="PostToolUse", ran=ran,
+                        title="check.sh", tool_use_id="t1")  # fmt: skip
+    fed(shown, said)
+    out = fed(shown, finished(block, "1 passed\n", {"stdout": "\x1b[32m1 passed\x1b[0m\n"}))
+    assert out == [
+        "● Bash: run the tests",
+        "  $ make test",
+        "  hook PostToolUse:Bash: error: not on a Friday",
+        "  1 passed",
+    ]
+    assert shown.tail(60, 5) == []
+
+
+def test_long_output_is_folded_and_can_be_seen_whole() -> None:
+    shown = transcript()
+    text = "\n".join(f"line {i}" for i in range(1000))
+    out = fed(shown, finished(call(command="seq"), text))
+    assert len(out) == 11
+    assert out[6] == "  … 991 more lines (ctrl+o: 1)"
+    assert shown.folded == ["1 Bash: seq"]
+    assert shown.see("1 Bash: seq") == shown.see("1") == text.split("\n")
+    assert shown.see("2") == shown.see("x") == []
+
+
+def test_a_line_without_an_end_is_cut_and_can_be_seen_whole() -> None:
+    shown = transcript()
+    out = fed(shown, finished(call(command="x"), "y" * 100_000))
+    assert len(out) == 5
+    assert "long lines" in out[-1]
+    assert "".join(shown.see("1")) == "y" * 100_000
+
+
+PATCH = [
+    {"oldStart": 9, "oldLines": 3, "newStart": 9, "newLines": 3,
+     "lines": [" def f():", "-    return 1", "+    return 2", " ", "\\ No newline at end of file"]},
+    {"oldStart": 90, "oldLines": 1, "newStart": 90, "newLines": 2, "lines": [" x", "+y"]},
+]  # fmt: skip
+
+
+def test_a_change_is_shown_as_lines_with_numbers() -> None:
+    shown = transcript()
+    raw = {"filePath": "a.py", "structuredPatch": PATCH}
+    out = fed(shown, finished(call("Edit", file_path="a.py"), "done", raw))
+    assert out == [
+        "● Edit: a.py",
+        "  +2 -1",
+        "   9   def f():",
+        "  10 -     return 1",
+        "  10 +     return 2",
+        "  11",
+        "     \\ No newline at end of file",
+        "     ⋮",
+        "  90   x",
+        "  91 + y",
+    ]
+
+
+def test_a_new_file_is_shown_to_a_bound() -> None:
+    shown = transcript()
+    content = "".join(f"x = {i}\n" for i in range(100))
+    raw = {"type": "create", "filePath": "a.py", "content": content, "structuredPatch": []}
+    out = fed(shown, finished(call("Write", file_path="a.py"), "done", raw))
+    assert out[:3] == ["● Write: a.py", "  new, +100", "    1 + x = 0"]
+    assert out[-1] == "  … and more (ctrl+o: 1)"
+    assert len(shown.see("1")) == 100
+
+
+def test_what_the_model_reads_is_a_line_for_people_that_can_be_opened() -> None:
+    shown = transcript()
+    out = fed(shown, finished(call("Read", file_path="a.py"), "1\tx\n2\ty\n", display="2 lines"))
+    assert out == ["● Read: a.py", "  2 lines (ctrl+o: 1)"]
+    assert shown.see("1") == ["1    x", "2    y"]
+
+
+def test_a_list_of_what_is_to_do_has_boxes() -> None:
+    todos = [
+        {"content": "look", "status": "completed", "activeForm": "looking"},
+        {"content": "write", "status": "in_progress", "activeForm": "writing"},
+        {"content": "test", "status": "pending", "activeForm": "testing"},
+    ]
+    out = fed(transcript(), finished(call("TodoWrite", todos=todos), "kept", {"newTodos": todos}))
+    assert out == ["● TodoWrite", "  ☑ look", "  ▸ writing", "  ☐ test"]
+
+
+def test_a_refusal_says_so_in_its_story() -> None:
+    out = fed(transcript(), finished(call(command="rm"), "<tool_use_error>No.</tool_use_error>",
+                                     is_error=True))  # fmt: skip
+    assert out == ["● Bash: rm", "  No."]
+
+
+def test_thinking_is_folded_and_short_while_it_goes_on() -> None:
+    shown = transcript()
+    for _ in range(100):
+        shown.feed(ThinkingDelta(index=0, thinking="deep thoughts about it "))
+    assert len(shown.tail(60, 10)) == 3
+    out = fed(shown, BlockFinished(index=0, block={"type": "thinking"}))
+    assert out == ["· thought, 400 words (ctrl+o: 1)"]
+    assert shown.see("1")[0].startswith("deep thoughts")
+
+
+def test_words_calls_and_notes_stand_apart() -> None:
+    shown = transcript()
+    assert shown.prompt("hello\nyou") == ["> hello", "  you"]
+    out = fed(
+        shown,
+        *words("One.\n\nTwo."),
+        finished(call(command="a"), "b"),
+        finished(call(command="c"), "d"),
+        Noticed(messages=("Mind this",)),
+        *words("Three."),
+        TurnEnded(reason="completed"),
+    )
+    assert out == [
+        "One.", "", "Two.", "", "● Bash: a", "  b", "● Bash: c", "  d", "", "! Mind this", "", "Three.",
+    ]  # fmt: skip
+
+
+def test_an_open_call_ends_with_its_turn() -> None:
+    shown = transcript()
+    fed(shown, ToolStarted(block=call(command="sleep"), title="Bash: sleep"))
+    out = fed(shown, TurnEnded(reason="aborted_tools"))
+    assert out == ["● Bash: sleep", "  stopped", "", "[stopped]"]
+    assert fed(shown, TurnEnded(reason="api_error", message="no")) == ["[api_error: no]"]
+
+
+def test_an_answer_that_begins_anew_leaves_its_open_part() -> None:
+    shown = transcript()
+    fed(shown, TextDelta(index=0, text="Gone\n\nand "), BlockStarted(index=1, block=call()))
+    out = fed(shown, Withdrawn(message={}))
+    assert out == ["", "(the answer above was broken off; it begins anew)"]
+    assert shown.tail(60, 5) == []
+    fed(shown, TextDelta(index=0, text="never shown"))
+    assert fed(shown, Withdrawn(message={})) == []
+
+
+def test_a_dropped_block_leaves_nothing_open() -> None:
+    shown = transcript()
+    fed(shown, BlockStarted(index=0, block=call()))
+    fed(shown, BlockDropped(index=0, block=call(), why="cut"))
+    assert shown.tail(60, 5) == []
+    fed(shown, TextDelta(index=1, text="half"))
+    assert fed(shown, BlockDropped(index=1, block={"type": "text"}, why="cut")) == ["half"]
+    fed(shown, TextDelta(index=1, text="half"))
+    assert (
+        fed(shown, MessageFinished(message={}, stop_reason="end_turn", complete=True))[-1] == "half"
+    )
+
+
+def test_what_waits_is_said_until_something_comes() -> None:
+    shown = transcript()
+    fed(shown, Waiting(silent_s=20, limit_s=90))
+    assert shown.tail(60, 3) == ["(no answer for 20 s; given up at 90 s)"]
+    fed(shown, TextDelta(index=0, text="here"))
+    assert shown.tail(60, 3) == ["here"]
+
+
+def test_reports_of_the_engine_are_lines() -> None:
+    boundary = {"type": "system", "subtype": "compact_boundary"}
+    out = fed(
+        transcript(80),
+        HookStarted(hook_id="h", name="n", event="e", status="Linting"),
+        HookStarted(hook_id="h", name="n", event="e"),
+        NotSaved(messages=("the disk is full",)),
+        Repaired(repairs=[]),
+        Doubted(violations=[], is_held=True),
+        Recorded(entries=[boundary, {"type": "user"}]),
+        Printed(text="a\x1b]0;t\x07b\n"),
+    )
+    assert out == [
+        "(Linting)",
+        "! the disk is full",
+        "! not sent; by the rules the service would refuse it:",
+        "(the conversation was made shorter: what came before is a summary now)",
+        "",
+        "ab",
+    ]
+
+
+def test_nothing_that_is_said_can_rule_the_terminal() -> None:
+    evil = "\x1b[2J\x1b]0;title\x07\x9b5A\r\x08\u202e\x1bP$q\x1b\\"
+    shown = Transcript(60, DARK, Abilities(links=True))
+    block = {"type": "tool_use", "id": f"t{evil}", "name": evil, "input": {"command": evil}}
+    link = f"[a](https://x.y/{evil}) <b {evil}> `{evil}`\n\n```{evil}\n{evil}\n```\n| {evil} |\n|---|\n"
+    out = fed(
+        shown,
+        *words(link + evil),
+        ThinkingDelta(index=0, thinking=evil),
+        BlockFinished(index=0, block={"type": "thinking"}),
+        ToolStarted(block=block, title=evil),
+        ToolProgressed(tool_use_id=block["id"], data=Progress(text=evil, data={})),
+    )
+    out += shown.tail(60, 20)
+    out += fed(shown, finished(block, evil, {"structuredPatch": [
+        {"oldStart": 1, "newStart": 1, "lines": [f"+{evil}"]}], "filePath": evil}))  # fmt: skip
+    out += fed(
+        shown, finished(block, evil, is_error=True), Noticed(messages=(evil,)), Printed(text=evil)
+    )
+    out += shown.prompt(evil) + [line for name in shown.folded for line in shown.see(name)]
+    out += shown.folded
+    screen = HistoryScreen(60, 100, history=1000)
+    Stream(screen).feed("".join(f"{line}\r\n" for line in out))
+    assert [line for line in out if "\x1b" in _stripped(line)] == []
+    assert screen.title == ""
+    assert not any(c in line for line in out for c in "\x07\x08\x9b\r\u202e")
+
+
+def _stripped(line: str) -> str:
+    import re
+
+    return re.sub(r"\x1b\[[\d;]*m|\x1b]8;;[\x21-\x7e]*\x1b\\", "", line)
+
+
+def test_a_picture_is_drawn_where_the_terminal_can_and_named_elsewhere() -> None:
+    png = (
+        b"\x89PNG\r\n\x1a\n"
+        + b"\0\0\0\rIHDR"
+        + (400).to_bytes(4)
+        + (200).to_bytes(4)
+        + b"\0" * 5000
+    )
+    source = {"type": "base64", "media_type": "image/png", "data": b64encode(png).decode()}
+    result = finished(call("Read", file_path="a.png"), [{"type": "image", "source": source}],
+                      display="A picture")  # fmt: skip
+    assert fed(transcript(), result)[1:] == ["  A picture", "  [picture: image/png]"]
+    kitty = fed(transcript(abilities=Abilities(pictures="kitty")), result)
+    assert len(kitty) == 12
+    assert "c=40,r=10,m=1;" in kitty[-1]
+    assert kitty[-1].count("\x1b_G") == 2
+    iterm = fed(transcript(abilities=Abilities(pictures="iterm2")), result)
+    assert "width=40;height=10:" in iterm[-1]
+    broken = finished(call("Read"), [{"type": "image", "source": source | {"data": "\x1b[2J"}}])
+    assert "[picture" in fed(transcript(abilities=Abilities(pictures="kitty")), broken)[-1]
+
+
+def test_each_line_of_a_long_answer_is_in_the_history_once() -> None:
+    shown = transcript(80)
+    screen = HistoryScreen(80, 24, history=5000)
+    stream = Stream(screen)
+    text = "".join(f"- item number {i} of it\n" for i in range(1000))
+    text += "\n```\n" + "".join(f"code line {i}\n" for i in range(1000)) + "```\n\nend"
+    for event in words(text):
+        for row in shown.feed(event):
+            stream.feed(row + "\r\n")
+        assert len(shown.tail(80, 10)) <= 10
+    top = ["".join(line[i].data for i in range(80)).strip() for line in screen.history.top]
+    seen = [row for row in (*top, *(row.strip() for row in screen.display)) if row]
+    assert [row for row in seen if "item" in row] == [
+        f"• item number {i} of it" for i in range(1000)
+    ]
+    assert [row for row in seen if "code" in row] == [f"code line {i}" for i in range(1000)]
+    assert seen[-1] == "end"
+
+
+def test_a_session_that_goes_on_shows_its_end() -> None:
+    block = call(command="ls")
+    result = finished(block, "a\nb").entry
+    turn = [
+        {"type": "user", "uuid": "1", "message": {"role": "user", "content": "hello"}},
+        {"type": "user", "uuid": "2", "isMeta": True, "message": {"role": "user", "content": "x"}},
+        {"type": "assistant", "uuid": "3", "message": {"content": [
+            {"type": "thinking", "thinking": "well now"},
+            {"type": "text", "text": "So **it** is"}, block]}},
+        result | {"uuid": "4"},
+        {"type": "system", "uuid": "5", "subtype": "compact_boundary"},
+        {"type": "assistant", "uuid": "6", "message": {"content": [block | {"id": "t2"}]}},
+    ]  # fmt: skip
+    out = transcript().history(turn)
+    assert out == [
+        "", "> hello", "", "· thought, 2 words (ctrl+o: 1)", "", "So it is", "", "● Bash: ls", "  a",
+        "  b", "", "── what came before is a summary now ──", "", "● Bash: ls", "  stopped",
+    ]  # fmt: skip
+    many = transcript().history(turn * 2000, rows=20)
+    assert len(many) == 21
+    assert many[0] == "… 11,976 earlier messages"
+    assert transcript().history(iter(turn), rows=3)[0] == "… the beginning is not shown"
+    assert transcript().history([]) == []
+
+
+def test_the_whole_answer_goes_out_as_it_is_painted() -> None:
+    from clew.tui.render.markdown import Markdown
+    from clew.tui.render.rows import line
+
+    markdown = Markdown(BARE, 60)
+    rows = [line(row) for row in (*markdown.feed(ANSWER), *markdown.finish())]
+    assert fed(transcript(), *words(ANSWER)) == rows

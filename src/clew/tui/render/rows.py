@@ -28,6 +28,9 @@ class Span(Struct, frozen=True):
     def with_text(self, text: str) -> "Span":
         return Span(text, self.style, self.link)
 
+    def with_style(self, style: str) -> "Span":
+        return Span(self.text, style, self.link)
+
 
 Row: TypeAlias = list[Span]
 
@@ -46,14 +49,14 @@ def joined(*styles: str) -> str:
     return ";".join(filter(None, styles))
 
 
-def line(row: Iterable[Span]) -> Line:
+def line(row: Iterable[Span], *, links: bool = True) -> Line:
     """A row as the text that a terminal is sent: a style is named once for all that has it."""
     sent: list[str] = []
     for (style, link), spans in groupby(row, _look):
         text = "".join(span.text for span in spans)
         if style:
             text = f"\x1b[{style}m{text}{RESET}"
-        sent.append(f"\x1b]8;;{link}\x1b\\{text}\x1b]8;;\x1b\\" if link else text)
+        sent.append(f"\x1b]8;;{link}\x1b\\{text}\x1b]8;;\x1b\\" if link and links else text)
     return "".join(sent)
 
 
@@ -198,11 +201,25 @@ def chopped(spans: Iterable[Span], width: int) -> Iterator[Row]:
     yield row
 
 
+def clipped_to(spans: Iterable[Span], width: int) -> Row:
+    """As much of the spans as fits."""
+    return next(chopped(spans, width)) if width >= 2 else []
+
+
 def clipped(spans: Iterable[Span], width: int) -> Row:
     """One row of at most this many cells; what was cut off shows as a sign."""
     spans = list(spans)
     if width_of(spans) <= width:
         return spans
-    first = next(chopped(spans, max(2, width - 1)))
-    last = first[-1]
-    return [*first[:-1], last.with_text(last.text + "…")]
+    return [*clipped_to(spans, max(2, width - 1)), Span("…", spans[-1].style)]
+
+
+def bare(row: Row) -> Row:
+    """A row without the spaces at its end: they are nothing, and would wrap in a narrower window."""
+    row = row[:]
+    while row:
+        last = row.pop()
+        if text := last.text.rstrip(" "):
+            row.append(last.with_text(text))
+            break
+    return row

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 # Beside colour: what a part is drawn with in every theme.
 _WEIGHT = {
+    "title": "1;4",
     "heading": "1",
     "strong": "1",
     "emphasis": "3",
@@ -24,6 +25,7 @@ _WEIGHT = {
 }
 
 _DARK = {
+    "title": "38;5;117",
     "heading": "38;5;117",
     "link": "38;5;111",
     "code": "38;5;180",
@@ -52,6 +54,7 @@ _DARK = {
 }
 
 _LIGHT = {
+    "title": "38;5;25",
     "heading": "38;5;25",
     "link": "38;5;26",
     "code": "38;5;94",
@@ -81,6 +84,7 @@ _LIGHT = {
 
 # Sixteen colours, the person's own: their terminal says what they look like.
 _ANSI = {
+    "title": "36",
     "heading": "36",
     "link": "34",
     "code": "33",

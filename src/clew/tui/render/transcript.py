@@ -5,72 +5,284 @@ comes back above everything else, for good; `tail` is what stands below that and
 whenever there is time for it. What was given out is never given out again.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, TypeAlias
 
-from clew.engine.events import EngineEvent, TurnEnded
-from clew.messages.messages import Message
-from clew.stream.events import BlockFinished, TextDelta
+from clew.engine.events import (
+    EngineEvent,
+    Printed,
+    Recorded,
+    ToolFinished,
+    ToolProgressed,
+    ToolStarted,
+    TurnEnded,
+)
+from clew.hooks.progress import HookFinished
+from clew.providers.answer_events import Waiting, Withdrawn
+from clew.stream.events import (
+    BlockDropped,
+    BlockFinished,
+    BlockStarted,
+    InputDelta,
+    MessageFinished,
+    MessageStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolUseReady,
+)
+from clew.tui.render import notices
 from clew.tui.render.abilities import Abilities
-from clew.tui.render.rows import Line, Span, line, wrapped
+from clew.tui.render.folding import Folds, folded
+from clew.tui.render.look import Look
+from clew.tui.render.markdown import Markdown
+from clew.tui.render.recalled import recalled, thought, typed
+from clew.tui.render.rows import Line, Row, Span, clipped, line, wrapped
 from clew.tui.render.safe import visible
+from clew.tui.render.stories import Story
 from clew.tui.render.theme import Theme
 
 Json: TypeAlias = dict[str, Any]
 
-SPOKEN = ("user", "assistant")
+# Between two of the same kind, and behind what made room itself, stands no empty line.
+Voice: TypeAlias = Literal["words", "call", "note", "room"]
+
+# Of thinking that goes on.
+THINKING_ROWS = 3
+_CLOSE = frozenset({"note", "call"})
 
 
 class Transcript:
     """`width` may change at any time: what comes from then on fits the new one."""
 
-    def __init__(self, width: int, theme: Theme, abilities: Abilities | None = None) -> None:
+    def __init__(
+        self,
+        width: int,
+        theme: Theme,
+        abilities: Abilities | None = None,
+        *,
+        see_with: str = "ctrl+o",
+    ) -> None:
         self.width = width
         self.theme = theme
         self.abilities = abilities or Abilities()
-        self._pending = ""
-        self._folds: dict[str, str] = {}
+        self._folds = Folds(see_with)
+        self._before: Voice = "room"
+        # The text block that is open, and whether a row of it went out.
+        self._words: Markdown | None = None
+        self._has_words = False
+        self._thought: list[str] = []
+        # Calls that have no end yet: by id, and the ids by their places in the answer.
+        self._stories: dict[str, Story] = {}
+        self._places: dict[int, str] = {}
+        self._waits = ""
+
+    @property
+    def _look(self) -> Look:
+        return Look(max(2, self.width), self.theme, self.abilities)
 
     def feed(self, event: EngineEvent | TurnEnded) -> list[Line]:
         """What an event adds to that which stays."""
+        self._waits = ""
         match event:
             case TextDelta():
-                *whole, self._pending = (self._pending + event.text).split("\n")
-                return [each for text in whole for each in self._rows(text)]
+                return self._said(event.text)
+            case ThinkingDelta():
+                self._thought.append(event.thinking)
+            case InputDelta():
+                self._writes(event)
+            case MessageStarted():
+                self._places = {}
+            case BlockStarted():
+                self._begins(event)
             case BlockFinished():
-                last, self._pending = self._pending, ""
-                return list(self._rows(last)) if last else []
+                return self._stands(event.block)
+            case BlockDropped():
+                return self._dropped(event)
+            case ToolUseReady():
+                self._story(event.block).ready(event.block)
+            case ToolStarted():
+                return self._starts(event)
+            case ToolProgressed():
+                self._goes_on(event)
+            case ToolFinished():
+                return self._ended(event)
+            case HookFinished() if event.tool_use_id in self._stories:
+                self._stories[event.tool_use_id].hook(event)
+            case Waiting():
+                self._waits = notices.waiting(event)
+            case Withdrawn():
+                return self._withdrawn(event)
+            case MessageFinished():
+                return self._closed()
+            case TurnEnded():
+                return self._turn_ended(event)
+            case Printed():
+                rows = folded(
+                    event.text, "what the shell printed", self._look, self._folds, part=""
+                )
+                return self._out("words", [line(row) for row in rows])
+            case Recorded():
+                return self._noted(notices.recorded(event))
+            case _:
+                return self._noted(notices.words(event))
         return []
 
     def tail(self, width: int, rows: int) -> list[Line]:
         """What still changes, in at most so many rows: styles alone, neither links nor pictures."""
-        self.width = width
-        return list(self._rows(self._pending))[-rows:] if self._pending and rows > 0 else []
+        if rows < 1:
+            return []
+        self.resize(width)
+        look = self._look
+        below = [row for story in self._stories.values() for row in story.live(look)]
+        if self._waits:
+            below.append(line(clipped([Span(self._waits, self.theme["quiet"])], look.width)))
+        room = max(rows - len(below), min(rows, 3))
+        above: list[Row] = []
+        if self._thought:
+            above = self._thinking(look, min(room, THINKING_ROWS))
+        elif self._words is not None:
+            above = self._words.tail(look.width, room)
+        lines = [line(row, links=False) for row in above] + below
+        is_apart = bool(lines) and not self._has_words and self._before != "room"
+        return (["", *lines] if is_apart else lines)[-rows:]
+
+    def resize(self, width: int) -> None:
+        if width != self.width:
+            self.width = width
+            if self._words is not None:
+                self._words.resize(max(2, width))
 
     def prompt(self, text: str) -> list[Line]:
         """What a person said."""
-        return [line([Span("> ", self.theme["person"]), *row]) for row in self._wrap(text)]
+        self._before = "room"
+        return list(typed(text, self._look))
 
     def note(self, text: str, *, part: str = "notice") -> list[Line]:
         """A line of the program's own; `part` names its style."""
-        return [line(row) for row in wrapped([Span(visible(text), self.theme[part])], self.width)]
+        rows = wrapped([Span(visible(text), self.theme[part])], self._look.width)
+        return self._out("note", [line(row) for row in rows])
+
+    def _noted(self, words: Iterable[str]) -> list[Line]:
+        return [row for each in words for row in self.note(each)]
 
     def history(self, messages: Iterable[Json], rows: int = 400) -> list[Line]:
         """The end of what was said before, in about so many rows."""
-        said = [str(Message(each).text) for each in messages if each.get("type") in SPOKEN]
-        return [each for text in said[-rows:] for each in self._rows(text)][-rows:]
+        known = messages if isinstance(messages, Sequence) else list(messages)
+        lines = recalled(known, rows, self._look, self._folds)
+        self._before = "words" if lines else self._before
+        return lines
 
     @property
     def folded(self) -> list[str]:
         """The names of what was shown in part, the newest last; `see` shows each in whole."""
-        return list(self._folds)
+        return self._folds.names
 
     def see(self, name: str) -> list[Line]:
-        """What was folded, in whole; nothing for a name that is not known."""
-        return list(self._rows(self._folds[name])) if name in self._folds else []
+        """What was folded, in whole; its number is name enough. Nothing for one that is not known."""
+        whole = self._folds.get(name)
+        return [] if whole is None else [line(row) for row in whole(self._look.width)]
 
-    def _wrap(self, text: str) -> Iterator[list[Span]]:
-        return wrapped([Span(visible(text))], self.width - 2)
+    # -- words
 
-    def _rows(self, text: str) -> Iterator[Line]:
-        return (line(row) for row in wrapped([Span(visible(text))], self.width))
+    def _said(self, text: str) -> list[Line]:
+        out = self._think_over()
+        if self._words is None:
+            self._words = Markdown(self.theme, self._look.width, links=self.abilities.links)
+        return out + self._spoken(self._words.feed(text))
+
+    def _spoken(self, rows: list[Row]) -> list[Line]:
+        if not rows:
+            return []
+        lines = [line(row) for row in rows]
+        if self._has_words:
+            return lines
+        self._has_words = True
+        return self._out("words", lines)
+
+    def _thinking(self, look: Look, rows: int) -> list[Row]:
+        text = "".join(self._thought[-60:])[-4 * look.width :]
+        spans = [Span(visible(" ".join(text.split())), self.theme["thinking"])]
+        return list(wrapped(spans, look.width))[-rows:]
+
+    def _think_over(self) -> list[Line]:
+        """Thinking has ended: a line that can be opened stands for it."""
+        text, self._thought = "".join(self._thought), []
+        return self._out("note", list(thought(text, self._look, self._folds)))
+
+    def _stands(self, block: Json) -> list[Line]:
+        if block.get("type") == "thinking":
+            return self._think_over()
+        return self._closed() if block.get("type") == "text" else []
+
+    def _closed(self) -> list[Line]:
+        """The words that are open stand as they are."""
+        out = self._think_over()
+        words, self._words = self._words, None
+        if words is not None:
+            out += self._spoken(words.finish())
+        self._has_words = False
+        return out
+
+    def _withdrawn(self, event: Withdrawn) -> list[Line]:
+        had_words, self._words, self._has_words = self._has_words, None, False
+        self._thought = []
+        self._stories = {k: v for k, v in self._stories.items() if v.state != "writing"}
+        return self._noted(notices.words(event)) if had_words else []
+
+    # -- calls
+
+    def _story(self, block: Json) -> Story:
+        return self._stories.setdefault(str(block.get("id", "")), Story(block))
+
+    def _begins(self, event: BlockStarted) -> None:
+        if event.block.get("type") == "tool_use":
+            self._places[event.index] = str(event.block.get("id", ""))
+            self._story(event.block)
+
+    def _writes(self, event: InputDelta) -> None:
+        story = self._stories.get(self._places.get(event.index, ""))
+        if story is not None:
+            story.written += len(event.partial_json)
+
+    def _dropped(self, event: BlockDropped) -> list[Line]:
+        self._stories.pop(str(event.block.get("id", "")), None)
+        return self._closed() if event.block.get("type") == "text" else []
+
+    def _starts(self, event: ToolStarted) -> list[Line]:
+        if event.title.startswith("! "):
+            # A person's own line for the shell: what it prints comes next.
+            return self._out("call", [line([Span(visible(event.title), self.theme["person"])])])
+        self._story(event.block).runs(event.block, event.title)
+        return []
+
+    def _goes_on(self, event: ToolProgressed) -> None:
+        story = self._stories.get(event.tool_use_id)
+        text = getattr(event.data, "text", "")
+        if story is not None and isinstance(text, str):
+            story.progress = text
+
+    def _ended(self, event: ToolFinished) -> list[Line]:
+        story = self._story(event.block)
+        if story.state == "writing":
+            story.ready(event.block)
+        del self._stories[str(event.block.get("id", ""))]
+        return self._out("call", story.told(event.entry, event.display, self._look, self._folds))
+
+    def _turn_ended(self, event: TurnEnded) -> list[Line]:
+        out = self._closed()
+        stories, self._stories = self._stories, {}
+        for story in stories.values():
+            out += self._out("call", story.stopped(self._look))
+        words = notices.closing(event)
+        part = "quiet" if event.reason.startswith("aborted") else "error"
+        return out + (self.note(words, part=part) if words else [])
+
+    # -- together
+
+    def _out(self, voice: Voice, lines: list[Line]) -> list[Line]:
+        """Lines that stay, apart from what is above them."""
+        if not lines:
+            return []
+        is_close = self._before == "room" or (self._before == voice and voice in _CLOSE)
+        self._before = voice
+        return lines if is_close else ["", *lines]

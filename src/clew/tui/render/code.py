@@ -1,0 +1,204 @@
+"""Code in colours, line by line: what a line looks like depends on the lines before it alone. Pure.
+
+So a line can go out for good when it has come, however long the code grows. The state between lines
+is the stack that the tables of a Pygments lexer work with. A comment that goes over lines is read in
+one piece, up to a bound.
+"""
+
+import re
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from clew.tui.render.rows import Span
+from clew.tui.render.safe import visible
+from clew.tui.render.theme import Theme
+
+if TYPE_CHECKING:
+    from pygments.lexer import Lexer, RegexLexer
+
+Piece: TypeAlias = tuple[Any, str]
+
+# Lines that are held until a comment ends.
+HELD_LINES = 40
+# A line that is longer is data, not text that somebody reads.
+COLOURED_CHARACTERS = 2_000
+
+# Which part of a theme the kinds of Pygments are; a kind that is not here is what its parent is.
+_PARTS = {
+    "Keyword": "code_keyword",
+    "Keyword.Type": "code_type",
+    "Keyword.Constant": "code_number",
+    "Name.Function": "code_name",
+    "Name.Class": "code_type",
+    "Name.Decorator": "code_name",
+    "Name.Builtin": "code_type",
+    "Name.Tag": "code_keyword",
+    "Name.Attribute": "code_name",
+    "Name.Exception": "code_type",
+    "Literal.String": "code_string",
+    "Literal.Number": "code_number",
+    "Comment": "code_comment",
+    "Operator": "code_operator",
+    "Operator.Word": "code_keyword",
+    "Generic.Deleted": "removed",
+    "Generic.Inserted": "added",
+    "Generic.Heading": "heading",
+    "Generic.Subheading": "heading",
+    "Generic.Prompt": "quiet",
+}
+
+_OPENS = re.compile(r"(?:^|\s)/\*(?!.*\*/)|<!--(?!.*-->)", re.S)
+_CLOSES = re.compile(r"\*/|-->")
+
+
+@cache
+def lexer_named(name: str) -> "Lexer | None":
+    """The lexer of a language by the word on its fence."""
+    from pygments.lexers import get_lexer_by_name
+    from pygments.util import ClassNotFound
+
+    try:
+        return get_lexer_by_name(name.lower())
+    except ClassNotFound:
+        return None
+
+
+@cache
+def lexer_for(path: str) -> "Lexer | None":
+    """The lexer of a file by its name."""
+    from pygments.lexers import get_lexer_for_filename
+    from pygments.util import ClassNotFound
+
+    try:
+        return get_lexer_for_filename(path.rpartition("/")[2])
+    except ClassNotFound:
+        return None
+
+
+def language(info: str) -> str:
+    """The language of a fence, out of the words behind its marks."""
+    words = info.replace(",", " ").split()
+    return words[0].strip("{}.") if words else ""
+
+
+class Colours:
+    """Colours of one piece of code; `add` gives the lines that now have theirs."""
+
+    __slots__ = ("_held", "_lexer", "_stack", "_theme")
+
+    def __init__(self, lexer: "Lexer | None", theme: Theme) -> None:
+        self._lexer = lexer
+        self._theme = theme
+        self._stack: tuple[str, ...] = ("root",)
+        self._held: list[str] = []
+
+    def copy(self) -> "Colours":
+        twin = Colours(self._lexer, self._theme)
+        twin._stack, twin._held = self._stack, self._held[:]
+        return twin
+
+    def add(self, line: str) -> list[list[Span]]:
+        line = visible(line.expandtabs(4))
+        if self._lexer is None or (len(line) > COLOURED_CHARACTERS and not self._held):
+            return [[Span(line)]]
+        self._held.append(line)
+        if self._waits(line):
+            return []
+        return self.end()
+
+    def line(self, line: str) -> list[Span]:
+        """A line at once, whatever the next one says."""
+        rows = [*self.add(line), *self.end()]
+        return rows[0] if rows else []
+
+    def end(self) -> list[list[Span]]:
+        held, self._held = self._held, []
+        if self._lexer is None or not held:
+            return []
+        pieces, self._stack = lexed(self._lexer, "\n".join(held) + "\n", self._stack)
+        return _lines(pieces, self._theme)
+
+    def _waits(self, line: str) -> bool:
+        """Whether a comment began that may go on."""
+        if len(self._held) > 1:
+            return len(self._held) < HELD_LINES and not _CLOSES.search(line)
+        return bool(_OPENS.search(line))
+
+
+def lexed(lexer: "Lexer", text: str, stack: tuple[str, ...]) -> tuple[list[Piece], tuple[str, ...]]:
+    """The pieces of a text, and the states that are open behind it.
+
+    A lexer without tables, or with a memory of its own beside them, begins anew with each text.
+    """
+    from pygments.lexer import ExtendedRegexLexer, RegexLexer
+
+    if isinstance(lexer, RegexLexer) and not isinstance(lexer, ExtendedRegexLexer):
+        return _by_tables(lexer, text, stack)
+    return [(kind, value) for _, kind, value in lexer.get_tokens_unprocessed(text)], stack
+
+
+def _by_tables(
+    lexer: "RegexLexer", text: str, stack: tuple[str, ...]
+) -> tuple[list[Piece], tuple[str, ...]]:
+    from pygments.token import Error, Text, _TokenType
+
+    tables = vars(type(lexer))["_tokens"]
+    states = list(stack)
+    pieces: list[Piece] = []
+    at = 0
+    while at < len(text):
+        for match, kind, then in tables[states[-1]]:
+            found = match(text, at)
+            if found is None:
+                continue
+            if isinstance(kind, _TokenType):
+                pieces.append((kind, found[0]))
+            elif kind is not None:
+                pieces += [(each, value) for _, each, value in kind(lexer, found)]
+            at = found.end()
+            if then is not None:
+                _move(states, then)
+            break
+        else:
+            is_end = text[at] == "\n"
+            if is_end:
+                states = ["root"]
+            pieces.append((Text if is_end else Error, text[at]))
+            at += 1
+    return pieces, tuple(states)
+
+
+def _move(states: list[str], then: Any) -> None:
+    """Goes where a rule leads: up so many states, once more into this one, into others."""
+    if isinstance(then, int):
+        del states[max(1, len(states) + then) :]
+    elif then == "#push":
+        states.append(states[-1])
+    else:
+        for state in then:
+            if state == "#pop":
+                del states[max(1, len(states) - 1) :]
+            else:
+                states.append(states[-1] if state == "#push" else state)
+
+
+def _lines(pieces: list[Piece], theme: Theme) -> list[list[Span]]:
+    lines: list[list[Span]] = [[]]
+    for kind, value in pieces:
+        style = theme[_part(kind)]
+        first, *rest = value.split("\n")
+        if first:
+            lines[-1].append(Span(first, style))
+        for more in rest:
+            lines.append([Span(more, style)] if more else [])
+    return lines[:-1]
+
+
+@cache
+def _part(kind: Any) -> str:
+    while kind.parent is not None:
+        part = _PARTS.get(str(kind).removeprefix("Token."))
+        if part is not None:
+            return part
+        kind = kind.parent
+    return ""

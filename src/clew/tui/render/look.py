@@ -1,0 +1,18 @@
+"""How things look here: the width, the colours, what the terminal can do. Pure."""
+
+from msgspec import Struct
+
+from clew.tui.render.abilities import Abilities
+from clew.tui.render.theme import Theme
+
+
+class Look(Struct, frozen=True):
+    """What everything is painted for."""
+
+    width: int
+    theme: Theme
+    abilities: Abilities = Abilities()
+
+    def narrowed(self, cells: int) -> "Look":
+        """The same with less room."""
+        return Look(max(1, self.width - cells), self.theme, self.abilities)

@@ -1,0 +1,63 @@
+"""What the engine reports beside words and calls, in a sentence each. Pure."""
+
+from collections.abc import Iterator
+
+from clew.engine.events import (
+    Doubted,
+    EngineEvent,
+    Noticed,
+    NotSaved,
+    Recorded,
+    Repaired,
+    TurnEnded,
+)
+from clew.hooks.progress import HookStarted
+from clew.normalize.repairs import in_words
+from clew.providers.answer_events import FellBack, Held, Retrying, Waiting, Withdrawn
+
+
+def words(event: EngineEvent) -> Iterator[str]:
+    """Nothing for an event that people need not read about."""
+    match event:
+        case Retrying():
+            yield f"({event.failure.message}; trying again in {event.delay_s:.0f} s)"
+        case Held():
+            yield f"(waiting {event.delay_s:.0f} s, as the service asked)"
+        case FellBack():
+            yield f"({event.failure.message}; asking {event.model} instead)"
+        case Withdrawn():
+            yield "(the answer above was broken off; it begins anew)"
+        case HookStarted() if event.status:
+            yield f"({event.status})"
+        case NotSaved() | Noticed():
+            yield from (f"! {message}" for message in event.messages)
+        case Repaired():
+            mended = in_words(event.repairs)
+            if mended:
+                yield f"! {mended}"
+        case Doubted():
+            yield f"! {doubted(event)}"
+
+
+def waiting(event: Waiting) -> str:
+    return f"(no answer for {event.silent_s:.0f} s; given up at {event.limit_s:.0f} s)"
+
+
+def recorded(event: Recorded) -> Iterator[str]:
+    """What joined the conversation and changes what the model knows of it."""
+    for entry in event.entries:
+        if entry.get("type") == "system" and entry.get("subtype") == "compact_boundary":
+            yield "(the conversation was made shorter: what came before is a summary now)"
+
+
+def doubted(event: Doubted) -> str:
+    """A request that the service would refuse, and whether it was sent."""
+    faults = "; ".join(f"{v.where}: {v.what}" for v in event.violations[:3])
+    what = "not sent" if event.is_held else "sent all the same"
+    return f"{what}; by the rules the service would refuse it: {faults}"
+
+
+def closing(ended: TurnEnded) -> str:
+    if ended.reason.startswith("aborted"):
+        return "[stopped]"
+    return f"[{ended.reason}: {ended.message}]" if ended.is_error else ""

@@ -1,0 +1,106 @@
+"""A conversation that goes on, as its end would have looked: painted from the end, and no further
+than it is shown. Pure.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from clew.messages.messages import User
+from clew.normalize.for_display import Item, for_display
+from clew.tui.render.folding import Folds
+from clew.tui.render.look import Look
+from clew.tui.render.markdown import Markdown
+from clew.tui.render.rows import Line, Span, line, wrapped
+from clew.tui.render.safe import one_line, visible
+from clew.tui.render.stories import Story
+
+Json: TypeAlias = dict[str, Any]
+
+# So many messages are looked at first, then four times as many, until there is enough to show.
+FIRST_LOOK = 24
+# Of one message.
+RECALLED_CHARACTERS = 20_000
+
+
+def recalled(messages: Sequence[Json], rows: int, look: Look, folds: Folds) -> list[Line]:
+    """About so many rows of the end; a line says what stands before them."""
+    count = FIRST_LOOK
+    while True:
+        begin = max(0, len(messages) - count)
+        lines = list(_told(messages[begin:], look, folds))
+        if begin == 0 or len(lines) >= rows:
+            break
+        count *= 4
+    left = max(0, len(lines) - rows)
+    if not begin and not left:
+        return lines
+    words = f"… {begin:,} earlier messages" if begin else "… the beginning is not shown"
+    return [line([Span(words, look.theme["quiet"])]), *lines[left:]]
+
+
+def _told(messages: Sequence[Json], look: Look, folds: Folds) -> Iterator[Line]:
+    items = for_display(messages)
+    for number, item in enumerate(items):
+        shown = list(_item(item, items[number + 1 : number + 12], look, folds))
+        if shown:
+            yield ""
+            yield from shown
+
+
+def _item(item: Item, behind: list[Item], look: Look, folds: Folds) -> Iterator[Line]:
+    block = item.block if isinstance(item.block, dict) else {}
+    kind, speaker = block.get("type"), item.entry.get("type")
+    if kind == "tool_use":
+        yield from _call(block, behind, look, folds)
+    elif kind == "text" and speaker == "assistant":
+        yield from answered(str(block.get("text", "")), look)
+    elif kind == "text" and speaker == "user" and User(item.entry).face == "typed":
+        yield from typed(str(block.get("text", "")), look)
+    elif kind == "thinking":
+        yield from thought(str(block.get("thinking", "")), look, folds)
+    elif speaker == "system" and item.entry.get("subtype") == "compact_boundary":
+        yield line([Span("── what came before is a summary now ──", look.theme["quiet"])])
+
+
+def _call(block: Json, behind: list[Item], look: Look, folds: Folds) -> Iterator[Line]:
+    story = Story(block)
+    story.ready(block)
+    for item in behind:
+        result = item.block if isinstance(item.block, dict) else {}
+        if result.get("type") == "tool_result" and result.get("tool_use_id") == block.get("id"):
+            yield from story.told(item.entry, "", look, folds)
+            return
+    yield from story.stopped(look)
+
+
+def answered(text: str, look: Look) -> Iterator[Line]:
+    markdown = Markdown(look.theme, look.width, links=look.abilities.links)
+    for row in (*markdown.feed(_short(text)), *markdown.finish()):
+        yield line(row)
+
+
+def typed(text: str, look: Look) -> Iterator[Line]:
+    """What a person said."""
+    mark = Span("> ", look.theme["marker"])
+    spans = [Span(visible(_short(text).strip("\n").expandtabs(4)), look.theme["person"])]
+    for number, row in enumerate(wrapped(spans, look.width - 2)):
+        yield line([mark if number == 0 else Span("  "), *row])
+
+
+def thought(text: str, look: Look, folds: Folds) -> Iterator[Line]:
+    """What was thought, as a line that can be opened."""
+    words = len(text.split())
+    if not words:
+        return
+
+    def whole(width: int) -> Iterator[list[Span]]:
+        return wrapped([Span(visible(text), look.theme["thinking"])], width)
+
+    name = folds.keep(f"thought: {one_line(text[:60])}", whole)
+    said = f"thought, {words:,} words{name}" if words != 1 else f"thought, 1 word{name}"
+    yield line([Span("· ", look.theme["quiet"]), Span(said, look.theme["thinking"])])
+
+
+def _short(text: str) -> str:
+    rest = len(text) - RECALLED_CHARACTERS
+    return text if rest <= 0 else f"{text[:RECALLED_CHARACTERS]}… ({rest:,} more characters)"
