@@ -48,6 +48,12 @@ def cpu_s(work: Callable[[], object], *, runs: int = 5) -> float:
     return best
 
 
+def growth(small: Callable[[], object], large: Callable[[], object], *, runs: int = 9) -> float:
+    """The least CPU of `large` over that of `small`, run turn about: a busy minute hits both."""
+    spent = [(cpu_s(small, runs=1), cpu_s(large, runs=1)) for _ in range(runs)]
+    return min(most for _, most in spent) / min(least for least, _ in spent)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Run:
     cpu_s: float

@@ -10,6 +10,12 @@ import sys
 
 from clew.version import VERSION
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clew.options import Options
+
 # name -> (module, one line for the help). The module is imported when its command is called, and
 # offers `main(argv: list[str]) -> int`.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -180,13 +186,24 @@ def talk(args: list[str]) -> int:
     except CommandLineError as error:
         print(f"clew: {error}", file=sys.stderr)
         return 2
-    if options.is_print:
-        from clew.headless.run import main as headless
+    return front(options)(options)
 
-        return headless(options)
-    from clew.tui.linear import main as linear
 
-    return linear(options)
+def front(options: "Options") -> "Callable[[Options], int]":
+    """What shows the session. What loading it makes stays to the end: whoever looked for garbage in
+    it, now or later, would look in vain."""
+    import gc
+
+    gc.disable()
+    try:
+        if options.is_print:
+            from clew.headless.run import main
+        else:
+            from clew.tui.linear import main
+    finally:
+        gc.freeze()
+        gc.enable()
+    return main
 
 
 def misspelled(args: list[str]) -> None:

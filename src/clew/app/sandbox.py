@@ -21,7 +21,6 @@ from clew.permissions.rules import Anchors, Rejected, Rule, RuleSet, Source, par
 from clew.permissions.session_rules import Standing
 from clew.process.spawn import Launcher
 from clew.sandbox.policy import Policy, Settings, both, read_settings
-from clew.sandbox.violations import found, words
 from clew.sandbox.walled import SandboxError, Walled
 from clew.tools.base import ToolSession
 
@@ -108,6 +107,8 @@ class SessionSandbox:
             yield made
 
     def note(self, output: str, walled: Walled, cwd: str) -> str:
+        from clew.sandbox.violations import found, words
+
         return words(
             found(
                 output,

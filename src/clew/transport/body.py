@@ -5,11 +5,20 @@ from typing import Protocol
 
 from clew.transport.seam import TransportError
 
-# What the bytes of one read may become: a few of them can be made to say gigabytes.
-MAX_INFLATED_BYTES = 64 << 20
+# What is handed out at once: whoever reads it works that long before anybody else has a turn.
+PIECE_BYTES = 65_536
+# A few bytes can be made to say gigabytes. No answer or page says more than so many times what came,
+# but for its first megabyte.
+MOST_GROWTH = 100
+FREE_BYTES = 1 << 20
 
 
 class Decoder(Protocol):
+    """`feed` gives what it has so far; while `has_more`, feeding it nothing gives the rest of that."""
+
+    @property
+    def has_more(self) -> bool: ...
+
     def feed(self, data: bytes) -> bytes: ...
 
     def close(self) -> bytes: ...
@@ -17,6 +26,8 @@ class Decoder(Protocol):
 
 class Identity:
     """Bytes as they are."""
+
+    has_more = False
 
     def feed(self, data: bytes) -> bytes:
         return data
@@ -27,6 +38,8 @@ class Identity:
 
 class Foreign:
     """A coding that cannot be undone. Told to who reads the body: the head may be worth reading."""
+
+    has_more = False
 
     def __init__(self, content_encoding: str) -> None:
         self._content_encoding = content_encoding
@@ -49,40 +62,56 @@ class Inflate:
         self._window_bits = zlib.MAX_WBITS | 16 if coding == "gzip" else zlib.MAX_WBITS
         self._inner = zlib.decompressobj(self._window_bits)
         self._begun = False
-        self._room = MAX_INFLATED_BYTES
+        self._held = b""
+        self._first = b""
+        self._is_full = False
+        self._received_bytes = 0
+        self._made_bytes = 0
+
+    @property
+    def has_more(self) -> bool:
+        return self._is_full or bool(self._held)
 
     def feed(self, data: bytes) -> bytes:
-        out: list[bytes] = []
-        self._room = MAX_INFLATED_BYTES
-        while data:
+        self._received_bytes += len(data)
+        self._held += data
+        out = bytearray()
+        while self.has_more and len(out) < PIECE_BYTES:
             if self._inner.eof:
                 # Another gzip member follows, or the padding some servers leave.
-                data = data.lstrip(b"\0")
-                if not data:
+                self._held = self._held.lstrip(b"\0")
+                if not self._held:
                     break
                 self._inner = zlib.decompressobj(self._window_bits)
-            out.append(self._inflate(data))
-            data = self._inner.unused_data
-        return b"".join(out)
+            out += self._inflate(PIECE_BYTES - len(out))
+        return bytes(out)
 
-    def _inflate(self, data: bytes) -> bytes:
+    def _inflate(self, room: int) -> bytes:
         try:
-            inflated = self._inner.decompress(data, self._room)
+            inflated = self._inner.decompress(self._held, room)
         except zlib.error as error:
             if self._begun or self._coding == "gzip":
                 raise self._broken(str(error)) from error
             self._begun = True
             self._window_bits = -zlib.MAX_WBITS
             self._inner = zlib.decompressobj(self._window_bits)
-            return self._inflate(data)
-        self._begun = True
-        self._room -= len(inflated)
-        if self._room <= 0 or self._inner.unconsumed_tail:
-            raise self._broken(f"it grows beyond {MAX_INFLATED_BYTES} bytes at once")
+            self._held = self._first + self._held
+            return self._inflate(room)
+        if not self._begun:
+            # The head that tells zlib from bare deflate has two bytes; one is kept for the other.
+            self._begun = self._received_bytes > 1
+            self._first = self._held
+        ended = self._inner.eof
+        self._held = self._inner.unused_data if ended else self._inner.unconsumed_tail
+        # What it was given may be used up, and more of what that says still to come.
+        self._is_full = len(inflated) == room and not ended
+        self._made_bytes += len(inflated)
+        if self._made_bytes > FREE_BYTES + MOST_GROWTH * self._received_bytes:
+            raise self._broken(f"it grows to more than {MOST_GROWTH} times what came")
         return inflated
 
     def close(self) -> bytes:
-        if self._begun and not self._inner.eof:
+        if self._received_bytes and not self._inner.eof:
             raise TransportError("truncated", f"the body ended inside its {self._coding} encoding")
         return b""
 

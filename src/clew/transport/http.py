@@ -4,6 +4,7 @@ Must never follow a redirect (credentials would travel with it) and never send a
 but for one case: a connection at rest that the server had closed, before a byte came back.
 """
 
+import asyncio
 from typing import TypeAlias
 
 import h11
@@ -236,6 +237,10 @@ class HttpExchange:
         if channel is None or self._body_ended:
             return b""
         while True:
+            if self._decoder.has_more:
+                await asyncio.sleep(0)  # nothing is waited for, and others want their turn
+                if data := self._decoder.feed(b""):
+                    return data
             event = await self._next(channel)
             if isinstance(event, h11.Data):
                 data = self._decoder.feed(bytes(event.data))

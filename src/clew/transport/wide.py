@@ -136,6 +136,10 @@ class WideExchange:
         import httpx2
 
         while self._pieces is not None and not self._body_ended:
+            if self._decoder.has_more:
+                await asyncio.sleep(0)  # nothing is waited for, and others want their turn
+                if data := self._decoder.feed(b""):
+                    return data
             try:
                 piece = await anext(self._pieces, None)
             except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
