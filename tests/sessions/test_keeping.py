@@ -1,5 +1,6 @@
 """Archive, du, prune and stats: nothing goes but what was named, and that only after a yes."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -118,3 +119,22 @@ def test_an_id_a_path_and_a_title_mean_the_same(place: Place, word: str) -> None
             if copy.stem != SESSION:
                 copy.unlink()
     assert "no session 'none'" in place.clew(word, "none", *more, code=2)
+
+
+def test_numbers_know_the_models_that_the_person_described(place: Place) -> None:
+    answer = said("a1", "u1")
+    place.write(
+        [user("u1", None, "hi"), answer | {"message": answer["message"] | {"model": "own-1"}}]
+    )
+    assert place.json("stats")["knownCostUSD"] == 0
+    assert place.json("stats")["unpricedResponses"] == 1
+    tokens = place.json("stats")["tokens"]
+    for price in (100, 300):
+        models = {"own-1": {"price": {"input": price, "output": price}}}
+        (place.home / "settings.json").write_text(json.dumps({"models": models}), "utf-8")
+        found = place.json("stats")
+        assert found["knownCostUSD"] == pytest.approx(tokens * price / 1e6)
+        assert found["unpricedResponses"] == 0
+        assert place.json("list", "--cost-over", "0")[0]["sessionId"] == SESSION
+    (place.home / "settings.json").write_text("{half", "utf-8")
+    assert place.json("stats")["unpricedResponses"] == 1

@@ -210,15 +210,24 @@ def test_pages_that_are_none_are_said(workshop: Workshop, pages: str, says: str)
 
 def test_a_model_without_eyes_for_documents_gets_the_text(workshop: Workshop) -> None:
     workshop.write("paper.pdf", pdf(3))
-    workshop.surroundings = Surroundings(model=blind_model())
+    workshop.surroundings = Surroundings(takes_pdfs=False)
     result = workshop.use(Read(), file_path="paper.pdf", pages="2-3")
     assert result.content == "Page 2\nThis is page 2\n\nPage 3\nThis is page 3\n\n(Pages 2-3 of 3.)"
 
 
-def blind_model() -> str:
-    from clew.catalog.lookup import CATALOG
-
-    return next(model.id for model in CATALOG.models if model.pdfs is False)
+def test_a_model_that_a_person_says_reads_no_documents_gets_the_text(tmp_path: Path) -> None:
+    config, work = tmp_path / "config", tmp_path / "work"
+    config.mkdir()
+    work.mkdir()
+    (config / "settings.json").write_text('{"models": {"own-1": {"pdfs": false}}}', "utf-8")
+    (work / "paper.pdf").write_bytes(pdf(2))
+    call = {"tool": "Read", "input": {"file_path": "paper.pdf", "pages": "1"}}
+    plan = {"scenario": 1, "answers": [{"content": [call]}, {"text": "Read."}]}
+    with serving(plan, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", "--model", "own-1")
+    assert done.stdout == "Read.\n", done.stderr
+    (result,) = server.requests[-1].body["messages"][-1]["content"]
+    assert "This is page 1" in result["content"]
 
 
 def test_broken_locked_and_too_large_documents_are_said(

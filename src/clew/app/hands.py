@@ -78,6 +78,7 @@ async def equipped(
             tool_session,
             lambda: Surroundings(
                 model=thread.model.id,
+                takes_pdfs=thread.model.pdfs,
                 interactive=not ground.options.is_print,
                 tools=tuple(toolbox),
                 mcp_clients=mcp.clients(),

@@ -4,6 +4,7 @@ Transcripts only grow, so a file that begins as it did is read on from where it 
 was replaced is read anew. Work is kept in steps: who is interrupted goes on from there.
 """
 
+import contextlib
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
@@ -12,9 +13,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.catalog.lookup import CATALOG
+from clew.catalog.lookup import Catalog
 from clew.library.database import forget, opened, transaction
 from clew.library.places import Found, hidden, transcripts
+from clew.library.prices import Prices
 from clew.library.words import spaced, text_of
 from clew.messages.encoding import decode
 from clew.session.ledger import Ledger, charges
@@ -30,6 +32,28 @@ _REQUEST_LOG = b'"type":"api-request'
 GARBAGE_SHARE = 0.4
 
 Tell = Callable[[int, int], None]
+
+
+class Index:
+    """The open database, and the prices it counts with."""
+
+    def __init__(self, connection: sqlite3.Connection, prices: Prices) -> None:
+        self.connection = connection
+        self.prices = prices
+
+
+@contextlib.contextmanager
+def index(home: Path) -> Iterator[Index]:
+    """The database; made anew if its costs were counted with other prices than those of now."""
+    prices = Prices(home)
+    with opened(home) as connection:
+        (mark,) = connection.execute("PRAGMA application_id").fetchone()
+        (is_empty,) = connection.execute("SELECT NOT EXISTS (SELECT 1 FROM file)").fetchone()
+    if mark != prices.mark and not is_empty:
+        forget(home)
+    with opened(home) as connection:
+        connection.execute(f"PRAGMA application_id = {prices.mark}")
+        yield Index(connection, prices)
 
 
 class Pending(Struct, frozen=True, kw_only=True):
@@ -67,10 +91,9 @@ def unread_tails(connection: sqlite3.Connection) -> list[tuple[str, int]]:
     return [(path, read_to) for path, read_to in rows]
 
 
-def take_in(
-    connection: sqlite3.Connection, waiting: list[Pending], tell: Tell | None = None
-) -> None:
+def take_in(index: Index, waiting: list[Pending], tell: Tell | None = None) -> None:
     """Reads everything that waits."""
+    connection = index.connection
     total = sum(one.size_bytes for one in waiting)
     done = 0
     # Joining what was written a moment ago with what comes next would take half of the time.
@@ -78,7 +101,7 @@ def take_in(
     for step in _steps(waiting):
         with transaction(connection):
             for one in step:
-                _take_file(connection, one.found)
+                _take_file(connection, one.found, index.prices)
                 done += one.size_bytes
         if tell is not None:
             tell(done, total)
@@ -94,12 +117,12 @@ def update(home: Path, tell: Tell | None = None, *, anew: bool = False) -> int:
     """The whole index as of now; answers how many bytes were read for it."""
     if anew:
         forget(home)
-    with opened(home) as connection:
-        if is_worn(connection):
-            connection.close()
+    with index(home) as found:
+        if is_worn(found.connection):
+            found.connection.close()
             return update(home, tell, anew=True)
-        waiting = pending(connection, transcripts(home))
-        take_in(connection, waiting, tell)
+        waiting = pending(found.connection, transcripts(home))
+        take_in(found, waiting, tell)
         return sum(one.size_bytes for one in waiting)
 
 
@@ -140,7 +163,7 @@ class _Read(Struct, kw_only=True):
     read_to: int = 0
 
 
-def _take_file(connection: sqlite3.Connection, found: Found) -> None:
+def _take_file(connection: sqlite3.Connection, found: Found, prices: Prices) -> None:
     try:
         fd = os.open(found.path, os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
@@ -153,7 +176,8 @@ def _take_file(connection: sqlite3.Connection, found: Found) -> None:
         seam = source.read(max(0, read.read_to - SEAM_BYTES), min(SEAM_BYTES, read.read_to))
     finally:
         os.close(fd)
-    _keep(connection, found, number, read, seam)
+    number = _keep(connection, found, number, read, seam)
+    _keep_charges(connection, number, read, prices.catalog)
 
 
 def _known(connection: sqlite3.Connection, found: Found, source: Source) -> tuple[int | None, int]:
@@ -213,7 +237,7 @@ def _is_prompt(entry: dict[str, Any]) -> bool:
 
 def _keep(
     connection: sqlite3.Connection, found: Found, number: int | None, read: _Read, seam: bytes
-) -> None:
+) -> int:
     outline = light.outline(Path(found.path))
     state = {
         "path": found.path,
@@ -241,7 +265,7 @@ def _keep(
         named = ", ".join(f"{column} = ?" for column in state)
         connection.execute(f"UPDATE file SET {named} WHERE id = ?", [*state.values(), number])
     _keep_entries(connection, number, read)
-    _keep_charges(connection, number, read)
+    return number
 
 
 def _facts(found: Found, outline: light.Outline | None) -> dict[str, Any]:
@@ -275,8 +299,10 @@ def _keep_entries(connection: sqlite3.Connection, number: int, read: _Read) -> N
     )
 
 
-def _keep_charges(connection: sqlite3.Connection, number: int, read: _Read) -> None:
-    ledger = Ledger(charges(read.counted, CATALOG))
+def _keep_charges(
+    connection: sqlite3.Connection, number: int, read: _Read, catalog: Catalog
+) -> None:
+    ledger = Ledger(charges(read.counted, catalog))
     connection.executemany(
         "INSERT INTO charge VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
         " usd = coalesce(excluded.usd, usd), tokens = excluded.tokens",

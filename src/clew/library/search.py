@@ -11,8 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.library.database import opened
-from clew.library.indexing import Pending, pending, take_in, unread_tails
+from clew.library.indexing import Pending, index, pending, take_in, unread_tails
 from clew.library.places import Found, transcripts
 from clew.library.scan import Line, line_of, scan
 from clew.library.words import Query, fts_of
@@ -85,10 +84,11 @@ def _by_index(
     by_path: dict[str, Found],
     limit: int,
 ) -> Result:
-    with opened(home) as connection:
+    with index(home) as found:
+        connection = found.connection
         waiting = pending(connection, files)
         if sum(one.size_bytes for one in waiting) <= AT_ONCE_BYTES:
-            take_in(connection, waiting)
+            take_in(found, waiting)
             waiting = []
         behind = _behind(waiting, unread_tails(connection), by_path, scope)
         lines = _first(scan(query, behind), limit)

@@ -135,6 +135,8 @@ class Surroundings(Struct, frozen=True, kw_only=True):
     """How the session stands at the moment of a call: the model, the mode, who is there."""
 
     model: str = ""
+    # None where nobody knows.
+    takes_pdfs: bool | None = None
     permissions: Any = None
     tools: tuple["Tool[Any]", ...] = ()
     mcp_clients: tuple[Any, ...] = ()

@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from clew.catalog.lookup import CATALOG
 from clew.tools.base import ToolContext, ToolError, ToolResult
 from clew.tools.media import DOCUMENT_MAX_BYTES, document, fit_picture, some_pages
 from clew.tools.notebook import Notebook, cells_in_words
@@ -61,7 +60,7 @@ def page_range(text: str | None) -> tuple[int, int]:
 async def read_pdf(path: Path, data: bytes, pages: str | None, ctx: ToolContext) -> ToolResult:
     """The pages as a document, or their text for a model that takes no documents."""
     first, last = page_range(pages)
-    as_text = CATALOG.entry(ctx.surroundings().model or "unknown").pdfs is False
+    as_text = ctx.surroundings().takes_pdfs is False
     try:
         found = await some_pages(ctx.session, data, first, last, as_text=as_text)
     except ToolError as error:
