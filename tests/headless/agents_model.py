@@ -30,12 +30,10 @@ def asked(messages: list[Json]) -> tuple[str, int]:
             continue
         content = message["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-        if any(block["type"] == "tool_result" for block in blocks):
-            continue
         texts = [block["text"] for block in blocks if block["type"] == "text"]
         said = [text for text in texts if not text.startswith(("<system-reminder>", "Kinds of"))]
         if said and message["role"] == "user":
-            return said[0], rounds
+            return said[-1], rounds
     return "", rounds
 
 

@@ -252,3 +252,134 @@ def test_an_agents_own_list_of_tools_and_rules_holds_it(tmp_path: Path) -> None:
     )
     assert not (tmp_path / "work" / "made").exists()
     assert (tmp_path / "work" / "new.txt").read_text("utf-8") == "x"
+
+
+def heard(text: str) -> Callable[[Json], Json]:
+    """An answer that says whether the conversation holds a text by now."""
+    return lambda body: {"text": f"{text}: {text in json.dumps(body['messages'])}"}
+
+
+BACKGROUND = {
+    "go": [uses(agent("dig deep", run_in_background=True)), {"text": "begun"}],
+    "dig deep": [uses({"tool": "LS", "input": {"path": "."}}), {"text": "gold"}],
+    "<task-notification>": [heard("gold")],
+}
+
+
+def subtypes(frames: list[Json]) -> list[str]:
+    return [frame.get("subtype") or frame["type"] for frame in frames]
+
+
+def test_an_agent_in_the_background_ends_the_turn_before_and_begins_one_after(
+    tmp_path: Path,
+) -> None:
+    frames, _ = frames_of(tmp_path, by_prompt(BACKGROUND))
+    first, second = of_kind(frames, "result")
+    assert (first["result"], second["result"]) == ("begun", "gold: True")
+    assert second["origin"] == {"kind": "task-notification"}
+    told = subtypes(frames)
+    assert told.index("task_started") < told.index("success")
+    assert told.count("init") == 2
+    (started,) = [f for f in frames if f.get("subtype") == "task_started"]
+    (ended,) = [f for f in frames if f.get("subtype") == "task_notification"]
+    assert started["task_type"] == "local_agent"
+    assert ended["task_id"] == started["task_id"]
+    assert ended["status"] == "completed"
+    assert ended["usage"]["tool_uses"] == 1
+    assert lines(Path(ended["output_file"]))
+    progress = [f for f in frames if f.get("subtype") == "task_progress"]
+    assert progress[-1]["last_tool_name"] == "LS"
+
+
+def test_a_printed_answer_waits_for_agents_in_the_background(tmp_path: Path) -> None:
+    with serving(by_prompt(BACKGROUND), strict=True) as server:
+        ran = clew(tmp_path, server.url, "-p", "go")
+    assert ran.stdout == "gold: True\n"
+
+
+def test_a_host_is_idle_only_when_the_agents_are(tmp_path: Path) -> None:
+    states = {"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1"}
+    with (
+        serving(by_prompt(BACKGROUND), strict=True) as server,
+        Hosted(tmp_path, server.url, **states) as host,
+    ):
+        host.say("go")
+        host.until(lambda f: f.get("state") == "idle")
+        results = [f for f in host.frames if f["type"] == "result"]
+        assert [r["result"] for r in results] == ["begun", "gold: True"]
+        assert [f["state"] for f in host.frames if "state" in f] == ["running", "idle"]
+        assert host.end() == 0
+
+
+def endless(prompt: str) -> Json:
+    return {
+        "content": [{"text": f"{prompt} goes on"}, "..."],
+        "faults": [{"after_events": 3, "stall_s": "forever"}],
+    }
+
+
+def test_a_host_stops_an_agent_and_the_model_hears_of_it(tmp_path: Path) -> None:
+    asked = {
+        "go": [uses(agent("dig", run_in_background=True)), {"text": "begun"}],
+        "dig": [endless("dig")],
+        "<task-notification>": [heard("stopped")],
+    }
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        Hosted(tmp_path, server.url) as host,
+    ):
+        host.say("go")
+        assert host.result()["result"] == "begun"
+        (listed,) = host.ask("background_tasks")["response"]["tasks"]
+        assert host.ask("get_task_output", task_id=listed["task_id"])["response"]["status"] == (
+            "running"
+        )
+        assert host.ask("stop_task", task_id=listed["task_id"])["subtype"] == "success"
+        assert host.ask("stop_task", task_id="nobody")["subtype"] == "success"
+        assert host.result()["result"] == "stopped: True"
+        told = [f for f in host.frames if f.get("task_id") == listed["task_id"]]
+        assert told[-2]["patch"]["status"] == "killed"
+        assert told[-1]["status"] == "stopped"
+
+
+def test_a_stopped_turn_ends_the_agent_it_waits_for_and_no_other(tmp_path: Path) -> None:
+    asked = {
+        "go": [
+            uses(agent("wait", run_in_background=True), agent("dig")),
+        ],
+        "dig": [endless("dig")],
+        "wait": [endless("wait")],
+    }
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        Hosted(tmp_path, server.url) as host,
+    ):
+        host.say("go")
+        host.until(lambda _: subtypes(host.frames).count("task_started") == 2)
+        host.ask("interrupt")
+        host.result()
+        stopped = [f for f in host.frames if f.get("subtype") == "task_notification"]
+        assert len(stopped) == 1
+        assert len(host.ask("background_tasks")["response"]["tasks"]) == 1
+
+
+def test_an_agent_hears_messages_while_it_works_and_goes_on_after_it_has_ended(
+    tmp_path: Path,
+) -> None:
+    def resumed(body: Json) -> Json:
+        agent_id = results(body)[0].rpartition("This was agent ")[2].split(";")[0]
+        return uses(
+            {"tool": "SendMessage", "input": {"to": agent_id, "message": "and deeper"}},
+        )
+
+    asked = {
+        "go": [uses(agent("dig", name="mole")), resumed, {"text": "sent"}],
+        "dig": [{"text": "gold"}],
+        "and deeper": [heard("gold")],
+        "<task-notification>": [heard("gold: True")],
+    }
+    frames, _ = frames_of(tmp_path, by_prompt(asked))
+    assert of_kind(frames, "result")[-1]["result"] == "gold: True: True"
+    (path,) = agent_files(tmp_path)
+    told = [x["message"]["content"] for x in lines(path) if x["type"] == "user"]
+    assert told == ["dig", "and deeper"]

@@ -6,7 +6,8 @@ result, or news of its task.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
@@ -14,6 +15,7 @@ from uuid import uuid4
 from msgspec.structs import replace
 
 from clew.app.agent import Agent, Birth, Crew, metadata
+from clew.app.agent_past import earlier
 from clew.context.agent_listing import listing_fact, told
 from clew.context.facts import Fact
 from clew.engine.deps import Emit
@@ -28,11 +30,15 @@ from clew.subagents.worktree import Git, Worktree, clear, make
 from clew.tasks.registry import Ending, Task, Tasks
 from clew.tools.base import ToolError, ToolResult
 from clew.tools.delegate import Wish
-from clew.transcript.agents import AgentMetadata, ResumedAgent, resume_agent
+from clew.transcript.agents import AgentMetadata, ResumedAgent, agents, read_metadata, resume_agent
 from clew.transcript.paths import Place
 
 Json: TypeAlias = dict[str, Any]
 
+KIND = "agent"
+# By which agents reach the session's own conversation.
+MAIN = "main"
+MOST_WAIT_MS = 600_000
 # How deep agents may begin agents: the session's own stand at 1.
 MOST_DEPTH = 3
 # The word by which a definition asks for the model for small work.
@@ -87,6 +93,40 @@ class AllAgents:
         self.catalog.add(found.specs)
         return tuple(found.faults)
 
+    def recall(self, messages: Sequence[Json]) -> None:
+        """Takes up what agents of the session's earlier runs came to."""
+        for task in earlier(self.place, messages):
+            self.tasks.remember(task)
+
+    # -- what of it the session is still to hear
+
+    @property
+    def has_news(self) -> bool:
+        """Whether an agent in the background has ended and the model does not know."""
+        return self.tasks.has_news(KIND)
+
+    @property
+    def are_working(self) -> bool:
+        return any(task.kind == KIND and task.is_background for task in self.tasks.running)
+
+    async def settled(self, stopping: asyncio.Event) -> bool:
+        """Waits, within bounds, until no agent works in the background; whether there is news, and
+        nobody said meanwhile that nothing more is wanted."""
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(self._all_ended())
+            stopped = group.create_task(stopping.wait())
+            await asyncio.wait([waiting, stopped], return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            stopped.cancel()
+        return not stopping.is_set() and self.has_news
+
+    async def _all_ended(self) -> None:
+        said = self._crew.ground.environment.number("wait_for_agents_ms")
+        most_ms = MOST_WAIT_MS if said is None else said
+        with suppress(TimeoutError):
+            async with asyncio.timeout(most_ms / 1000 if most_ms else None):
+                await self.tasks.ended(KIND)
+
     # -- who is meant
 
     def spec(self, name: str) -> Spec:
@@ -108,7 +148,7 @@ class AllAgents:
 
     def model(self, spec: Spec, wanted: str | None) -> str:
         environment = self._crew.ground.environment
-        name = wanted or spec.model
+        name = environment.text("agent_model") or wanted or spec.model
         if name == SMALL:
             name = environment.text("small_model") or SMALL_MODEL
         return name if name and name != "inherit" else self._crew.requests.template.model
@@ -158,11 +198,19 @@ class AllAgents:
         except ValueError:
             raise ToolError(NOT_KNOWN.format(name=name, why="that is no id of one")) from None
         if not path.exists():
-            raise ToolError(NOT_KNOWN.format(name=name, why="this session has no transcript of it"))
+            path = self._named(name)
         before = resume_agent(path)
         if before.metadata is None:
             raise ToolError(NOT_KNOWN.format(name=name, why=NO_TYPE))
-        return self._made(self._as_before(name, before, before.metadata))
+        agent_id = path.stem.removeprefix("agent-")
+        return self._made(self._as_before(agent_id, before, before.metadata))
+
+    def _named(self, name: str) -> Path:
+        """The transcript of the agent of an earlier run that had this name; of several the last one."""
+        found = [path for path in agents(self.place) if name_of(path) == name]
+        if not found:
+            raise ToolError(NOT_KNOWN.format(name=name, why="this session has no transcript of it"))
+        return max(found, key=lambda path: path.stat().st_mtime)
 
     def _as_before(self, agent_id: str, before: ResumedAgent, said: AgentMetadata) -> Birth:
         spec = self.catalog.find(said.agent_type)
@@ -207,7 +255,7 @@ class AllAgents:
         return self.tasks.begin(
             work,
             task_id=agent.birth.agent_id,
-            kind="agent",
+            kind=KIND,
             title=agent.birth.description,
             output=agent.tale.again(),
             tool_use_id=agent.birth.tool_use_id,
@@ -267,6 +315,8 @@ class Delegate:
 
     async def send(self, to: str, words: str) -> ToolResult:
         everyone = self._everyone
+        if to == MAIN and self.parent_id:
+            return self._to_main(words)
         agent = everyone.resumed(to)
         task = everyone.tasks.get(agent.birth.agent_id)
         if task is not None and task.ending is None:
@@ -278,6 +328,19 @@ class Delegate:
             )
         everyone.put_to_work(agent, words, in_background=True)
         return launched(agent, words)
+
+    def _to_main(self, words: str) -> ToolResult:
+        """News of the agent's own task; the conversation hears it as such."""
+        tasks = self._everyone.tasks
+        task = tasks.get(self.parent_id)
+        if task is None or task.ending is not None:
+            raise ToolError("The conversation that began you does not wait for anything of yours.")
+        tasks.say(task, words)
+        return ToolResult(
+            content="It hears it before its next step.",
+            tool_use_result={"success": True},
+            display="told",
+        )
 
 
 def refuse_running(tasks: Tasks, agent: Agent) -> None:
@@ -322,7 +385,7 @@ def answered(agent: Agent, task: Task, prompt: str) -> ToolResult:
     assert ending is not None
     birth = agent.birth
     usage = agent.tale.usage
-    told = f"(Agent {birth.agent_id}: Agent with resume={birth.agent_id} goes on with it.)"
+    told = f"(This was agent {birth.agent_id}; SendMessage to it lets it go on.)"
     if ending.status == "completed":
         words = ending.result or "The agent ended without a word."
     else:
@@ -352,6 +415,11 @@ def worktree_of(said: AgentMetadata) -> Worktree | None:
         return None
     branch, base, repository = fields
     return Worktree(path=said.worktree_path, branch=branch, base=base, repository=repository)
+
+
+def name_of(path: Path) -> str:
+    said = read_metadata(path)
+    return "" if said is None else text(said.more, "name")
 
 
 def text(fields: Json, key: str) -> str:

@@ -100,6 +100,8 @@ async def session(
             deps=deps,
         )
         agents = AllAgents(crew, kinds)
+        if thread.loaded is not None:
+            agents.recall(thread.loaded.messages)
         hands.tool_session.agents = agents.of(cwd=lambda: hands.tool_session.cwd)
         hands.hooks.begin(app_hooks.beginning(options, thread.loaded, thread.model.id))
         opened.push_async_callback(app_hooks.end, hands.hooks, options)

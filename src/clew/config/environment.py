@@ -110,6 +110,19 @@ VARIABLES: tuple[Variable, ...] = (
         "300000",
     ),
     variable(
+        "agent_model",
+        "text",
+        "CLEW_SUBAGENT_MODEL CLAUDE_CODE_SUBAGENT_MODEL",
+        "the model of every agent",
+    ),
+    variable(
+        "wait_for_agents_ms",
+        "number",
+        "CLEW_WAIT_FOR_AGENTS_MS CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS",
+        "how long a run that was told everything waits for agents in the background; 0: without end",
+        "600000",
+    ),
+    variable(
         "max_answer_bytes",
         "number",
         "CLEW_MAX_ANSWER_BYTES",

@@ -12,7 +12,7 @@ from clew.app.asking import DEFAULT_MODEL
 from clew.app.session import Session
 from clew.app.slash import known
 from clew.headless import mcp as servers
-from clew.headless import window
+from clew.headless import task_frames, window
 from clew.headless.result import cost_of, usage_of
 from clew.messages.errors import ClewError, MisuseError
 from clew.options import LEAST_THINKING
@@ -59,6 +59,10 @@ class Serving(Protocol):
     def status(self, **fields: Any) -> Json: ...
 
     def pending(self) -> list[str]: ...
+
+
+# Of a task's output, so that the frame stays one.
+OUTPUT_BYTES = 200_000
 
 
 class RefusedError(ClewError):
@@ -136,6 +140,28 @@ class Controls:
 
     async def end_session(self, _: Json) -> None:
         self._serving.end()
+
+    # -- tasks
+
+    async def stop_task(self, fields: Json) -> Json:
+        """Ends a task; one that is not there needs no end."""
+        tasks = self._serving.session.tasks
+        task = tasks.get(text(fields, "task_id"))
+        if task is not None:
+            await tasks.stop(task)
+        return {}
+
+    async def background_tasks(self, _: Json) -> Json:
+        running = self._serving.session.tasks.running
+        return {"tasks": [task_frames.row(task) for task in running if task.is_background]}
+
+    async def get_task_output(self, fields: Json) -> Json:
+        task = self._serving.session.tasks.get(text(fields, "task_id"))
+        if task is None:
+            raise RefusedError(f"there is no task {fields['task_id']}")
+        first, last = task.output.since(0, OUTPUT_BYTES)
+        said = (first + last).decode("utf-8", "replace")
+        return {**task_frames.row(task), "status": task.status, "output": said}
 
     # -- how the session stands
 
@@ -269,6 +295,9 @@ HANDLERS: dict[str, Handler] = {
         "interrupt",
         "cancel_async_message",
         "end_session",
+        "stop_task",
+        "background_tasks",
+        "get_task_output",
         "set_permission_mode",
         "set_model",
         "set_max_thinking_tokens",

@@ -131,6 +131,7 @@ class Framing:
             "toolUseResult" in entry
             or entry.get("isMeta") is True
             or entry.get("isSynthetic") is True
+            or (entry.get("origin") or {}).get("kind") == "task-notification"
             or (isinstance(first, dict) and first.get("type") == "tool_result")
         )
 

@@ -96,6 +96,7 @@ def given_beforehand(raw: Raw) -> Said:
 async def run(options: Options, raw: Raw) -> int:
     begin = time.monotonic()
     stopped_by: list[int] = []
+    stopping = asyncio.Event()
     async with open_session(
         options, os.environ, str(Path.cwd()), nobody, entrypoint="sdk-cli"
     ) as session:
@@ -105,9 +106,11 @@ async def run(options: Options, raw: Raw) -> int:
             print(f"clew: {notice}", file=sys.stderr)
 
         def stop(number: int) -> None:
-            if stopped_by or not session.conversation.interrupt():
+            is_heard = session.conversation.interrupt() or session.agents.are_working
+            if stopped_by or not is_heard:
                 os._exit(128 + number)
             stopped_by.append(number)
+            stopping.set()
 
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, *ENDED_BY):
@@ -123,6 +126,8 @@ async def run(options: Options, raw: Raw) -> int:
                 said_by=Speaker(source="sdk", mode=session.mode),
                 context=taken.context,
             )
+            while not ended.is_error and await session.agents.settled(stopping):
+                ended = await session.conversation.answer_unheard(front.emit)
         else:
             ended = done_beside(taken, tally)
         ledger = session.ledger()

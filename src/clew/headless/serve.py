@@ -24,6 +24,7 @@ from clew.engine.conversation import Speaker
 from clew.engine.deps import Question, Verdict
 from clew.engine.events import EngineEvent, Recorded, TurnEnded
 from clew.engine.intake import Raw, Taken, Turn
+from clew.headless import task_frames
 from clew.headless.callbacks import HOST, hooks_of
 from clew.headless.channel import Channel
 from clew.headless.controls import Controls, output_style
@@ -38,6 +39,7 @@ from clew.messages.errors import ClewError, MisuseError
 from clew.options import Options
 from clew.session.ledger import Spend
 from clew.session.totals import usage_by_model
+from clew.tasks.registry import Moment, Task
 from clew.wire import frames
 from clew.wire.incoming import Answered, Asked, Incoming, Malformed, Said, Withdrawn
 
@@ -64,7 +66,10 @@ class Server:
         self._framing = Framing("", new_id, Wanted())
         self._prompts: deque[Said] = deque()
         self._something = asyncio.Event()
+        self._ended = asyncio.Event()
         self._is_over = False
+        # Nothing more will be said; what was asked for is still done.
+        self._is_unspoken = False
         self._is_answered = self._is_introduced = True
         self._mark = 0
         self._is_error = False
@@ -157,6 +162,8 @@ class Server:
             )
             self._framing = Framing(session.session_id, new_id, wanted)
             session.agents.heard = self._emit
+            session.tasks.watchers.append(self._task)
+            session.tasks.listeners.append(self._something.set)
             self._known |= {str(entry.get("uuid")) for entry in session.story.history}
             for notice in session.notices:
                 self._channel.warn(notice)
@@ -199,7 +206,8 @@ class Server:
             self._take(line, group)
             line = await self._channel.receive()
         self._host.leave()
-        self.end()
+        self._is_unspoken = True
+        self._something.set()
 
     def _take(self, line: Incoming, group: asyncio.TaskGroup) -> None:
         match line:
@@ -257,8 +265,28 @@ class Server:
                     return elsewhere
             if self._is_over:
                 return None
+            if await self._is_due():
+                await self._hear_news()
+                continue
+            if self._is_unspoken and not self._prompts:
+                return None
             self._something.clear()
             await self._something.wait()
+
+    async def _is_due(self) -> bool:
+        """Whether background tasks have something to say that a turn is for; when nothing more will be
+        typed, agents are waited for, and their news alone."""
+        session = self.session
+        if not self._is_unspoken:
+            return session.tasks.has_news()
+        return await session.agents.settled(self._ended)
+
+    async def _hear_news(self) -> None:
+        """A turn that nobody typed: the model hears what its tasks came to."""
+        self._begin()
+        begin_s, before = time.monotonic(), self.session.ledger().total
+        ended = await self.session.conversation.answer_unheard(self._emit)
+        await self._end_turn(ended, begin_s, before, origin={"kind": "task-notification"})
 
     async def _turn(self, said: Said) -> Clear | Resume | None:
         self._begin()
@@ -347,7 +375,8 @@ class Server:
         self._is_error = bool(said["is_error"])
         self._is_answered = True
         await self._channel.send(said if origin is None else said | {"origin": origin})
-        if not self._prompts and not session.conversation.has_unheard:
+        waits = self._prompts or session.conversation.has_unheard or session.agents.has_news
+        if not waits and not session.agents.are_working:
             self._change_state("idle")
 
     def _failed(self, words: str) -> Json:
@@ -393,6 +422,7 @@ class Server:
 
     def end(self) -> None:
         self._is_over = True
+        self._ended.set()
         self._something.set()
 
     def post(self, frame: Json) -> None:
@@ -425,6 +455,12 @@ class Server:
             output_style=output_style(session),
             directories=session.rules.standing.context.directories,
         )
+
+    def _task(self, task: Task, moment: Moment) -> None:
+        for frame in task_frames.framed(
+            task, moment, self.session.tasks.running, self._framing.system
+        ):
+            self.post(frame)
 
     def _notice(self, words: str) -> None:
         self.post(self._framing.notice(words))

@@ -119,6 +119,7 @@ TOOLS: dict[str, Tool] = {
             "EnterPlanMode",
             "KillShell",
             "ListMcpResourcesTool",
+            "SendMessage",
             "TaskCreate",
             "TaskGet",
             "TaskList",

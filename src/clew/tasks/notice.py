@@ -31,7 +31,7 @@ def in_words(notice: Notice) -> str:
         ("tool-use-id", notice.tool_use_id),
         ("output-file", notice.file or ""),
         ("status", notice.status),
-        ("summary", summary(notice)),
+        ("summary", summary(notice.kind, notice.title, notice.status, notice.words)),
         ("result", notice.result),
     ]
     parts = [f"<{name}>{plain(value)}</{name}>" for name, value in fields if value]
@@ -41,11 +41,11 @@ def in_words(notice: Notice) -> str:
     return tagged("task-notification", "\n" + "\n".join(parts) + "\n")
 
 
-def summary(notice: Notice) -> str:
-    name = f"Background {notice.kind} “{notice.title}”"
-    if notice.status == "running":
+def summary(kind: str, title: str, status: str, words: str) -> str:
+    name = f"Background {kind} “{title}”"
+    if status == "running":
         return f"{name} has something to say"
-    return f"{name} {notice.status}" + (f": {notice.words}" if notice.words else "")
+    return f"{name} {status}" + (f": {words}" if words else "")
 
 
 def plain(text: str) -> str:

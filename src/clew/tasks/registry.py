@@ -70,6 +70,7 @@ class Task:
         self.is_told = False
         # Whether the conversation goes on without waiting for it.
         self.is_background = True
+        self.is_of_before = False
         self.usage: Usage | None = None
         self.shown_bytes = 0
         self._file = file
@@ -215,6 +216,7 @@ class Tasks:
 
     def remember(self, task: Task) -> None:
         """A task of an earlier run of the session, which has ended."""
+        task.is_of_before = True
         self._tasks[task.id] = task
 
     def moved(self, task: Task) -> None:
@@ -238,13 +240,21 @@ class Tasks:
             work.cancel()
             await task.wait()
 
-    @property
-    def has_news(self) -> bool:
-        return any(task.has_news for task in self._tasks.values())
+    def has_news(self, kind: str = "") -> bool:
+        """Whether the model should hear something now: of any task, or of those of a kind. What an
+        earlier run left goes with the next prompt."""
+        return any(
+            t.has_news and not t.is_of_before for t in self._tasks.values() if kind in ("", t.kind)
+        )
 
     def news(self) -> list[Notice]:
         """What the model should hear, once."""
         return [notice for task in self.all() if (notice := task.news()) is not None]
+
+    async def ended(self, kind: str) -> None:
+        """Waits until no task of a kind runs in the background."""
+        while working := [t for t in self.running if t.kind == kind and t.is_background]:
+            await working[0].wait()
 
     async def aclose(self) -> None:
         for work in self._work.values():

@@ -18,7 +18,8 @@ class SendMessage(Tool[SendMessageInput]):
     description = "Tell an agent something"
     prompt = (
         "Tells an agent something. One that works hears it before its next step; one that has ended "
-        "goes on in the background, with all it knows, and you are told when it has ended again."
+        "goes on in the background, with all it knows, and you are told when it has ended again. "
+        "An agent reaches the conversation of the person as “main”."
     )
     input_type = SendMessageInput
     is_deferred = True

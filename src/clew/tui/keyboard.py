@@ -29,6 +29,7 @@ class Keyboard:
         self._stop: Callable[[], object] | None = None
         self._say: Callable[[str], object] | None = None
         self._is_over = False
+        self._is_listening = False
 
     async def line(self, prompt: str) -> str | None:
         """The next line a person ends with Enter; None when no more will come."""
@@ -36,12 +37,13 @@ class Keyboard:
         sys.stdout.flush()
         if self._is_over or (line := self._whole_line()) is not None:
             return None if self._is_over else line
-        self._waiting = asyncio.get_running_loop().create_future()
+        # A question may come while a prompt waits for its line.
+        before, self._waiting = self._waiting, asyncio.get_running_loop().create_future()
         try:
             with self._listening():
                 return await self._waiting
         finally:
-            self._waiting = None
+            self._waiting = before
 
     def give_up(self) -> None:
         """Nobody will answer any more: whoever waits for a line gets none."""
@@ -72,8 +74,8 @@ class Keyboard:
     @contextmanager
     def _listening(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        if self._stop is not None and self._waiting is not None:
-            yield  # the turn around this question listens already
+        if self._is_listening:
+            yield  # the turn or the prompt around this question listens already
             return
         try:
             loop.add_reader(self._fd, self._read)
@@ -83,9 +85,11 @@ class Keyboard:
                 self._read()
             yield
             return
+        self._is_listening = True
         try:
             yield
         finally:
+            self._is_listening = False
             loop.remove_reader(self._fd)
 
     def _read(self) -> None:

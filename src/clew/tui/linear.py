@@ -8,6 +8,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import Awaitable
 from pathlib import Path
 from typing import assert_never
 
@@ -17,7 +18,7 @@ from clew.app.build import session as open_session
 from clew.app.session import Session
 from clew.commands.outcome import Clear, Exit, Pick, Resume, Rewound, Show
 from clew.engine.conversation import Speaker
-from clew.engine.events import TurnEnded
+from clew.engine.events import EngineEvent, TurnEnded
 from clew.engine.intake import Raw, Turn
 from clew.messages.errors import ClewError, CommandLineError
 from clew.options import Options
@@ -96,6 +97,7 @@ class Dialogue:
         self._code = 0
         self._is_stopping = False
         self._then: Clear | Resume | None = None
+        self._news = asyncio.Event()
 
     async def run(self, first: str) -> int | Clear | Resume:
         """An exit code, or what is to follow this session."""
@@ -103,12 +105,41 @@ class Dialogue:
         loop.add_signal_handler(signal.SIGINT, self._stop)
         for number, code in ENDED_BY.items():
             loop.add_signal_handler(number, self._end, code)
-        line: str | None = first or await self._keyboard.line("> ")
+        self._session.agents.heard = self._hear
+        self._session.tasks.listeners.append(self._news.set)
+        line: str | None = first or await self._line()
         while line is not None and line.strip() not in FAREWELLS:
             if line.strip() and not await self._heed(line):
                 break
-            line = await self._keyboard.line("> ")
+            line = await self._line()
         return self._code if self._then is None else self._then
+
+    async def _line(self) -> str | None:
+        """The next line; a turn for what agents in the background came to goes before it."""
+        while True:
+            if self._session.agents.has_news:
+                await self._running(self._session.conversation.answer_unheard(self._telling.emit))
+            self._news.clear()
+            async with asyncio.TaskGroup() as group:
+                line = group.create_task(self._keyboard.line("> "))
+                news = group.create_task(self._agents_news())
+                await asyncio.wait([line, news], return_when=asyncio.FIRST_COMPLETED)
+                news.cancel()
+                if not line.done():
+                    line.cancel()
+            if not line.cancelled():
+                return line.result()
+            self._telling.line("")
+
+    async def _agents_news(self) -> None:
+        while not self._session.agents.has_news:
+            self._news.clear()
+            await self._news.wait()
+
+    async def _hear(self, event: EngineEvent) -> None:
+        """What agents do is shown while a turn runs; nobody is disturbed at the prompt."""
+        if self._session.conversation.is_running:
+            await self._telling.emit(event)
 
     async def _heed(self, line: str) -> bool:
         """Does what a line says; False when the session ends with it."""
@@ -147,15 +178,22 @@ class Dialogue:
         return not answer or await self._heed(answer)
 
     async def _turn(self, turn: Turn) -> None:
+        await self._running(
+            self._session.conversation.submit(
+                turn.prompt, self._telling.emit, said_by=self._person(), context=turn.context
+            )
+        )
+
+    def _person(self) -> Speaker:
+        return Speaker(source="typed", mode=self._session.mode, origin={"kind": "human"})
+
+    async def _running(self, turn: Awaitable[TurnEnded]) -> None:
         conversation = self._session.conversation
         self._is_stopping = False
-        person = Speaker(source="typed", mode=self._session.mode, origin={"kind": "human"})
         with self._keyboard.during_turn(
-            stop=conversation.interrupt, say=lambda words: conversation.say(words, person)
+            stop=conversation.interrupt, say=lambda words: conversation.say(words, self._person())
         ):
-            ended = await conversation.submit(
-                turn.prompt, self._telling.emit, said_by=person, context=turn.context
-            )
+            ended = await turn
         self._telling.line(closing(ended))
 
     def _stop(self) -> None:

@@ -69,7 +69,10 @@ class Questions:
         return Refused(words=rejected_by_user(f"keep planning: {answer.strip()}"))
 
     async def _permission(self, question: Question) -> Verdict:
-        self._telling.line(f"? {question.block['name']} wants to run, and asks: {question.why}")
+        whose = f"agent “{visible(question.agent)}”: " if question.agent_id else ""
+        self._telling.line(
+            f"? {whose}{question.block['name']} wants to run, and asks: {question.why}"
+        )
         self._telling.line(visible(whole(question.block["input"])))
         offered = self._offered(question)
         self._telling.line("  y = yes, this once")

@@ -5,6 +5,7 @@ from typing import Any, TextIO, TypeAlias
 from clew.engine.events import (
     Doubted,
     EngineEvent,
+    FromAgent,
     Noticed,
     NotSaved,
     Printed,
@@ -75,6 +76,10 @@ class Telling:
                 # Written as it is: of all that a hook may say, only such signals come this way.
                 self._out.write(event.sequence)
                 self._out.flush()
+            case FromAgent(event=ToolStarted() as began):
+                self.line(f"  {event.description}: {began.title}")
+            case FromAgent(event=NotSaved() | Noticed()):
+                await self.emit(event.event)
             case NotSaved() | Noticed():
                 for message in event.messages:
                     self.line(f"! {message}")

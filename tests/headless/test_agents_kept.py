@@ -1,0 +1,127 @@
+"""Agents outlive the process in what is known of them: after a kill, by name, as what they were."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+from claude_agent_sdk import get_subagent_messages, list_subagents
+
+from clew.testing.server import serving
+from tests.headless.agents_model import agent, by_prompt, results, uses
+from tests.headless.clew_process import clew, transcripts, until
+from tests.headless.host_process import Hosted
+from tests.headless.test_agents import agent_files, endless, heard, subtypes
+from tests.requirements import requirement
+
+Json: TypeAlias = dict[str, Any]
+MAKES = {"tool": "Bash", "input": {"command": "mkdir made"}}
+
+
+@requirement("R199", "R201")
+def test_after_a_kill_the_session_knows_what_its_agents_had_done_and_they_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = {
+        "go": [
+            uses(agent("dig", run_in_background=True, name="mole"), agent("build")),
+        ],
+        "dig": [uses({"tool": "LS", "input": {"path": "."}}), endless("dig")],
+        "build": [uses(MAKES), endless("build")],
+    }
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash(mkdir:*)") as host,
+    ):
+        host.say("go")
+        host.until(lambda _: subtypes(host.frames).count("task_progress") >= 4)
+        until(lambda: len(server.requests) == 5)
+        host.process.send_signal(signal.SIGKILL)
+        host.process.wait()
+    (session,) = transcripts(tmp_path)
+    then = {
+        "what now": [
+            uses({"tool": "SendMessage", "input": {"to": "mole", "message": "go on"}}),
+            {"text": "sent"},
+        ],
+        "go on": [heard("dig")],
+        "<task-notification>": [heard("dig: True")],
+    }
+    with serving(by_prompt(then), strict=True) as server:
+        ran = clew(tmp_path, server.url, "-p", "--resume", session.stem, "what now")
+        assert ran.returncode == 0, ran.stderr
+        assert ran.stdout == "dig: True: True\n"
+        told = json.dumps(server.requests[0].body["messages"])
+    assert told.count("<task-notification>") == 2
+    assert told.count("clew ended while it worked") == 2
+    assert "- Bash mkdir made" in told
+    assert "- LS ." in told
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "config"))
+    work = str(tmp_path / "work")
+    ids = list_subagents(session.stem, directory=work)
+    assert sorted(ids) == sorted(p.stem.removeprefix("agent-") for p in agent_files(tmp_path))
+    for one in ids:
+        messages = get_subagent_messages(session.stem, one, directory=work)
+        assert [m.type for m in messages][:2] == ["user", "assistant"]
+        assert all(m.parent_tool_use_id for m in messages)
+    # What was told once is not told again.
+    with serving(by_prompt({"and": [{"text": "ok"}]}), strict=True) as server:
+        clew(tmp_path, server.url, "-p", "--resume", session.stem, "and")
+        said = json.dumps(server.requests[0].body["messages"])
+        assert said.count("clew ended while it worked") == 2
+
+
+def first_run(home: Path, *args: str, **given: Any) -> Path:
+    """A session in which one agent has worked and ended."""
+    asked = {"go": [uses(agent("dig", **given)), {"text": "done"}], "dig": [{"text": "gold"}]}
+    with serving(by_prompt(asked), strict=True) as server:
+        assert clew(home, server.url, "-p", *args, "go").returncode == 0
+    (path,) = agent_files(home)
+    return path
+
+
+def resumed(home: Path, path: Path) -> tuple[str, list[Json]]:
+    """What comes of a call that lets the agent of a file go on, and the requests of that."""
+    agent_id = path.stem.removeprefix("agent-")
+    asked = {
+        "more": [
+            uses(agent("deeper", resume=agent_id)),
+            lambda body: {"text": results(body)[0].split("\n")[0]},
+        ],
+        "deeper": [heard("gold")],
+    }
+    (session,) = transcripts(home)
+    with serving(by_prompt(asked), strict=True) as server:
+        ran = clew(home, server.url, "-p", "--resume", session.stem, "more")
+        return ran.stdout, [r.body for r in server.requests]
+
+
+@requirement("R199", "R203")
+def test_an_agent_goes_on_as_the_kind_it_was_or_not_at_all(tmp_path: Path) -> None:
+    folder = tmp_path / "work" / ".claude" / "agents"
+    folder.mkdir(parents=True)
+    (folder / "digger.md").write_text(
+        "---\ndescription: Digs\ntools: Read\n---\nYou dig.\n", "utf-8"
+    )
+    path = first_run(tmp_path, subagent_type="digger")
+    said, requests = resumed(tmp_path, path)
+    assert said == "gold: True\n"
+    assert requests[1]["system"][0]["text"] == "You dig."
+    assert [tool["name"] for tool in requests[1]["tools"]] == ["Read"]
+    (folder / "digger.md").unlink()
+    said, requests = resumed(tmp_path, path)
+    assert "it was of the kind digger, which is not defined any more" in said
+    path.with_suffix(".meta.json").unlink()
+    said, requests = resumed(tmp_path, path)
+    assert "what kind of agent it was is not known" in said
+    assert len(requests) == 2
+
+
+def test_an_agent_whose_folder_is_gone_does_not_go_on_elsewhere(tmp_path: Path) -> None:
+    path = first_run(tmp_path)
+    meta = path.with_suffix(".meta.json")
+    kept = json.loads(meta.read_text("utf-8"))
+    meta.write_text(json.dumps(kept | {"cwd": str(tmp_path / "gone")}), "utf-8")
+    said, _ = resumed(tmp_path, path)
+    assert "the folder it worked in is gone" in said
