@@ -7,7 +7,6 @@ from clew.context.facts import (
     environment_fact,
     git_fact,
     memory_fact,
-    skills_fact,
     tree_fact,
 )
 from clew.context.git_report import Report
@@ -51,15 +50,8 @@ def test_facts_go_to_the_model_from_the_log_and_not_into_the_system_prompt() -> 
     assert alone.count("<system-reminder>") == 3
 
 
-def test_no_memory_and_no_skills_are_no_facts() -> None:
+def test_no_memory_is_no_fact() -> None:
     assert memory_fact([]) is None
-    assert skills_fact([]) is None
-
-
-def test_skills_are_told_in_their_order_and_short() -> None:
-    fact = skills_fact([("b", "two\n lines"), ("a", "x" * 999)])
-    assert fact is not None
-    assert fact.rendered[0].split("\n")[1:] == [f"- a: {'x' * 200}", "- b: two lines"]
 
 
 @requirement("R118")

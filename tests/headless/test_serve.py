@@ -465,7 +465,7 @@ def test_a_prompt_can_be_taken_back_and_the_session_ended(tmp_path: Path) -> Non
 
 
 def test_clear_begins_another_session_beside_the_old_one(tmp_path: Path) -> None:
-    plan = {"scenario": 1, "answers": [{"text": "one"}, {"text": "two"}]}
+    plan = {"scenario": 1, "answers": [{"text": "Eins."}, {"text": "Zwei."}]}
     with serving(plan, strict=True) as server, Hosted(tmp_path, server.url) as host:
         host.say("a")
         first = host.result()
@@ -475,7 +475,7 @@ def test_clear_begins_another_session_beside_the_old_one(tmp_path: Path) -> None
         second = host.result()
         assert host.ask("set_permission_mode", mode="plan")["subtype"] == "success"
         assert host.end() == 0
-        assert "one" not in str(server.requests[1].body["messages"])
+        assert "Eins." not in str(server.requests[1].body["messages"])
     reset = next(f for f in host.frames if f["type"] == "conversation_reset")
     assert reset["session_id"] == first["session_id"]
     assert reset["new_conversation_id"] == cleared["session_id"] == second["session_id"]

@@ -18,6 +18,7 @@ from tests.engine.world import allowed, asked, denied
 from tests.headless.clew_process import clew, transcripts
 from tests.mcp.test_sessions import calls, given, results
 from tests.mcp.yard import entry, yard
+from tests.requirements import requirement
 from tests.tui.terminal import Terminal
 
 FORM = {
@@ -235,6 +236,19 @@ def test_a_servers_prompt_is_a_command(tmp_path: Path) -> None:
     sent, shown = said_to_model(tmp_path, "/mcp__memo__review", memo=entry("honest"))
     assert sent == ""
     assert "needs file: <file> [tone]; file may be main.py, map.py" in shown
+
+
+@requirement("R152", "R221")
+def test_a_servers_prompt_is_a_skill_that_the_model_finds_and_loads(tmp_path: Path) -> None:
+    load = {"skill": "mcp__memo__review", "args": "a.py kind"}
+    with serving(calls(("Skill", load)), strict=True) as server:
+        clew(
+            tmp_path, server.url, "-p", "go", "--mcp-config", given(memo=entry("honest")),
+            "--allowedTools", "Skill(mcp__memo__review)",
+        )  # fmt: skip
+        first, second = (json.dumps(request.body["messages"]) for request in server.requests)
+    assert "- mcp__memo__review: " in first
+    assert "Review {'file': 'a.py', 'tone': 'kind'}." in second
 
 
 def test_a_servers_prompt_names_no_file_for_clew_to_read(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ and gives the locks back.
 """
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -24,7 +24,7 @@ from clew.app.debugging import debugging, place_of
 from clew.app.ground import Ground, stand
 from clew.app.hands import Hands, equipped
 from clew.app.judging import Judging
-from clew.app.mcp import Connected
+from clew.app.lent import Lent
 from clew.app.one_person import one_at_a_time
 from clew.app.session import Session
 from clew.app.speaking import Speaking
@@ -84,7 +84,9 @@ async def session(
             thread.story,
             lambda: hands.tool_session.cwd,
             ask_model=thread.side.ask_model,
-            spared=hands.sandbox.spared,
+            spared=lambda name, given, decision: hands.skills.spared(
+                name, given, hands.sandbox.spared(name, given, decision)
+            ),
             secrets=ground.secrets,
         )
         begin_servers(ground, thread, hands, judge, ask, brought)
@@ -106,19 +108,22 @@ async def session(
         hands.hooks.begin(app_hooks.beginning(options, thread.loaded, thread.model.id))
         opened.push_async_callback(app_hooks.end, hands.hooks, options)
         opened.callback(leave_totals, thread.recorder, thread.spending, thread.past, begin_s)
+        speaking = Speaking(
+            thread.model,
+            requests,
+            thread.spending,
+            ground.service.catalog,
+            takes_betas=ground.service.provider.endpoint.betas_allowed,
+        )
+        lent = Lent(ground.rules, speaking)
+        hands.skills.begin(hands.tools, judge, ask, lent)
         endpoint = ground.service.provider.endpoint
         yield Session(
             conversation=Conversation(deps, inbox, watch),
             story=thread.story,
             opening=opening,
             session_id=thread.session_id,
-            speaking=Speaking(
-                thread.model,
-                requests,
-                thread.spending,
-                ground.service.catalog,
-                takes_betas=endpoint.betas_allowed,
-            ),
+            speaking=speaking,
             rules=ground.rules,
             toolbox=hands.toolbox,
             mcp=hands.mcp,
@@ -127,7 +132,7 @@ async def session(
             tools=hands.tools,
             hooks=hands.hooks,
             cwd=cwd,
-            key_source="none" if endpoint.credentials == "none" else endpoint.credentials,
+            key_source=endpoint.credentials,
             has_commands=options.has_commands,
             debug_file=place_of(ground, thread),
             lacks_key=endpoint.lacks_credentials,
@@ -139,6 +144,8 @@ async def session(
             commands=[],
             agents=agents,
             own=hands.own,
+            skills=hands.skills,
+            lent=lent,
         )
 
 
@@ -197,6 +204,14 @@ def deps_of(
     options, service = ground.options, ground.service
     nearby = Nearby(ground.environ, Path(ground.cwd), thread.story.history)
     thread.story.when_another(nearby.begin_again)
+    thread.story.when_another(hands.skills.begin_again)
+
+    def beside(results: Sequence[Json]) -> list[Json]:
+        facts = [] if options.is_bare else nearby.beside(results)
+        if requests.offers("Skill"):
+            facts += hands.skills.beside(results, thread.story.history)
+        return attachments(facts)
+
     return Deps(
         story=thread.story,
         request=requests,
@@ -211,8 +226,8 @@ def deps_of(
         new_id=new_id,
         refresh=hands.hook_settings.refresh,
         measured=Measure(service.provider.count_tokens, service.catalog),
-        beside=lambda results: () if options.is_bare else attachments(nearby.beside(results)),
-        latecomers=told_of(hands.mcp, thread.story),
+        beside=beside,
+        latecomers=told_of(hands, requests, thread.story),
         session=thread.spending,
         monotonic_s=time.monotonic,
         max_rounds=options.max_turns,
@@ -223,11 +238,14 @@ def deps_of(
     )
 
 
-def told_of(mcp: Connected, story: Story) -> Callable[[], Awaitable[list[Json]]]:
+def told_of(hands: Hands, requests: Requests, story: Story) -> Callable[[], Awaitable[list[Json]]]:
     """What a request is told about servers, as entries."""
 
     async def latecomers() -> list[Json]:
-        return attachments(await mcp.news(lambda: story.history))
+        facts = [*await hands.mcp.news(lambda: story.history)]
+        if requests.offers("Skill"):
+            facts += hands.skills.latecomers(story.history)
+        return attachments(facts)
 
     return latecomers
 
@@ -248,4 +266,5 @@ async def notices(
         *unbounded(ground.options, thread.model),
         *beginning.notices,
         *hands.mcp.notices,
+        *hands.skills.faults,
     )

@@ -13,6 +13,7 @@ from clew.app.mcp import Connected, servers_of
 from clew.app.offering import offered_tools, private_hosts
 from clew.app.own import OwnSession
 from clew.app.sandbox import SessionSandbox, session_sandbox
+from clew.app.skills import SessionSkills
 from clew.app.thread import Thread
 from clew.config.environment import for_programs
 from clew.engine.toolset import SessionTools
@@ -36,6 +37,7 @@ class Hands(Struct, frozen=True, kw_only=True):
     hooks: Hooks
     hook_settings: app_hooks.Settings
     own: OwnSession
+    skills: SessionSkills
 
 
 async def equipped(
@@ -67,7 +69,12 @@ async def equipped(
     await opened.enter_async_context(hooks)
     web = Web(network_from(ground.environment), partial(private_hosts, rules))
     opened.push_async_callback(web.aclose)
-    toolbox = Toolbox(offered_tools(ground.options, web, began.settings), began.settings)
+    skills = SessionSkills(
+        ground,
+        thread.session_id,
+        prompts=lambda: [(s, offer) for s in mcp.clients() for offer in s.offers.prompts],
+    )
+    toolbox = Toolbox(offered_tools(ground.options, web, began.settings, skills), began.settings)
     mcp = servers_of(ground.options, began, toolbox, ground.environment, brought)
     opened.push_async_callback(mcp.aclose)
     return Hands(
@@ -94,6 +101,7 @@ async def equipped(
         hooks=hooks,
         hook_settings=hook_settings,
         own=own,
+        skills=skills,
     )
 
 

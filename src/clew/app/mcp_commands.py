@@ -12,6 +12,7 @@ from clew.mcp.look import seen
 from clew.mcp.protocol import a_text, an_object
 from clew.mcp.server import Server
 from clew.mcp.tools import CALL_PATIENCE_S, RECONNECT_WAIT_S, refused
+from clew.tools.base import ToolError
 
 if TYPE_CHECKING:
     from clew.app.session import Session
@@ -67,10 +68,15 @@ def command(server: Server, offer: PromptOffer) -> Command["Session"]:
 
 async def prompt(server: Server, offer: PromptOffer, arguments: str) -> Outcome:
     """What the server's prompt says: a stranger's words, in which no file is named for clew to read."""
+    return Ask(text=await said(server, offer, arguments), by_stranger=True)
+
+
+async def said(server: Server, offer: PromptOffer, arguments: str) -> str:
+    """The words of a server's prompt. Raises ToolError where it gives none."""
     given = filled(offer, arguments)
     missing = [name for name, is_needed in offer.arguments if is_needed and name not in given]
     if missing:
-        return Show(text=await wanting(server, offer, missing), is_error=True)
+        raise ToolError(await wanting(server, offer, missing))
     outcome = await server.call(
         "prompts/get",
         {"name": offer.prompt, "arguments": given},
@@ -78,18 +84,18 @@ async def prompt(server: Server, offer: PromptOffer, arguments: str) -> Outcome:
         wait_s=RECONNECT_WAIT_S,
     )
     if isinstance(outcome, Failure):
-        return Show(text=refused(server.name, outcome, CALL_PATIENCE_S), is_error=True)
+        raise ToolError(refused(server.name, outcome, CALL_PATIENCE_S))
     messages = an_object(outcome.result).get("messages")
     told: list[str] = []
     for message in messages if isinstance(messages, list) else []:
-        said = an_object(message)
-        blocks = blocks_of([said.get("content")])
+        part = an_object(message)
+        blocks = blocks_of([part.get("content")])
         words = "\n".join(b.get("text", "[an image, which a prompt cannot bring]") for b in blocks)
-        is_answer = a_text(said.get("role")) == "assistant"
+        is_answer = a_text(part.get("role")) == "assistant"
         told.append(f"(An earlier answer of yours:) {words}" if is_answer else words)
     if not told:
-        return Show(text=f"the server {server.name} gave a prompt that says nothing", is_error=True)
-    return Ask(text="\n\n".join(told), by_stranger=True)
+        raise ToolError(f"the server {server.name} gave a prompt that says nothing")
+    return "\n\n".join(told)
 
 
 def filled(offer: PromptOffer, arguments: str) -> dict[str, str]:

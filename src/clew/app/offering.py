@@ -5,6 +5,7 @@ from typing import Any
 from clew.messages.errors import CommandLineError
 from clew.options import Options
 from clew.permissions.in_session import SessionRules
+from clew.skills.tool import Keeper, SkillTool
 from clew.tools.base import Tool
 from clew.tools.registry import NEED_A_PERSON, builtin_tools
 from clew.tools.structured_output import StructuredOutput
@@ -13,12 +14,14 @@ from clew.tools.web_search import WebSearch
 from clew.web.fetch import Web
 
 
-def offered_tools(options: Options, web: Web, settings: dict[str, Any]) -> list[Tool[Any]]:
+def offered_tools(
+    options: Options, web: Web, settings: dict[str, Any], keeper: Keeper
+) -> list[Tool[Any]]:
     """The built-in tools and those of the web, without those that the command line left out or denies as a whole, and
     without those that ask a person where nobody can be asked."""
     endpoint = settings.get("webSearchEndpoint")
     search = WebSearch(web, endpoint if isinstance(endpoint, str) and endpoint else None)
-    tools = (*builtin_tools(), WebFetch(web), search)
+    tools = (*builtin_tools(), WebFetch(web), search, SkillTool(keeper))
     unknown = [name for name in options.tools or () if name not in {tool.name for tool in tools}]
     if unknown:
         known = ", ".join(tool.name for tool in tools)

@@ -9,9 +9,11 @@ from msgspec import Struct
 
 from clew.app.agents import AllAgents
 from clew.app.attaching import attachments
+from clew.app.lent import Lent
 from clew.app.mcp import Connected
 from clew.app.own import OwnSession
 from clew.app.planning import planning
+from clew.app.skills import SessionSkills
 from clew.app.speaking import Speaking
 from clew.app.stamps import now
 from clew.catalog.models import Model
@@ -61,6 +63,9 @@ class Session(Struct, frozen=True, kw_only=True):
     commands: list[Command["Session"]]
     own: OwnSession
     agents: AllAgents
+    skills: SessionSkills
+    # What skills changed until the next prompt.
+    lent: Lent
     requests: Requests
     # What runs in the background; a front that listens can say so, and begin a turn.
     tasks: Tasks
@@ -90,7 +95,8 @@ class Session(Struct, frozen=True, kw_only=True):
         if not len(history):
             facts = await self.opening.facts(model=self.model.id, day=now()[:10])
         deferred = [name for name in self.requests.deferred() if self.toolbox.get(name)]
-        listings = [listing_fact(told(history), deferred), self.agents.listing(history)]
+        skills = self.skills.news(history) if self.requests.offers("Skill") else None
+        listings = [listing_fact(told(history), deferred), self.agents.listing(history), skills]
         return attachments([*facts, *filter(None, [*listings, planning(self.rules, history)])])
 
     async def take(self, raw: Raw, emit: Emit) -> Taken:
@@ -101,6 +107,7 @@ class Session(Struct, frozen=True, kw_only=True):
 
             return await run(self, typed, raw)
 
+        self.lent.take_back()
         taken = await self.intake.take(raw, emit, run_command)
         if isinstance(taken, Turn):
             return Turn(prompt=taken.prompt, context=[*taken.context, *await self.context()])

@@ -36,7 +36,8 @@ def known(session: Session) -> Registry[Session]:
         from clew.app.mcp_commands import prompts as prompts_of
 
         prompts = prompts_of(session)
-    return Registry([*BUILTIN, *session.commands, *prompts])
+    # A file hides no command of clew's own.
+    return Registry([*session.skills.commands(), *prompts, *session.commands, *BUILTIN])
 
 
 async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:

@@ -42,6 +42,10 @@ class Speaking:
         template = replace(self._requests.template, thinking=thinking)
         self._requests.change(template, target_of(self.model, takes_betas=self._takes_betas))
 
+    @property
+    def effort_now(self) -> Effort | None:
+        return self._requests.template.effort
+
     def effort(self, effort: Effort | None) -> None:
         template = replace(self._requests.template, effort=effort)
         self._requests.change(template, target_of(self.model, takes_betas=self._takes_betas))

@@ -1,7 +1,7 @@
 """What a slash command comes to. A command changes nothing of the conversation itself: it returns what
 is to be done, and the front or the engine does it."""
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from msgspec import Struct
 
@@ -18,6 +18,18 @@ class Ask(Struct, frozen=True, kw_only=True):
 
     text: str
     by_stranger: bool = False
+
+
+class Invoke(Struct, frozen=True, kw_only=True):
+    """A text that was called by name: the line stands as it was typed, and the text behind it.
+
+    `origin` says in the log whose words the text is.
+    """
+
+    name: str
+    arguments: str
+    text: str
+    origin: dict[str, Any]
 
 
 class Clear(Struct, frozen=True, kw_only=True):
@@ -63,4 +75,4 @@ class Rewound(Struct, frozen=True, kw_only=True):
     prompt: str = ""
 
 
-Outcome: TypeAlias = Show | Ask | Clear | Resume | Exit | Pick | Rewound
+Outcome: TypeAlias = Show | Ask | Invoke | Clear | Resume | Exit | Pick | Rewound

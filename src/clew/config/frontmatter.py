@@ -14,7 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
-MARK = re.compile(r"---[ \t]*\Z")
+MARK = re.compile(r"---[ \t]*\n")
+END = re.compile(r"^---[ \t]*(?:\n|\Z)", re.M)
 MEMBER = re.compile(r"([A-Za-z_$][\w.$-]*)[ \t]*:(?:[ \t]+(.*))?\Z")
 COMMENT = re.compile(r"(?:\A|[ \t])#(?: .*)?\Z")
 QUOTED = re.compile(r"""(?:"([^"\\]*)"|'([^']*)')[ \t]*(?:#.*)?\Z""")
@@ -57,7 +58,7 @@ class Frontmatter(Struct, frozen=True, kw_only=True):
         value = self.values.get(name)
         if isinstance(value, list):
             return tuple(said for one in value if (said := _said(one)))
-        return tuple(_parted(self.text(name)))
+        return tuple(_parted(said)) if (said := self.text(name)) else ()
 
     def flag(self, name: str) -> bool | None:
         """Yes or no; None where the head says neither."""
@@ -93,19 +94,20 @@ def _parted(text: str) -> list[str]:
 
 def read(text: str) -> Frontmatter:
     """A file's head and body; a text without a head is a body alone."""
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    first, newline, rest = text.partition("\n")
-    if not newline or not MARK.match(first):
+    text = text.removeprefix("\ufeff")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n")
+    mark = MARK.match(text)
+    if mark is None:
         return Frontmatter(values={}, body=text)
-    lines = rest[: MAX_HEAD_CHARACTERS + 1].split("\n")
-    end = next((i for i, line in enumerate(lines) if MARK.match(line)), None)
+    end = END.search(text, mark.end(), mark.end() + MAX_HEAD_CHARACTERS)
     if end is None:
-        what = "the head is too long" if len(rest) > MAX_HEAD_CHARACTERS else "no --- ends the head"
+        is_long = len(text) > mark.end() + MAX_HEAD_CHARACTERS
+        what = "the head is too long" if is_long else "no --- ends the head"
         return Frontmatter(values={}, body=text, faults=(Fault(line=1, what=what),))
-    below = sum(len(line) + 1 for line in lines[: end + 1])
-    values, faults = _members(lines[:end])
+    values, faults = _members(text[mark.end() : end.start()].split("\n")[:-1])
     faults.sort(key=lambda fault: fault.line)
-    return Frontmatter(values=values, body=rest[below:], faults=tuple(faults))
+    return Frontmatter(values=values, body=text[end.end() :], faults=tuple(faults))
 
 
 def _members(lines: list[str]) -> tuple[dict[str, Any], list[Fault]]:

@@ -85,17 +85,6 @@ def git_fact(report: Report) -> Fact:
     return Fact(payload=payload, rendered=_reminder(words))
 
 
-def skills_fact(skills: Iterable[tuple[str, str]]) -> Fact | None:
-    """The skills there are, by name and description."""
-    listed = sorted(skills)
-    if not listed:
-        return None
-    lines = [f"- {name}: {' '.join(description.split())[:200]}" for name, description in listed]
-    payload = {"type": "skill_listing", "skills": [name for name, _ in listed]}
-    words = "Skills, which the Skill tool loads when they fit the task:\n" + "\n".join(lines)
-    return Fact(payload=payload, rendered=(words,), role="system")
-
-
 def tree_fact(paths: Iterable[str]) -> Fact:
     """The structure of the folder, two levels deep and bounded."""
     shown: dict[str, None] = {}

@@ -135,17 +135,19 @@ def nested(
         for folder in below[1:]:
             loader.project_folder(folder)
     found = loader.memory()
-    rules = [rule for rule in (*memory.rules, *found.rules) if matches(rule, touched, sources.root)]
+    rules = [
+        rule for rule in (*memory.rules, *found.rules) if matches(rule.paths, touched, sources.root)
+    ]
     return [*found.files, *rules]
 
 
-def matches(rule: MemoryFile, touched: Path, root: Path) -> bool:
-    """Whether a rule speaks of a file: its patterns are read from the project's folder."""
+def matches(paths: Sequence[str], touched: Path, root: Path) -> bool:
+    """Whether patterns are meant for a file; they are read from the project's folder."""
     if not touched.is_relative_to(root):
         return False
     from pathspec import PathSpec
 
-    patterns = [one for pattern in rule.paths for one in alternatives(pattern)]
+    patterns = [one for pattern in paths for one in alternatives(pattern)]
     spec = PathSpec.from_lines("gitignore", patterns)
     return spec.match_file(touched.relative_to(root).as_posix())
 

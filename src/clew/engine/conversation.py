@@ -13,7 +13,7 @@ from msgspec import Struct
 from clew.engine.deps import Deps, Emit
 from clew.engine.events import Noticed, Recorded, TurnEnded
 from clew.engine.hooked import BLOCKED_PROMPT, entries, fire, heard
-from clew.engine.intake import title_of
+from clew.engine.intake import as_typed, title_of
 from clew.engine.loop import run_turn, saved
 from clew.engine.token_budget import TokenBudget, wished_tokens
 from clew.hooks.outcome import Outcome
@@ -216,5 +216,5 @@ class Conversation:
 def words_of(prompt: str | Sequence[Json]) -> str:
     """A prompt as hooks are told it: its text."""
     if isinstance(prompt, str):
-        return prompt
+        return as_typed(prompt)
     return "\n".join(block["text"] for block in prompt if block.get("type") == "text")

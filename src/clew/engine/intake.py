@@ -6,13 +6,15 @@ the world goes through the same tools and the same rules as the model's calls. A
 answers a rule's question by having typed the line; nobody's word takes a denial back.
 """
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, assert_never
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from clew.commands.outcome import Ask, Clear, Exit, Outcome, Pick, Resume, Rewound, Show
+from clew.commands.outcome import Ask, Clear, Exit, Invoke, Outcome, Pick, Resume, Rewound, Show
 from clew.commands.parse import Command, Mention, Note, Prompt, Shell, parse
 from clew.commands.pasted import Pasted, content
 from clew.context.facts import Fact
@@ -229,7 +231,29 @@ class Intake:
             if outcome.by_stranger:
                 meant_as = Prompt(text=outcome.text)
             return await self._prompt(raw, meant_as, emit)
+        if isinstance(outcome, Invoke):
+            return await self._called(raw, outcome, emit)
         return outcome
+
+    async def _called(self, raw: Raw, called: Invoke, emit: Emit) -> Turn:
+        """The line that was typed, and behind it the text it stands for with the files that it names."""
+        meant = parse_as_prompt("\n\n".join(part for part in (called.text, raw.more) if part))
+        turn = await self._prompt(replace(raw, more=""), meant, emit)
+        text = factories.user(
+            turn.prompt,
+            uuid=self._new_id(),
+            at=self._now(),
+            is_meta=True,
+            origin=called.origin,
+        )
+        typed = "\n".join(
+            (
+                tagged("command-message", called.name),
+                tagged("command-name", f"/{called.name}"),
+                tagged("command-args", called.arguments),
+            )
+        )
+        return Turn(prompt=typed, context=[text, *turn.context])
 
 
 def parse_as_prompt(text: str) -> Prompt:
@@ -259,5 +283,20 @@ def add_line(path: Path, line: str) -> None:
 def title_of(prompt: str | Sequence[Json]) -> str:
     """A prompt in the words by which a person finds it again."""
     text = prompt if isinstance(prompt, str) else " ".join(str(b.get("text", "")) for b in prompt)
-    begin, end = "<bash-input>", "</bash-input>"
-    return f"! {text[len(begin) : -len(end)]}" if text.startswith(begin) else text
+    return as_typed(text)
+
+
+def as_typed(text: str) -> str:
+    """The line that a person typed, where the record keeps it in parts."""
+    shell = re.fullmatch("<bash-input>(.*)</bash-input>", text, re.S)
+    if shell is not None:
+        return f"! {shell[1]}"
+    name = (
+        re.search("<command-name>(.*?)</command-name>", text)
+        if text.startswith("<command-m")
+        else None
+    )
+    if name is None:
+        return text
+    arguments = re.search("<command-args>(.*)</command-args>", text, re.S)
+    return f"{name[1]} {arguments[1] if arguments else ''}".rstrip()

@@ -76,6 +76,10 @@ class Requests:
         """The tools that a request of this session names and does not describe."""
         return [str(one["name"]) for one in self._definitions() if one.get(MARK)]
 
+    def offers(self, name: str) -> bool:
+        """Whether requests name a tool: a session may be older than it."""
+        return any(one["name"] == name for one in self._definitions())
+
     def __call__(self, story: Story) -> Prepared:
         history = story.history
         if story.revision != self._revision:

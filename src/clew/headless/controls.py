@@ -94,6 +94,7 @@ class Controls:
     async def initialize(self, _: Json) -> Json:
         """What the handshake brought was taken when the session was opened, or is just now."""
         session = self._serving.session
+        found = {one.name: one.origin for one in session.skills.all()}
         return {
             "hook_on_failure_supported": True,
             "commands": [
@@ -102,7 +103,7 @@ class Controls:
                     "description": command.description,
                     "argumentHint": command.hint,
                     "aliases": list(command.aliases),
-                    "builtin": True,
+                    "builtin": command.name not in found or found[command.name] == "bundled",
                 }
                 for command in known(session)
             ],

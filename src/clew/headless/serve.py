@@ -332,6 +332,7 @@ class Server:
             return await self.session.take(
                 Raw(text=said.typed, more=said.piped, is_lasting=True), self._emit
             )
+        self.session.lent.take_back()
         return Turn(prompt=said.content, context=await self.session.context())
 
     def _begin(self) -> None:
@@ -452,6 +453,7 @@ class Server:
             key_source=session.key_source,
             commands=[command.name for command in known(session)],
             agents=[spec.name for spec in session.agents.catalog],
+            skills=[one.name for one in session.skills.all() if one.folder],
             output_style=output_style(session),
             directories=session.rules.standing.context.directories,
         )

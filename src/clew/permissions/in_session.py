@@ -30,6 +30,7 @@ from clew.permissions.session_rules import Standing, stand
 from clew.permissions.updates import (
     SCOPES,
     ModeUpdate,
+    RuleSpelled,
     RulesUpdate,
     Update,
     key_of,
@@ -54,6 +55,7 @@ class SessionRules:
         self._results = ""
         self._sources = sources
         self._session_id = ""
+        self._lent: tuple[RuleSpelled, ...] = ()
         found = stand(environ, cwd, mode=mode, given=given, sources=sources)
         # Whether commands are behind walls: what they may write must not open anything while they are.
         self.is_walled: Callable[[], bool] = lambda: False
@@ -174,7 +176,7 @@ class SessionRules:
             self._environ,
             places.cwd,
             mode=mode,
-            given=self._given,
+            given=self._with_lent(),
             places=places,
             sources=self._sources,
             folder=folder,
@@ -189,6 +191,20 @@ class SessionRules:
             raise SettingsError(f"permission mode {mode.mode}: {mode.why}")
         self.standing = structs.replace(before, context=structs.replace(context, mode=mode))
         return mode
+
+    def lend(self, rules: Sequence[str]) -> None:
+        """Allows these too, in the place of those that were lent before; what is denied stays denied."""
+        spelled = tuple(RuleSpelled.of(rule) for rule in rules)
+        if spelled != self._lent:
+            self._lent = spelled
+            self.standing = self._stand(self.mode)
+
+    def _with_lent(self) -> Given | None:
+        if not self._lent:
+            return self._given
+        held = self._given or Given(data={})
+        lent = RulesUpdate(type="addRules", rules=self._lent, behavior="allow")
+        return structs.replace(held, data=with_update(held.data, lent))
 
     def update(self, updates: Sequence[Update]) -> None:
         """What a person or the host changed, for the session or in a settings file, from now on.

@@ -34,6 +34,14 @@ ATTACHMENTS: dict[str, Source] = {
     "skill_listing": "project",
     "mcp_resource": "mcp",
 }
+# Whose words a skill is: a person's own, or those of what they installed, are as good as theirs.
+SKILLS: dict[str, Source] = {
+    "managed": "user",
+    "user": "user",
+    "plugin": "user",
+    "bundled": "session",
+    "mcp": "mcp",
+}
 LAYERS: dict[str, Source] = {"Managed": "user", "User": "user"}
 
 # A command that can bring text from elsewhere. By its words, not by what it is: one too many asks.
@@ -126,10 +134,14 @@ def speaker(entry: Json) -> Source:
     """Whose words the texts of a user entry are."""
     if entry.get("isCompactSummary"):
         return "summary"
-    if entry.get("isMeta"):
-        return "session"
     origin = entry.get("origin")
     kind = origin.get("kind", "human") if isinstance(origin, dict) else "human"
+    if kind == "skill":
+        return (
+            SKILLS.get(str(origin.get("source")), "project") if isinstance(origin, dict) else "tool"
+        )
+    if entry.get("isMeta"):
+        return "session"
     return "user" if kind == "human" else "tool"
 
 

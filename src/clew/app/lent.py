@@ -1,0 +1,41 @@
+"""What a skill changes while it is at work: rules, the model, its effort. Taken back with the next prompt."""
+
+from collections.abc import Sequence
+
+from clew.app.speaking import Speaking
+from clew.permissions.in_session import SessionRules
+from clew.providers.base import Effort
+from clew.skills.skill import Skill
+
+
+class Lent:
+    """Holds what was before the first skill changed it."""
+
+    def __init__(self, rules: SessionRules, speaking: Speaking) -> None:
+        self._rules = rules
+        self._speaking = speaking
+        self._granted: list[str] = []
+        self._model: str | None = None
+        self._effort: tuple[Effort | None] | None = None
+
+    def to(self, skill: Skill, rules: Sequence[str]) -> None:
+        if rules:
+            self._granted += [rule for rule in rules if rule not in self._granted]
+            self._rules.lend(self._granted)
+        if skill.model:
+            self._model = self._model or self._speaking.model.id
+            self._speaking.choose(skill.model)
+        if skill.effort:
+            self._effort = self._effort or (self._speaking.effort_now,)
+            self._speaking.effort(skill.effort)
+
+    def take_back(self) -> None:
+        if self._granted:
+            self._granted = []
+            self._rules.lend(())
+        if self._model is not None:
+            model, self._model = self._model, None
+            self._speaking.choose(model)
+        if self._effort is not None:
+            (effort,), self._effort = self._effort, None
+            self._speaking.effort(effort)

@@ -1,0 +1,98 @@
+"""The text of a skill with what it was called with: arguments, places, and the commands it wants run. Pure.
+
+What is put in is never read again for marks: an argument cannot bring a command or another argument.
+"""
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+
+# A command between !` and `, at the beginning of a line or behind a space; or a fenced block of them.
+SHELL = re.compile(
+    r"(?:(?<=\s)|\A)!`([^`\n]+)`|^```![ \t]*\n(.*?)^```[ \t]*$",
+    re.S | re.M,
+)
+MARK = re.compile(
+    r"\\(\$)|\$ARGUMENTS\[(\d{1,3})\]|\$(ARGUMENTS)\b|\$(\d{1,3})\b|\$\{(\w+)\}|\$([A-Za-z_]\w*)"
+)
+FROM_ZERO = re.compile(r"(?<!\\)(?:\$0\b|\$ARGUMENTS\[)")
+
+
+class Command(Struct, frozen=True, kw_only=True):
+    """A command that the text wants run; what it prints stands in its place."""
+
+    line: str
+
+
+Piece: TypeAlias = str | Command
+
+
+def expand(
+    body: str,
+    given: str,
+    *,
+    names: Sequence[str] = (),
+    places: Mapping[str, str] | None = None,
+) -> list[Piece]:
+    """The text in pieces. `given` is what stood behind the name; `places` are the ${...} there are.
+
+    `$1` is the first argument, unless the file counts from `$0` (or `$ARGUMENTS[0]`). A text that
+    takes no argument is told behind its end what was given.
+    """
+    values = _Values(body, given, names, places or {})
+    pieces: list[Piece] = []
+    end = 0
+    for match in SHELL.finditer(body):
+        pieces.append(values.put_into(body[end : match.start()]))
+        pieces.append(Command(line=values.put_into(match[1] or match[2]).strip()))
+        end = match.end()
+    pieces.append(values.put_into(body[end:]))
+    if given and not values.were_used:
+        pieces.append(f"\n\nARGUMENTS: {given}")
+    return [piece for piece in pieces if piece]
+
+
+class _Values:
+    def __init__(
+        self, body: str, given: str, names: Sequence[str], places: Mapping[str, str]
+    ) -> None:
+        self._given = given
+        self._words = split(given)
+        self._base = 0 if FROM_ZERO.search(body) else 1
+        self._by_name = dict(zip(names, self._words, strict=False))
+        if len(self._words) > len(names) > 0:
+            self._by_name[names[-1]] = " ".join(self._words[len(names) - 1 :])
+        self._names = names
+        self._places = places
+        self.were_used = False
+
+    def put_into(self, text: str) -> str:
+        return MARK.sub(self._value, text)
+
+    def _value(self, match: re.Match[str]) -> str:
+        escaped, index, whole, number, place, name = match.groups()
+        if escaped:
+            return escaped
+        if place is not None:
+            return self._places.get(place, match[0])
+        if name is not None and name not in self._names:
+            return match[0]
+        self.were_used = True
+        if whole:
+            return self._given
+        if name is not None:
+            return self._by_name.get(name, "")
+        at = int(index) if index is not None else int(number) - self._base
+        # What was not given stays as it is written: `$2` may be awk's.
+        return self._words[at] if 0 <= at < len(self._words) else match[0]
+
+
+def split(given: str) -> list[str]:
+    """The words of arguments, as a shell would part them."""
+    try:
+        return shlex.split(given)
+    except ValueError:
+        return given.split()

@@ -1,0 +1,101 @@
+"""Looks for command files and skills in folders, and reads their heads; their texts when they are called.
+
+Must never follow a folder for ever, or end a session for a file: what cannot be read is a complaint.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.config import frontmatter
+from clew.skills.skill import Origin, Skill, skill
+
+SKILL_FILE = "SKILL.md"
+# The head and the first words of what follows; the rest is read when the skill is called.
+HEAD_BYTES = 2048
+MAX_FILE_BYTES = 512 * 1024
+MAX_FILES = 2_000
+MAX_DEPTH = 5
+
+
+class Found(Struct):
+    """What was found so far, and what is wrong with it."""
+
+    skills: list[Skill]
+    faults: list[str]
+
+
+def skills_in(folder: Path, origin: Origin, found: Found, *, space: str = "") -> None:
+    """Every skill of a folder of skills: its subfolders that have a SKILL.md."""
+    for name in names_in(folder, found):
+        path = f"{folder}/{name}/{SKILL_FILE}"
+        take(path, f"{space}{name}", origin, found, folder=f"{folder}/{name}")
+
+
+def skill_at(folder: Path, origin: Origin, found: Found, *, space: str = "") -> None:
+    """One skill, whose folder this is."""
+    take(f"{folder}/{SKILL_FILE}", f"{space}{folder.name}", origin, found, folder=str(folder))
+
+
+def commands_in(folder: Path, origin: Origin, found: Found, *, space: str = "") -> None:
+    """Every command file of a folder and of those below it, whose names stand before theirs."""
+    for path, names in markdown_below(folder, found):
+        take(path, space + ":".join(names), origin, found)
+
+
+def command_at(path: Path, origin: Origin, found: Found, *, space: str = "") -> None:
+    take(str(path), f"{space}{path.stem}", origin, found)
+
+
+def names_in(folder: Path, found: Found) -> list[str]:
+    try:
+        names = sorted(os.listdir(folder))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    except OSError as error:
+        found.faults.append(f"{folder}: {error.strerror}")
+        return []
+    if len(names) > MAX_FILES:
+        found.faults.append(f"{folder}: only the first {MAX_FILES} of {len(names)} are read")
+    return [name for name in names[:MAX_FILES] if not name.startswith(".")]
+
+
+def markdown_below(
+    folder: Path, found: Found, above: tuple[str, ...] = ()
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Every markdown file, with the names of the folders it lies in and its own."""
+    for name in names_in(folder, found):
+        path = f"{folder}/{name}"
+        if name.endswith(".md"):
+            yield path, (*above, name.removesuffix(".md"))
+        elif len(above) < MAX_DEPTH and os.path.isdir(path):
+            yield from markdown_below(Path(path), found, (*above, name))
+
+
+def take(path: str, name: str, origin: Origin, found: Found, *, folder: str = "") -> None:
+    """Adds the skill of a file; no file is no skill, and one that has no name to call it by neither."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            data = file.read(HEAD_BYTES)
+            if len(data) == HEAD_BYTES and data.startswith(b"---") and b"\n---" not in data[3:]:
+                data += file.read(frontmatter.MAX_HEAD_CHARACTERS)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        found.faults.append(f"{path}: {error.strerror}")
+        return
+    head = frontmatter.read(data.decode("utf-8", "replace"))
+    found.faults += [f"{path}:{fault}" for fault in head.faults]
+    if name.split() != [name]:
+        found.faults.append(f"{path}: a name with spaces in it cannot be called")
+        return
+    found.skills.append(skill(head, name=name, origin=origin, file=path, folder=folder))
+
+
+def body_of(one: Skill) -> str:
+    """The text below the head, as it is now. Raises OSError."""
+    with Path(one.file).open("rb") as file:
+        data = file.read(MAX_FILE_BYTES)
+    return frontmatter.read(data.decode("utf-8", "replace")).body.strip()

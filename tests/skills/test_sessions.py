@@ -1,0 +1,219 @@
+"""A folder of commands and skills in the published layouts, through the real program."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from clew.testing.server import serving
+from tests.headless.clew_process import clew, transcripts
+from tests.headless.host_process import Hosted
+from tests.requirements import requirement
+
+Json: TypeAlias = dict[str, Any]
+PUBLISHED = Path(__file__).parent / "published"
+FINE = {"scenario": 1, "answers": [{"text": "Done.", "times": "always"}]}
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    shutil.copytree(PUBLISHED / "home", tmp_path / "config")
+    shutil.copytree(PUBLISHED / "project", tmp_path / "work" / ".claude")
+    (tmp_path / "work" / "notes.txt").write_text("remember the milk\n", "utf-8")
+    return tmp_path
+
+
+def trust(home: Path) -> None:
+    folder = home / "config" / "clew"
+    folder.mkdir(parents=True, exist_ok=True)
+    work = str((home / "work").resolve())
+    (folder / "trust.json").write_text(json.dumps({"folders": [work]}), "utf-8")
+
+
+def run(home: Path, *args: str, plan: Any = FINE) -> tuple[Any, list[Json]]:
+    with serving(plan, strict=True) as server:
+        done = clew(home, server.url, "-p", *args)
+        return done, [request.body for request in server.requests]
+
+
+def said(body: Json) -> str:
+    """All that a request tells, but for its tools and its instructions."""
+    return json.dumps(body["messages"], ensure_ascii=False)
+
+
+def entries(home: Path) -> list[Json]:
+    return [json.loads(line) for line in transcripts(home)[0].read_text("utf-8").splitlines()]
+
+
+def skill(**given: str) -> Json:
+    return {"content": [{"tool": "Skill", "input": given}]}
+
+
+def plan_of(*answers: Json) -> Json:
+    return {"scenario": 1, "answers": [*answers, {"text": "Done.", "times": "always"}]}
+
+
+def results(body: Json) -> list[Json]:
+    return [
+        block
+        for message in body["messages"]
+        for block in (message["content"] if isinstance(message["content"], list) else [])
+        if block["type"] == "tool_result"
+    ]
+
+
+@requirement("R221")
+def test_a_command_file_is_what_its_line_stands_for(home: Path) -> None:
+    done, (body,) = run(home, "/ticket 12 'very high'")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Done.\n", "")
+    words = said(body)
+    assert "Work on ticket 12 with priority very high." in words
+    assert "Branch: feature/12" in words
+    assert "remember the milk" in words
+    assert "haiku" in body["model"]
+    log = entries(home)
+    typed = next(e for e in log if e["type"] == "user")
+    assert typed["message"]["content"] == (
+        "<command-message>ticket</command-message>\n<command-name>/ticket</command-name>\n"
+        "<command-args>12 'very high'</command-args>"
+    )
+    text = next(e for e in log if e.get("isMeta"))
+    assert text["origin"]["source"] == "user"
+    assert next(e for e in log if e["type"] == "last-prompt")["lastPrompt"].startswith("/ticket 12")
+
+
+def test_the_persons_own_files_go_before_the_projects_which_stay_in_reach(home: Path) -> None:
+    _, (body,) = run(home, "/project:ticket")
+    assert "the project has taken over" in said(body)
+
+
+def test_no_file_hides_a_command_of_clews_own(home: Path) -> None:
+    done, bodies = run(home, "/help")
+    assert not bodies
+    assert "/front:check" in done.stdout
+    assert "Checks the front end" in done.stdout
+    assert "hide /help" not in done.stdout
+
+
+def test_a_projects_command_runs_nothing_before_the_folder_is_trusted(home: Path) -> None:
+    done, bodies = run(home, "/front:check")
+    assert (done.returncode, bodies) == (1, [])
+    assert "wants to run 'touch made-by-command', which was refused" in done.stderr
+    assert not (home / "work" / "made-by-command").exists()
+    trust(home)
+    done, _ = run(home, "/front:check")
+    assert done.returncode == 0
+    assert (home / "work" / "made-by-command").exists()
+
+
+def test_a_skill_tells_where_its_files_are(home: Path) -> None:
+    _, (body,) = run(home, "/changelog the new flag")
+    words = said(body)
+    assert f"The files of this skill are in {home / 'config' / 'skills' / 'changelog'}" in words
+    assert "add an entry about: the new flag" in words
+
+
+@requirement("R221")
+def test_the_model_is_told_of_skills_and_loads_one(home: Path) -> None:
+    plan = plan_of(skill(skill="/changelog", args="the flag"))
+    done, bodies = run(home, "write the changelog", plan=plan)
+    assert done.returncode == 0, done.stderr
+    first, second = map(said, bodies)
+    assert "- changelog: Writes an entry of the changelog." in first
+    assert "migrations" not in first
+    assert "- init" not in first
+    assert "add an entry" not in first
+    assert "add an entry about: the flag" in second
+    assert bodies[0]["tools"] == bodies[1]["tools"]
+    result = next(e for e in entries(home) if "toolUseResult" in e)["toolUseResult"]
+    assert (result["commandName"], result["source"]) == ("changelog", "user")
+
+
+def test_what_the_model_may_not_load_is_said(home: Path) -> None:
+    plan = plan_of(
+        skill(skill="init"), skill(skill="changelogs"), skill(search="commit"), skill(skill="")
+    )
+    _, bodies = run(home, "go", plan=plan)
+    for_people, unknown, found, nothing = (one["content"] for one in results(bodies[-1]))
+    assert "ask the person to type /init" in for_people
+    assert "did you mean changelog?" in unknown
+    assert found.startswith("- commit: Commit the work")
+    assert "There is no skill ''" in nothing
+
+
+def test_a_skill_that_brings_rules_is_asked_about_and_they_end_with_the_prompt(home: Path) -> None:
+    command = {"content": [{"tool": "Bash", "input": {"command": "echo again | tee b.txt"}}]}
+    done, bodies = run(home, "go", plan=plan_of(skill(skill="ticket", args="1 low"), command))
+    assert [one.get("is_error") for one in results(bodies[-1])] == [True, True]
+    done, bodies = run(
+        home,
+        "go",
+        "--allowedTools",
+        "Skill(ticket)",
+        plan=plan_of(skill(skill="ticket", args="1 low"), command),
+    )
+    loaded, ran = results(bodies[-1])
+    assert "Branch: feature/1" in loaded["content"]
+    assert "haiku" in bodies[1]["model"]
+    assert ran["content"].strip() == "again"
+    assert done.returncode == 0
+
+
+def test_a_skill_for_certain_files_is_told_when_one_is_touched(home: Path) -> None:
+    sql = home / "work" / "db" / "1.sql"
+    sql.parent.mkdir()
+    sql.write_text("select 1;\n", "utf-8")
+    nested = home / "work" / "db" / ".claude" / "skills" / "seed"
+    nested.mkdir(parents=True)
+    (nested / "SKILL.md").write_text("---\ndescription: Fills the tables\n---\nGo", "utf-8")
+    read = {"content": [{"tool": "Read", "input": {"file_path": str(sql)}}]}
+    _, bodies = run(home, "go", plan=plan_of(read))
+    assert "migrations" not in said(bodies[0])
+    assert "- migrations: Rules for database migrations" in said(bodies[1])
+    assert "- seed: Fills the tables" in said(bodies[1])
+    _, (body,) = run(home, "--continue", "and on")
+    assert said(body).count("migrations: Rules") == 1
+    assert "gone" not in said(body)
+
+
+def test_a_host_sees_commands_and_skills_and_calls_them(home: Path) -> None:
+    with serving(FINE, strict=True) as server, Hosted(home, server.url) as host:
+        answer = host.ask("initialize")["response"]
+        host.say("/ticket 7 low")
+        assert host.result()["result"] == "Done."
+        host.say([{"type": "text", "text": "on"}])
+        host.result()
+        assert host.end() == 0
+        models = [request.body["model"] for request in server.requests]
+    known = {one["name"]: one for one in answer["commands"]}
+    assert known["ticket"]["argumentHint"] == "[number] [priority]"
+    assert not known["ticket"]["builtin"]
+    assert known["commit"]["builtin"]
+    assert "migrations" not in known
+    init = next(f for f in host.frames if f.get("subtype") == "init")
+    assert {"ticket", "changelog", "front:check", "clear"} <= set(init["slash_commands"])
+    assert {"changelog", "migrations", "verify"} <= set(init["skills"])
+    assert ["haiku" in model for model in models] == [True, False]
+
+
+def test_a_session_without_setting_sources_has_what_is_bundled(home: Path) -> None:
+    with (
+        serving(FINE, strict=True) as server,
+        Hosted(home, server.url, "--setting-sources", "") as host,
+    ):
+        host.say("hi")
+        host.result()
+        host.end()
+    init = next(f for f in host.frames if f.get("subtype") == "init")
+    assert "ticket" not in init["slash_commands"]
+    assert sorted(init["skills"]) == ["commit", "init", "review", "verify"]
+
+
+def test_what_is_wrong_with_a_file_is_said_and_costs_no_more(home: Path) -> None:
+    bad = home / "config" / "commands" / "bad.md"
+    bad.write_text("---\ndescription: Bad\nhooks:\n  - a: 1\n b\n---\nStill here.", "utf-8")
+    done, (body,) = run(home, "/bad")
+    assert f"clew: {bad}:3: hooks: " in done.stderr
+    assert "Still here." in said(body)
