@@ -58,6 +58,8 @@ class SessionSkills:
         sources = SOURCES if options.sources is None else options.sources
         self._shelf = Shelf(places_of(began.places, sources, began.context.directories), plugins)
         self._rules = ground.rules
+        # Whether the model has any part in it.
+        self._is_told = options.has_commands and not options.is_bare
         self._session_id = session_id
         self._prompts = prompts
         self._wanted = None if wanted is None else frozenset(wanted)
@@ -92,6 +94,8 @@ class SessionSkills:
 
     def for_model(self) -> list[Skill]:
         """Those the model may load: of files as far as they are for it, and the prompts of servers."""
+        if not self._is_told:
+            return []
         own = [
             one
             for one in self.all()
