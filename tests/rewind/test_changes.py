@@ -44,7 +44,7 @@ def test_a_line_says_what_was_recorded() -> None:
             path="/o", before=ABSENT, after=State(kind="other", mode=0o755, why="it is no file")
         ),
     )
-    step = step_of(line(*changes, more=3), 10, {"t": [5, 20, 30]})
+    step = step_of(line(*changes, more=3), 10, {("m", "t"): 20, ("other", "t"): 30})
     assert step is not None
     assert (step.changes, step.at, step.since, step.more) == (changes, 10, 20, 3)
     back = step_of(line(rewind={"to": "u", "leaf": None, "conversation": True, "redoOf": 7}), 1, {})

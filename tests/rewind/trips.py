@@ -76,10 +76,12 @@ class Trip:
         )
 
     def files(self) -> dict[str, str]:
-        """Every file and link of the working folder: its mode and content, or where it leads."""
+        """Every file and link of the working folder but git's: its mode and content, or where it leads."""
         found = {}
         for path in sorted(self.work.rglob("*")):
             name = str(path.relative_to(self.work))
+            if name.split("/")[0] == ".git":
+                continue
             if path.is_symlink():
                 found[name] = f"-> {path.readlink()}"
             elif path.is_file():

@@ -130,6 +130,7 @@ async def session(
             notices=(*await notices(ground, thread, hands, beginning), *agent_faults),
             requests=requests,
             tools=hands.tools,
+            files=hands.files,
             hooks=hands.hooks,
             cwd=cwd,
             key_source=endpoint.credentials,

@@ -16,6 +16,7 @@ from clew.app.sandbox import SessionSandbox, session_sandbox
 from clew.app.skills import SessionSkills
 from clew.app.thread import Thread
 from clew.config.environment import for_programs
+from clew.engine.file_record import FileRecord
 from clew.engine.toolset import SessionTools
 from clew.hooks.run import Hooks
 from clew.tools.base import Surroundings, ToolSession
@@ -28,6 +29,8 @@ from clew.web.fetch import Web
 class Hands(Struct, frozen=True, kw_only=True):
     """What a session can do. What stays between calls is the tool session's."""
 
+    # What calls do to files, where that is recorded.
+    files: FileRecord | None
     tool_session: ToolSession
     toolbox: Toolbox
     tools: SessionTools
@@ -77,7 +80,12 @@ async def equipped(
     toolbox = Toolbox(offered_tools(ground.options, web, began.settings, skills), began.settings)
     mcp = servers_of(ground.options, began, toolbox, ground.environment, brought)
     opened.push_async_callback(mcp.aclose)
+    files = None
+    if ground.options.persists:
+        record = file_record(began.places.config_home, thread.recorder)
+        files = await opened.enter_async_context(record)
     return Hands(
+        files=files,
         tool_session=tool_session,
         toolbox=toolbox,
         tools=SessionTools(
@@ -91,9 +99,7 @@ async def equipped(
                 mcp_clients=mcp.clients(),
             ),
             secrets=ground.secrets,
-            file_record=file_record(began.places.config_home, thread.recorder)
-            if ground.options.persists
-            else None,
+            file_record=files,
         ),
         mcp=mcp,
         sandbox=sandbox,

@@ -50,7 +50,7 @@ class Rewinding:
         """What was said in this conversation, the latest first."""
         steps, places = [], {}
         if self._recorder.transcript.exists():
-            await self._recorder.durable()
+            await self._settled()
             told = await asyncio.to_thread(read, self._recorder.transcript)
             steps, places = told.steps, told.places
         found = []
@@ -85,6 +85,8 @@ class Rewinding:
             raise UserError("a turn is running; stop it first")
         if not self._recorder.is_kept:
             raise UserError("this session is not kept on disk, so there is no way back")
+        if self._session.files is not None:
+            await self._session.files.settled()
         saved = await self._recorder.durable()
         if saved.troubles or not self._recorder.transcript.exists():
             why = "; ".join(map(str, saved.troubles)) or "nothing was said yet"

@@ -24,6 +24,7 @@ from clew.context.opening import Opening
 from clew.context.tool_listing import listing_fact, told
 from clew.engine.conversation import Conversation
 from clew.engine.deps import Emit
+from clew.engine.file_record import FileRecord
 from clew.engine.intake import Intake, Raw, Taken, Turn
 from clew.engine.requests import Requests
 from clew.engine.story import Story
@@ -70,6 +71,8 @@ class Session(Struct, frozen=True, kw_only=True):
     # What runs in the background; a front that listens can say so, and begin a turn.
     tasks: Tasks
     tools: SessionTools
+    # What calls do to files, where that is recorded.
+    files: FileRecord | None
     hooks: Hooks
     cwd: str
     # Where the key comes from, in the words of hosts.

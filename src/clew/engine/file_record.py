@@ -5,6 +5,7 @@ Owns which calls are watched, and how. A call is never stopped by what cannot be
 
 import asyncio
 from collections.abc import Callable, Sequence
+from types import TracebackType
 from typing import Any
 
 from clew.messages.errors import ClewError
@@ -19,24 +20,45 @@ Record = Callable[[str, str, Sequence[Change], int], None]
 
 
 class FileRecord:
-    """One a session; `record` is what writes a line of changes."""
+    """One a session, open as long as the session is; `record` is what writes a line of changes.
+
+    What a call did is looked for when its result is on its way already; the next call that may
+    change something waits for that, and so does whoever asks with `settled`.
+    """
 
     def __init__(self, watch: Watch, record: Record) -> None:
         self._watch = watch
         self._record = record
+        self._group = asyncio.TaskGroup()
+        self._looking: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "FileRecord":
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._group.__aexit__(None, None, None)
+
+    async def settled(self) -> None:
+        """Everything that calls did so far is recorded."""
+        if self._looking is not None:
+            await asyncio.wait([self._looking])
 
     async def run(self, tool: Tool[Any], raw: Any, ctx: ToolContext) -> ToolResult:
         """Runs the tool; what it did to files is recorded when it ends, however it ends."""
+        await self.settled()
         asked = await asyncio.to_thread(self._before, tool, raw, ctx.session)
         if asked is None:
             return await run_tool(tool, raw, ctx)
         try:
-            result = await run_tool(tool, raw, ctx)
-        except asyncio.CancelledError:
-            self._note(asked, ctx)  # no waiting any more: the turn ends
-            raise
-        await asyncio.to_thread(self._note, asked, ctx)
-        return result
+            return await run_tool(tool, raw, ctx)
+        finally:
+            self._looking = self._group.create_task(self._note(asked, ctx))
 
     def _before(self, tool: Tool[Any], raw: Any, session: ToolSession) -> Before | None:
         given = parse_input(tool, raw)
@@ -54,7 +76,7 @@ class FileRecord:
             return None
         return self._watch.before(Named(deep=paths), session.cwd, whole=False) if paths else None
 
-    def _note(self, before: Before, ctx: ToolContext) -> None:
-        changes, more = self._watch.after(before)
+    async def _note(self, before: Before, ctx: ToolContext) -> None:
+        changes, more = await asyncio.to_thread(self._watch.after, before)
         if changes:
             self._record(ctx.message_uuid, ctx.tool_use_id, changes, more)

@@ -26,6 +26,11 @@ class Blobs:
         self._syncs = syncs
         self._files = Files()
 
+    @property
+    def home(self) -> Path:
+        """The config home that they lie in."""
+        return self._folder.parent.parent
+
     def put(self, data: bytes) -> str:
         """Keeps a content and answers its name; raises `OSError` if the disk does not take it."""
         name = sha256(data).hexdigest()

@@ -125,19 +125,19 @@ def path_of_text(text: str) -> str:
         return text
 
 
-def step_of(line: Json, at: int, results: Mapping[str, Sequence[int]]) -> Step | None:
+def step_of(line: Json, at: int, results: Mapping[tuple[str, str], int]) -> Step | None:
     """A `file-change` line; None if it is not one that can be read. `results` are the places of the
-    calls' results."""
+    results, by the message that made the call, and the call."""
     listed = line.get("changes")
     changes = [_change(c) for c in listed] if type(listed) is list else []
     if any(change is None for change in changes):
         return None
-    call = _text(line.get("toolUseId"))
+    call, message = _text(line.get("toolUseId")), _text(line.get("messageId"))
     return Step(
         at=at,
-        since=next((place for place in results.get(call, ()) if place > at), at),
+        since=results.get((message, call), at),
         tool_use_id=call,
-        message_uuid=_text(line.get("messageId")),
+        message_uuid=message,
         timestamp=_text(line.get("timestamp")),
         changes=tuple(change for change in changes if change is not None),
         more=_number(line.get("more")),

@@ -75,7 +75,7 @@ def plan(path: Path, uuid: str, blobs: Blobs, *, files: bool, conversation: bool
         conversation=conversation,
         leaf=leaf,
         leaf_now=loaded.leaf_uuid,
-        **(_files(story, wanted_at(story.steps, place), blobs) if files else _NO_FILES),
+        **(_files_at(story, place, blobs) if files else _NO_FILES),
     )
 
 
@@ -98,6 +98,14 @@ def plan_redo(path: Path, blobs: Blobs) -> Plan:
 
 
 _NO_FILES: Json = {"changes": (), "foreign": (), "lost": ()}
+
+
+def _files_at(story: Story, place: int, blobs: Blobs) -> Json:
+    found = _files(story, wanted_at(story.steps, place), blobs)
+    more = sum(step.more for step in story.steps if step.since > place)
+    if more:
+        found["lost"] += ((f"{more} more files", "one call changed too many to be recorded"),)
+    return found
 
 
 def _files(story: Story, wanted: dict[str, State], blobs: Blobs) -> Json:

@@ -27,7 +27,7 @@ class Story(Struct, frozen=True, kw_only=True):
 def read(path: Path) -> Story:
     """Raises `OSError` only if the file cannot be read."""
     changes: list[tuple[int, dict[str, Any]]] = []
-    results: dict[str, list[int]] = {}
+    results: dict[tuple[str, str], int] = {}
     places: dict[str, int] = {}
     kinds: dict[str, str] = {}
     unread = 0
@@ -47,10 +47,10 @@ def read(path: Path) -> Story:
                 places.setdefault(uuid, at)
                 kinds[uuid] = _kind(entry)
                 for call in _answered(entry) if _RESULT in raw else ():
-                    results.setdefault(call, []).append(at)
+                    results.setdefault((str(entry.get("sourceToolAssistantUUID")), call), at)
     finally:
         os.close(fd)
-    steps = _steps(changes, results)
+    steps = [step_of(line, at, results) for at, line in changes]
     known = [step for step in steps if step is not None]
     return Story(
         steps=sorted(known, key=lambda step: (step.since, step.at)),
@@ -58,21 +58,6 @@ def read(path: Path) -> Story:
         kinds=kinds,
         unread=unread + len(steps) - len(known),
     )
-
-
-def _steps(
-    changes: list[tuple[int, dict[str, Any]]], results: dict[str, list[int]]
-) -> list[Step | None]:
-    """Each line of changes with its call's result: the one before the next call of that name, as
-    some services number their calls anew, and a copy may lack results."""
-    steps: list[Step | None] = []
-    ends: dict[str, int] = {}
-    for at, line in reversed(changes):
-        call = str(line.get("toolUseId"))
-        own = [place for place in results.get(call, ()) if at < place < ends.get(call, place + 1)]
-        steps.append(step_of(line, at, {call: own}))
-        ends[call] = at
-    return steps[::-1]
 
 
 def named(path: Path, text: str) -> str:

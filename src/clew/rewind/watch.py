@@ -1,12 +1,13 @@
 """Around a call: what it may touch is kept before, and what it did is recorded after.
 
 The files a tool or a command line names are kept by content beforehand, as are those the session knows.
-What else a command changed in the working folder is seen by a glance at it before and after; of a
-file that was made its end is its beginning undone, of another only the fact can be recorded.
+What else a command changed in the working folder is seen by a glance at it before and after, and kept
+by a snapshot of it.
 """
 
 import os
 import stat
+import time
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct
@@ -14,11 +15,14 @@ from msgspec import Struct
 from clew.rewind import disk
 from clew.rewind.blobs import Blobs
 from clew.rewind.changes import ABSENT, Change, State
-from clew.rewind.tree import Glance, differing, glance
+from clew.rewind.snapshot import Snapshot
+from clew.rewind.tree import Glance, Look, differing, look_of
 
-RECORDED_MAX = 500
+# Of one call: a switch of branches changes thousands.
+RECORDED_MAX = 10_000
 
-Signature = tuple[int, int, int, int]
+# Kernels stamp files with a clock that may be a tick behind.
+COARSE_NS = 20_000_000
 
 
 class Named(Struct, frozen=True, kw_only=True):
@@ -30,12 +34,13 @@ class Named(Struct, frozen=True, kw_only=True):
 
 
 class Before(Struct, kw_only=True):
-    """How things stood when a call began. `whole` is the folder at a glance, if that was asked."""
+    """How things stood when a call began. `whole` is the folder of `snapshot` at a glance."""
 
     states: dict[str, State]
     deep: frozenset[str]
-    folder: str
+    snapshot: Snapshot | None
     whole: Glance | None
+    begin_ns: int
 
 
 class Watch:
@@ -43,7 +48,8 @@ class Watch:
 
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
-        self._seen: dict[str, tuple[Signature, State]] = {}
+        self._seen: dict[str, tuple[Look, State]] = {}
+        self._snapshots: dict[str, Snapshot] = {}
 
     @property
     def touched(self) -> frozenset[str]:
@@ -52,25 +58,42 @@ class Watch:
 
     def before(self, named: Named, folder: str, *, whole: bool) -> Before:
         paths = _with_targets(named.deep) | {path for path in named.flat if _is_file(path)}
+        snapshot = self._snapshot(folder) if whole else None
         return Before(
             states={path: self._look(path) for path in paths},
             deep=named.deep,
-            folder=folder,
-            whole=glance(folder) if whole else None,
+            snapshot=snapshot,
+            whole=None if snapshot is None else snapshot.take(),
+            begin_ns=time.time_ns() - COARSE_NS,
         )
+
+    def _snapshot(self, folder: str) -> Snapshot:
+        """The one of this folder, or of a folder above it that calls ran in before."""
+        for known in self._snapshots.values():
+            if folder == known.folder or folder.startswith(f"{known.folder}/"):
+                return known
+        self._snapshots[folder] = Snapshot(folder, self._blobs)
+        return self._snapshots[folder]
 
     def after(self, before: Before) -> tuple[list[Change], int]:
         """What changed since, and how many changes are too many to record."""
         paths = _with_targets(before.deep) | before.states.keys()
-        whole = None if before.whole is None else glance(before.folder)
-        if before.whole is not None and whole is not None:
-            paths |= differing(before.whole, whole)
+        was = dict(before.states)
+        whole: Glance | None = None
+        if before.snapshot is not None and before.whole is not None:
+            whole = before.snapshot.look()
+            changed = set() if whole is None else differing(before.whole, whole)
+            paths |= changed
+            unnamed = [p for p in changed if p in before.whole and p not in was]
+            was |= before.snapshot.was(sorted(unnamed), before.whole)
         changes = []
         for path in sorted(paths):
-            was = before.states.get(path) or _unseen(path, before)
+            then = was.get(path) or _unseen(path, before)
             now = self._look(path)
-            if not was.same(now):
-                changes.append(Change(path=path, before=was, after=now))
+            if not then.same(now):
+                changes.append(Change(path=path, before=then, after=now))
+        if before.snapshot is not None and whole is not None:
+            before.snapshot.keep_up(whole)
         return changes[:RECORDED_MAX], max(0, len(changes) - RECORDED_MAX)
 
     def _look(self, path: str) -> State:
@@ -87,13 +110,14 @@ class Watch:
 
 
 def _unseen(path: str, before: Before) -> State:
-    """What a path was that nobody named: nothing, or a file whose content nobody kept."""
-    found = (before.whole or {}).get(path)
-    if found is None and before.whole is not None:
+    """What a path was that nobody saw: nothing, or, where it is older than the call, nobody knows."""
+    look = _signature(path)
+    is_new = look is None or look[2] >= before.begin_ns
+    if is_new and before.whole is not None:
         return ABSENT
-    if any(path.startswith(f"{known}/") for known in before.deep):
+    if is_new and any(path.startswith(f"{known}/") for known in before.deep):
         return ABSENT  # below a folder that was walked
-    return State(kind="unkept", size=found[0] if found else 0, why="no call had named it")
+    return State(kind="unkept", size=look[0] if look else 0, why="no call had named it")
 
 
 def _with_targets(paths: Iterable[str]) -> set[str]:
@@ -108,12 +132,11 @@ def _with_targets(paths: Iterable[str]) -> set[str]:
     return found
 
 
-def _signature(path: str) -> Signature | None:
+def _signature(path: str) -> Look | None:
     try:
-        found = os.lstat(path)
+        return look_of(os.lstat(path))
     except (OSError, ValueError):
         return None
-    return (found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino)
 
 
 def _is_file(path: str) -> bool:
