@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 
 Json: TypeAlias = dict[str, Any]
 
+# How long a host waits for servers that it put in.
+EXCHANGE_WAIT_S = 30.0
+
 
 class Connected:
     """What the session knows of its servers; without any, all of it is nothing."""
@@ -52,6 +55,8 @@ class Connected:
         self._instructed: set[str] | None = None
         # Whether what servers offer goes into the toolbox as it comes.
         self._is_open = False
+        # The servers that a host put in while the session ran.
+        self._exchanged: set[str] = set()
 
     def begin(
         self,
@@ -69,31 +74,67 @@ class Connected:
         brought: Brought = NOTHING,
     ) -> None:
         """Starts every server there is; returns before any of them has."""
-        if not self.found.servers:
-            return
         # What no call could come to is not offered.
         self._is_denied = lambda name: denied(rules, name)
-        from clew.app.mcp_asking import Answering
-        from clew.mcp.begin import line_maker
-        from clew.mcp.servers import Servers
 
-        self.servers = Servers(
-            line_maker(
-                launcher=launcher,
-                transport=transport,
-                places=places,
-                cwd=cwd,
-                environ=environ,
-                to_host=brought.to_host,
-                in_host=brought.in_host,
-            ),
-            Answering(ask, judge, ask_model, new_id).helpers(lambda: rules.standing.context.roots),
-            on_change=self._gather,
-            startup_s=seconds(environment, "mcp_timeout_ms"),
-            patience_s=seconds(environment, "mcp_tool_timeout_ms"),
-            defers=environment.switch("tool_search"),
-        )
-        self.notices += tuple(self.servers.add(self.found.servers))
+        def made() -> Servers:
+            from clew.app.mcp_asking import Answering
+            from clew.mcp.begin import line_maker
+            from clew.mcp.servers import Servers
+
+            return Servers(
+                line_maker(
+                    launcher=launcher,
+                    transport=transport,
+                    places=places,
+                    cwd=cwd,
+                    environ=environ,
+                    to_host=brought.to_host,
+                    in_host=brought.in_host,
+                ),
+                Answering(ask, judge, ask_model, new_id).helpers(
+                    lambda: rules.standing.context.roots
+                ),
+                on_change=self._gather,
+                startup_s=seconds(environment, "mcp_timeout_ms"),
+                patience_s=seconds(environment, "mcp_tool_timeout_ms"),
+                defers=environment.switch("tool_search"),
+            )
+
+        self._made = made
+        if self.found.servers:
+            self.servers = made()
+            self.notices += tuple(self.servers.add(self.found.servers))
+
+    async def exchange(self, found: Found) -> tuple[list[str], list[str], dict[str, str]]:
+        """Takes these servers in, in place of those that came in this way before.
+
+        What was added, what is gone, and why one is not there.
+        """
+        if self.servers is None:
+            self.servers = self._made()
+        now = {server.name: server for server in found.servers}
+        gone = [name for name in self._exchanged if name not in now]
+        for name in gone:
+            await self.servers.remove(name)
+        kept = self._exchanged - set(gone)
+        errors = {entry.name: entry.held for entry in found.held}
+        added: list[str] = []
+        for name, config in now.items():
+            if name in kept:
+                continue
+            wrong = self.servers.add([config])
+            if wrong:
+                errors[name] = wrong[0]
+            else:
+                added.append(name)
+        self._exchanged = kept | set(added)
+        await self.servers.settled(EXCHANGE_WAIT_S)
+        for server in self.servers.all():
+            if server.name in added and server.problem:
+                errors[server.name] = server.problem
+        self._gather()
+        return added, gone, errors
 
     def _gather(self) -> None:
         """Brings the toolbox up to what the servers offer now.

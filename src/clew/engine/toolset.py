@@ -5,6 +5,7 @@ Owns nothing but the way from a tool_use block to the tool of its name.
 
 from collections.abc import Awaitable, Callable, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from msgspec.structs import replace
@@ -16,12 +17,14 @@ from clew.tools.base import (
     Progress,
     QuestionKind,
     Surroundings,
+    Tool,
     ToolContext,
     ToolResult,
     ToolSession,
     failed,
 )
 from clew.tools.door import run_tool
+from clew.tools.files import EDIT_MAX_BYTES, note_seen, take
 from clew.tools.registry import Toolbox
 from clew.tools.schema import parse_input
 from clew.tools.spill import fitted
@@ -45,6 +48,15 @@ class SessionTools:
         self._session = session
         self._surroundings = surroundings
         self._secrets = session.secrets = tuple(secrets)
+
+    def note_seen(self, path: Path, mtime_ms: int) -> bool:
+        """Somebody saw a file, as it was then, whom edits may rely on; False if it has changed."""
+        found = take(path, EDIT_MAX_BYTES)
+        if found.status.st_mtime_ns // 1_000_000 != mtime_ms:
+            return False
+        lines = found.data.count(b"\n") + 1
+        note_seen(self._session, found, ((1, lines),), "")
+        return True
 
     def definitions(self) -> list[Json]:
         return self._toolbox.definitions()
@@ -95,6 +107,17 @@ class SessionTools:
         tool = self._toolbox.get(block["name"])
         if tool is None:
             return self._unknown(block["name"])
+        return await self.call(tool, block, message_uuid=message_uuid, progress=progress)
+
+    async def call(
+        self,
+        tool: Tool[Any],
+        block: Json,
+        *,
+        message_uuid: str,
+        progress: Callable[[Any], Awaitable[None]],
+    ) -> ToolResult:
+        """Runs a tool, offered to the model or not."""
 
         async def emit(step: Progress) -> None:
             await progress(replace(step, text=without(step.text, self._secrets)))

@@ -6,6 +6,7 @@ why; one that nobody knows with one that says so. None of them waits for the tur
 
 import os
 from collections.abc import Awaitable, Callable
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from clew.app.asking import DEFAULT_MODEL
@@ -76,10 +77,13 @@ class Controls:
     async def answer(self, asked: Asked) -> Json:
         """The frame that answers a request."""
         handler = HANDLERS.get(asked.subtype)
-        if handler is None:
+        if handler is None and asked.subtype not in ELSEWHERE:
             return frames.unsupported(asked.request_id, asked.subtype)
         try:
-            response = await handler(self, asked.fields)
+            if handler is not None:
+                response = await handler(self, asked.fields)
+            else:
+                response = await self._elsewhere(asked)
         except MisuseError:
             raise
         except (ClewError, OSError) as error:
@@ -88,6 +92,13 @@ class Controls:
         if asked.subtype == "initialize":
             answer["response"]["pending_permission_requests"] = self._serving.pending()
         return answer
+
+    async def _elsewhere(self, asked: Asked) -> Json:
+        """What a module of its own answers, loaded when it is asked for."""
+        function = getattr(import_module(ELSEWHERE[asked.subtype]), asked.subtype)
+        said = function(self._serving.session, asked.fields)
+        response: Json = await said if isinstance(said, Awaitable) else said
+        return response
 
     # -- the handshake
 
@@ -313,4 +324,21 @@ HANDLERS: dict[str, Handler] = {
         "list_models",
         "get_binary_version",
     )
+}
+
+# What is asked for seldom: the request's name, and the module with a function of that name.
+_FILES, _SERVERS, _STANDING = (
+    f"clew.headless.{name}_controls" for name in ("file", "server", "standing")
+)
+ELSEWHERE: dict[str, str] = {
+    "apply_flag_settings": _STANDING,
+    "update_settings": _STANDING,
+    "list_permission_rules": _STANDING,
+    "get_hooks_listing": _STANDING,
+    "register_repo_root": _STANDING,
+    "get_usage": _STANDING,
+    "mcp_set_servers": _SERVERS,
+    "mcp_call": _SERVERS,
+    "read_file": _FILES,
+    "seed_read_state": _FILES,
 }

@@ -15,6 +15,7 @@ from clew.config.edit import with_value
 from clew.config.environment import freeze
 from clew.config.layers import OF_THE_FOLDER, Layer, Scope
 from clew.config.load import Given, changed, read
+from clew.config.settings import check
 from clew.config.write import replace
 from clew.messages.errors import SettingsError
 from clew.permissions.decision import Decision
@@ -224,6 +225,19 @@ class SessionRules:
                 held = self._given or Given(data={})
                 self._given = structs.replace(held, data=with_update(held.data, each))
         self.standing = self._stand(self.mode)
+
+    def overlay(self, settings: Mapping[str, Any]) -> tuple[str, ...]:
+        """Settings for this session that stand above the files', over those said before; null takes one
+        away. Returns what people should know; raises `SettingsError` where they cannot hold."""
+        held = self._given or Given(data={})
+        data = {k: v for k, v in (held.data | dict(settings)).items() if v is not None}
+        wrong = [fault for fault in check(data) if fault.fatal and fault.path[0] in settings]
+        if wrong:
+            raise SettingsError(str(wrong[0]))
+        before = self.standing
+        self._given = structs.replace(held, data=data)
+        self.standing = self._stand(self.mode)
+        return tuple(line for line in self.standing.complaints if line not in before.complaints)
 
     def _check(self, update: Update) -> None:
         if isinstance(update, ModeUpdate):

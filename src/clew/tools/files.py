@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.tools.base import ToolContext, ToolError
+from clew.tools.base import ToolContext, ToolError, ToolSession
 from clew.tools.ledger import Content, ReadRecord
 
 # Larger files are read in pieces, without keeping or hashing them.
@@ -100,18 +100,24 @@ def take_known(path: Path, ctx: ToolContext) -> Snapshot:
 
 def note(ctx: ToolContext, snapshot: Snapshot, ranges: tuple[tuple[int, int], ...]) -> None:
     """Puts a file that the model has now seen into the ledger and its bytes into the cache."""
+    note_seen(ctx.session, snapshot, ranges, ctx.message_uuid)
+
+
+def note_seen(
+    session: ToolSession, snapshot: Snapshot, ranges: tuple[tuple[int, int], ...], message_uuid: str
+) -> None:
     path = str(snapshot.path)
-    ctx.session.ledger.note(
+    session.ledger.note(
         ReadRecord(
             path=path,
             size=len(snapshot.data),
             mtime_ns=snapshot.status.st_mtime_ns,
             sha256=snapshot.sha256,
             ranges=ranges,
-            message_uuid=ctx.message_uuid,
+            message_uuid=message_uuid,
         )
     )
-    ctx.session.contents.put(
+    session.contents.put(
         path,
         Content(data=snapshot.data, mtime_ns=snapshot.status.st_mtime_ns, sha256=snapshot.sha256),
     )

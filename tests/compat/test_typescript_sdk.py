@@ -1,0 +1,58 @@
+"""The published TypeScript Agent SDK drives clew, unchanged."""
+
+import json
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from clew.testing.server import serving
+from tests.compat.sdk_plugin import executable
+from tests.headless.clew_process import environment
+
+PACKAGE = "@anthropic-ai/claude-agent-sdk@0.3.329"
+MAKES = {
+    "scenario": 1,
+    "answers": [
+        {"content": ["I make it.", {"tool": "Bash", "input": {"command": "mkdir made"}}]},
+        {"text": "It is made."},
+        {"text": "Still here.", "times": "always"},
+    ],
+}
+
+
+@pytest.mark.e2e
+def test_the_typescript_sdk_drives_clew(tmp_path: Path) -> None:
+    npm = shutil.which("npm")
+    assert npm is not None, "npm is needed to hold clew against the SDK that is published there"
+    program = tmp_path / "program"
+    program.mkdir()
+    words = [npm, "install", "--silent", "--no-audit", "--no-fund", "--omit=optional"]
+    subprocess.run([*words, "--prefix", str(program), PACKAGE], check=True, timeout=300)
+    script = program / "drive.mjs"
+    script.write_text(Path(__file__).with_name("typescript.mjs").read_text("utf-8"), "utf-8")
+    work = tmp_path / "work"
+    work.mkdir()
+    with serving(MAKES, strict=True) as server:
+        done = subprocess.run(
+            ["node", str(script)],
+            cwd=program,
+            env=environment(tmp_path, server.url)
+            | {"CLEW": executable(), "WORK": str(work), "PATH": os.environ["PATH"]},
+            capture_output=True,
+            encoding="utf-8",
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout.splitlines()[-1])
+    assert seen["result"] == "It is made."
+    assert (work / "made").is_dir()
+    assert (seen["asked"], seen["hook"]) == (["Bash"], "Bash")
+    assert set(seen["controls"].values()) == {"ok"}, seen["controls"]
+    assert seen["again"] == ["Still here.", True]
+    assert seen["kinds"][0] == "init"
+    assert "success" in seen["kinds"]
+    assert "stream_event" in seen["kinds"]
