@@ -83,6 +83,7 @@ a session:
   --max-turns N              end after N answers of the model
   --json-schema JSON|FILE    of --print: the shape of the answer
   --max-budget-usd USD       end after the answer that spends as much
+  --autocompact TOKENS       keep the conversation within a window of so many tokens
   --no-session-persistence   write no transcript
   --bare                     only what the command line names: no settings, memory, hooks,
                              servers, agents or commands of files

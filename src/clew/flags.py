@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 from clew.config.layers import Scope
 from clew.messages.errors import CommandLineError
-from clew.options import LEAST_THINKING, SOURCES, Options
+from clew.options import LEAST_THINKING, LEAST_WINDOW, SOURCES, Options
 from clew.permissions.request import Mode
 from clew.providers.base import Adaptive, Budget, Off, Thinking
 from clew.tools.json_schema import fault
@@ -268,6 +268,12 @@ def parser() -> argparse.ArgumentParser:
     add("--debug", metavar="KINDS", help="write down what happens, in a file of the session's")
     add("--debug-file", metavar="FILE", help="the same, into this file")
     add("--debug-to-stderr", action="store_true", help="the same, on standard error")
+    add(
+        "--autocompact",
+        type=int,
+        metavar="TOKENS",
+        help="keep the conversation within a window of so many tokens",
+    )
     add("--no-session-persistence", action="store_true", help="write no transcript")
     return made  # fmt: skip
 
@@ -282,6 +288,10 @@ def parse(argv: list[str]) -> Options:
         raise CommandLineError(_unknown(unknown[0], made))
     if given.max_turns is not None and given.max_turns < 1:
         raise CommandLineError(f"--max-turns {given.max_turns}: at least 1")
+    if given.autocompact is not None and given.autocompact < LEAST_WINDOW:
+        raise CommandLineError(
+            f"--autocompact {given.autocompact}: at least {LEAST_WINDOW:,} tokens"
+        )
     if given.continues and given.resume is not None:
         raise CommandLineError("--continue and --resume name two different sessions; give one")
     if given.fork_session and not (given.continues or given.resume is not None):
@@ -345,6 +355,7 @@ def parse(argv: list[str]) -> Options:
         max_budget_usd=dollars(given.max_budget_usd),
         json_schema=schema_of(given.json_schema),
         persists=not given.no_session_persistence,
+        autocompact=given.autocompact,
         agents=agents_of(given.agents),
         is_bare=given.bare,
         has_commands=not given.disable_slash_commands,

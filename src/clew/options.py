@@ -15,6 +15,8 @@ from clew.providers.base import Effort, Thinking
 SOURCES: tuple[Scope, ...] = ("user", "project", "local")
 # A smaller budget is none to the service.
 LEAST_THINKING = 1024
+# In a smaller window nothing that survives a compaction has room.
+LEAST_WINDOW = 4_000
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -57,6 +59,8 @@ class Options(Struct, frozen=True, kw_only=True):
     # The shape of the answer, where a program asks for one.
     json_schema: dict[str, Any] | None = None
     persists: bool = True
+    # The window that conversations are kept within, where the model's is larger.
+    autocompact: int | None = None
     thinking: Thinking | None = None
     effort: Effort | None = None
     betas: tuple[str, ...] = ()

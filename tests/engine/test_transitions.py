@@ -10,6 +10,7 @@ from clew.engine.transitions import (
     Terminal,
     after_answer,
 )
+from clew.messages.wording import AFTER_MAX_TOKENS
 from clew.stream.events import ENDINGS
 from tests.requirements import requirement
 
@@ -25,7 +26,7 @@ SPENT = Recoveries(**MAX_RECOVERIES)
         (Reply(ending="cut_by_max_tokens", has_results=True), Continue(cause="tools")),
         (Reply(ending="tools", has_results=True, is_stopped=True), "denied_and_stopped"),
         (Reply(ending="refused"), "refused"),
-        (Reply(ending="cut_by_context"), "prompt_too_long"),
+        (Reply(ending="cut_by_context"), Continue(cause="full", words=AFTER_MAX_TOKENS)),
         (Reply(ending="unknown"), "completed"),
         (Reply(ending="paused"), Continue(cause="paused")),
         (Reply(ending="turn", is_complete=False, is_final=True, failure="503"), "api_error"),
@@ -41,6 +42,7 @@ def test_each_ending_goes_its_way(reply: Reply, expected: object) -> None:
     ("reply", "cause"),
     [
         (Reply(ending="cut_by_max_tokens"), "max_tokens"),
+        (Reply(ending="cut_by_context"), "full"),
         (Reply(ending="turn", is_complete=False, failure="reset"), "broken_off"),
         (Reply(ending="turn", is_empty=True), "empty"),
         (Reply(ending="paused"), "paused"),

@@ -19,6 +19,7 @@ from clew.app.asking import target_of, template
 from clew.app.attaching import attachments
 from clew.app.background import news
 from clew.app.brought import NOTHING, Brought
+from clew.app.compaction import Keeping
 from clew.app.costs import budget, leave_totals, unbounded
 from clew.app.debugging import debugging, place_of
 from clew.app.ground import Ground, stand
@@ -90,7 +91,9 @@ async def session(
             secrets=ground.secrets,
         )
         begin_servers(ground, thread, hands, judge, ask, brought)
-        deps = deps_of(ground, thread, hands, requests, judge, ask, inbox)
+        measure = Measure(ground.service.provider.count_tokens, ground.service.catalog)
+        keeping = Keeping(ground, thread, hands, requests, opening, judge, measure)
+        deps = deps_of(ground, thread, hands, requests, judge, ask, inbox, measure, keeping)
         kinds, agent_faults = kinds_of(ground, brought)
         crew = Crew(
             ground=ground,
@@ -104,6 +107,7 @@ async def session(
         agents = AllAgents(crew, kinds)
         if thread.loaded is not None:
             agents.recall(thread.loaded.messages)
+        keeping.agents = agents.listing
         hands.tool_session.agents = agents.of(cwd=lambda: hands.tool_session.cwd)
         hands.hooks.begin(app_hooks.beginning(options, thread.loaded, thread.model.id))
         opened.push_async_callback(app_hooks.end, hands.hooks, options)
@@ -147,6 +151,7 @@ async def session(
             own=hands.own,
             skills=hands.skills,
             lent=lent,
+            keeping=keeping,
         )
 
 
@@ -200,6 +205,8 @@ def deps_of(
     judge: Judging,
     ask: Ask,
     inbox: Inbox,
+    measure: Measure,
+    keeping: Keeping,
 ) -> Deps:
     """Everything that a turn of the session may touch."""
     options, service = ground.options, ground.service
@@ -226,7 +233,8 @@ def deps_of(
         now=now,
         new_id=new_id,
         refresh=hands.hook_settings.refresh,
-        measured=Measure(service.provider.count_tokens, service.catalog),
+        measured=measure,
+        compaction=keeping,
         beside=beside,
         latecomers=told_of(hands, requests, thread.story),
         session=thread.spending,

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from clew.app.agents import AllAgents
 from clew.app.attaching import attachments
+from clew.app.compaction import Keeping
 from clew.app.lent import Lent
 from clew.app.mcp import Connected
 from clew.app.own import OwnSession
@@ -67,6 +68,8 @@ class Session(Struct, frozen=True, kw_only=True):
     skills: SessionSkills
     # What skills changed until the next prompt.
     lent: Lent
+    # How the conversation is kept within its window.
+    keeping: Keeping
     requests: Requests
     # What runs in the background; a front that listens can say so, and begin a turn.
     tasks: Tasks

@@ -120,6 +120,12 @@ def elsewhere(module: str, function: str) -> Callable[[Session, str], Awaitable[
     return run
 
 
+async def compact(session: Session, arguments: str) -> Outcome:
+    from clew.app import slash_compact
+
+    return await slash_compact.compact(session, arguments)
+
+
 async def clear(_: Session, __: str) -> Outcome:
     return Clear()
 
@@ -250,6 +256,7 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="add-dir", description="show or add folders to work in", run=elsewhere(SETUP, "add_folder"), hint="[FOLDER]"),
     Command(name="bug-report", description="write what a report of a fault needs into a file", run=elsewhere(SETUP, "bug_report"), hint="[FILE]"),
     Command(name="clear", description="begin a new session", run=clear, is_interactive=True, aliases=("new", "reset")),
+    Command(name="compact", description="replace the conversation, or a part of it, by its summary", run=compact, hint="[WHAT MATTERS | --before N | --from N | --list | --show | --undo]"),
     Command(name="config", description="show or set settings", run=config, hint="[KEY [VALUE]]"),
     Command(name="context", description="show what fills the model's window", run=context),
     Command(name="cost", description="show what the session cost", run=cost),

@@ -75,4 +75,14 @@ class Rewound(Struct, frozen=True, kw_only=True):
     prompt: str = ""
 
 
-Outcome: TypeAlias = Show | Ask | Invoke | Clear | Resume | Exit | Pick | Rewound
+class Compact(Struct, frozen=True, kw_only=True):
+    """The conversation is to be shortened: all of it, or what stands before or from a message on;
+    with `undo`, the last time that was done is to be taken back."""
+
+    focus: str = ""
+    up_to: str | None = None
+    since: str | None = None
+    undo: bool = False
+
+
+Outcome: TypeAlias = Show | Ask | Invoke | Clear | Resume | Exit | Compact | Pick | Rewound

@@ -190,6 +190,19 @@ VARIABLES: tuple[Variable, ...] = (
         "0",
     ),
     variable(
+        "auto_compact_disabled",
+        "switch",
+        "CLEW_DISABLE_AUTO_COMPACT DISABLE_AUTO_COMPACT",
+        "shorten no conversation unasked",
+        "0",
+    ),
+    variable(
+        "auto_window",
+        "number",
+        "CLEW_AUTO_COMPACT_WINDOW CLAUDE_CODE_AUTO_COMPACT_WINDOW",
+        "keep conversations within a window of so many tokens, if the model's is not smaller",
+    ),
+    variable(
         "keeps_keys_from_programs",
         "switch",
         "CLEW_SUBPROCESS_ENV_SCRUB CLAUDE_CODE_SUBPROCESS_ENV_SCRUB",

@@ -70,6 +70,11 @@ KEYS: tuple[Key, ...] = (
     key("verbose", BOOLEAN, "show what tools print, whole"),
     key("spinnerTipsEnabled", BOOLEAN, "show tips while waiting"),
     key("autoCompactEnabled", BOOLEAN, "shorten a history that grows too long"),
+    key(
+        "autoCompactAt",
+        ANY,
+        "when to do that: a part of the window up to 1, a number of tokens, or an object of these by model",
+    ),
     key("respectGitignore", BOOLEAN, "leave ignored files out of completion"),
     key("plansDirectory", STRING, "the folder of plan files"),
     key("statusLine", OBJECT, "the command behind the status line", executes=True),

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from clew.commands.outcome import Compact
 from clew.engine.deps import Deps, Emit
 from clew.engine.events import Noticed, Recorded, TurnEnded
 from clew.engine.hooked import BLOCKED_PROMPT, entries, fire, heard
@@ -143,6 +144,12 @@ class Conversation:
         await self._keep([self._message(prompt, said_by, uuid), *context], emit)
         await saved(self._deps, emit)
 
+    async def compact(self, order: Compact, emit: Emit) -> TurnEnded:
+        """Shortens the conversation, or takes that back; no turn runs meanwhile, and `interrupt`
+        leaves everything as it was."""
+        deps = self._deps
+        return await self._run(deps.compaction.run(deps, order, emit), emit, title="")
+
     def take_back(self, uuid: str) -> bool:
         """Takes back words that the running turn has not heard; False if it has."""
         return self._inbox.take_back(uuid)
@@ -165,26 +172,27 @@ class Conversation:
         self, work: Coroutine[Any, Any, TurnEnded], emit: Emit, *, title: str
     ) -> TurnEnded:
         self._is_interrupted = False
-        before = len(self._deps.story.history)
+        before = self._deps.story.said
         async with asyncio.TaskGroup() as group:
             self._turn = group.create_task(work)
             if self._is_interrupted:
                 self._turn.cancel()
         turn, self._turn = self._turn, None
         ended = self._stopped(before) if turn.cancelled() else turn.result()
-        if title and len(self._deps.story.history) > before:
+        if title and self._deps.story.said > before:
             self._deps.story.recorder.last_prompt(title)
         await saved(self._deps, emit)
         return ended
 
     def _stopped(self, before: int) -> TurnEnded:
         """How an interrupted turn ended: before it began, while the model talked, while tools ran."""
-        if len(self._deps.story.history) == before:
+        said = self._deps.story.since(before)
+        if not said:
             return TurnEnded(reason="aborted_streaming")
-        last = self._deps.story.history[-1]
+        last = said[-1]
         content = last.get("message", {}).get("content") or [{}]
         during_tools = "for tool use" in content[0].get("text", "")
-        rounds = sum(1 for m in list(self._deps.story.history)[before:] if m["type"] == "assistant")
+        rounds = sum(1 for m in said if m["type"] == "assistant")
         return TurnEnded(
             reason="aborted_tools" if during_tools else "aborted_streaming", rounds=rounds
         )

@@ -11,7 +11,8 @@ from typing import Any, Protocol, TypeAlias
 from msgspec import Struct
 
 from clew.catalog.lookup import CATALOG, Catalog
-from clew.engine.events import EngineEvent
+from clew.commands.outcome import Compact
+from clew.engine.events import EngineEvent, TurnEnded
 from clew.engine.requests import Prepared
 from clew.engine.story import Story
 from clew.hooks.outcome import NOTHING
@@ -19,7 +20,7 @@ from clew.hooks.outcome import Outcome as HookOutcome
 from clew.messages.history import History
 from clew.permissions.decision import Decision, NeedsReview
 from clew.permissions.modes import after_review
-from clew.providers.answer_events import DriverEvent, Ended
+from clew.providers.answer_events import CompactionDue, DriverEvent, Ended
 from clew.providers.base import Request
 from clew.session.ledger import Spend, is_spent
 from clew.session.state import Session
@@ -159,6 +160,49 @@ class NoHooks:
         return NOTHING
 
 
+class Compaction(Protocol):
+    """Shortens a conversation that outgrows its window (`engine.compactor`).
+
+    Both answer whether the conversation is another one now, so that the request is to be made anew.
+    """
+
+    async def make_room(self, deps: "Deps", request: Request, emit: Emit, /) -> bool:
+        """Before a request leaves."""
+        ...
+
+    async def after_overflow(
+        self, deps: "Deps", request: Request, due: CompactionDue | None, tries: int, emit: Emit, /
+    ) -> bool:
+        """When a request did not fit, for the so-many-eth time in a row; without `due`, when an
+        answer filled the window."""
+        ...
+
+    async def run(self, deps: "Deps", order: Compact, emit: Emit, /) -> TurnEnded:
+        """When a person says so, between two turns."""
+        ...
+
+
+class NoCompaction:
+    """A conversation that does not fit ends."""
+
+    async def make_room(self, _deps: "Deps", _request: Request, _emit: Emit, /) -> bool:
+        return False
+
+    async def after_overflow(
+        self,
+        _deps: "Deps",
+        _request: Request,
+        _due: CompactionDue | None,
+        _tries: int,
+        _emit: Emit,
+        /,
+    ) -> bool:
+        return False
+
+    async def run(self, _deps: "Deps", _order: Compact, _emit: Emit, /) -> TurnEnded:
+        return TurnEnded(reason="failed", message="this conversation cannot be shortened")
+
+
 class Budget(Struct, frozen=True, kw_only=True):
     """Dollars that this run may spend on top of what was `before`."""
 
@@ -214,6 +258,7 @@ class Deps(Struct, frozen=True, kw_only=True):
     budget: Budget | None = None
     max_parallel: int = 10
     hooks: Hooks = NoHooks()
+    compaction: Compaction = NoCompaction()
     # The folder the shell is in.
     where: Callable[[], str] = str
     # Changes what is permitted from now on, as a hook answered in a person's stead; what was wrong.

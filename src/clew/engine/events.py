@@ -96,6 +96,27 @@ class FromAgent(Struct, frozen=True, kw_only=True):
     event: "EngineEvent"
 
 
+class Compacting(Struct, frozen=True, kw_only=True):
+    """The conversation is being shortened; nothing else happens in it meanwhile."""
+
+    trigger: str
+
+
+class Compacted(Struct, frozen=True, kw_only=True):
+    """The conversation was shortened: its boundary and what it is told again, the summary last."""
+
+    boundary: Json
+    entries: list[Json]
+    # What a person should know of it.
+    message: str
+
+
+class NotCompacted(Struct, frozen=True, kw_only=True):
+    """The conversation is as it was."""
+
+    message: str
+
+
 EndReason: TypeAlias = Literal[
     "completed",
     "max_turns",
@@ -145,6 +166,9 @@ EngineEvent: TypeAlias = (
     | NotSaved
     | Noticed
     | Signalled
+    | Compacting
+    | Compacted
+    | NotCompacted
     | HookStarted
     | HookFinished
     | FromAgent

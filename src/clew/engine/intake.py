@@ -14,7 +14,18 @@ from typing import Any, TypeAlias, assert_never
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.commands.outcome import Ask, Clear, Exit, Invoke, Outcome, Pick, Resume, Rewound, Show
+from clew.commands.outcome import (
+    Ask,
+    Clear,
+    Compact,
+    Exit,
+    Invoke,
+    Outcome,
+    Pick,
+    Resume,
+    Rewound,
+    Show,
+)
 from clew.commands.parse import Command, Mention, Note, Prompt, Shell, parse
 from clew.commands.pasted import Pasted, content
 from clew.context.facts import Fact
@@ -48,7 +59,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     context: list[Json] = []
 
 
-Taken: TypeAlias = Turn | Show | Clear | Resume | Exit | Pick | Rewound
+Taken: TypeAlias = Turn | Show | Clear | Resume | Exit | Compact | Pick | Rewound
 RunCommand: TypeAlias = Callable[[Command], Awaitable[Outcome | None]]
 
 

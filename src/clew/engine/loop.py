@@ -26,8 +26,10 @@ from clew.engine.events import (
 from clew.engine.executor import ToolExecutor
 from clew.engine.hooked import STOP_FEEDBACK, calls_of, fire, heard, join, last_words
 from clew.engine.repetition import Repetition
+from clew.engine.requests import Prepared
 from clew.engine.token_budget import TokenBudget
 from clew.engine.transitions import (
+    FULL,
     Continue,
     Recoveries,
     Reply,
@@ -103,6 +105,8 @@ async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) ->
         step = after_answer(reply, recoveries)
         if tokens is not None:
             step = tokens.onward(step, tokens_said(deps) - before)
+        if isinstance(step, Continue) and step.cause == "full" and not await emptied(deps, emit):
+            step = FULL
         step = await hooked(deps, emit, step, recoveries, reply)
         if isinstance(step, Continue) and deps.max_rounds is not None and rounds >= deps.max_rounds:
             step = Terminal(reason="max_turns", message=f"reached {deps.max_rounds} rounds")
@@ -126,16 +130,21 @@ async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) ->
 async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> Reply:
     """One request and everything its answer asked for."""
     await saved(deps, emit)
-    hearing = Hearing(deps, emit, repetition)
-    try:
-        await wait_for_late(deps, emit)
-        async with hearing.running:
-            ended = await hearing.listen()
-            reply = await hearing.settle(ended)
-            hearing.running.release()
-    except asyncio.CancelledError:
-        hearing.keep_what_was_said()
-        raise
+    reply: Reply | None = None
+    tries = 0
+    while reply is None:
+        tries += 1
+        hearing = Hearing(deps, emit, repetition)
+        try:
+            await wait_for_late(deps, emit)
+            async with hearing.running:
+                ended = await hearing.listen()
+                if not await hearing.is_shorter_now(ended, tries):
+                    reply = await hearing.settle(ended)
+                hearing.running.release()
+        except asyncio.CancelledError:
+            hearing.keep_what_was_said()
+            raise
     await joined(deps, emit, deps.beside(hearing.running.results))
     return replace(
         reply,
@@ -190,6 +199,12 @@ async def may_stop(deps: Deps, emit: Emit, step: Terminal, recoveries: Recoverie
         await emit(Noticed(messages=(spent,)))
         return step
     return Continue(cause="hook", words=STOP_FEEDBACK.format(words=words or "go on"))
+
+
+async def emptied(deps: Deps, emit: Emit) -> bool:
+    """Whether there is room again after an answer that filled the window."""
+    request = (await prepare(deps, emit)).request
+    return await deps.compaction.after_overflow(deps, request, None, 2, emit)
 
 
 async def wait_for_late(deps: Deps, emit: Emit) -> None:
@@ -250,6 +265,15 @@ def without_numbers(words: str) -> str:
     return "".join(c for c in words if not c.isdigit())
 
 
+async def prepare(deps: Deps, emit: Emit) -> Prepared:
+    """The next request, once it is told what the history needed to become one."""
+    prepared = deps.request(deps.story)
+    if prepared.news:
+        deps.story.recorder.request_repairs([to_builtins(r) for r in prepared.repairs])
+        await emit(Repaired(repairs=prepared.news))
+    return prepared
+
+
 async def saved(deps: Deps, emit: Emit) -> None:
     """Everything said so far is durable before the next request leaves, or it is told why not."""
     answer = await deps.story.durable()
@@ -279,10 +303,10 @@ class Hearing:
 
     async def listen(self) -> Ended | Held:
         deps = self._deps
-        prepared = deps.request(deps.story)
-        if prepared.news:
-            deps.story.recorder.request_repairs([to_builtins(r) for r in prepared.repairs])
-            await self._emit(Repaired(repairs=prepared.news))
+        prepared = await prepare(deps, self._emit)
+        if await deps.compaction.make_room(deps, prepared.request, self._emit):
+            prepared = await prepare(deps, self._emit)
+        self._request = prepared.request
         if prepared.violations:
             held = Held(words=doubt(prepared.violations))
             is_held = not insists(deps.story.history, held.words)
@@ -300,6 +324,14 @@ class Hearing:
                 without_retries_ms=(end_s - self._attempt_s) * 1000,
             )
             deps.session.change(self._took)
+
+    async def is_shorter_now(self, ended: Ended | Held, tries: int) -> bool:
+        """Whether a conversation that did not fit was made to, so that it can be sent again."""
+        if not isinstance(ended, CompactionDue):
+            return False
+        return await self._deps.compaction.after_overflow(
+            self._deps, self._request, ended, tries, self._emit
+        )
 
     async def _heard(self, event: DriverEvent) -> None:
         match event:

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from clew.catalog.lookup import Catalog
 from clew.messages.history import History
 from clew.messages.wording import SYNTHETIC_MODEL
+from clew.normalize.select import begun_at, is_micro
 from clew.normalize.tokens import content_tokens, message_tokens, tool_tokens
 from clew.providers.base import Failure, Request
 from clew.providers.request_body import output_limit
@@ -41,10 +42,10 @@ class Measure:
     async def __call__(self, request: Request, history: History) -> Request:
         model = self._catalog.entry(request.model)
         window = model.context_window
-        known, since = anchored(history)
+        known, since, freed = anchored(history)
         self._learn(known)
-        raw = message_tokens(since) if known else _whole(request)
-        total = known.total if known else 0
+        raw = message_tokens(since) if known else whole(request)
+        total = max(0, known.total - freed) if known else 0
         self._guess = (total, raw)
         size = total + round(raw * self._estimator.factor)
         if window is None or size + output_limit(request, model) <= window * (1 - MARGIN):
@@ -53,6 +54,13 @@ class Measure:
             return replace(request, input_tokens=_stepped(size))
         counted = await self._count(request)
         return replace(request, input_tokens=size if isinstance(counted, Failure) else counted)
+
+    def estimate(self, request: Request, history: History) -> int:
+        """About how long the input of a request is; nobody is asked."""
+        known, since, freed = anchored(history)
+        if known is None:
+            return round(whole(request) * self._estimator.factor)
+        return max(0, known.total - freed) + round(message_tokens(since) * self._estimator.factor)
 
     def _learn(self, known: Tokens | None) -> None:
         """Holds the last estimate against what the service counted for it."""
@@ -63,21 +71,30 @@ class Measure:
         self._guess = None
 
 
-def anchored(history: History) -> tuple[Tokens | None, list[Json]]:
-    """What the service counted with the last answer, and what was said since, as messages."""
+def anchored(history: History) -> tuple[Tokens | None, list[Json], int]:
+    """What the service counted with the last answer, what was said since, as messages, and about
+    how much was taken out since. What it counted before a compaction says nothing any more."""
     since: list[Json] = []
-    for place in range(len(history) - 1, -1, -1):
+    freed = 0
+    for place in range(len(history) - 1, begun_at(history) - 1, -1):
         entry = history[place]
+        freed += _freed(entry)
         message = entry.get("message")
         if entry.get("type") == "assistant" and isinstance(message, dict):
             tokens = tokens_of(message.get("usage"))
             if message.get("model") != SYNTHETIC_MODEL and tokens.total:
-                return tokens, since
+                return tokens, since, freed
         elif isinstance(message, dict):
             since.append(message)
         else:
             since += [p for p in _rendered(entry) if isinstance(p, dict)]
-    return None, since
+    return None, since, 0
+
+
+def _freed(entry: Json) -> int:
+    metadata = entry.get("microcompactMetadata") if is_micro(entry) else None
+    saved = metadata.get("tokensSaved") if isinstance(metadata, dict) else None
+    return saved if type(saved) is int else 0
 
 
 def _rendered(entry: Json) -> Sequence[Any]:
@@ -85,7 +102,8 @@ def _rendered(entry: Json) -> Sequence[Any]:
     return rendered if isinstance(rendered, list) else ()
 
 
-def _whole(request: Request) -> int:
+def whole(request: Request) -> int:
+    """About how long the input of a request is, all of it."""
     system = request.system
     told = content_tokens(system) + sum(map(tool_tokens, request.tools or ()))
     return told + message_tokens(request.messages)

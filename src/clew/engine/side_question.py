@@ -98,6 +98,10 @@ class SideQuestions:
             cache=None,
             session_id=self._recorder.writer.session_id,
         )
+        return await self.put(request, purpose)
+
+    async def put(self, request: Request, purpose: Purpose) -> Ended:
+        """Sends a request as it is and charges what it cost."""
         begin_s = self._monotonic_s()
         ended = await self._answer().run(request, _unheard)
         duration_ms = (self._monotonic_s() - begin_s) * 1000

@@ -10,9 +10,10 @@ from typing import Any, TypeAlias
 from clew.messages.changes import with_results
 from clew.messages.history import History
 from clew.messages.messages import User
-from clew.normalize.select import visible
+from clew.normalize.select import begun_at, is_boundary, kept_uuids, references, visible
 from clew.transcript.log import Saved
 from clew.transcript.record import Recorder
+from clew.transcript.siblings import block_ids
 
 Json: TypeAlias = dict[str, Any]
 
@@ -26,11 +27,24 @@ class Story:
         # Rises when the history becomes another one than the old one and more.
         self.revision = 0
         self._listeners: list[Callable[[History], None]] = []
+        # How many entries were ever said; rises also where the history becomes shorter.
+        self.said = len(self.history)
+        self._before: list[History] = []
 
     def add(self, messages: Sequence[Json]) -> None:
         """Records messages and makes them part of the conversation."""
         self.recorder.record(messages)
-        self.history = self.history.with_messages(messages)
+        self._grown(self.history.with_messages(messages))
+
+    def _grown(self, longer: History) -> None:
+        self.said += len(longer) - len(self.history)
+        self.history = longer
+
+    def since(self, said: int) -> list[Json]:
+        """What was said since `self.said` was so much, as far as it stands in the conversation."""
+        length = len(self.history)
+        count = min(self.said - said, length - begun_at(self.history)) if self.said > said else 0
+        return [self.history[place] for place in range(length - count, length)]
 
     def answer(self, messages: Sequence[Json]) -> None:
         """Results join the conversation in which their calls wait, and what stands beside them; a
@@ -42,13 +56,13 @@ class Story:
             joined += [longer[i] for i in range(len(history), len(longer))]
             history = longer
         self.recorder.record(joined)
-        self.history = history
+        self._grown(history)
 
     def withdraw(self, uuids: Iterable[str]) -> None:
         """Takes messages out again; the log keeps them, marked."""
         gone = list(uuids)
         self.recorder.withdraw(gone)
-        self.history = self.history.without(gone)
+        self._grown(self.history.without(gone))
         self.revision += 1
 
     def become(self, messages: Sequence[Json]) -> None:
@@ -62,9 +76,49 @@ class Story:
         """Tells `listener` the history each time it has become another one."""
         self._listeners.append(listener)
 
+    def compact(
+        self, boundary: Json, told: Sequence[Json], kept: Sequence[Json], *, kept_first: bool
+    ) -> None:
+        """Begins the conversation anew: behind the boundary what is told, the summary last, and what
+        is kept word for word. The log keeps everything; the summary's line makes it count."""
+        self.recorder.record_compaction(list(self.history), boundary, told)
+        if not self.recorder.is_kept:
+            self._before.append(self.history)
+        parts = (kept, told) if kept_first else (told, kept)
+        self.become([boundary, *parts[0], *parts[1]])
+
+    async def uncompact(self) -> str:
+        """Takes the last compaction back; what was said since stays. Says why where it cannot."""
+        history = self.history
+        if not len(history) or not is_boundary(history[0]):
+            return "nothing was summarised in this conversation"
+        answer = await self.durable()
+        if answer.troubles:
+            return f"not while the log cannot be written: {answer.troubles[0]}"
+        own = self._own()
+        later = [history[place] for place in range(begun_at(history), len(history))]
+        self.recorder.withdraw(own)
+        if self.recorder.is_kept:
+            await self.durable()
+            self.become(self.recorder.read_again())
+        else:
+            self.become([*self._before.pop(), *later])
+        return ""
+
+    def _own(self) -> list[str]:
+        """The boundary that the history begins with, and what came with it: the summary first."""
+        kept = kept_uuids(self.history[0])
+        own = [self.history[place]["uuid"] for place in range(begun_at(self.history))]
+        return [uuid for uuid in reversed(own) if uuid not in kept]
+
     def holds(self, uuid: str) -> bool:
         """Whether a message is among those that the model is sent."""
-        return any(entry.get("uuid") == uuid for entry in visible(list(self.history)))
+        entries = visible(list(self.history))
+        found = next((entry for entry in entries if entry.get("uuid") == uuid), None)
+        if found is None:
+            return False
+        gone = references(entries)
+        return not any(call in gone for call in block_ids(found, "tool_use", "id"))
 
     async def durable(self) -> Saved:
         return await self.recorder.durable()

@@ -12,7 +12,7 @@ from clew.engine.events import EndReason
 from clew.messages.wording import AFTER_MAX_TOKENS
 
 # How often in one turn an answer may be asked for again for each of these reasons.
-MAX_RECOVERIES = {"max_tokens": 3, "broken_off": 3, "paused": 8, "empty": 1, "hook": 8}
+MAX_RECOVERIES = {"max_tokens": 3, "full": 2, "broken_off": 3, "paused": 8, "empty": 1, "hook": 8}
 
 AFTER_BREAK = (
     "The connection broke in the middle of your last answer; what is above is what arrived. Go on "
@@ -20,7 +20,9 @@ AFTER_BREAK = (
 )
 AFTER_EMPTY = "Your last answer was empty. If the work is done, say so in a sentence; otherwise go on with it."
 
-Cause: TypeAlias = Literal["tools", "max_tokens", "broken_off", "paused", "empty", "hook", "budget"]
+Cause: TypeAlias = Literal[
+    "tools", "max_tokens", "full", "broken_off", "paused", "empty", "hook", "budget"
+]
 # These are work, or hold bounds of their own: what was recovered before is behind them.
 WORK: frozenset[Cause] = frozenset({"tools", "budget"})
 
@@ -58,12 +60,14 @@ class Terminal(Struct, frozen=True, kw_only=True):
 
 
 Transition: TypeAlias = Continue | Terminal
+FULL = Terminal(reason="prompt_too_long", message="the model's context window is full")
 
 
 class Recoveries(Struct, frozen=True, kw_only=True):
     """How often this turn went on for each cause since a tool last ran."""
 
     max_tokens: int = 0
+    full: int = 0
     broken_off: int = 0
     paused: int = 0
     empty: int = 0
@@ -113,7 +117,7 @@ def after_answer(reply: Reply, recoveries: Recoveries) -> Transition:
                 Terminal(reason="completed", message="the answer was cut at its length limit"),
             )
         case "cut_by_context":
-            return Terminal(reason="prompt_too_long", message="the model's context window is full")
+            return _unless_spent(Continue(cause="full", words=AFTER_MAX_TOKENS), recoveries, FULL)
         case "refused":
             return Terminal(reason="refused", message="the model refused to answer")
         case "turn" | "tools" if reply.is_empty:

@@ -245,7 +245,7 @@ class Controls:
         system = template.system if isinstance(template.system, list) else []
         history = list(session.story.history)
         parts = breakdown(history, system=system, tools=template.tools or ())
-        return window.usage(parts, session.model)
+        return window.usage(parts, session.model, auto_at=session.keeping.auto_at(session.model.id))
 
     async def mcp_status(self, _: Json) -> Json:
         return {"mcpServers": servers.status(self._serving.session.mcp)}

@@ -11,9 +11,12 @@ from msgspec import Struct
 
 from clew.engine.events import (
     BlockSaid,
+    Compacted,
+    Compacting,
     Doubted,
     EngineEvent,
     FromAgent,
+    NotCompacted,
     Noticed,
     NotSaved,
     Recorded,
@@ -95,10 +98,26 @@ class Framing:
                 return [self._fallback(event)]
             case NotSaved() | Noticed():
                 return [self._said(words, "warning") for words in event.messages]
+            case Compacting():
+                return [self.system("status", status="compacting")]
+            case Compacted():
+                return self._compacted(event)
+            case NotCompacted():
+                failed = {"compact_result": "failed", "compact_error": event.message}
+                return [self.system("status", status=None, **failed)]
             case Doubted(is_held=False):
                 return [self._said("sent, though by the rules it would be refused", "warning")]
             case _:
                 return []
+
+    def _compacted(self, event: Compacted) -> list[Json]:
+        """What hosts take as the end of what they showed, and the summary that stands for it."""
+        done = self.system("status", status=None, compact_result="success")
+        frames_of = [done, frames.compact_boundary(event.boundary, session_id=self._session_id)]
+        for entry in event.entries:
+            if entry.get("isCompactSummary"):
+                frames_of += self._once(entry, frames.user(entry, session_id=self._session_id))
+        return frames_of
 
     def entries(self, entries: Iterable[Json]) -> list[Json]:
         """Entries of the conversation that no frame has told of yet."""
@@ -113,6 +132,9 @@ class Framing:
                 return self._once(entry, frames.user(entry, session_id=self._session_id))
             case "user":
                 return self._prompt(entry)
+            case "system" if "microcompactMetadata" in entry:
+                frame = frames.microcompact_boundary(entry, session_id=self._session_id)
+                return self._once(entry, frame)
             case _:
                 return []
 

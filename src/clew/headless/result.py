@@ -97,6 +97,13 @@ def beside(taken: Taken) -> Show:
             return Show(text="")
 
 
+def compacted(ended: TurnEnded, tally: Tally) -> TurnEnded:
+    """A conversation that was shortened, as the end of a turn without rounds."""
+    tally.turns = 0
+    tally.text = "" if ended.is_error else ended.message
+    return ended
+
+
 def exit_code(ended: TurnEnded) -> int:
     if ended.reason in ("aborted_streaming", "aborted_tools"):
         return EXIT_INTERRUPTED

@@ -16,10 +16,13 @@ import msgspec
 
 from clew.app.build import session as open_session
 from clew.app.stamps import new_id
+from clew.commands.outcome import Compact
 from clew.engine.conversation import Speaker
 from clew.engine.events import (
+    Compacting,
     Doubted,
     EngineEvent,
+    NotCompacted,
     Noticed,
     NotSaved,
     Recorded,
@@ -29,7 +32,7 @@ from clew.engine.events import (
 )
 from clew.engine.intake import Raw, Turn
 from clew.headless.permission import nobody
-from clew.headless.result import Tally, cost_of, done_beside, exit_code, result, usage_of
+from clew.headless.result import Tally, compacted, cost_of, done_beside, exit_code, result, usage_of
 from clew.headless.shape import Shaped
 from clew.messages.errors import ClewError, CommandLineError
 from clew.normalize.repairs import in_words as mended_in_words
@@ -128,6 +131,8 @@ async def run(options: Options, raw: Raw) -> int:
             )
             while not ended.is_error and await session.agents.settled(stopping):
                 ended = await session.conversation.answer_unheard(front.emit)
+        elif isinstance(taken, Compact):
+            ended = compacted(await session.conversation.compact(taken, front.emit), tally)
         else:
             ended = done_beside(taken, tally)
         ledger = session.ledger()
@@ -174,6 +179,12 @@ class Front:
             case NotSaved() | Noticed():
                 for message in event.messages:
                     print(f"clew: {message}", file=sys.stderr)
+            case Compacting():
+                print("clew: the conversation is being summarised", file=sys.stderr)
+            case NotCompacted():
+                print(
+                    f"clew: the conversation was not summarised: {event.message}", file=sys.stderr
+                )
             case Repaired():
                 if mended := mended_in_words(event.repairs):
                     print(f"clew: {mended}", file=sys.stderr)

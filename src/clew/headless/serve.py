@@ -19,10 +19,10 @@ from clew.app.build import session as open_session
 from clew.app.session import Session
 from clew.app.slash import known
 from clew.app.stamps import new_id
-from clew.commands.outcome import Clear, Exit, Resume
+from clew.commands.outcome import Clear, Compact, Exit, Resume
 from clew.engine.conversation import Speaker
 from clew.engine.deps import Question, Verdict
-from clew.engine.events import EngineEvent, Recorded, TurnEnded
+from clew.engine.events import Compacted, EngineEvent, Recorded, TurnEnded
 from clew.engine.intake import Raw, Taken, Turn
 from clew.headless import task_frames
 from clew.headless.callbacks import HOST, hooks_of
@@ -33,7 +33,7 @@ from clew.headless.host import Host
 from clew.headless.mcp import listed, to_host
 from clew.headless.mirror import Mirror
 from clew.headless.permission import HostPermission, nobody
-from clew.headless.result import cost_of, done_beside, result, usage_of
+from clew.headless.result import compacted, cost_of, done_beside, result, usage_of
 from clew.headless.shape import Shaped
 from clew.messages.errors import ClewError, MisuseError
 from clew.options import Options
@@ -299,8 +299,8 @@ class Server:
         if not isinstance(taken, Turn):
             if isinstance(taken, Exit):
                 self.end()
+            ended = await self._beside(taken)
             await self._introduce()
-            ended = done_beside(taken, self._framing.tally)
         elif said.asks:
             shaped = Shaped(
                 conversation, self._emit, is_wanted=self._options.json_schema is not None
@@ -326,6 +326,13 @@ class Server:
             await self._end_turn(await conversation.answer_unheard(self._emit), begin_s, before)
         return None
 
+    async def _beside(self, taken: Taken) -> TurnEnded:
+        """What a command does that asks the model nothing in the conversation."""
+        tally = self._framing.tally
+        if not isinstance(taken, Compact):
+            return done_beside(taken, tally)
+        return compacted(await self.session.conversation.compact(taken, self._emit), tally)
+
     async def _taken(self, said: Said) -> Taken:
         """What a prompt comes to; a host's own text may be no command and names no files."""
         if said.typed is not None and said.asks:
@@ -338,14 +345,18 @@ class Server:
     def _begin(self) -> None:
         self._is_answered = False
         self._is_introduced = False
-        self._mark = len(self.session.story.history)
+        self._mark = self.session.story.said
         self._framing.begin()
         self._change_state("running")
 
     async def _emit(self, event: EngineEvent) -> None:
-        if isinstance(event, Recorded):
+        framed = self._framing.framed(event)
+        if isinstance(event, Compacted):
+            # That it is done is told first, then how the session stands, then what it came to.
+            await self._channel.send(framed.pop(0))
+        if isinstance(event, Recorded | Compacted):
             await self._introduce()
-        for frame in self._framing.framed(event):
+        for frame in framed:
             await self._channel.send(frame)
 
     async def _introduce(self) -> None:
@@ -358,7 +369,7 @@ class Server:
     ) -> None:
         framing, session = self._framing, self.session
         # What an interruption cut off was recorded without an event.
-        rest = list(session.story.history)[self._mark :]
+        rest = session.story.since(self._mark)
         for frame in [*framing.entries(rest), *framing.close_stream()]:
             await self._channel.send(frame)
         ledger = session.ledger()

@@ -19,8 +19,8 @@ COLORS = {
 FREE = "Free space"
 
 
-def usage(parts: Sequence[Part], model: Model) -> Json:
-    """The answer to a question about the window."""
+def usage(parts: Sequence[Part], model: Model, *, auto_at: int | None) -> Json:
+    """The answer to a question about the window; from `auto_at` on it is summarised unasked."""
     sums: dict[str, int] = {}
     for part in parts:
         sums[part.kind] = sums.get(part.kind, 0) + part.tokens
@@ -46,7 +46,8 @@ def usage(parts: Sequence[Part], model: Model) -> Json:
             if part.kind == "mcp tools" and part.name.count("__") > 1
         ],
         "agents": [],
-        "isAutoCompactEnabled": False,
+        "isAutoCompactEnabled": auto_at is not None,
+        **({} if auto_at is None else {"autoCompactThreshold": auto_at}),
     }
 
 

@@ -89,15 +89,18 @@ class Outgoing:
         """Takes in what was added to the conversation."""
         first = len(self._entries)
         self._entries += entries
-        if any(map(select.is_summary, self._entries[first:])):
+        new = self._entries[first:]
+        if any(select.is_summary(entry) or select.is_micro(entry) for entry in new):
             self._again(0, crowded=False)
         else:
-            for entry in self._entries[first:]:
+            for entry in new:
                 self._fold.add(entry)
 
     def _again(self, dropped: int, *, crowded: bool) -> None:
         self._fold = self._new_fold(dropped, crowded=crowded)
-        for entry in select.visible(self._entries):
+        visible = select.visible(self._entries)
+        self._fold.references = select.references(visible)
+        for entry in visible:
             self._fold.add(entry)
 
     def request(self) -> Projected:
@@ -131,6 +134,8 @@ class _Fold:
         self._media_before = 0
         self._is_stripped = False
         self.refused_kinds: frozenset[str] = frozenset()
+        # The results that were taken out, and what stands in the place of each.
+        self.references: dict[str, str] = {}
 
     # In
 
@@ -144,6 +149,8 @@ class _Fold:
         message = entry.get("message")
         content = message.get("content") if type(message) is dict else None
         uuid = _uuid(entry)
+        if self.references and type(content) is list:
+            content = [self._referred(block) for block in content]
         blocks = self.cleaner.user(content, uuid)
         if any(block["type"] != "tool_result" for block in blocks):
             self._settle(uuid)
@@ -155,6 +162,14 @@ class _Fold:
                 into.results.append((block, uuid))
             else:
                 into.talk.append(block)
+
+    def _referred(self, block: Any) -> Any:
+        """A block, or in the place of a result that was taken out, where to find it."""
+        if type(block) is not dict or block.get("type") != "tool_result":
+            return block
+        call = block.get("tool_use_id")
+        words = self.references.get(call) if type(call) is str else None
+        return block if words is None else block | {"content": words}
 
     def _settle(self, uuid: str | None) -> None:
         """Somebody speaks again: a request may have left with what stands here and got no answer. What

@@ -84,7 +84,7 @@ def link(nodes: Sequence[Node], *, withdrawn: Collection[str] = ()) -> Links:
             n.keys.type in CONVERSATION and n.keys.uuid not in withdrawn for n in unique
         ),
     )
-    has_forward = _find_parents(links)
+    has_forward = _find_parents(links, withdrawn)
     if has_forward:
         _break_cycles(links)
     _bridge(links)
@@ -112,7 +112,7 @@ def _unique(
     return unique, index, superseded, notes
 
 
-def _find_parents(links: Links) -> bool:
+def _find_parents(links: Links, withdrawn: Collection[str]) -> bool:
     """Fills `parents` from the keys; True if any lies later in the file than its child."""
     has_forward = False
     last = {False: ROOT, True: ROOT}
@@ -120,6 +120,9 @@ def _find_parents(links: Links) -> bool:
     for i, node in enumerate(links.nodes):
         keys = node.keys
         named = keys.parent_uuid
+        if named is None and node.is_boundary and keys.uuid in withdrawn:
+            # A compaction that was taken back: the conversation leads through it again.
+            named = keys.logical_parent_uuid
         if named is None:
             parent = ROOT
         elif named is msgspec.UNSET:

@@ -90,13 +90,16 @@ def _from_last_boundary(path: Path, source: Source) -> Loaded | None:
     start = source.last_line_with(_BOUNDARY, source.size, _is_boundary)
     if not start:
         return None
-    kept = _oldest_kept(decode(source.line_at(start)))
+    boundary = decode(source.line_at(start))
+    kept = _oldest_kept(boundary)
     if kept is not None:
         begin = source.last_line_with(f'"uuid":"{kept}"'.encode(), start)
         if begin is None:
             return None
         start = begin
     loaded = _finish(path, source, read_lines(source, start), start)
+    if not loaded.uuids.issuperset(_listed(boundary)):
+        return None
     return loaded if _stands_alone(loaded, has_kept=kept is not None) else None
 
 
@@ -121,15 +124,27 @@ def _is_boundary(line: bytes) -> bool:
 
 
 def _oldest_kept(boundary: dict[str, Any]) -> str | None:
-    meta = boundary.get("compactMetadata")
-    meta = meta if isinstance(meta, dict) else {}
-    segment, listed = meta.get("preservedSegment"), meta.get("preservedMessages")
-    head: Any = None
+    """The first entry that a compaction kept, by its segment, else by its list."""
+    segment = _metadata(boundary).get("preservedSegment")
+    head: Any = next(iter(_listed(boundary)), None)
     if isinstance(segment, dict):
         head = segment.get("headUuid")
-    elif isinstance(listed, dict) and isinstance(listed.get("uuids"), list):
-        head = next(iter(listed["uuids"]), None)
     return head if isinstance(head, str) else None
+
+
+def _listed(boundary: dict[str, Any]) -> list[str]:
+    """What a compaction kept that names no segment: entries of before an earlier one may be among it."""
+    metadata = _metadata(boundary)
+    listed = metadata.get("preservedMessages")
+    uuids = listed.get("uuids") if isinstance(listed, dict) else None
+    if isinstance(metadata.get("preservedSegment"), dict) or not isinstance(uuids, list):
+        return []
+    return [uuid for uuid in uuids if isinstance(uuid, str)]
+
+
+def _metadata(boundary: dict[str, Any]) -> dict[str, Any]:
+    metadata = boundary.get("compactMetadata")
+    return metadata if isinstance(metadata, dict) else {}
 
 
 class _Lines(msgspec.Struct, kw_only=True):

@@ -19,7 +19,7 @@ from clew.transcript import light
 from clew.transcript.agents import AgentMetadata, write_metadata, written
 from clew.transcript.entries import encode
 from clew.transcript.leaf import NOBODY
-from clew.transcript.load import Loaded
+from clew.transcript.load import Loaded, load
 from clew.transcript.log import Log, Saved
 from clew.transcript.paths import SessionPaths
 from clew.transcript.policy import (
@@ -244,6 +244,12 @@ class Recorder:
     def is_kept(self) -> bool:
         """Whether there is a log at all."""
         return self._log is not None
+
+    def read_again(self) -> list[Message]:
+        """The conversation as the whole of its file has it, and goes on from there."""
+        loaded = load(self.transcript, whole=True)
+        self.resume(loaded)
+        return loaded.messages
 
     @property
     def transcript(self) -> Path:

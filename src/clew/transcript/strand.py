@@ -44,7 +44,7 @@ class Strand:
         if isinstance(uuid, str):
             self.known[uuid] = self._next_rank
             self._next_rank += 1
-            self._parents[uuid] = line.get("parentUuid")
+            self._parents[uuid] = line.get("parentUuid") or line.get("logicalParentUuid")
             for call in block_ids(line, "tool_use", "id"):
                 self.calls[call] = uuid
 

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from clew.app.build import session as open_session
 from clew.app.session import Session
-from clew.commands.outcome import Clear, Exit, Pick, Resume, Rewound, Show
+from clew.commands.outcome import Clear, Compact, Exit, Pick, Resume, Rewound, Show
 from clew.engine.conversation import Speaker
-from clew.engine.events import EngineEvent, TurnEnded
+from clew.engine.events import Compacted, EngineEvent, NotCompacted, TurnEnded
 from clew.engine.intake import Raw, Turn
 from clew.messages.errors import ClewError, CommandLineError
 from clew.options import Options
@@ -148,6 +148,8 @@ class Dialogue:
         match taken:
             case Turn():
                 await self._turn(taken)
+            case Compact():
+                await self._compact(taken)
             case Show():
                 self._telling.line(f"! {taken.text}" if taken.is_error else taken.text)
             case Pick():
@@ -195,6 +197,22 @@ class Dialogue:
         ):
             ended = await turn
         self._telling.line(closing(ended))
+
+    async def _compact(self, order: Compact) -> None:
+        told: list[str] = []
+
+        async def emit(event: EngineEvent) -> None:
+            if isinstance(event, Compacted | NotCompacted):
+                told.append(event.message)
+            await self._telling.emit(event)
+
+        async def said() -> TurnEnded:
+            ended = await self._session.conversation.compact(order, emit)
+            if ended.message not in told:
+                self._telling.line(f"! {ended.message}" if ended.is_error else ended.message)
+            return TurnEnded(reason="completed")
+
+        await self._running(said())
 
     def _stop(self) -> None:
         """The second Ctrl-C of a turn ends the session too: what was said is on the disk by then."""

@@ -3,9 +3,12 @@
 from typing import Any, TextIO, TypeAlias
 
 from clew.engine.events import (
+    Compacted,
+    Compacting,
     Doubted,
     EngineEvent,
     FromAgent,
+    NotCompacted,
     Noticed,
     NotSaved,
     Printed,
@@ -83,6 +86,12 @@ class Telling:
             case NotSaved() | Noticed():
                 for message in event.messages:
                     self.line(f"! {message}")
+            case Compacting():
+                self.line("(the conversation is being summarised)")
+            case Compacted():
+                self.line(f"-- summarised: {event.message}")
+            case NotCompacted():
+                self.line(f"! not summarised: {event.message}")
             case Repaired():
                 mended = in_words(event.repairs)
                 self.line(f"! {mended}" if mended else "")

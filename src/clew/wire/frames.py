@@ -131,7 +131,7 @@ def user(
     }
     if "toolUseResult" in entry:
         frame["tool_use_result"] = entry["toolUseResult"]
-    if entry.get("isMeta"):
+    if entry.get("isMeta") or entry.get("isCompactSummary"):
         frame["isSynthetic"] = True
     if entry.get("origin"):
         frame["origin"] = entry["origin"]
@@ -147,6 +147,48 @@ def of_agent(frame: Json, *, agent_id: str, kind: str, description: str) -> Json
         "subagent_type": kind,
         "task_description": description,
     }
+
+
+def compact_boundary(entry: Json, *, session_id: str) -> Json:
+    """The conversation begins anew here; what is kept of it is named."""
+    given = entry["compactMetadata"]
+    told = {"trigger": given["trigger"], "pre_tokens": given["preTokens"]}
+    if "postTokens" in given:
+        told["post_tokens"] = given["postTokens"]
+    segment, messages = given.get("preservedSegment"), given.get("preservedMessages")
+    if segment:
+        told["preserved_segment"] = {
+            "head_uuid": segment["headUuid"],
+            "anchor_uuid": segment["anchorUuid"],
+            "tail_uuid": segment["tailUuid"],
+        }
+    if messages:
+        told["preserved_messages"] = {
+            "anchor_uuid": messages["anchorUuid"],
+            "uuids": messages["uuids"],
+            "all_uuids": messages["allUuids"],
+        }
+    return system(
+        "compact_boundary", session_id=session_id, uuid=entry["uuid"], compact_metadata=told
+    )
+
+
+def microcompact_boundary(entry: Json, *, session_id: str) -> Json:
+    """Old results of tools were taken out; what is said of them stays where it was."""
+    given = entry["microcompactMetadata"]
+    told = {
+        "trigger": given["trigger"],
+        "pre_tokens": given["preTokens"],
+        "tokens_saved": given["tokensSaved"],
+        "compacted_tool_ids": given["compactedToolIds"],
+        "cleared_attachment_uuids": given["clearedAttachmentUUIDs"],
+    }
+    return system(
+        "microcompact_boundary",
+        session_id=session_id,
+        uuid=entry["uuid"],
+        microcompact_metadata=told,
+    )
 
 
 def stream_event(

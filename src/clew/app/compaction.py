@@ -1,0 +1,212 @@
+"""How a session keeps within its window: its settings, and what a summary cannot carry.
+
+Loads the compactor when a conversation comes near its window, or when somebody asks: most never do.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from clew.app.ground import Ground
+from clew.app.hands import Hands
+from clew.app.planning import planning
+from clew.app.stamps import now
+from clew.app.thread import Thread
+from clew.commands.outcome import Compact
+from clew.compaction.budget import Room, at_of, room
+from clew.context.facts import Fact
+from clew.context.opening import Opening
+from clew.context.tool_listing import listing_fact, told
+from clew.engine.deps import Compaction, Deps, Emit
+from clew.engine.events import TurnEnded
+from clew.engine.measuring import Measure
+from clew.engine.requests import Requests
+from clew.messages.history import History
+from clew.permissions.decision import Allow, Decision
+from clew.providers.answer_events import CompactionDue
+from clew.providers.base import Request
+
+Json: TypeAlias = dict[str, Any]
+
+# No file that is told again is read further than this.
+FILE_MAX_BYTES = 256 * 1024
+
+
+class Keeping:
+    """The session's `Compaction`: decides cheaply that there is nothing to do."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        thread: Thread,
+        hands: Hands,
+        requests: Requests,
+        opening: Opening,
+        judge: Callable[[Json], Decision],
+        measure: Measure,
+    ) -> None:
+        self._ground = ground
+        self._thread = thread
+        self._hands = hands
+        self._requests = requests
+        self._opening = opening
+        self._judge = judge
+        self._measure = measure
+        # Which agents there are, as a conversation is told that has what is kept.
+        self.agents: Callable[[History], Fact | None] = lambda _: None
+        self._compactor: Compaction | None = None
+        self._spoke_s: float | None = None
+        self._idle_s = 0.0
+
+    # -- what the loop asks
+
+    async def make_room(self, deps: Deps, request: Request, emit: Emit) -> bool:
+        self._idle_s, self._spoke_s = self.idle_s(), time.monotonic()
+        size = self._measure.estimate(request, deps.story.history)
+        if not self.is_on() or size < self.room(request.model, None).cold:
+            return False
+        return await self._loaded().make_room(deps, request, emit)
+
+    async def after_overflow(
+        self, deps: Deps, request: Request, due: CompactionDue | None, tries: int, emit: Emit
+    ) -> bool:
+        return await self._loaded().after_overflow(deps, request, due, tries, emit)
+
+    async def run(self, deps: Deps, order: Compact, emit: Emit) -> TurnEnded:
+        return await self._loaded().run(deps, order, emit)
+
+    def _loaded(self) -> Compaction:
+        if self._compactor is None:
+            from clew.engine.compactor import Around, Compactor
+            from clew.engine.summary import Summaries
+
+            self._compactor = Compactor(
+                Around(
+                    room=self.room,
+                    is_on=self.is_on,
+                    estimate=self._measure.estimate,
+                    summaries=Summaries(
+                        lambda request: self._thread.side.put(request, "compaction")
+                    ),
+                    facts=self.facts,
+                    todos=self.todos,
+                    keep=self.keep,
+                    idle_s=lambda: self._idle_s,
+                )
+            )
+        return self._compactor
+
+    # -- settings
+
+    def is_on(self) -> bool:
+        """Whether conversations are shortened unasked."""
+        if self._ground.environment.switch("auto_compact_disabled"):
+            return False
+        return self._settings().get("autoCompactEnabled") is not False
+
+    def room(self, model: str, learnt: int | None) -> Room:
+        """The window of a model shared out, as the settings have it."""
+        entry = self._ground.service.catalog.entry(model)
+        window = entry.context_window or learnt
+        wanted = self._ground.options.autocompact or self._ground.environment.number("auto_window")
+        if wanted is not None:
+            window = wanted if window is None else min(window, wanted)
+        return room(window, output=entry.default_output, at=self._at(entry.id))
+
+    def auto_at(self, model: str) -> int | None:
+        """The size at which a conversation with this model is shortened; None for never."""
+        return self.room(model, None).auto if self.is_on() else None
+
+    def _at(self, model: str) -> float | None:
+        return at_of(self._settings().get("autoCompactAt"), model)
+
+    def _settings(self) -> Json:
+        return self._ground.rules.standing.settings
+
+    def idle_s(self) -> float:
+        """Since when nothing was said to the service; of a session that goes on, by its log."""
+        if self._spoke_s is not None:
+            return time.monotonic() - self._spoke_s
+        history = self._thread.story.history
+        for place in range(len(history) - 1, -1, -1):
+            if history[place].get("type") == "assistant":
+                return seconds_since(history[place].get("timestamp"))
+        return 0.0
+
+    # -- what a summary does not carry
+
+    def todos(self) -> Sequence[Json]:
+        """The tasks of the session, by whichever tool it keeps them."""
+        listed = self._hands.tool_session.todos
+        if listed or not self._hands.own.task_folder.exists():
+            return listed
+        from clew.tools.task_list import TaskList
+
+        return [
+            {"content": f"#{task.id} {task.subject}", "status": task.status}
+            for task in TaskList(self._hands.own.task_folder).tasks()
+        ]
+
+    def keep(self, text: str) -> str | None:
+        """A file beside the transcript that holds the text and that Read may show."""
+        from clew.tools.spill import keep
+
+        data = text.encode("utf-8", "backslashreplace")
+        path = keep(self._hands.tool_session.spill_folder, data)
+        return None if path is None else str(path)
+
+    async def facts(self, covered: Sequence[Json], kept: Sequence[Json], room: Room) -> list[Fact]:
+        """What is told anew behind a boundary: surroundings and instructions as they are now, what
+        the conversation came upon, the plan, the tasks, the files in use."""
+        from clew.compaction import kept as keeping
+
+        model = self._requests.template.model
+        deferred = [n for n in self._requests.deferred() if self._hands.toolbox.get(n)]
+        facts = [
+            *await self._opening.facts(model=model, day=now()[:10]),
+            *keeping.carried(covered),
+            listing_fact(told(kept), deferred),
+            self.agents(History(kept)),
+            self._skills(History(kept)),
+            planning(self._ground.rules, kept),
+            self._plan(),
+            keeping.todos_fact(self.todos()),
+            *keeping.recent_files(
+                covered, kept, self._read, total_tokens=room.files, file_tokens=room.file
+            ),
+        ]
+        return list(keeping.new(filter(None, facts), kept))
+
+    def _skills(self, kept: History) -> Fact | None:
+        return self._hands.skills.news(kept) if self._requests.offers("Skill") else None
+
+    def _plan(self) -> Fact | None:
+        from clew.compaction.kept import plan_file_fact
+
+        path = self._hands.own.plan_file
+        text = self._text(path)
+        return None if text is None else plan_file_fact(str(path), text)
+
+    def _read(self, path: str) -> str | None:
+        """A file that the session may see unasked, as text."""
+        block = {"type": "tool_use", "id": "", "name": "Read", "input": {"file_path": path}}
+        return self._text(Path(path)) if isinstance(self._judge(block), Allow) else None
+
+    def _text(self, path: Path) -> str | None:
+        try:
+            with path.open("rb") as file:
+                return file.read(FILE_MAX_BYTES).decode("utf-8")
+        except (OSError, ValueError):
+            return None
+
+
+def seconds_since(timestamp: object) -> float:
+    """How long ago an entry was written; an unreadable time is a long time ago."""
+    try:
+        at = datetime.fromisoformat(str(timestamp))
+    except ValueError:
+        return float("inf")
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return (datetime.now(UTC) - at).total_seconds()

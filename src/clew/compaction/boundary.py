@@ -1,0 +1,170 @@
+"""Where a conversation is cut, and the entry that says so.
+
+Pure. A cut never parts a call from its result, nor an answer from itself. The format of the boundary
+is in docs/transcript.md.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from clew.messages import factories
+from clew.normalize import select
+from clew.normalize.tokens import MESSAGE_OVERHEAD, content_tokens
+from clew.transcript.siblings import block_ids
+
+Json: TypeAlias = dict[str, Any]
+
+
+class Selection(Struct, frozen=True, kw_only=True):
+    """What a compaction covers and what it keeps word for word: behind its summary, or before it.
+
+    `is_row`: what is kept was said in a row, so that its first and last entry name it all.
+    """
+
+    covered: list[Json]
+    kept: list[Json]
+    is_before: bool = False
+    is_row: bool = True
+
+
+def entry_tokens(entry: Json) -> int:
+    """About how much of a request an entry is."""
+    message = entry.get("message")
+    if isinstance(message, dict):
+        if entry.get("isApiErrorMessage") is True:
+            return 0
+        return content_tokens(message.get("content")) + MESSAGE_OVERHEAD
+    return sum(content_tokens(piece.get("content")) for piece in rendered(entry))
+
+
+def rendered(entry: Json) -> Iterator[Json]:
+    pieces = entry.get("rendered")
+    return (
+        (piece for piece in pieces if isinstance(piece, dict)) if type(pieces) is list else iter(())
+    )
+
+
+def with_tail(entries: Sequence[Json], keep_tokens: int) -> Selection:
+    """The longest end of the conversation that fits is kept; it may be nothing."""
+    floor = select.begun_at(entries)
+    allowed = cuts(entries)
+    cut, at, size = len(entries), len(entries), 0
+    while at > max(floor, 1):
+        at -= 1
+        size += entry_tokens(entries[at])
+        if size > keep_tokens:
+            break
+        cut = at if allowed[at] else cut
+    if cut <= floor:
+        cut = len(entries)  # else what was summarised before would be all that is summarised now
+    return Selection(covered=_said(entries[:cut]), kept=list(entries[cut:]))
+
+
+def up_to(entries: Sequence[Json], place: int) -> Selection:
+    """Everything before a place is covered; from there on all is kept."""
+    cut = _allowed(entries, place)
+    is_row = cut >= select.begun_at(entries)
+    return Selection(covered=_said(entries[:cut]), kept=list(entries[cut:]), is_row=is_row)
+
+
+def since(entries: Sequence[Json], place: int) -> Selection:
+    """Everything from a place on is covered; what stands before it is kept."""
+    cut = _allowed(entries, place)
+    kept = _said(entries[:cut])
+    return Selection(covered=list(entries[cut:]), kept=kept, is_before=True, is_row=False)
+
+
+def _said(entries: Sequence[Json]) -> list[Json]:
+    """The entries without the boundary of an earlier compaction, which stands for nothing itself."""
+    return [entry for entry in entries if not select.is_boundary(entry)]
+
+
+def _allowed(entries: Sequence[Json], place: int) -> int:
+    """The nearest place before this one where the conversation may be cut."""
+    allowed = cuts(entries)
+    return next((at for at in range(place, 0, -1) if allowed[at]), 0)
+
+
+def cuts(entries: Sequence[Json]) -> list[bool]:
+    """For each place whether the conversation may be cut before it: something begins there, and
+    nothing that stands above it is answered below."""
+    spans: dict[tuple[str, str], int] = {}
+    crossed = [0] * (len(entries) + 1)
+    for at, entry in enumerate(entries):
+        for key, begins in _bonds(entry):
+            first = spans.setdefault(key, at) if begins else spans.get(key)
+            if first is not None and first < at:
+                crossed[first + 1] += 1
+                crossed[at + 1] -= 1
+    allowed, open_spans = [], 0
+    for at, entry in enumerate(entries):
+        open_spans += crossed[at]
+        allowed.append(open_spans == 0 and _begins(entry))
+    return allowed
+
+
+def _bonds(entry: Json) -> Iterator[tuple[tuple[str, str], bool]]:
+    """What ties an entry to others: the answer it is part of, its calls, the calls it answers."""
+    message = entry.get("message")
+    if entry.get("type") == "assistant" and isinstance(message, dict):
+        if isinstance(message.get("id"), str):
+            yield ("answer", message["id"]), True
+        for call in block_ids(entry, "tool_use", "id"):
+            yield ("call", call), True
+    for call in block_ids(entry, "tool_result", "tool_use_id"):
+        yield ("call", call), False
+
+
+def _begins(entry: Json) -> bool:
+    """Whether a request may begin with this entry: an answer, or words of a person or of clew."""
+    kind = entry.get("type")
+    return kind == "assistant" or (
+        kind == "user" and not block_ids(entry, "tool_result", "tool_use_id")
+    )
+
+
+def made(
+    selection: Selection,
+    *,
+    uuid: str,
+    summary_uuid: str,
+    at: str,
+    trigger: str,
+    pre_tokens: int,
+    post_tokens: int,
+    dropped_before: int,
+    duration_ms: float,
+    covers: Json,
+) -> Json:
+    """The boundary. What is kept stands behind the summary, or, where its end was summarised,
+    between boundary and summary."""
+    kept = [str(entry["uuid"]) for entry in selection.kept]
+    anchor = uuid if selection.is_before else summary_uuid
+    more: Json = {}
+    if kept:
+        more["preservedMessages"] = {"anchorUuid": anchor, "uuids": kept, "allUuids": kept}
+    segment = None
+    if kept and selection.is_row:
+        segment = {"headUuid": kept[0], "anchorUuid": anchor, "tailUuid": kept[-1]}
+    return factories.compact_boundary(
+        uuid=uuid,
+        at=at,
+        trigger=trigger,
+        pre_tokens=pre_tokens,
+        preserved_segment=segment,
+        postTokens=post_tokens,
+        cumulativeDroppedTokens=dropped_before + max(0, pre_tokens - post_tokens),
+        durationMs=round(duration_ms),
+        **more,
+        covers=covers,
+    )
+
+
+def dropped_before(entries: select.Entries) -> int:
+    """What earlier compactions of this conversation took out of it, in tokens."""
+    first = entries[0] if len(entries) else {}
+    metadata = first.get("compactMetadata") if select.is_boundary(first) else None
+    dropped = metadata.get("cumulativeDroppedTokens") if isinstance(metadata, dict) else None
+    return dropped if type(dropped) is int else 0

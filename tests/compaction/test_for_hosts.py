@@ -1,0 +1,105 @@
+"""What a host program sees of a compaction, and a person line by line."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from clew.testing.server import serving
+from tests.compaction.window import ARGS, SUMMARY, Window, answered, text_of
+from tests.headless.host_process import Hosted
+from tests.tui.terminal import Terminal
+
+Json = dict[str, Any]
+PARAGRAPH = "The lighthouse keeper writes a long line about the paint. " * 60
+SAID = SUMMARY.removeprefix("<summary>").removesuffix("</summary>")
+
+
+def painter(body: Json) -> Json:
+    return answered("I paint. " + PARAGRAPH, body)
+
+
+def told(frame: Json) -> str:
+    if frame["type"] == "system" and frame["subtype"] == "status":
+        return f"status {frame['status']} {frame.get('compact_result', '')}".strip()
+    return str(frame.get("subtype") or frame["type"])
+
+
+def test_a_host_orders_a_summary(tmp_path: Path) -> None:
+    window = Window(painter)
+    with serving(window, strict=True) as server, Hosted(tmp_path, server.url, *ARGS) as host:
+        for number in range(3):
+            host.say(f"Paint part {number}. " + PARAGRAPH)
+            host.result()
+        begin = len(host.frames)
+        host.say("/compact")
+        result = host.result()
+        usage = host.ask("get_context_usage")["response"]
+        assert host.end() == 0
+    assert [told(f) for f in host.frames[begin:] if f["type"] != "control_response"] == [
+        "status compacting",
+        "status None success",
+        "init",
+        "compact_boundary",
+        "user",
+        "success",
+    ]
+    assert result["num_turns"] == 0
+    boundary = next(f for f in host.frames if f.get("subtype") == "compact_boundary")
+    assert boundary["compact_metadata"]["trigger"] == "manual"
+    assert boundary["compact_metadata"]["pre_tokens"] > boundary["compact_metadata"]["post_tokens"]
+    summary = next(f for f in host.frames if f["type"] == "user" and SAID in json.dumps(f))
+    assert summary["isSynthetic"] is True
+    assert usage["isAutoCompactEnabled"] is True
+    assert usage["autoCompactThreshold"] < 24_000
+
+
+def test_a_host_is_told_of_a_summary_in_the_middle_of_a_turn(tmp_path: Path) -> None:
+    rounds = iter(range(30))
+
+    def part(body: Json) -> Json:
+        number = next(rounds)
+        if number == 25:
+            return answered("All painted.", body)
+        call = {"tool": "Bash", "input": {"command": f"echo coat {number}"}}
+        return answered([PARAGRAPH, call], body)
+
+    window = Window(part)
+    with serving(window, strict=True) as server, Hosted(tmp_path, server.url, *ARGS) as host:
+        host.say("Paint the lighthouse, coat by coat.")
+        result = host.result()
+        assert host.end() == 0
+    assert result["result"] == "All painted."
+    assert not window.refused
+    boundaries = [f for f in host.frames if f.get("subtype") == "compact_boundary"]
+    assert boundaries
+    assert boundaries[0]["compact_metadata"]["trigger"] == "auto"
+    # What the person asked stands word for word behind the summary.
+    assert "Paint the lighthouse, coat by coat." in text_of(window.asked[-1])
+    uuids = [f["uuid"] for f in host.frames if f["type"] in ("assistant", "user")]
+    assert len(uuids) == len(set(uuids))
+
+
+def test_a_person_summarises_line_by_line_and_takes_it_back(tmp_path: Path) -> None:
+    window = Window(painter)
+    with serving(window, strict=True) as server, Terminal(tmp_path, server.url, *ARGS) as terminal:
+        terminal.expect("> ")
+        terminal.type("Paint it all.\r")
+        terminal.expect("I paint.")
+        terminal.expect("> ")
+        terminal.type("/compact the north side\r")
+        terminal.expect("summarised:")
+        terminal.expect("> ")
+        terminal.type("And now?\r")
+        terminal.expect("I paint.")
+        terminal.expect("> ")
+        terminal.type("/compact --undo\r")
+        terminal.expect("taken back")
+        terminal.expect("> ")
+        terminal.type("Go on.\r")
+        terminal.expect("I paint.")
+        terminal.expect("> ")
+        terminal.type("\x04")
+        assert terminal.end() == 0
+    assert SAID in text_of(window.asked[1])
+    assert SAID not in text_of(window.asked[2])
+    assert "And now?" in text_of(window.asked[2])

@@ -1,0 +1,228 @@
+"""Sessions that outgrow their window, through the real program: each goes on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from clew.messages.encoding import encode
+from clew.testing.server import serving
+from tests.compaction.window import ARGS, SUMMARY, Window, answered, size_of, text_of
+from tests.headless.clew_process import clew, transcripts
+from tests.requirements import requirement
+
+Json = dict[str, Any]
+PARAGRAPH = "The lighthouse keeper writes a long line about the paint. " * 60
+SAID = SUMMARY.removeprefix("<summary>").removesuffix("</summary>")
+
+
+def entries(home: Path) -> list[Json]:
+    (path,) = transcripts(home)
+    return [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+
+
+def boundaries(home: Path) -> list[Json]:
+    return [e for e in entries(home) if e.get("subtype") == "compact_boundary"]
+
+
+def resumed(home: Path, url: str, prompt: str, *more: str) -> str:
+    (path,) = transcripts(home)
+    done = clew(home, url, "-p", prompt, "--resume", path.stem, *ARGS, *more)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@requirement("R192", "R048")
+def test_a_conversation_near_its_window_is_summarised_and_goes_on(tmp_path: Path) -> None:
+    window = Window(lambda body: answered("I paint. " + PARAGRAPH, body))
+    with serving(window, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "Paint it. " + PARAGRAPH, *ARGS)
+        for number in range(20):
+            assert "I paint." in resumed(
+                tmp_path, server.url, f"Go on, part {number}. " + PARAGRAPH
+            )
+    assert not window.refused
+    assert len(window.summaries) >= 2
+    assert len(boundaries(tmp_path)) == len(window.summaries)
+    assert SAID in text_of(window.asked[-1])
+    assert size_of(window.asked[-1]) < 24_000
+    first = boundaries(tmp_path)[0]
+    assert first["parentUuid"] is None
+    assert first["compactMetadata"]["trigger"] == "auto"
+
+
+def grown(home: Path, window: Window, url: str, turns: int, *more: str) -> None:
+    """A conversation of so many long turns."""
+    clew(home, url, "-p", "Paint it. " + PARAGRAPH, *ARGS, *more)
+    for number in range(1, turns):
+        resumed(home, url, f"Go on, part {number}. " + PARAGRAPH, *more)
+
+
+def painter(body: Json) -> Json:
+    return answered("I paint. " + PARAGRAPH, body)
+
+
+@requirement("W8", "R077", "R078")
+def test_a_refusal_as_too_long_is_answered_by_a_summary(tmp_path: Path) -> None:
+    """The service's window is smaller than clew knows."""
+    window = Window(painter, limit=12_000)
+    with serving(window, strict=True) as server:
+        grown(tmp_path, window, server.url, 9)
+    assert window.refused
+    assert boundaries(tmp_path)
+    assert SAID in text_of(window.asked[-1])
+
+
+def test_a_window_nobody_knows_is_learnt_from_the_refusal(tmp_path: Path) -> None:
+    settings = ("--model", "nobody-knows-me")
+    window = Window(painter, limit=12_000)
+    with serving(window, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "Paint. " + PARAGRAPH, *settings)
+        (path,) = transcripts(tmp_path)
+        for number in range(9):
+            done = clew(
+                tmp_path,
+                server.url,
+                "-p",
+                f"On, {number}. " + PARAGRAPH,
+                "--resume",
+                path.stem,
+                *settings,
+            )
+            assert done.returncode == 0, done.stderr
+    assert window.refused
+    assert boundaries(tmp_path)
+
+
+def test_large_results_of_one_round_are_taken_out_and_stay_readable(tmp_path: Path) -> None:
+    def part(body: Json) -> Json:
+        last = body["messages"][-1]["content"]
+        if any(b.get("type") == "tool_result" for b in last):
+            return answered("I have seen it.", body)
+        calls = [
+            {"tool": "Bash", "input": {"command": f"yes 'a long line of output {n}' | head -900"}}
+            for n in range(6)
+        ]
+        return {"content": calls, "usage": {"input_tokens": size_of(body), "output_tokens": 100}}
+
+    window = Window(part)
+    with serving(window, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "Look.", *ARGS)
+    assert done.stdout == "I have seen it.\n", done.stderr
+    (micro,) = [e for e in entries(tmp_path) if e.get("subtype") == "microcompact_boundary"]
+    references = micro["microcompactMetadata"]["references"]
+    assert references
+    kept = next(iter(references.values())).split(" in ")[1].split(";")[0]
+    assert "a long line of output" in Path(kept).read_text("utf-8")
+
+
+def test_a_prompt_larger_than_the_window_is_quoted_by_its_ends(tmp_path: Path) -> None:
+    window = Window(lambda body: answered("I see its ends.", body))
+    huge = "BEGINNING " + PARAGRAPH * 40 + " END"
+    with serving(window, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", *ARGS, input=huge)
+    assert done.stdout == "I see its ends.\n", done.stderr
+    sent = text_of(window.asked[-1])
+    assert "BEGINNING" in sent
+    assert " END" in sent
+    kept = sent.split("the whole is in ")[1].split(")")[0]
+    assert Path(kept).read_text("utf-8").startswith("BEGINNING")
+
+
+def test_a_summary_that_does_not_fit_either_is_asked_with_less(tmp_path: Path) -> None:
+    """The question for the summary is refused until it holds little enough."""
+
+    def summary(body: Json) -> Json:
+        if size_of(body) > 3_000:
+            words = f"prompt is too long: {size_of(body)} tokens > 3000 maximum"
+            return {"status": 400, "error": {"type": "invalid_request_error", "message": words}}
+        return answered(SUMMARY, body)
+
+    window = Window(painter, summary=summary)
+    with serving(window, strict=True) as server:
+        grown(tmp_path, window, server.url, 11)
+    assert len(window.summaries) > 1
+    assert SAID in text_of(window.asked[-1])
+
+
+def test_without_any_summary_the_conversation_still_goes_on(tmp_path: Path) -> None:
+    window = Window(
+        painter, limit=9_000, summary=lambda body: {"status": 400, "error": {"message": "no"}}
+    )
+    with serving(window, strict=True) as server:
+        grown(tmp_path, window, server.url, 7)
+    receipt = boundaries(tmp_path)[-1]["compactMetadata"]["covers"]
+    assert receipt["summaryBy"] == "record"
+    assert "What the person asked, oldest first" in text_of(window.asked[-1])
+
+
+def test_a_model_that_calls_tools_instead_of_summarising_is_asked_otherwise(tmp_path: Path) -> None:
+    def summary(body: Json) -> Json:
+        if body.get("tools"):
+            return answered([{"tool": "Bash", "input": {"command": "echo no"}}], body)
+        return answered(SUMMARY, body)
+
+    window = Window(painter, summary=summary)
+    with serving(window, strict=True) as server:
+        grown(tmp_path, window, server.url, 11)
+    assert [bool(b.get("tools")) for b in window.summaries] == [True, False]
+    assert SAID in text_of(window.asked[-1])
+
+
+@requirement("R192")
+def test_a_person_summarises_with_a_focus(tmp_path: Path) -> None:
+    window = Window(painter)
+    with serving(window, strict=True) as server:
+        grown(tmp_path, window, server.url, 3)
+        said = resumed(tmp_path, server.url, "/compact mind the north side")
+        resumed(tmp_path, server.url, "Go on.")
+    assert "tokens before" in said
+    (asked,) = window.summaries
+    assert "mind the north side" in text_of(asked)
+    # The conversation is the prompt, as it is cached; the mark stands where later requests share it.
+    shared = window.asked[2]["messages"]
+    assert [m["role"] for m in asked["messages"][: len(shared)]] == [m["role"] for m in shared]
+    assert "cache_control" in encode(asked["messages"][-2]).decode()
+    assert "cache_control" not in encode(asked["messages"][-1]).decode()
+    (boundary,) = boundaries(tmp_path)
+    assert boundary["compactMetadata"]["trigger"] == "manual"
+    assert SAID in text_of(window.asked[-1])
+    assert "Paint it." not in text_of(window.asked[-1])
+
+
+def test_what_was_summarised_comes_back(tmp_path: Path) -> None:
+    window = Window(painter)
+    with serving(window, strict=True) as server:
+        grown(tmp_path, window, server.url, 3)
+        before = window.asked[-1]["messages"]
+        resumed(tmp_path, server.url, "/compact")
+        resumed(tmp_path, server.url, "Said behind the summary.")
+        said = resumed(tmp_path, server.url, "/compact --undo")
+        resumed(tmp_path, server.url, "Go on.")
+        again = resumed(tmp_path, server.url, "/compact --show")
+    assert "taken back" in said
+    sent = window.asked[-1]["messages"]
+    assert [m["role"] for m in sent[: len(before)]] == [m["role"] for m in before]
+    assert "Paint it." in text_of(window.asked[-1])
+    assert "Said behind the summary." in text_of(window.asked[-1])
+    assert SAID not in text_of(window.asked[-1])
+    assert "nothing was summarised" in again
+
+
+def test_a_part_is_summarised_up_to_a_message_or_from_it(tmp_path: Path) -> None:
+    window = Window(painter)
+    with serving(window, strict=True) as server:
+        grown(tmp_path, window, server.url, 4)
+        listed = resumed(tmp_path, server.url, "/compact --list")
+        resumed(tmp_path, server.url, "/compact --before 2")
+        resumed(tmp_path, server.url, "Next.")
+        up_to = window.asked[-1]["messages"]
+        resumed(tmp_path, server.url, "/compact --from 2 the last part")
+        resumed(tmp_path, server.url, "And next.")
+        since = window.asked[-1]["messages"]
+    assert listed.splitlines()[1].startswith("   2  Go on, part 1.")
+    words = json.dumps(up_to)
+    assert "Paint it." not in words
+    assert words.index(SAID) < words.index("Go on, part 1.")
+    words = json.dumps(since)
+    assert words.index("Go on, part 1.") < words.rindex(SAID)
+    assert "Go on, part 2." not in words
