@@ -2,10 +2,8 @@
 
 import base64
 
-import pytest
-
 from clew.acp import calls
-from clew.acp.content import MAX_IMAGE_CHARS, path_of, prompt_of, shown
+from clew.acp.content import MAX_IMAGE_CHARS, prompt_of, shown
 from clew.acp.protocol import Offer, auth_methods, initialized
 from clew.session.state import Todo
 
@@ -47,19 +45,6 @@ def test_an_embedded_picture_is_a_picture_and_the_rest_is_said_to_be_left_out() 
     assert len(prompt.left_out) == 5
     assert "audio" in prompt.left_out
     assert prompt_of("no list").text == ""
-
-
-@pytest.mark.parametrize(
-    ("uri", "path"),
-    [
-        ("file:///a/b", "/a/b"),
-        ("file://host/a%C3%A9", "/aé"),
-        ("file://", ""),
-        ("zed:///a", ""),
-    ],
-)
-def test_a_uri_names_a_file_of_this_machine_or_none(uri: str, path: str) -> None:
-    assert path_of(uri) == path
 
 
 def test_a_name_that_no_mention_can_hold_stays_a_link() -> None:

@@ -6,21 +6,19 @@ written `@file`; what a client embeds comes along as it is and is never read for
 
 import base64
 import binascii
-import re
 from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 from msgspec import Struct
 
 from clew.commands.pasted import Pasted
+from clew.jsonrpc.uris import path_of
 from clew.jsonrpc.wire import a_list, a_text, an_object
 
 Json: TypeAlias = dict[str, Any]
 
-FILE = "file://"
 # A larger picture fits into no line that every client reads.
 MAX_IMAGE_CHARS = 700_000
-_ESCAPE = re.compile(r"(?:%[0-9A-Fa-f]{2})+")
 
 
 class Prompt(Struct, frozen=True, kw_only=True):
@@ -86,19 +84,6 @@ def prompt_of(blocks: Any) -> Prompt:
         embedded="\n".join(reading.embedded),
         images=tuple(reading.images),
         left_out=tuple(reading.left_out),
-    )
-
-
-def path_of(uri: str) -> str:
-    """The file that a URI names; empty for what is no file of this machine."""
-    if not uri.startswith(FILE):
-        return ""
-    path = uri[len(FILE) :].partition("#")[0].partition("?")[0]
-    if "/" not in path:
-        return ""
-    return _ESCAPE.sub(
-        lambda found: bytes.fromhex(found[0].replace("%", "")).decode("utf-8", "replace"),
-        path[path.find("/") :],
     )
 
 

@@ -215,6 +215,7 @@ def deps_of(
     thread.story.when_another(hands.skills.begin_again)
 
     def beside(results: Sequence[Json]) -> list[Json]:
+        hands.code.note(results)
         facts = [] if options.is_bare else nearby.beside(results)
         if requests.offers("Skill"):
             facts += hands.skills.beside(results, thread.story.history)
@@ -248,13 +249,13 @@ def deps_of(
 
 
 def told_of(hands: Hands, requests: Requests, story: Story) -> Callable[[], Awaitable[list[Json]]]:
-    """What a request is told about servers, as entries."""
+    """What a request is told about servers and by them, as entries."""
 
     async def latecomers() -> list[Json]:
         facts = [*await hands.mcp.news(lambda: story.history)]
         if requests.offers("Skill"):
             facts += hands.skills.latecomers(story.history)
-        return attachments(facts)
+        return attachments([*facts, *await hands.code.news()])
 
     return latecomers
 
@@ -276,4 +277,5 @@ async def notices(
         *beginning.notices,
         *hands.mcp.notices,
         *hands.skills.faults,
+        *hands.code.notices,
     )

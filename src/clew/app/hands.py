@@ -9,6 +9,7 @@ from clew.app import hooks as app_hooks
 from clew.app.brought import Brought
 from clew.app.file_record import file_record
 from clew.app.ground import Ground
+from clew.app.lsp import Code, language_servers
 from clew.app.mcp import Connected, servers_of
 from clew.app.offering import offered_tools, private_hosts
 from clew.app.own import OwnSession
@@ -35,6 +36,7 @@ class Hands(Struct, frozen=True, kw_only=True):
     toolbox: Toolbox
     tools: SessionTools
     mcp: Connected
+    code: Code
     sandbox: SessionSandbox
     sandbox_faults: tuple[str, ...]
     hooks: Hooks
@@ -72,12 +74,17 @@ async def equipped(
     await opened.enter_async_context(hooks)
     web = Web(network_from(ground.environment), partial(private_hosts, rules))
     opened.push_async_callback(web.aclose)
+    code = language_servers(
+        began, ground.launcher, tool_session.environment, detects=not ground.options.is_bare
+    )
+    opened.push_async_callback(code.aclose)
     skills = SessionSkills(
         ground,
         thread.session_id,
         prompts=lambda: [(s, offer) for s in mcp.clients() for offer in s.offers.prompts],
     )
-    toolbox = Toolbox(offered_tools(ground.options, web, began.settings, skills), began.settings)
+    offered = offered_tools(ground.options, web, began.settings, skills, code.tools())
+    toolbox = Toolbox(offered, began.settings)
     mcp = servers_of(ground.options, began, toolbox, ground.environment, brought)
     opened.push_async_callback(mcp.aclose)
     files = None
@@ -102,6 +109,7 @@ async def equipped(
             file_record=files,
         ),
         mcp=mcp,
+        code=code,
         sandbox=sandbox,
         sandbox_faults=sandbox_faults,
         hooks=hooks,

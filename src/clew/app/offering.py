@@ -1,5 +1,6 @@
 """Which of the built-in tools a session has."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from clew.messages.errors import CommandLineError
@@ -15,13 +16,17 @@ from clew.web.fetch import Web
 
 
 def offered_tools(
-    options: Options, web: Web, settings: dict[str, Any], keeper: Keeper
+    options: Options,
+    web: Web,
+    settings: dict[str, Any],
+    keeper: Keeper,
+    more: Sequence[Tool[Any]] = (),
 ) -> list[Tool[Any]]:
-    """The built-in tools and those of the web, without those that the command line left out or denies as a whole, and
+    """The built-in tools, those of the web and `more`, without those that the command line left out or denies as a whole, and
     without those that ask a person where nobody can be asked."""
     endpoint = settings.get("webSearchEndpoint")
     search = WebSearch(web, endpoint if isinstance(endpoint, str) and endpoint else None)
-    tools = (*builtin_tools(), WebFetch(web), search, SkillTool(keeper))
+    tools = (*builtin_tools(), WebFetch(web), search, SkillTool(keeper), *more)
     unknown = [name for name in options.tools or () if name not in {tool.name for tool in tools}]
     if unknown:
         known = ", ".join(tool.name for tool in tools)

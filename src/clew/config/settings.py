@@ -99,6 +99,8 @@ KEYS: tuple[Key, ...] = (
     ),
     key("httpHookAllowedEnvVars", STRINGS, "the only variables that headers of hooks may name"),
     key("mcpServers", OBJECT, "MCP servers", executes=True),
+    key("lspServers", OBJECT, "language servers", executes=True),
+    key("lspDetection", BOOLEAN, "use the language servers that are installed"),
     key("enableAllProjectMcpServers", BOOLEAN, "start every server of .mcp.json", executes=True),
     key("enabledMcpjsonServers", STRINGS, "servers of .mcp.json to start", executes=True),
     key("disabledMcpjsonServers", STRINGS, "servers of .mcp.json never to start"),
