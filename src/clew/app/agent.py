@@ -275,7 +275,7 @@ def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, toolbox: Tool
     )
     return Requests(
         beginning.request,
-        target_of(birth.model, takes_betas=service.provider.endpoint.betas_allowed),
+        target_of(birth.model, service.provider.endpoint),
         lambda: beginning.tools_of(toolbox.definitions()),
     )
 

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from clew.app.agent import Agent, Birth, Crew, metadata
 from clew.app.agent_past import earlier
+from clew.app.side import small_model
 from clew.context.agent_listing import listing_fact, told
 from clew.context.facts import Fact
 from clew.engine.deps import Emit
@@ -43,7 +44,6 @@ MOST_WAIT_MS = 600_000
 MOST_DEPTH = 3
 # The word by which a definition asks for the model for small work.
 SMALL = "small"
-SMALL_MODEL = "haiku"
 
 NOT_KNOWN = (
     "There is no agent {name}: {why}. It is not gone on with as something else; begin a new one."
@@ -150,7 +150,8 @@ class AllAgents:
         environment = self._crew.ground.environment
         name = environment.text("agent_model") or wanted or spec.model
         if name == SMALL:
-            name = environment.text("small_model") or SMALL_MODEL
+            main = self._crew.requests.template.model
+            name = small_model(environment, self._crew.ground.service, main)
         return name if name and name != "inherit" else self._crew.requests.template.model
 
     # -- the life of one

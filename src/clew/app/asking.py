@@ -11,6 +11,7 @@ from clew.context.system_prompt import system_prompt
 from clew.normalize.target import Target
 from clew.options import Options
 from clew.providers.base import Request
+from clew.providers.endpoint import Endpoint
 
 Json: TypeAlias = dict[str, Any]
 
@@ -48,7 +49,11 @@ def template(options: Options, model: Model, definitions: list[Json], session_id
     )
 
 
-def target_of(model: Model, *, takes_betas: bool = True) -> Target:
+def target_of(model: Model, endpoint: Endpoint) -> Target:
     """What the model's requests may hold, at this endpoint."""
     target = Target.of(model)
-    return replace(target, deferred_tools=target.deferred_tools and takes_betas)
+    if endpoint.speaks_chat:
+        from clew.normalize.openai import for_chat  # most sessions speak the Messages API
+
+        return for_chat(target)
+    return replace(target, deferred_tools=target.deferred_tools and endpoint.betas_allowed)

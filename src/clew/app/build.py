@@ -117,7 +117,7 @@ async def session(
             requests,
             thread.spending,
             ground.service.catalog,
-            takes_betas=ground.service.provider.endpoint.betas_allowed,
+            ground.service.provider.endpoint,
         )
         lent = Lent(ground.rules, speaking)
         hands.skills.begin(hands.tools, judge, ask, lent)
@@ -173,7 +173,7 @@ def requests_of(ground: Ground, thread: Thread, hands: Hands, beginning: Beginni
     loaded = thread.loaded
     return Requests(
         beginning.request,
-        target_of(thread.model, takes_betas=ground.service.provider.endpoint.betas_allowed),
+        target_of(thread.model, ground.service.provider.endpoint),
         lambda: beginning.tools_of(hands.toolbox.definitions()),
         () if loaded is None else from_record(loaded.side.current.get("request-repairs", {})),
     )

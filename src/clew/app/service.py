@@ -14,6 +14,7 @@ from clew.process.spawn import Launcher
 from clew.providers.answer import Answering, Gate
 from clew.providers.anthropic import MAX_STREAM_BYTES, AnthropicProvider
 from clew.providers.credentials import endpoint_with_key
+from clew.providers.endpoint import Endpoint
 from clew.providers.preferences import Preferences, preferences_from
 from clew.providers.watchdog import Limits, limits_from
 from clew.transport.choose import transport_for
@@ -47,6 +48,15 @@ class Service(Struct, frozen=True, kw_only=True):
         )
 
 
+def speaker(endpoint: Endpoint) -> type[AnthropicProvider]:
+    """Who speaks what is spoken there."""
+    if not endpoint.speaks_chat:
+        return AnthropicProvider
+    from clew.providers.chat import ChatProvider
+
+    return ChatProvider
+
+
 async def open_service(
     environ: Mapping[str, str],
     environment: Environment,
@@ -60,7 +70,7 @@ async def open_service(
     endpoint = await endpoint_with_key(environ, settings, places, launcher)
     transport = transport_for(network_from(environment))
     opened.push_async_callback(transport.aclose)
-    provider = AnthropicProvider(endpoint, transport, catalog=catalog)
+    provider = speaker(endpoint)(endpoint, transport, catalog=catalog)
     provider.max_stream_bytes = environment.number("max_answer_bytes") or MAX_STREAM_BYTES
     provider.warm()
     preferences = preferences_from(environment, settings)

@@ -12,17 +12,24 @@ from clew.transcript.record import Recorder
 SMALL_MODEL = "haiku"
 
 
+def small_model(environment: Environment, service: Service, main: str) -> str:
+    """The model for small work; of services that speak chat nobody knows one but the main model."""
+    known = main if service.provider.endpoint.speaks_chat else SMALL_MODEL
+    return environment.text("small_model") or known
+
+
 def side_questions(
     service: Service,
     environment: Environment,
     spending: Spending,
     recorder: Recorder,
+    *,
+    main: str,
 ) -> SideQuestions:
-    small = environment.text("small_model") or SMALL_MODEL
     return SideQuestions(
         answer=service.answering,
         catalog=service.catalog,
-        models={SMALL: small},
+        models={SMALL: small_model(environment, service, main)},
         session=spending,
         recorder=recorder,
         now=now,

@@ -7,6 +7,7 @@ from clew.catalog.lookup import Catalog
 from clew.catalog.models import Model
 from clew.engine.requests import Requests
 from clew.providers.base import Effort, Thinking
+from clew.providers.endpoint import Endpoint
 from clew.session.state import ModelChosen
 from clew.session.state import Session as Spending
 
@@ -20,12 +21,11 @@ class Speaking:
         requests: Requests,
         spending: Spending,
         catalog: Catalog,
-        *,
-        takes_betas: bool,
+        endpoint: Endpoint,
     ) -> None:
         self.model = model
         self.catalog = catalog
-        self._takes_betas = takes_betas
+        self._endpoint = endpoint
         self._requests = requests
         self._spending = spending
 
@@ -33,14 +33,14 @@ class Speaking:
         """Goes over to another model; what was said so far goes with the next request."""
         self.model = self.catalog.entry(name)
         template = replace(self._requests.template, model=self.model.id)
-        self._requests.change(template, target_of(self.model, takes_betas=self._takes_betas))
+        self._requests.change(template, target_of(self.model, self._endpoint))
         self._spending.change(ModelChosen(model=self.model.id))
         return self.model
 
     def think(self, thinking: Thinking | None) -> None:
         """How the model thinks from the next request on; None leaves it to what is known of it."""
         template = replace(self._requests.template, thinking=thinking)
-        self._requests.change(template, target_of(self.model, takes_betas=self._takes_betas))
+        self._requests.change(template, target_of(self.model, self._endpoint))
 
     @property
     def effort_now(self) -> Effort | None:
@@ -48,4 +48,4 @@ class Speaking:
 
     def effort(self, effort: Effort | None) -> None:
         template = replace(self._requests.template, effort=effort)
-        self._requests.change(template, target_of(self.model, takes_betas=self._takes_betas))
+        self._requests.change(template, target_of(self.model, self._endpoint))

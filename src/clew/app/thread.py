@@ -66,5 +66,5 @@ def taken_in_hand(
         model=model,
         spending=spending,
         past=past,
-        side=side_questions(service, ground.environment, spending, recorder),
+        side=side_questions(service, ground.environment, spending, recorder, main=model.id),
     )

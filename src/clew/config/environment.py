@@ -39,6 +39,13 @@ VARIABLES: tuple[Variable, ...] = (
     ),
     variable("base_url", "text", "CLEW_BASE_URL ANTHROPIC_BASE_URL", "where the API answers"),
     variable(
+        "dialect",
+        "text",
+        "CLEW_DIALECT",
+        "what is spoken there: messages, or chat for chat completions as OpenAI's service has them",
+        "messages",
+    ),
+    variable(
         "custom_headers",
         "secret",
         "CLEW_CUSTOM_HEADERS ANTHROPIC_CUSTOM_HEADERS",

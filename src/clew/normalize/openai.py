@@ -29,6 +29,7 @@ def for_chat(target: Target) -> Target:
         server_tools=False,
         system_messages=True,
         prefill=False,
+        deferred_tools=False,
         sources=frozenset({"base64", "url", "text"}),
         max_tool_name=MAX_NAME,
         max_id=MAX_CALL_ID,

@@ -9,6 +9,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -110,8 +111,19 @@ class AnthropicProvider:
     async def aclose(self) -> None:
         await self.transport.aclose()
 
+    def decoder(self) -> "Decoder":
+        """What reads a streamed answer."""
+        return EventDecoder(max_event_bytes=self.max_answer_bytes)
+
+    def events_of_body(self, body: bytes) -> list[Json | StreamFault]:
+        """What reads one that comes in one piece."""
+        return events_of_body(body)
+
     def missing_credentials(self) -> Failure | None:
         endpoint = self.endpoint
+        if endpoint.dialect != "messages":
+            message = f"CLEW_DIALECT is {endpoint.dialect!r}: expected messages or chat"
+            return Failure(kind="configuration", message=message)
         if not endpoint.wants_credentials or endpoint.api_key or endpoint.auth_token:
             return None
         return Failure(
@@ -152,6 +164,14 @@ def provider_from_environment(
     return provider
 
 
+class Decoder(Protocol):
+    """Bytes of a stream to the events of the Messages API, whatever the wire's own are."""
+
+    def feed(self, chunk: bytes) -> list[Json | StreamFault]: ...
+
+    def close(self) -> list[Json | StreamFault]: ...
+
+
 class MessagesAttempt:
     """One request on its way; see `clew.providers.base.Attempt`."""
 
@@ -161,7 +181,7 @@ class MessagesAttempt:
         self._streamed = ("accept", "text/event-stream") in request.headers
         self._head: Head | None = None
         self._refusal: Failure | None = None
-        self._decoder: EventDecoder | None = None
+        self._decoder: Decoder | None = None
         self._stream_bytes = 0
         self._ready: deque[Json | Failure] = deque()
         self._ended = False
@@ -232,7 +252,7 @@ class MessagesAttempt:
         elif _is_json(headers) or not (self._streamed or _is_stream(headers)):
             await self._whole(headers)
         else:
-            self._decoder = EventDecoder(max_event_bytes=self._provider.max_answer_bytes)
+            self._decoder = self._provider.decoder()
 
     def _refused(self, body: bytes) -> Failure:
         assert self._head is not None
@@ -259,7 +279,7 @@ class MessagesAttempt:
         """An answer in one piece, told as the events of a stream."""
         body = await rest_of(self._exchange, self._provider.max_answer_bytes)
         self._ended = True
-        events = events_of_body(body)
+        events = self._provider.events_of_body(body)
         if any(isinstance(event, StreamFault) for event in events):
             self._fail(failure_of_content(headers, body))
         else:

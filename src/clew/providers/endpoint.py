@@ -17,18 +17,29 @@ API_VERSION = "2023-06-01"
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
-    """One place that speaks the Messages API. `headers` are a person's own, set over clew's."""
+    """One place that answers. `headers` are a person's own, set over clew's; `dialect` is what is
+    spoken there: the Messages API, or `chat` completions."""
 
     base_url: str = DEFAULT_BASE_URL
     api_key: str | None = None
     auth_token: str | None = None
     headers: tuple[tuple[str, str], ...] = ()
     betas_allowed: bool = True
+    dialect: str = "messages"
+
+    @property
+    def is_default(self) -> bool:
+        """Whether nobody named another address than the service's own."""
+        return self.base_url == DEFAULT_BASE_URL
+
+    @property
+    def speaks_chat(self) -> bool:
+        return self.dialect == "chat"
 
     @property
     def wants_credentials(self) -> bool:
         """The service's own address does; a gateway or a local model may not."""
-        return self.base_url == DEFAULT_BASE_URL and not self.sends_its_own
+        return self.is_default and not self.sends_its_own and not self.speaks_chat
 
     @property
     def sends_its_own(self) -> bool:
@@ -59,6 +70,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
     def url(self, path: str) -> str:
         base = self.base_url.rstrip("/").removesuffix("/v1")
+        if base.endswith(path.removeprefix("/v1")):
+            return base  # a whole address, for services that have no /v1
         return f"{base}{path}"
 
     def hide(self, text: str) -> str:
@@ -76,12 +89,21 @@ class Endpoint(Struct, frozen=True, kw_only=True):
 
 
 def endpoint_from(environment: Environment) -> Endpoint:
+    dialect = environment.text("dialect") or "messages"
+    speaks_chat = dialect == "chat"
+
+    def given(field: str) -> str | None:
+        """What another service's variable says is for that service."""
+        ours = not speaks_chat or (environment.source(field) or "").startswith("CLEW_")
+        return environment.text(field) if ours else None
+
     return Endpoint(
-        base_url=environment.text("base_url") or DEFAULT_BASE_URL,
-        api_key=environment.text("api_key"),
-        auth_token=environment.text("auth_token"),
-        headers=tuple(_custom_headers(environment.text("custom_headers") or "")),
-        betas_allowed=not environment.switch("betas_disabled"),
+        base_url=given("base_url") or DEFAULT_BASE_URL,
+        api_key=given("api_key"),
+        auth_token=given("auth_token"),
+        headers=tuple(_custom_headers(given("custom_headers") or "")),
+        betas_allowed=not environment.switch("betas_disabled") and not speaks_chat,
+        dialect=dialect,
     )
 
 
@@ -114,10 +136,14 @@ def request_headers(
     put("content-type", "application/json")
     put("accept", "text/event-stream" if stream else "application/json")
     put("user-agent", f"clew/{VERSION}")
-    put("anthropic-version", API_VERSION)
-    put("anthropic-beta", ",".join(betas))
-    put("x-api-key", endpoint.api_key)
-    put("authorization", f"Bearer {endpoint.auth_token}" if endpoint.auth_token else None)
+    token = endpoint.auth_token
+    if endpoint.speaks_chat:
+        token = token or endpoint.api_key
+    else:
+        put("anthropic-version", API_VERSION)
+        put("anthropic-beta", ",".join(betas))
+        put("x-api-key", endpoint.api_key)
+    put("authorization", f"Bearer {token}" if token else None)
     # The names gateways and the service already sort requests by.
     put("x-claude-code-session-id", session_id)
     put("x-claude-code-agent-id", agent_id)

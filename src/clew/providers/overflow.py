@@ -23,6 +23,11 @@ _EXCEEDS = re.compile(
     re.I,
 )
 _TOO_LONG = re.compile(r"prompt is too long(?::\s*([\d,_]+) tokens? > ([\d,_]+))?", re.I)
+# Chat completions say it in these words.
+_MAXIMUM = re.compile(
+    r"maximum context length is ([\d,_]+) tokens(?:.{0,200}?(?:resulted in|requested) ([\d,_]+) tokens)?",
+    re.I | re.S,
+)
 
 
 class Overflow(Struct, frozen=True, kw_only=True):
@@ -40,6 +45,8 @@ def overflow_of(failure: Failure) -> Overflow | None:
         return Overflow(input_tokens=_number(exceeds[1]), limit_tokens=_number(exceeds[3]))
     if too_long := _TOO_LONG.search(failure.message):
         return Overflow(input_tokens=_number(too_long[1]), limit_tokens=_number(too_long[2]))
+    if maximum := _MAXIMUM.search(failure.message):
+        return Overflow(input_tokens=_number(maximum[2]), limit_tokens=_number(maximum[1]))
     return None
 
 

@@ -1,0 +1,49 @@
+"""Chat completions over HTTP: another wire under the same attempts, failures and limits.
+
+What OpenAI's service speaks, and with it most gateways and local servers. Must never send a key that
+was meant for the Messages API (`endpoint` sees to that).
+"""
+
+from clew.providers.anthropic import AnthropicProvider, MessagesAttempt
+from clew.providers.base import Description, Failure, Request
+from clew.providers.chat_body import build_chat
+from clew.stream.chat import ChatDecoder, events_of_completion
+from clew.stream.events import Json, StreamFault
+
+COMPLETIONS = "/v1/chat/completions"
+
+
+class ChatProvider(AnthropicProvider):
+    """One endpoint that speaks chat completions."""
+
+    def stream(self, request: Request) -> MessagesAttempt:
+        built = build_chat(request, self.catalog.entry(request.model))
+        return MessagesAttempt(self, self._http(COMPLETIONS, built, request, stream=request.stream))
+
+    def adjustments(self, request: Request) -> tuple[str, ...]:
+        return build_chat(request, self.catalog.entry(request.model)).adjusted
+
+    async def count_tokens(self, request: Request) -> int | Failure:
+        del request
+        return Failure(kind="configuration", message="chat completions count no tokens")
+
+    def describe(self) -> Description:
+        return Description(
+            name="chat completions",
+            endpoint=self.endpoint.shown,
+            credentials=self.endpoint.credentials,
+        )
+
+    def missing_credentials(self) -> Failure | None:
+        if not self.endpoint.is_default:
+            return None
+        return Failure(
+            kind="configuration",
+            message="CLEW_DIALECT is chat: set CLEW_BASE_URL to the address of the service",
+        )
+
+    def decoder(self) -> ChatDecoder:
+        return ChatDecoder(max_event_bytes=self.max_answer_bytes)
+
+    def events_of_body(self, body: bytes) -> list[Json | StreamFault]:
+        return events_of_completion(body)
