@@ -278,7 +278,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R211", "Input kinds: plain text, /command, !shell (synthetic Bash tool message), #memory, pasted image or text with type detection", "done"),
     Record("R212", "All kinds converge to messages stripped of CLI metadata before sending", "done"),
     Record("R213", "Status line shows current model, cost, duration; live", "deferred: step 13"),
-    Record("R214", "REPL, message rows, permission dialog, prompt input components", "deferred: step 13"),
+    Record("R214", "REPL, message rows, permission dialog, prompt input components", "done"),
     Record("R215", "Rendering pipeline with screen buffer; handles resize, bracketed paste, stdin events; search; scroll box", "deferred: step 13"),
     Record("R216", "Keybinding registry with defaults per platform, bindings to slash commands, vim mode", "deferred: step 13"),
     Record("R217", "Command registry with /model, /mcp, /compact, /memory among others", "done"),

@@ -47,6 +47,7 @@ commands:
 a session:
   PROMPT                     what to do first; without it, clew asks
   -p, --print                answer once on standard output and end
+  --linear                   line by line, for screen readers; nothing is drawn
   --output-format FORMAT     of --print: text, json, or stream-json (with --verbose)
   -c, --continue             go on with the newest session of this folder
   -r, --resume [SESSION]     go on with a session: its id, title or file; else one of a list
@@ -199,12 +200,20 @@ def front(options: "Options") -> "Callable[[Options], int]":
     try:
         if options.is_print:
             from clew.headless.run import main
-        else:
+        elif options.is_linear or not can_draw():
             from clew.tui.linear import main
+        else:
+            from clew.tui.app import main
     finally:
         gc.freeze()
         gc.enable()
     return main
+
+
+def can_draw() -> bool:
+    """Whether there is a terminal on both sides that takes more than lines."""
+    is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    return is_terminal and os.environ.get("TERM", "dumb") not in ("", "dumb")
 
 
 def misspelled(args: list[str]) -> None:

@@ -153,6 +153,7 @@ def parser() -> argparse.ArgumentParser:
     add = made.add_argument
     add("prompt", nargs="*", metavar="PROMPT", help="what to do; without it, clew asks")
     add("-p", "--print", action="store_true", help="answer once on standard output and end")
+    add("--linear", action="store_true", help="line by line, nothing drawn")
     add(
         "--output-format",
         choices=("text", "json", "stream-json"),
@@ -315,6 +316,7 @@ def parse(argv: list[str]) -> Options:
         prompt=" ".join(word for word in given.prompt if word),
         # Who asks for a stream of messages is a program.
         is_print=given.print or given.output_format == "stream-json",
+        is_linear=given.linear,
         output_format=given.output_format,
         input_format=given.input_format,
         verbose=given.verbose,

@@ -24,6 +24,8 @@ class Options(Struct, frozen=True, kw_only=True):
 
     prompt: str = ""
     is_print: bool = False
+    # Line by line, where a terminal could be drawn on.
+    is_linear: bool = False
     output_format: str = "text"
     input_format: str = "text"
     verbose: bool = False

@@ -21,7 +21,7 @@ class Terminal:
         self.child = subprocess.Popen(
             command(*args),
             cwd=work,
-            env=environment(home, url) | {"TERM": "xterm"} | environ,
+            env=environment(home, url) | {"TERM": "dumb"} | environ,
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,

@@ -35,23 +35,24 @@ class Inbox:
     """What a person said while a turn ran, until the turn takes it in between two rounds."""
 
     def __init__(self) -> None:
-        self._waiting: list[Json] = []
+        # Each message with the entries that go with it.
+        self._waiting: list[list[Json]] = []
 
-    def put(self, message: Json) -> None:
-        self._waiting.append(message)
+    def put(self, message: Json, context: Sequence[Json] = ()) -> None:
+        self._waiting.append([message, *context])
 
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
     def take_back(self, uuid: str) -> bool:
-        """Takes out one message; False if it is not, or no longer, here."""
+        """Takes out one message and what goes with it; False if it is not, or no longer, here."""
         before = len(self._waiting)
-        self._waiting = [message for message in self._waiting if message["uuid"] != uuid]
+        self._waiting = [entries for entries in self._waiting if entries[0]["uuid"] != uuid]
         return len(self._waiting) < before
 
     def take(self) -> list[Json]:
         taken, self._waiting = self._waiting, []
-        return taken
+        return [entry for entries in taken for entry in entries]
 
 
 def unwatched(emit: Emit) -> Emit:
@@ -198,10 +199,15 @@ class Conversation:
         )
 
     def say(
-        self, prompt: str | Sequence[Json], said_by: Speaker, *, uuid: str | None = None
+        self,
+        prompt: str | Sequence[Json],
+        said_by: Speaker,
+        *,
+        uuid: str | None = None,
+        context: Sequence[Json] = (),
     ) -> None:
         """Adds a person's words to the turn that runs, between two of its rounds."""
-        self._inbox.put(self._message(prompt, said_by, uuid))
+        self._inbox.put(self._message(prompt, said_by, uuid), context)
 
     def _message(self, prompt: str | Sequence[Json], said_by: Speaker, uuid: str | None) -> Json:
         return factories.user(

@@ -12,8 +12,6 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import assert_never
 
-from msgspec.structs import replace
-
 from clew.app.build import session as open_session
 from clew.app.session import Session
 from clew.commands.outcome import Clear, Compact, Exit, Pick, Resume, Rewound, Show
@@ -23,12 +21,10 @@ from clew.engine.intake import Raw, Turn
 from clew.messages.errors import ClewError, CommandLineError
 from clew.options import Options
 from clew.tui.first_run import ways
+from clew.tui.following import ENDED_BY, FAREWELLS, INTERRUPTED, closing, following
 from clew.tui.keyboard import Keyboard
 from clew.tui.questions import Questions
 from clew.tui.telling import Telling
-
-FAREWELLS = ("exit", "quit")
-ENDED_BY = {signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
 def main(options: Options) -> int:
@@ -70,21 +66,6 @@ async def one_session(options: Options, keyboard: Keyboard, telling: Telling) ->
     if len(session.story.history):
         telling.line(f"\nTo go on: clew --resume {session.session_id}")
     return then if isinstance(then, int) else following(options, then)
-
-
-def following(options: Options, then: Clear | Resume) -> Options:
-    """The same wishes for another session."""
-    return replace(
-        options,
-        prompt="",
-        continues=False,
-        fork=False,
-        session_id=None,
-        name=None,
-        resume_at=None,
-        drops_turn=None,
-        resume=then.session if isinstance(then, Resume) else None,
-    )
 
 
 class Dialogue:
@@ -217,16 +198,10 @@ class Dialogue:
     def _stop(self) -> None:
         """The second Ctrl-C of a turn ends the session too: what was said is on the disk by then."""
         if self._is_stopping or not self._session.conversation.interrupt():
-            self._end(130)
+            self._end(INTERRUPTED)
         self._is_stopping = True
 
     def _end(self, code: int) -> None:
         self._code = code
         self._keyboard.give_up()
         self._session.conversation.interrupt()
-
-
-def closing(ended: TurnEnded) -> str:
-    if ended.reason.startswith("aborted"):
-        return "[stopped]"
-    return f"[{ended.reason}: {ended.message}]" if ended.is_error else ""

@@ -1,0 +1,215 @@
+"""clew on a terminal: the prompt stands before anything else is loaded, then a session opens behind it.
+
+Owns the order of the start, one session after another, and which key is joined to what. What is shown
+is `stage`'s, what keys do to the prompt is `desk`'s, what a session does is `talk`'s; `opened` is
+loaded once the prompt stands. Described in docs/terminal.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import sys
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+from prompt_toolkit.key_binding import KeyBindings
+
+from clew.config.paths import find_config_home
+from clew.messages.errors import ClewError, CommandLineError
+from clew.options import Options
+from clew.tui.bound import State, join, leave_insert
+from clew.tui.completion import Completion
+from clew.tui.desk import Desk
+from clew.tui.entry import Entry
+from clew.tui.following import ENDED_BY, INTERRUPTED
+from clew.tui.history import History
+from clew.tui.keys import Bindings, bindings
+from clew.tui.prompt import Prompt
+from clew.tui.queueing import Queue
+from clew.tui.render.theme import chosen
+from clew.tui.screen import Screen
+from clew.tui.stage import Stage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from clew.tui.talk import Talk
+
+HUNG_UP = ENDED_BY[signal.SIGHUP]
+
+
+def main(options: Options) -> int:
+    try:
+        with asyncio.Runner() as runner:
+            return runner.run(Front().run(options))
+    except ClewError as error:
+        print(f"clew: {error}", file=sys.stderr)
+        return 2 if isinstance(error, CommandLineError) else 1
+
+
+def own_bindings(home: Path) -> Bindings:
+    """The keys of a person's file; one that is not there changes none."""
+    try:
+        text = (home / "keybindings.json").read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    return bindings(text)
+
+
+def loaded(name: str) -> ModuleType:
+    """A module; what loading it makes stays to the end, so nobody looks for garbage in it."""
+    gc.disable()
+    try:
+        return import_module(name)
+    finally:
+        gc.freeze()
+        gc.enable()
+
+
+class Front:
+    """What lasts over all sessions of one run. `talk` is the session that is open, if one is."""
+
+    def __init__(self) -> None:
+        home = find_config_home(os.environ, Path.cwd())
+        keys = KeyBindings()
+        self.talk: Talk | None = None
+        self.bindings = own_bindings(home)
+        self.history = History(home / "history.jsonl", str(Path.cwd()))
+        self.stage = Stage(chosen("", os.environ), Prompt(), Completion(), Queue())
+        self.screen = Screen(os.environ, self.stage, keys)
+        self.desk = Desk(
+            self.stage,
+            self.screen,
+            self.history,
+            self.begin,
+            sent=self._sent,
+            take_back=lambda: None if self.talk is None else self.talk.take_back(),
+        )
+        # What was sent, and how the run is to end, before a session was there to heed it.
+        self.early: list[Entry] = []
+        self.code: int | None = None
+        self.is_first = True
+        self._beside: set[asyncio.Task[None]] = set()
+        self._group: asyncio.TaskGroup | None = None
+        join(
+            keys,
+            self.bindings,
+            State(
+                in_dialog=lambda: self.stage.takes_keys,
+                is_typing=lambda: self.stage.dialog is not None and self.stage.dialog.is_typing,
+                is_offering=lambda: self.stage.completion.is_open,
+            ),
+            self._actions(),
+            send=self.desk.line,
+            press=self.stage.press,
+            paste=self.desk.paste,
+            backspace=self.stage.prompt.delete_before,
+        )
+
+    # -- the order of the start
+
+    async def run(self, options: Options) -> int:
+        loop = asyncio.get_running_loop()
+        async with self.screen.running(closed=lambda: self.end(HUNG_UP)):
+            for number, code in ENDED_BY.items():
+                loop.add_signal_handler(number, self.end, code)
+            loop.add_signal_handler(signal.SIGINT, self._interrupt)
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                code = await self._sessions(options)
+                self._group = None
+                for task in self._beside:
+                    task.cancel()
+        return code
+
+    async def _sessions(self, options: Options) -> int:
+        """One session after another."""
+        # On a thread, so that what is typed meanwhile is seen at once.
+        opened = await asyncio.to_thread(loaded, "clew.tui.opened")
+        code: int | Options = options
+        while isinstance(code, Options):
+            if self.code is not None:
+                return self.code
+            code = await opened.one_session(self, code)
+        return code
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Has something done beside the typing; it ends with the screen."""
+        if self._group is None:
+            work.close()
+            return
+        task = self._group.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    # -- what keys do
+
+    def _actions(self) -> dict[str, Callable[[], object]]:
+        desk, completion = self.desk, self.stage.completion
+        return {
+            "app:interrupt": self._interrupt,
+            "app:exit": self._exit,
+            "app:suspend": lambda: self.begin(self.screen.suspend()),
+            "app:redraw": self.screen.anew,
+            "app:toggleTranscript": self._with_talk(lambda talk: self.begin(talk.see_folded())),
+            "app:tasks": self._with_talk(lambda talk: self.begin(talk.see_tasks())),
+            "chat:cancel": self._escape,
+            "chat:submit": desk.submit,
+            "chat:queue": lambda: desk.send(later=True),
+            "chat:newline": desk.newline,
+            "chat:cycleMode": self._with_talk(lambda talk: talk.next_mode()),
+            "chat:externalEditor": desk.edit,
+            "chat:imagePaste": desk.paste_picture,
+            "chat:stash": desk.stash,
+            "chat:modelPicker": self._with_talk(lambda talk: self.begin(talk.pick_model())),
+            "history:previous": desk.older,
+            "history:next": desk.newer,
+            "history:search": desk.search,
+            "autocomplete:accept": desk.accept,
+            "autocomplete:previous": lambda: completion.move(-1),
+            "autocomplete:next": lambda: completion.move(1),
+            "autocomplete:dismiss": desk.dismiss,
+        }
+
+    def _with_talk(self, do: Callable[[Talk], object]) -> Callable[[], object]:
+        return lambda: None if self.talk is None else do(self.talk)
+
+    def _sent(self, entry: Entry, *, later: bool) -> None:
+        if self.talk is None:
+            self.early.append(entry)
+        else:
+            self.talk.send(entry, later=later)
+
+    def _escape(self) -> None:
+        """Leaves vim's insert mode where something is written, else stops the turn."""
+        if not self.stage.prompt.is_empty and leave_insert():
+            return
+        is_stopped = self.talk is not None and self.talk.stop()
+        if not is_stopped:
+            self.stage.hint("nothing runs; Ctrl-C empties the prompt")
+
+    def _interrupt(self) -> None:
+        if self.talk is not None:
+            self.talk.interrupt()
+        elif self.stage.prompt.is_empty:
+            self.end(INTERRUPTED)
+        else:
+            self.stage.prompt.take()
+
+    def _exit(self) -> None:
+        """Ctrl-D: ends clew where nothing is written, else deletes as it does in every line."""
+        if self.stage.dialog is None and self.stage.prompt.is_empty:
+            self.end(0)
+        else:
+            self.screen.app.current_buffer.delete()
+
+    def end(self, code: int) -> None:
+        self.code = code
+        if self.talk is not None:
+            self.talk.end(code)

@@ -1,0 +1,220 @@
+"""A question with answers to choose from, as every dialog of the screen is one.
+
+Owns what is chosen, what is typed into it and how far its text is scrolled. A machine: keys in, lines
+out; the answer comes once. Nothing in it is cut out of sight: what does not fit can be scrolled to.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+from prompt_toolkit.buffer import Buffer
+
+from clew.tui.completion import matching
+from clew.tui.prompt import laid_out
+from clew.tui.render.rows import Line, Row, Span, clipped, line, wrapped
+from clew.tui.render.safe import one_line
+from clew.tui.render.theme import Theme
+
+Body: TypeAlias = Callable[[int], Sequence[Line]]
+MIN_BODY = 3
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """One answer. `key` takes it at once; with `asks_words` a person says more behind it."""
+
+    label: str
+    hint: str = ""
+    key: str = ""
+    asks_words: bool = False
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """The numbers of what was chosen, in their order, and the words that were typed."""
+
+    chosen: tuple[int, ...]
+    words: str = ""
+
+
+def no_body(_: int) -> Sequence[Line]:
+    return ()
+
+
+class Chooser:
+    """`answer` is done once: with None when the question was dismissed.
+
+    With `several` Space marks; with `searches` what is typed narrows the list.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        *,
+        body: Body = no_body,
+        several: bool = False,
+        searches: bool = False,
+        at: int = 0,
+    ) -> None:
+        self.title = title
+        self.choices = list(choices)
+        self.answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        self.field = Buffer(multiline=False)
+        self._body = body
+        self._several = several
+        self._searches = searches
+        self._marked: set[int] = set()
+        self._at = at
+        self._scrolled = 0
+        self._page = 1
+
+    # -- what is chosen
+
+    @property
+    def found(self) -> list[int]:
+        """The numbers of the choices that what was typed leaves."""
+        if not self._searches or not self.field.text.strip():
+            return list(range(len(self.choices)))
+        labels: dict[str, list[int]] = {}
+        for number, choice in enumerate(self.choices):
+            labels.setdefault(f"{choice.label} {choice.hint}", []).append(number)
+        words = self.field.text.strip()
+        return [number for label in matching(words, labels) for number in labels[label]]
+
+    @property
+    def is_typing(self) -> bool:
+        """Whether letters are words now, not keys."""
+        return self._searches or (self._current is not None and self._current.asks_words)
+
+    @property
+    def _current(self) -> Choice | None:
+        found = self.found
+        return self.choices[found[self._at]] if self._at < len(found) else None
+
+    def press(self, key: str) -> None:
+        """A key by its name, or a letter."""
+        if self.answer.done():
+            return
+        match key:
+            case "up":
+                self._move(-1)
+            case "down":
+                self._move(1)
+            case "pageup":
+                self._scrolled = max(0, self._scrolled - self._page)
+            case "pagedown":
+                self._scrolled += self._page
+            case "escape":
+                self.answer.set_result(None)
+            case "enter":
+                self._enter()
+            case " " if self._several:
+                self._mark()
+            case _:
+                self._letter(key)
+
+    def typed(self) -> None:
+        """The words have changed."""
+        if self._searches:
+            self._at = 0
+
+    def _move(self, steps: int) -> None:
+        count = len(self.found)
+        if count:
+            self._at = (self._at + steps) % count
+
+    def _mark(self) -> None:
+        self._marked ^= {self.found[self._at]}
+
+    def _letter(self, key: str) -> None:
+        for number, choice in enumerate(self.choices):
+            if key == choice.key or (key == str(number + 1) and not choice.key.isdecimal()):
+                self._at = number
+                if self._several:
+                    self._mark()
+                elif not choice.asks_words:
+                    self._take(number)
+                return
+
+    def _enter(self) -> None:
+        found = self.found
+        if self._at >= len(found):
+            return
+        number = found[self._at]
+        choice = self.choices[number]
+        if choice.asks_words and not self.field.text.strip():
+            return
+        self._take(number)
+
+    def _take(self, number: int) -> None:
+        choice = self.choices[number]
+        words = self.field.text.strip() if choice.asks_words else ""
+        chosen = tuple(sorted(self._marked)) if self._several and not words else (number,)
+        self.answer.set_result(Answer(chosen=chosen or (number,), words=words))
+
+    # -- how it looks
+
+    def lines(
+        self, width: int, rows: int, theme: Theme
+    ) -> tuple[list[Line], tuple[int, int] | None]:
+        """In at most so many rows, and where the cursor is if words are typed."""
+        head = [line(row) for row in wrapped([Span(self.title, theme["person"])], width)]
+        foot, cursor = self._list(width, max(1, rows - len(head) - MIN_BODY), theme)
+        body = self._window(list(self._body(width)), rows - len(head) - len(foot), width, theme)
+        above = [*head, *body]
+        placed = None if cursor is None else (cursor[0] + len(above), cursor[1])
+        return [*above, *foot][:rows], placed
+
+    def _window(self, body: list[Line], rows: int, width: int, theme: Theme) -> list[Line]:
+        """As much of the text as there is room for, and how to see the rest."""
+        if len(body) <= rows:
+            return body
+        room = max(1, rows - 1)
+        self._page = max(1, room - 1)
+        self._scrolled = min(self._scrolled, len(body) - room)
+        end = self._scrolled + room
+        words = f"  lines {self._scrolled + 1} to {end} of {len(body)}; PageUp and PageDown scroll"
+        return [*body[self._scrolled : end], line(clipped([Span(words, theme["quiet"])], width))]
+
+    def _list(
+        self, width: int, rows: int, theme: Theme
+    ) -> tuple[list[Line], tuple[int, int] | None]:
+        found = self.found
+        lines: list[Line] = []
+        cursor = None
+        if self._searches:
+            text, (row, column) = laid_out(self.field.text, self.field.cursor_position, width - 10)
+            lines.append(line([Span("  search: ", theme["quiet"]), Span(text[row])]))
+            cursor = (0, 10 + column)
+            rows -= 1
+        first = max(0, min(self._at - rows // 2, len(found) - rows))
+        for place in range(first, min(first + rows, len(found))):
+            row_lines, at = self._choice(found[place], width, theme, is_at=place == self._at)
+            if at is not None and not self._searches:
+                cursor = (len(lines) + at[0], at[1])
+            lines += row_lines
+        if not found:
+            lines.append(line([Span("  nothing matches", theme["quiet"])]))
+        return lines, cursor
+
+    def _choice(
+        self, number: int, width: int, theme: Theme, *, is_at: bool
+    ) -> tuple[list[Line], tuple[int, int] | None]:
+        choice = self.choices[number]
+        style = theme["marker"] if is_at else ""
+        mark = "> " if is_at else "  "
+        if self._several and not choice.asks_words:
+            mark += "[x] " if number in self._marked else "[ ] "
+        name = f"{choice.key} " if choice.key else "" if self._searches else f"{number + 1} "
+        row: Row = [Span(f"{mark}{name}{one_line(choice.label)}", style)]
+        if choice.asks_words and is_at:
+            begin = sum(len(span.text) for span in row) + 2
+            text, (at_row, column) = laid_out(
+                self.field.text, self.field.cursor_position, max(10, width - begin)
+            )
+            row += [Span(": ", style), Span(text[at_row])]
+            return [line(clipped(row, width))], (0, begin + column)
+        if choice.hint:
+            row.append(Span(f"  {one_line(choice.hint)}", theme["quiet"]))
+        return [line(clipped(row, width))], None

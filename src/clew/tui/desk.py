@@ -1,0 +1,211 @@
+"""What keys do to the prompt: sending, going back in what was typed, offers, pastes, the editor.
+
+Owns what was put aside. What is sent goes to `sent`; what it does is decided there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from clew.tui.choosing import Choice, Chooser
+from clew.tui.entry import Entry
+from clew.tui.render.safe import one_line
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any, Protocol
+
+    from clew.tui.completion import Asked
+    from clew.tui.files import Files
+    from clew.tui.history import History
+    from clew.tui.screen import Screen
+    from clew.tui.stage import Stage
+
+    class Sent(Protocol):
+        def __call__(self, entry: Entry, *, later: bool) -> object: ...
+
+
+# Where a line is continued: terminals that cannot tell Shift-Enter from Enter have this.
+CONTINUES = "\\"
+
+
+class Desk:
+    """`begin` has something done beside the typing; `take_back` gives back what waits to be heard."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        screen: Screen,
+        history: History,
+        begin: Callable[[Coroutine[Any, Any, None]], object],
+        *,
+        sent: Sent,
+        take_back: Callable[[], Entry | None],
+    ) -> None:
+        self._stage = stage
+        self._screen = screen
+        self._history = history
+        # Finds files, once a session is open.
+        self.files: Files | None = None
+        self._begin = begin
+        self._sent = sent
+        self._take_back = take_back
+        self._stashed: Entry | None = None
+        stage.prompt.buffer.on_text_changed += lambda _: self._changed()
+        stage.prompt.buffer.on_cursor_position_changed += lambda _: self._look()
+
+    def _changed(self) -> None:
+        self._stage.touched()
+        self._look()
+
+    def _look(self) -> None:
+        prompt = self._stage.prompt
+        if self._history.is_recalling:
+            self._stage.completion.forget()
+            return
+        asked = self._stage.completion.update(prompt.buffer.document.text_before_cursor)
+        if asked is not None and self.files is not None:
+            self._begin(self._look_for(asked, self.files))
+
+    async def _look_for(self, asked: Asked, files: Files) -> None:
+        self._stage.completion.found(asked, await files.find(asked.word))
+        self._screen.changed()
+
+    # -- sending
+
+    def submit(self) -> None:
+        """Enter: takes an offer that was chosen, goes on behind a backslash, or sends."""
+        prompt, completion = self._stage.prompt, self._stage.completion
+        if completion.is_open and self._takes_offer():
+            return
+        if prompt.buffer.document.text_before_cursor.endswith(CONTINUES):
+            prompt.buffer.delete_before_cursor()
+            prompt.buffer.insert_text("\n")
+            return
+        self.send(later=False)
+
+    def _takes_offer(self) -> bool:
+        """Whether Enter meant the offer; one that says no more than what is written is sent."""
+        found = self._stage.completion.chosen()
+        if found is None:
+            return False
+        begin, offer = found
+        is_written = self._stage.prompt.text[begin:].strip() == offer.text.strip()
+        if is_written or not (self._stage.completion.is_chosen or offer.text.startswith("/")):
+            self._stage.completion.forget()
+            return False
+        self.accept()
+        return not (offer.is_whole and offer.text.startswith("/"))
+
+    def send(self, *, later: bool) -> None:
+        if not self._stage.prompt.text.strip():
+            return
+        entry = self._stage.prompt.take()
+        self._stage.completion.forget()
+        self._history.add(entry, round(time.time() * 1000))
+        self._sent(entry, later=later)
+
+    def line(self, text: str) -> None:
+        """A key that stands for a line: it is sent as if it had been typed."""
+        self._sent(Entry(text=text), later=False)
+
+    def newline(self) -> None:
+        self._stage.prompt.buffer.insert_text("\n")
+
+    # -- offers
+
+    def accept(self) -> None:
+        found = self._stage.completion.chosen()
+        if found is None:
+            return
+        begin, offer = found
+        buffer = self._stage.prompt.buffer
+        space = " " if offer.is_whole and not offer.text.startswith("/") else ""
+        buffer.delete_before_cursor(buffer.cursor_position - begin)
+        buffer.insert_text(offer.text + space)
+
+    def dismiss(self) -> None:
+        self._stage.completion.close(self._stage.prompt.buffer.document.text_before_cursor)
+
+    # -- what was typed before
+
+    def older(self) -> None:
+        prompt = self._stage.prompt
+        document = prompt.buffer.document
+        if prompt.is_empty and (waiting := self._take_back()) is not None:
+            prompt.put(waiting)
+        elif document.cursor_position_row > 0:
+            prompt.buffer.cursor_up()
+        elif (entry := self._history.older(prompt.look())) is not None:
+            prompt.put(entry)
+
+    def newer(self) -> None:
+        prompt = self._stage.prompt
+        document = prompt.buffer.document
+        if document.cursor_position_row < document.line_count - 1:
+            prompt.buffer.cursor_down()
+        elif (entry := self._history.newer()) is not None:
+            prompt.put(entry)
+
+    def search(self) -> None:
+        self._begin(self._search())
+
+    async def _search(self) -> None:
+        entries = self._history.entries
+        choices = [Choice(label=one_line(entry.text)[:500]) for entry in entries]
+        if not choices:
+            self._stage.hint("nothing was typed in this project before")
+            return
+        answer = await self._stage.open(Chooser("What was typed before", choices, searches=True))
+        if answer is not None:
+            self._stage.prompt.put(entries[answer.chosen[0]])
+
+    # -- what comes from elsewhere
+
+    def paste(self, text: str) -> None:
+        from clew.tui.paste import picture
+
+        found = picture(text, os.curdir)
+        if found is None:
+            self._stage.prompt.paste(text)
+        else:
+            self._stage.prompt.attach(found)
+
+    def paste_picture(self) -> None:
+        self._begin(self._paste_picture())
+
+    async def _paste_picture(self) -> None:
+        from clew.tui.paste import from_clipboard
+
+        found = await from_clipboard(os.environ)
+        if isinstance(found, str):
+            self._stage.hint(found)
+        else:
+            self._stage.prompt.attach(found)
+            self._screen.changed()
+
+    def stash(self) -> None:
+        """Puts what is written aside; with nothing written, brings it back."""
+        prompt = self._stage.prompt
+        if not prompt.is_empty:
+            self._stashed = prompt.take()
+            self._stage.hint("put aside; the same key brings it back")
+        elif self._stashed is not None:
+            prompt.put(self._stashed)
+            self._stashed = None
+
+    def edit(self) -> None:
+        self._begin(self._edit())
+
+    async def _edit(self) -> None:
+        from clew.tui.elsewhere import edited
+
+        entry = self._stage.prompt.look()
+        text = await edited(self._screen, entry.text, os.environ)
+        if text.trouble:
+            self._stage.hint(text.trouble)
+        else:
+            self._stage.prompt.put(Entry(text=text.text, pasted=entry.pasted))
+            self._screen.changed()

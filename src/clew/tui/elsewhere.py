@@ -1,0 +1,56 @@
+"""Programs that a person goes to and comes back from: the editor, the pager. They have the terminal meanwhile."""
+
+import shlex
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.process.foreground import in_foreground
+from clew.tui.screen import Screen
+
+
+class Edited(Struct, frozen=True, kw_only=True):
+    """What came back, or why nothing did."""
+
+    text: str = ""
+    trouble: str = ""
+
+
+async def edited(screen: Screen, text: str, environ: Mapping[str, str]) -> Edited:
+    """A text as it comes out of the person's editor."""
+    named = environ.get("VISUAL") or environ.get("EDITOR") or "vi"
+    with written("prompt.md", text) as path:
+        trouble = await shown_in(screen, named, path)
+        return Edited(trouble=trouble) if trouble else Edited(text=read(path))
+
+
+async def paged(screen: Screen, text: str, environ: Mapping[str, str]) -> str:
+    """A text in the person's pager; what went wrong."""
+    with written("clew.txt", text) as path:
+        return await shown_in(screen, environ.get("PAGER") or "less -R", path)
+
+
+@contextmanager
+def written(name: str, text: str) -> Iterator[Path]:
+    """A file that only this person can read, for as long as it is needed."""
+    with tempfile.TemporaryDirectory(prefix="clew-") as folder:
+        path = Path(folder, name)
+        path.write_text(text, "utf-8")
+        yield path
+
+
+def read(path: Path) -> str:
+    return path.read_text("utf-8", "replace").rstrip("\n")
+
+
+async def shown_in(screen: Screen, named: str, path: Path) -> str:
+    try:
+        program = shlex.split(named)
+        async with screen.away():
+            code = await in_foreground([*program, str(path)])
+    except (OSError, ValueError) as error:
+        return f"{named}: {error}"
+    return f"{named} ended with {code}" if code else ""

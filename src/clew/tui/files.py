@@ -1,0 +1,148 @@
+"""The files of the folder by a part of their name: fast in a hundred thousand of them.
+
+Names are held in pieces, so that looking through all never keeps the keyboard waiting, and are listed
+anew when they have grown old. What git ignores is left out, unless the settings want it.
+"""
+
+import asyncio
+import heapq
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from clew.tools.search import VERSION_CONTROL, Job
+from clew.tools.searching import own_command, ripgrep
+from clew.tui.programs import Programs
+
+STALE_S = 20.0
+PIECE = 2_000
+MOST_HITS = 20_000
+LISTING_MAX_BYTES = 64 << 20
+LISTING_S = 30.0
+
+
+class Names:
+    """Names as they can be searched: each piece with its names, and the same in one small-letter text."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        listed = sorted(set(names))
+        folders = {folder for name in listed for folder in folders_of(name)}
+        every = [*sorted(folders), *listed]
+        self.top = [name for name in every if "/" not in name.rstrip("/")]
+        self._pieces = [
+            (part, "\n".join(part).lower() + "\n")
+            for part in (every[at : at + PIECE] for at in range(0, len(every), PIECE))
+        ]
+        self.count = len(every)
+
+    def find(self, word: str, most: int) -> list[str]:
+        """The best names for a word: where it stands whole, else where its letters come in order."""
+        if not word:
+            return self.top[:most]
+        if word.endswith("/") or not word.strip("."):
+            found = list(self._below(word))
+            if found:
+                return found[:most]
+        wanted = word.lower()
+        hits = list(self._hits(re.escape(wanted)))
+        if len(hits) < most:
+            letters = "[^\n]*?".join(map(re.escape, wanted))
+            hits += self._hits(letters)
+        return heapq.nsmallest(most, set(hits), key=lambda name: rank(name, wanted))
+
+    def _below(self, folder: str) -> Iterator[str]:
+        """What lies directly in a folder."""
+        for names, _ in self._pieces:
+            for name in names:
+                rest = name[len(folder) :] if name.startswith(folder) else ""
+                if rest and "/" not in rest.rstrip("/"):
+                    yield name
+
+    def _hits(self, pattern: str) -> Iterator[str]:
+        whole = re.compile(f"^[^\n]*?{pattern}[^\n]*$", re.M)
+        seen = 0
+        for names, text in self._pieces:
+            at, line = 0, 0
+            for match in whole.finditer(text):
+                line += text.count("\n", at, match.start())
+                at = match.start()
+                yield names[line]
+                seen += 1
+            if seen > MOST_HITS:
+                return
+
+
+def rank(name: str, wanted: str) -> tuple[int, int, int, str]:
+    """Small is good: the word begins the name, stands in it, stands in its path; then what is short."""
+    small = name.lower()
+    base = small.rstrip("/").rpartition("/")[2]
+    kind = (
+        0
+        if base == wanted or small == wanted
+        else 1
+        if base.startswith(wanted)
+        else 2
+        if wanted in base
+        else 3
+        if wanted in small
+        else 4
+    )
+    return kind, name.count("/"), len(name), name
+
+
+def folders_of(name: str) -> Iterator[str]:
+    at = name.find("/")
+    while at >= 0:
+        yield name[: at + 1]
+        at = name.find("/", at + 1)
+
+
+class Files:
+    """Lists the files when first asked, and again beside the typing once the list is old."""
+
+    def __init__(self, programs: Programs, *, with_ignored: bool = False) -> None:
+        self._programs = programs
+        self.with_ignored = with_ignored
+        self._names: Names | None = None
+        self._listed_at = 0.0
+        self._listing: asyncio.Lock = asyncio.Lock()
+
+    async def find(self, word: str, most: int = 40) -> Sequence[str]:
+        names = await self._current()
+        return await asyncio.to_thread(names.find, word.removeprefix("./"), most)
+
+    async def _current(self) -> Names:
+        async with self._listing:
+            if self._names is None or time.monotonic() - self._listed_at > STALE_S:
+                found = await self._list()
+                self._names = await asyncio.to_thread(Names, found)
+                self._listed_at = time.monotonic()
+            return self._names
+
+    async def _list(self) -> list[str]:
+        program = ripgrep()
+        if program is None and self.with_ignored:
+            return await asyncio.to_thread(lambda: list(everything(Path(self._programs.cwd))))
+        argv = own_command(Job()) if program is None else self._by_ripgrep(program)
+        printed = await self._programs.printed(
+            argv, timeout_s=LISTING_S, most_bytes=LISTING_MAX_BYTES
+        )
+        names = (printed or b"").replace(b"\n", b"\0").split(b"\0")
+        return [shown for name in names if name and (shown := os.fsdecode(name)).isprintable()]
+
+    def _by_ripgrep(self, program: str) -> list[str]:
+        command = [program, "--no-config", "--hidden", "--no-messages", "--null", "--files"]
+        command += ["--no-ignore"] if self.with_ignored else ["--no-require-git"]
+        for name in VERSION_CONTROL:
+            command += ["--glob", f"!{name}"]
+        return command
+
+
+def everything(top: Path) -> Iterator[str]:
+    for folder, folders, names in os.walk(top):
+        folders[:] = [name for name in folders if name not in VERSION_CONTROL]
+        below = os.path.relpath(folder, top)
+        for name in names:
+            yield name if below == "." else f"{below}/{name}"

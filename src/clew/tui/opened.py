@@ -1,0 +1,149 @@
+"""One session on the screen: opened behind the prompt, told about, and followed by another.
+
+Everything a session needs is imported here and nowhere before, so that the prompt need not wait for it.
+"""
+
+import os
+from pathlib import Path
+
+from prompt_toolkit.enums import EditingMode
+
+from clew.app.build import session as open_session
+from clew.app.session import Session
+from clew.app.slash import known
+from clew.config.positions import dotted
+from clew.config.trust import read_trusted, write_trusted
+from clew.flags import MODES
+from clew.mcp import choices
+from clew.mcp.commands import reach_of
+from clew.options import Options
+from clew.tui.app import Front
+from clew.tui.completion import Known
+from clew.tui.dialogs import Dialogs
+from clew.tui.entry import Entry
+from clew.tui.files import Files
+from clew.tui.following import following
+from clew.tui.programs import Programs
+from clew.tui.render.abilities import abilities
+from clew.tui.render.theme import chosen
+from clew.tui.render.transcript import Transcript
+from clew.tui.status import Status
+from clew.tui.talk import Talk
+from clew.version import VERSION
+
+
+async def one_session(front: Front, options: Options) -> int | Options:
+    """An exit code, or the options of the session that follows."""
+    stage = front.stage
+    stage.transcript = Transcript(front.screen.terminal.size[0], stage.theme, abilities(os.environ))
+    dialogs = Dialogs(stage, lambda words: note(front, words))
+    async with open_session(
+        options, os.environ, str(Path.cwd()), dialogs.ask, entrypoint="cli"
+    ) as session:
+        dialogs.rules = session.rules
+        programs = Programs(session.cwd, session.rules.standing.environ)
+        try:
+            set_up(front, session, programs)
+            if await settled(dialogs, session) or await has_way(front, dialogs, session):
+                return options  # what now counts does from the session's beginning on
+            return await conversed(front, session, options)
+        finally:
+            front.talk, front.desk.files = None, None
+            await programs.aclose()
+            if len(session.story.history):
+                note(front, f"To go on: clew --resume {session.session_id}")
+
+
+def note(front: Front, words: str, part: str = "notice") -> None:
+    if front.stage.transcript is not None:
+        front.screen.say(front.stage.transcript.note(words, part=part))
+
+
+def set_up(front: Front, session: Session, programs: Programs) -> None:
+    """What the settings say about the screen, and what can be completed."""
+    stage, settings = front.stage, session.rules.standing.settings
+    stage.theme = chosen(str(settings.get("theme", "")), os.environ)
+    stage.transcript = Transcript(front.screen.terminal.size[0], stage.theme, abilities(os.environ))
+    stage.status = Status(session, programs)
+    if settings.get("editorMode") == "vim":
+        front.screen.app.editing_mode = EditingMode.VI
+    stage.changed()
+    front.history.session_id = session.session_id
+    front.desk.files = Files(programs, with_ignored=settings.get("respectGitignore") is False)
+    stage.completion.known = Known(
+        commands=lambda: [(one.name, one.hint, one.description) for one in known(session)],
+        arguments=lambda name: arguments(session, name),
+    )
+
+
+def arguments(session: Session, command: str) -> list[tuple[str, str]]:
+    """What may stand behind a command, with a word about each."""
+    match command:
+        case "model":
+            return sorted(session.speaking.catalog.aliases.items())
+        case "permissions" | "allowed-tools":
+            return [(mode, "") for mode in dict.fromkeys(MODES.values())]
+        case "mcp":
+            return [(server.name, "") for server in session.mcp.clients()]
+    return []
+
+
+async def has_way(front: Front, dialogs: Dialogs, session: Session) -> bool:
+    """Whether a person without a key chose a way to a model just now."""
+    if not session.lacks_key:
+        return False
+    from clew.tui.first_run import ways
+
+    return await ways(session, lambda words: note(front, words), dialogs.line)
+
+
+async def settled(dialogs: Dialogs, session: Session) -> bool:
+    """Asks what only a person can decide about the folder; whether the session is to be opened anew."""
+    standing = session.rules.standing
+    places = standing.places
+    waiting = [f"{one.layer.file}: {dotted(one.path)}" for one in standing.inert]
+    waiting += [f"MCP server {entry.name}" for entry in session.mcp.found.held]
+    if not standing.is_trusted and waiting:
+        root = str(places.root.resolve())
+        if not await dialogs.trust(root, waiting):
+            return False
+        write_trusted(places, read_trusted(places) | {root})
+        return True
+    said = choices.read(places)
+    undecided = [e for e in session.mcp.found.held if said.says(e.name, e.value) is None]
+    approved = {}
+    for entry in undecided if standing.is_trusted else ():
+        answer = await dialogs.server(entry.name, reach_of(entry.value))
+        if answer is False:
+            choices.deny(places, [entry.name])
+        elif answer:
+            approved[entry.name] = entry.value
+    if approved:
+        choices.approve(places, approved)
+    return bool(approved)
+
+
+async def conversed(front: Front, session: Session, options: Options) -> int | Options:
+    """Says what is to be said at the start, and talks until the session ends."""
+    stage, screen = front.stage, front.screen
+    assert stage.transcript is not None
+    if front.is_first:
+        front.is_first = False
+        note(front, f"clew {VERSION}; /help lists what can be typed, Escape stops a turn", "quiet")
+    for fault in front.bindings.faults:
+        note(front, f"keybindings.json: {fault}")
+    for notice in session.notices:
+        note(front, notice)
+    if session.resumed is not None:
+        screen.say(stage.transcript.history(session.resumed.messages))
+    talk = front.talk = Talk(session, stage, screen, front.begin)
+    if front.code is not None:
+        talk.end(front.code)
+    if options.prompt:
+        talk.send(Entry(text=options.prompt))
+    for entry in front.early:
+        talk.send(entry)
+    front.early.clear()
+    front.begin(talk.look_again())
+    then = await talk.run()
+    return then if isinstance(then, int) else following(options, then)

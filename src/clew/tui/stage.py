@@ -1,0 +1,147 @@
+"""Everything that stands at the bottom of the terminal, from top to bottom, and what fits of it.
+
+Owns which dialog is open. The prompt is always there but for a dialog; what a turn shows gets the room
+that is left, so that the whole is never taller than the terminal.
+"""
+
+from __future__ import annotations
+
+import time
+
+from prompt_toolkit.layout import BufferControl, HSplit, Layout, Window
+
+from clew.tui.choosing import Answer, Chooser
+from clew.tui.completion import Completion
+from clew.tui.painting import Scene
+from clew.tui.prompt import Prompt
+from clew.tui.queueing import Queue
+from clew.tui.render.rows import Line, Span, clipped, line
+from clew.tui.render.theme import Theme
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from clew.tui.render.transcript import Transcript
+    from clew.tui.status import Status
+    from clew.tui.working import Working
+
+# What a turn shows of itself, at most and at least.
+TAIL_ROWS, MIN_TAIL_ROWS = 16, 3
+HINT_S = 4.0
+# A dialog that opens while somebody types does not take the letters meant for the prompt.
+PAUSE_S = 0.7
+
+
+class Stage:
+    """`theme` may change; `transcript` and `status` come with the session, behind the prompt.
+
+    `changed` is called when something looks different; whoever draws puts itself there.
+    """
+
+    def __init__(self, theme: Theme, prompt: Prompt, completion: Completion, queue: Queue) -> None:
+        self.theme = theme
+        self.prompt = prompt
+        self.completion = completion
+        self.queue = queue
+        self.transcript: Transcript | None = None
+        self.status: Status | None = None
+        self.changed: Callable[[], object] = lambda: None
+        self.working: Working | None = None
+        self.dialog: Chooser | None = None
+        self._hint = ""
+        self._hint_until_s = 0.0
+        self._typed_s = 0.0
+        self._control = BufferControl(prompt.buffer)
+        self._field = BufferControl()
+        self.layout = Layout(HSplit([Window(self._control), Window(self._field)]), self._control)
+
+    # -- dialogs
+
+    @property
+    def takes_keys(self) -> bool:
+        """Whether keys are for the dialog that is open."""
+        if self.dialog is None:
+            return False
+        is_writing = not self.prompt.is_empty and time.monotonic() - self._typed_s < PAUSE_S
+        return not is_writing
+
+    def touched(self) -> None:
+        """A person is writing."""
+        self._typed_s = time.monotonic()
+
+    async def open(self, dialog: Chooser) -> Answer | None:
+        """Shows a dialog until it is answered; one at a time (see `app.one_person`)."""
+        self.dialog = dialog
+        self._field.buffer = dialog.field
+        self.layout.focus(self._field)
+        dialog.field.on_text_changed += lambda _: dialog.typed()
+        self.changed()
+        try:
+            return await dialog.answer
+        finally:
+            self.dialog = None
+            self.layout.focus(self._control)
+            self.changed()
+
+    def press(self, key: str) -> None:
+        if self.dialog is not None:
+            self.dialog.press(key)
+
+    # -- words for a moment
+
+    def hint(self, words: str) -> None:
+        self._hint, self._hint_until_s = words, time.monotonic() + HINT_S
+        self.changed()
+
+    # -- what is seen
+
+    def look(self, columns: int, rows: int) -> Scene:
+        width = max(10, columns)
+        if self.transcript is not None:
+            self.transcript.resize(width)
+        foot = self._foot(width)
+        head = self._head(width)
+        room = max(1, rows - len(foot) - len(head) - 1)
+        if self.dialog is not None:
+            body, cursor = self.dialog.lines(width, max(4, room - MIN_TAIL_ROWS), self.theme)
+        else:
+            body, cursor = self._prompt(width, max(1, min(room, rows // 2)))
+        tail = self._tail(width, min(TAIL_ROWS, room - len(body)))
+        above = [*tail, *head]
+        placed = None if cursor is None else (cursor[0] + len(above), cursor[1])
+        lines = [*above, *body, *foot]
+        return Scene(lines=tuple(lines[:rows]), cursor=placed)
+
+    def _tail(self, width: int, rows: int) -> list[Line]:
+        if self.transcript is None or rows < 1:
+            return []
+        return self.transcript.tail(width, rows)
+
+    def _head(self, width: int) -> list[Line]:
+        """Between what is said and the prompt."""
+        lines = []
+        if self.working is not None and self.dialog is None:
+            lines.append(self.working.line(time.monotonic(), width, self.theme))
+        lines += self.queue.lines(width, self.theme)
+        return [*lines, line([Span("─" * width, self.theme["rule"])])]
+
+    def _prompt(self, width: int, rows: int) -> tuple[list[Line], tuple[int, int] | None]:
+        text, (row, column) = self.prompt.lines(width - 2, rows)
+        mark = Span("! " if self.prompt.text.startswith("!") else "> ", self.theme["marker"])
+        lines = [
+            line([mark if at == 0 else Span("  "), Span(part)]) for at, part in enumerate(text)
+        ]
+        offers = self.completion.lines(width, rows - len(lines), self.theme)
+        return [*lines, *offers], (row, column + 2)
+
+    def _foot(self, width: int) -> list[Line]:
+        rule = line([Span("─" * width, self.theme["rule"])])
+        if self._hint and time.monotonic() < self._hint_until_s:
+            return [rule, line(clipped([Span(f"  {self._hint}", self.theme["notice"])], width))]
+        if self.status is None:
+            return [
+                rule,
+                line(clipped([Span("  opening the session", self.theme["quiet"])], width)),
+            ]
+        return [rule, *self.status.lines(width, self.theme)]

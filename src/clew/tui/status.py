@@ -1,0 +1,165 @@
+"""The last line: model, mode, what is left of the window, cost, time, branch, tasks; or a person's own.
+
+Owns the words. Everything it says is read off the session when it is asked; the command of the
+`statusLine` setting is asked after what it may show has changed, never while somebody types.
+"""
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from clew.app.record import branch
+from clew.app.session import Session
+from clew.messages.usage import Usage
+from clew.tui.programs import Programs
+from clew.tui.render.rows import Line, Row, Span, clipped, line
+from clew.tui.render.safe import visible
+from clew.tui.render.theme import Theme
+from clew.tui.working import lasting
+from clew.version import VERSION
+
+Json: TypeAlias = dict[str, Any]
+COMMAND_S = 5.0
+COLOUR = re.compile(r"(\x1b\[[0-9;:]*m)")
+SHOWN_LINES = 3
+MODE_PARTS = {
+    "plan": "heading",
+    "acceptEdits": "running",
+    "auto": "running",
+    "bypassPermissions": "error",
+}
+
+
+def used_tokens(session: Session) -> int:
+    """What the model was told and said with its last answer: what the next request begins with."""
+    history = session.story.history
+    for at in range(len(history) - 1, -1, -1):
+        message = history[at].get("message")
+        if history[at].get("type") == "assistant" and isinstance(message, dict):
+            usage = Usage(message.get("usage") or {})
+            if usage.total_input_tokens:
+                return usage.total_input_tokens + usage.output_tokens
+    return 0
+
+
+class Status:
+    """`text` holds what the person's own command printed last."""
+
+    def __init__(self, session: Session, programs: Programs) -> None:
+        self._session = session
+        self._programs = programs
+        self._began_s = time.monotonic()
+        self._branch = ""
+        self._used = 0
+        self._own: list[str] = []
+        self._asking: asyncio.Lock = asyncio.Lock()
+        self.look()
+
+    def look(self) -> None:
+        """Reads anew what only changes between turns."""
+        self._branch = branch(Path(self._session.cwd))
+        self._used = used_tokens(self._session)
+
+    # -- the ordinary line
+
+    def lines(self, width: int, theme: Theme) -> list[Line]:
+        if self._own:
+            return self._own
+        return [line(clipped(self._row(self._session, theme), width))]
+
+    def _row(self, session: Session, theme: Theme) -> Row:
+        quiet = theme["quiet"]
+        mode = Span(session.mode, theme[MODE_PARTS.get(session.mode, "quiet")])
+        row: Row = [Span(f"  {session.model.name}", quiet), Span("  ", quiet), mode]
+        return [*row, *(Span(f"  {words}", quiet) for words in self._words(session))]
+
+    def _words(self, session: Session) -> list[str]:
+        words = []
+        if left := left_percent(self._used, session.model.context_window):
+            words.append(f"{left}% left")
+        total = session.ledger().total
+        if total.requests:
+            unpriced = "" if total.is_complete else "+?"
+            words.append(f"${total.usd:.4f}{unpriced}")
+        words.append(lasting(time.monotonic() - self._began_s))
+        if self._branch not in ("", "HEAD"):
+            words.append(visible(self._branch))
+        running = session.tasks.running
+        if running:
+            first = visible(" ".join(running[0].title.split()))[:30]
+            rest = f" and {len(running) - 1} more" if len(running) > 1 else ""
+            words.append(f"running: {first}{rest}")
+        return words
+
+    # -- a person's own
+
+    async def ask(self) -> bool:
+        """Asks the person's own command, if there is one; whether the line is another one now."""
+        session = self._session
+        setting = session.rules.standing.settings.get("statusLine")
+        command = setting.get("command") if isinstance(setting, dict) else None
+        if not isinstance(command, str) or self._asking.locked():
+            return False
+        async with self._asking:
+            before = self._own
+            printed = await self._programs.printed(
+                ["sh", "-c", command],
+                given=json.dumps(self.told(session)).encode(),
+                timeout_s=COMMAND_S,
+            )
+            pad = setting.get("padding") if isinstance(setting, dict) else 0
+            self._own = own_lines(printed or b"", pad if isinstance(pad, int) else 0)
+            return self._own != before
+
+    def told(self, session: Session) -> Json:
+        """What the command reads: the session in figures."""
+        total, state = session.ledger().total, session.spending.state
+        window = session.model.context_window
+        return {
+            "hook_event_name": "Status",
+            "session_id": session.session_id,
+            "transcript_path": str(session.story.recorder.transcript),
+            "cwd": session.cwd,
+            "model": {"id": session.model.id, "display_name": session.model.name},
+            "workspace": {
+                "current_dir": session.cwd,
+                "project_dir": str(session.rules.standing.places.root),
+            },
+            "version": VERSION,
+            "permission_mode": session.mode,
+            "cost": {
+                "total_cost_usd": float(total.usd),
+                "total_duration_ms": round((time.monotonic() - self._began_s) * 1000),
+                "total_api_duration_ms": round(session.past.api_ms + state.api_ms),
+                "total_lines_added": session.past.lines_added + state.lines_added,
+                "total_lines_removed": session.past.lines_removed + state.lines_removed,
+            },
+            "context_window": {
+                "context_window_size": window,
+                "used_tokens": self._used,
+                "remaining_percentage": left_percent(self._used, window),
+            },
+        }
+
+
+def left_percent(used: int, window: int | None) -> int | None:
+    if not window or not used:
+        return None
+    return max(0, round(100 * (window - used) / window))
+
+
+def own_lines(printed: bytes, pad: int) -> list[str]:
+    """What a command printed, with its colours and nothing else that could rule the terminal."""
+    text = printed.decode("utf-8", "replace").strip("\n")
+    rows: Sequence[str] = text.split("\n")[:SHOWN_LINES] if text else ()
+    return [" " * max(0, min(pad, 20)) + coloured(row) for row in rows]
+
+
+def coloured(text: str) -> str:
+    """Harmless text; of sequences those that set colours stay."""
+    parts = COLOUR.split(text)
+    return "".join(part if at % 2 else visible(part) for at, part in enumerate(parts))

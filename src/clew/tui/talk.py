@@ -1,0 +1,360 @@
+"""A session and the person in front of it: what is sent becomes a turn, an answer beside it, or its end.
+
+Owns which turn runs and what waits for its end. What was said to a turn that ended unheard is answered
+by the next; after a stop it goes back to the prompt, for then something else was meant.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeAlias, assert_never
+
+from clew.app.session import Session
+from clew.app.stamps import new_id
+from clew.commands.outcome import Clear, Compact, Exit, Pick, Resume, Rewound, Show
+from clew.engine.conversation import Speaker
+from clew.engine.events import EngineEvent, Recorded, Signalled, TurnEnded
+from clew.engine.intake import Raw, Taken, Turn
+from clew.messages.errors import SettingsError
+from clew.permissions.request import Mode
+from clew.tui.choosing import Choice, Chooser
+from clew.tui.entry import Entry
+from clew.tui.following import FAREWELLS, INTERRUPTED
+from clew.tui.queueing import Queued
+from clew.tui.render.rows import Span, line, wrapped
+from clew.tui.render.safe import one_line, visible
+from clew.tui.screen import Screen
+from clew.tui.stage import Stage
+from clew.tui.working import FRAMES_S, Working
+
+Json: TypeAlias = dict[str, Any]
+Begin: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
+# Two presses within so long are one wish to end.
+TWICE_S = 2.0
+TITLE_CHARACTERS = 40
+CYCLE: tuple[Mode, ...] = ("default", "acceptEdits", "plan", "auto")
+
+
+class News:
+    """Something in the background has something to say."""
+
+
+class Talk:
+    """One session; `run` ends with it."""
+
+    def __init__(self, session: Session, stage: Stage, screen: Screen, begin: Begin) -> None:
+        self._session = session
+        assert stage.transcript is not None
+        assert stage.status is not None
+        self._stage = stage
+        self._transcript = stage.transcript
+        self._status = stage.status
+        self._screen = screen
+        self._begin = begin
+        self._sent: asyncio.Queue[Entry | Taken | News | None] = asyncio.Queue()
+        self._code = 0
+        self._then: Clear | Resume | None = None
+        self._asked_to_end_s = 0.0
+        self._is_stopped = False
+        self._taking: asyncio.Task[Taken] | None = None
+        session.agents.heard = self._hear
+        session.tasks.listeners.append(self._news)
+
+    @property
+    def is_running(self) -> bool:
+        return self._stage.working is not None
+
+    # -- what a person does
+
+    def send(self, entry: Entry, *, later: bool = False) -> None:
+        """A line that was sent: for the next turn, or for the one that runs."""
+        if entry.text.strip() in FAREWELLS:
+            self.end(0)
+        elif not self.is_running:
+            self._sent.put_nowait(entry)
+        elif later:
+            self._wait_for_end(entry)
+        else:
+            self._begin(self._meanwhile(entry))
+
+    def _wait_for_end(self, entry: Entry) -> None:
+        self._stage.queue.add(Queued(entry=entry))
+        self._screen.changed()
+
+    async def _meanwhile(self, entry: Entry) -> None:
+        """A line that was sent while a turn runs: its words are heard between two rounds."""
+        taken = await self._session.take(raw(entry), self.emit)
+        conversation = self._session.conversation
+        if isinstance(taken, Turn) and conversation.is_running:
+            uuid = new_id()
+            conversation.say(taken.prompt, self._person(), uuid=uuid, context=taken.context)
+            self._stage.queue.add(Queued(entry=entry, uuid=uuid))
+        elif isinstance(taken, Show):
+            self._show(taken)
+        elif isinstance(taken, Exit):
+            self.end(0)
+        else:
+            self._sent.put_nowait(taken)
+        self._screen.changed()
+
+    def take_back(self) -> Entry | None:
+        """The newest of what waits, unless the turn has heard it already."""
+        queued = self._stage.queue.take_last()
+        if queued is None:
+            return None
+        is_unheard = not queued.uuid or self._session.conversation.take_back(queued.uuid)
+        return queued.entry if is_unheard else None
+
+    def stop(self) -> bool:
+        """Ends the turn that runs; whether one did."""
+        if not self.is_running:
+            return False
+        self._is_stopped = True
+        if self._stage.working is not None:
+            self._stage.working.is_stopping = True
+        if self._taking is not None:
+            self._taking.cancel()
+        self._session.conversation.interrupt()
+        self._screen.changed()
+        return True
+
+    def interrupt(self) -> None:
+        """Ctrl-C: stops the turn; again, also while it still stops, ends the session."""
+        now_s = time.monotonic()
+        if self._asked_to_end_s and now_s - self._asked_to_end_s < TWICE_S:
+            self.end(INTERRUPTED)
+            return
+        self._asked_to_end_s = now_s
+        if self.stop():
+            return
+        if not self._stage.prompt.is_empty:
+            self._stage.prompt.take()
+            self._asked_to_end_s = 0.0
+        else:
+            self._stage.hint("Ctrl-C again ends clew")
+
+    def end(self, code: int) -> None:
+        self._code = code
+        self._sent.put_nowait(None)
+        if self._stage.dialog is not None:
+            self._stage.dialog.press("escape")
+        self.stop()
+
+    # -- the order of things
+
+    async def run(self) -> int | Clear | Resume:
+        """An exit code, or what is to follow this session."""
+        while (sent := await self._next()) is not None:
+            if isinstance(sent, News):
+                if self._session.agents.has_news:
+                    await self._worked(self._session.conversation.answer_unheard(self.emit))
+                continue
+            entry = sent if isinstance(sent, Entry) else None
+            taken = await self._taken(sent) if isinstance(sent, Entry) else sent
+            if not await self._heed(taken, entry):
+                break
+        return self._code if self._then is None else self._then
+
+    async def _next(self) -> Entry | Taken | News | None:
+        if self._sent.empty() and (waiting := self._stage.queue.next()) is not None:
+            return waiting
+        return await self._sent.get()
+
+    async def _taken(self, entry: Entry) -> Taken:
+        """What a line comes to; a line for the shell takes its time, and can be stopped."""
+        self._begin_work()
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._taking = group.create_task(self._session.take(raw(entry), self.emit))
+        finally:
+            taking, self._taking = self._taking, None
+            self._stage.working = None
+        assert taking is not None
+        return Show(text="[stopped]") if taking.cancelled() else taking.result()
+
+    async def _heed(self, taken: Taken, entry: Entry | None) -> bool:
+        """Does what a line comes to; False when the session ends with it."""
+        match taken:
+            case Turn():
+                await self._turn(taken, entry)
+            case Compact():
+                await self._worked(self._session.conversation.compact(taken, self.emit))
+            case Show():
+                self._show(taken)
+            case Pick():
+                await self._pick(taken)
+            case Rewound():
+                self._note(taken.text)
+                if taken.prompt:
+                    self._stage.prompt.put_back(Entry(text=taken.prompt))
+            case Clear() | Resume():
+                self._then = taken
+                return False
+            case Exit():
+                return False
+            case _:
+                assert_never(taken)
+        return True
+
+    async def _pick(self, pick: Pick) -> None:
+        """A list to choose from; what is chosen is the next line."""
+        style = self._stage.theme[""]
+
+        def text(width: int) -> list[str]:
+            return [line(row) for row in wrapped([Span(visible(pick.text), style)], width)]
+
+        choices = [Choice(label=one_line(row.label)) for row in pick.rows]
+        body = text if pick.text else (lambda _: ())
+        chooser = Chooser(pick.title, choices, body=body, searches=len(choices) > 9)
+        answer = await self._stage.open(chooser)
+        if answer is not None:
+            self._sent.put_nowait(Entry(text=pick.rows[answer.chosen[0]].line))
+
+    async def _turn(self, turn: Turn, entry: Entry | None) -> None:
+        if entry is not None:
+            self._screen.say(self._transcript.prompt(entry.text))
+        conversation = self._session.conversation
+        await self._worked(
+            conversation.submit(
+                turn.prompt, self.emit, said_by=self._person(), context=turn.context
+            ),
+            title=entry.text if entry is not None else "",
+        )
+        while conversation.has_unheard and not self._is_stopped:
+            await self._worked(conversation.answer_unheard(self.emit))
+        if self._is_stopped:
+            self._give_back()
+
+    async def _worked(self, turn: Coroutine[Any, Any, TurnEnded], title: str = "") -> None:
+        """Runs a turn with everything that shows that one runs."""
+        self._begin_work()
+        if title:
+            self._screen.terminal.title(f"clew: {one_line(title)[:TITLE_CHARACTERS]}")
+        try:
+            ended = await turn
+        finally:
+            self._stage.working = None
+        self._screen.say(self._transcript.feed(ended))
+        self._status.look()
+        self._begin(self.look_again())
+
+    def _begin_work(self) -> None:
+        self._is_stopped = False
+        self._stage.working = Working(time.monotonic())
+        self._tick()
+
+    def _tick(self) -> None:
+        """Draws while a turn runs, though nothing comes: the time goes on."""
+        if self._stage.working is not None:
+            self._screen.changed()
+            asyncio.get_running_loop().call_later(FRAMES_S, self._tick)
+
+    def _give_back(self) -> None:
+        """What was not heard before a stop may be written anew."""
+        for queued in reversed(self._stage.queue.take_all()):
+            if not queued.uuid or self._session.conversation.take_back(queued.uuid):
+                self._stage.prompt.put_back(queued.entry)
+
+    async def look_again(self) -> None:
+        if await self._status.ask():
+            self._screen.changed()
+
+    # -- what a person looks at or changes beside it
+
+    def next_mode(self) -> None:
+        """Shift-Tab: the modes in turn, those that this process may not be in left out."""
+        at = CYCLE.index(self._session.mode) if self._session.mode in CYCLE else -1
+        for step in range(1, len(CYCLE)):
+            try:
+                mode = self._session.rules.set_mode(CYCLE[(at + step) % len(CYCLE)])
+            except SettingsError:
+                continue
+            self._stage.hint(f"mode {mode}")
+            return
+
+    async def pick_model(self) -> None:
+        names = sorted(self._session.speaking.catalog.aliases.items())
+        choices = [Choice(label=name, hint=model) for name, model in names]
+        answer = await self._stage.open(Chooser("The model from the next prompt on", choices))
+        if answer is not None:
+            self._session.speaking.choose(names[answer.chosen[0]][0])
+            self._screen.changed()
+
+    async def see_folded(self) -> None:
+        """What was shown in part, the newest first, in the pager."""
+        names = list(reversed(self._transcript.folded))
+        if not names:
+            self._stage.hint("nothing was folded")
+            return
+        from clew.tui.elsewhere import paged
+
+        number = 0
+        if len(names) > 1:
+            choices = [Choice(label=one_line(name)) for name in names]
+            answer = await self._stage.open(Chooser("See in whole", choices, searches=True))
+            if answer is None:
+                return
+            number = answer.chosen[0]
+        text = "\n".join(self._transcript.see(names[number]))
+        if trouble := await paged(self._screen, text, os.environ):
+            self._stage.hint(trouble)
+
+    async def see_tasks(self) -> None:
+        """What runs in the background, and what one of them said."""
+        tasks = list(reversed(self._session.tasks.all()))
+        if not tasks:
+            self._stage.hint("nothing runs in the background")
+            return
+        choices = [Choice(label=f"{t.id} {one_line(t.title)}", hint=t.status) for t in tasks]
+        answer = await self._stage.open(Chooser("Background tasks", choices, searches=True))
+        if answer is None:
+            return
+        from clew.tui.elsewhere import paged
+
+        output = tasks[answer.chosen[0]].output
+        text = (bytes(output.head) + output.tail).decode("utf-8", "replace")
+        if trouble := await paged(self._screen, visible(text), os.environ):
+            self._stage.hint(trouble)
+
+    def _news(self) -> None:
+        if not self.is_running:
+            self._sent.put_nowait(News())
+        self._screen.changed()
+
+    async def _hear(self, event: EngineEvent) -> None:
+        """What agents do is shown while a turn runs; nobody is disturbed at the prompt."""
+        if self._session.conversation.is_running:
+            await self.emit(event)
+
+    # -- what is shown
+
+    async def emit(self, event: EngineEvent) -> None:
+        if self._stage.working is not None:
+            self._stage.working.heed(event, time.monotonic())
+        if isinstance(event, Signalled):
+            # Written as it is: of all that a hook may say, only such signals come this way.
+            self._screen.terminal.write(event.sequence)
+        if isinstance(event, Recorded):
+            self._heard(event)
+        self._screen.say(self._transcript.feed(event))
+
+    def _heard(self, event: Recorded) -> None:
+        for entry in event.entries:
+            queued = self._stage.queue.heard(str(entry.get("uuid")))
+            if queued is not None:
+                self._screen.say(self._transcript.prompt(queued.entry.text))
+
+    def _show(self, shown: Show) -> None:
+        self._note(shown.text, part="error" if shown.is_error else "")
+
+    def _note(self, text: str, part: str = "quiet") -> None:
+        if text:
+            self._screen.say(self._transcript.note(text, part=part))
+
+    def _person(self) -> Speaker:
+        return Speaker(source="typed", mode=self._session.mode, origin={"kind": "human"})
+
+
+def raw(entry: Entry) -> Raw:
+    return Raw(text=entry.text, pasted=entry.meant, by_person=True)

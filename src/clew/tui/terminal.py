@@ -1,0 +1,139 @@
+"""The terminal itself: what it is set to while clew has it, what it can do, and what is written on it.
+
+Owns its modes: they are taken at the start and given back on every way out. Must never decide what is
+shown. The sequences are those of xterm's control sequences, kitty's keyboard protocol and mode 2026.
+"""
+
+import os
+import sys
+import termios
+import tty
+from base64 import b64encode
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any
+
+PASTES, FOCUS = "\x1b[?2004{}", "\x1b[?1004{}"
+# What is asked at the start: the keyboard protocol, synchronised updates, and last what every
+# terminal answers, so that it is known when no more answers will come.
+QUESTIONS = "\x1b[?u\x1b[?2026$p\x1b[c"
+KEYBOARD, KEYBOARD_BACK = "\x1b[>1u", "\x1b[<u"
+# More than terminals take in one sequence.
+CLIPBOARD_MAX_BYTES = 100_000
+# A terminal that was closed takes nothing more and needs nothing back.
+GONE = (OSError, termios.error)
+
+
+class Terminal:
+    """`fd` is both ends of it. Writing to one that was closed does nothing: the signal tells."""
+
+    def __init__(self, environ: Mapping[str, str], fd: int = 0) -> None:
+        self._environ = environ
+        self._fd = fd
+        self._before: list[Any] | None = None
+        self.is_focused = True
+        self.has_keyboard = False
+        self._title = ""
+
+    def take(self) -> None:
+        """No echo and key by key from here on; what was typed before is kept."""
+        self._before = termios.tcgetattr(self._fd)
+        self._raw()
+
+    def _raw(self) -> None:
+        tty.setraw(self._fd, termios.TCSADRAIN)
+        modes: list[Any] = termios.tcgetattr(self._fd)
+        # Lines are ended by the terminal as ever: whoever else prints need not know.
+        modes[tty.OFLAG] |= termios.OPOST
+        termios.tcsetattr(self._fd, termios.TCSADRAIN, modes)
+
+    def open(self) -> None:
+        self.write(PASTES.format("h") + FOCUS.format("h") + QUESTIONS)
+
+    def pause(self) -> None:
+        """Gives everything back, for a while or for good."""
+        self.write(self._undone())
+        self.has_keyboard = False
+        if self._before is not None:
+            with suppress(*GONE):
+                termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
+
+    def resume(self) -> None:
+        with suppress(*GONE):
+            self._raw()
+        self.open()
+
+    def close(self) -> None:
+        if self._title:
+            self.title("")
+        self.pause()
+
+    def use_keyboard(self) -> None:
+        """The terminal offers keys without ambiguity."""
+        if not self.has_keyboard:
+            self.has_keyboard = True
+            self.write(KEYBOARD)
+
+    def _undone(self) -> str:
+        keyboard = KEYBOARD_BACK if self.has_keyboard else ""
+        return keyboard + FOCUS.format("l") + PASTES.format("l")
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and rows; a terminal that tells none is taken for an ordinary one."""
+        try:
+            columns, rows = os.get_terminal_size(self._fd)
+        except OSError:
+            return 80, 24
+        return columns or 80, rows or 24
+
+    def write(self, text: str) -> None:
+        data = memoryview(text.encode("utf-8", "replace"))
+        with suppress(*GONE):
+            while data:
+                data = data[os.write(sys.stdout.fileno(), data) :]
+
+    # -- what is told beside the text
+
+    def title(self, words: str) -> None:
+        if words != self._title:
+            self._title = words
+            self.write(f"\x1b]0;{words}\x07")
+
+    def bell(self) -> None:
+        self.write("\x07")
+
+    def notify(self, words: str, channel: str) -> None:
+        """Tells a person who looks elsewhere; `channel` as in the settings, or by the terminal."""
+        if channel in ("", "auto"):
+            channel = self._channel()
+        if channel in ("iterm2", "iterm2_with_bell"):
+            self.write(self._passed(f"\x1b]9;{words}\x07"))
+        elif channel in ("ghostty", "osc777"):
+            self.write(self._passed(f"\x1b]777;notify;clew;{words}\x07"))
+        elif channel == "kitty":
+            self.write(self._passed(f"\x1b]99;;clew: {words}\x1b\\"))
+        if channel in ("terminal_bell", "iterm2_with_bell"):
+            self.bell()
+
+    def _channel(self) -> str:
+        program, term = self._environ.get("TERM_PROGRAM", ""), self._environ.get("TERM", "")
+        if program in ("iTerm.app", "WezTerm"):
+            return "iterm2"
+        if program == "ghostty" or "ghostty" in term:
+            return "ghostty"
+        return "kitty" if "kitty" in term else "terminal_bell"
+
+    def copy(self, text: str) -> bool:
+        """Puts text on the clipboard of whoever sits there, over any distance; False if it is too long."""
+        data = text.encode()
+        if len(data) > CLIPBOARD_MAX_BYTES:
+            return False
+        self.write(self._passed(f"\x1b]52;c;{b64encode(data).decode()}\x07"))
+        return True
+
+    def _passed(self, sequence: str) -> str:
+        """Through tmux, which else keeps such sequences to itself."""
+        if not self._environ.get("TMUX"):
+            return sequence
+        return "\x1bPtmux;" + sequence.replace("\x1b", "\x1b\x1b") + "\x1b\\"

@@ -1,0 +1,144 @@
+"""From what a terminal sends to keys: pastes whole, keys of the kitty protocol, Escape told from Alt.
+
+A machine without IO around prompt_toolkit's parser, which knows every other key. Answers of the
+terminal to questions are told apart from keys and given to `answered`.
+"""
+
+import re
+from collections.abc import Callable
+
+from prompt_toolkit.input.vt100_parser import Vt100Parser
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.keys import Keys
+
+# No keyboard has this key: it stands for Escape pressed alone, at once and beyond doubt.
+ESCAPE = Keys.F24
+# Enter with Shift, Alt or Control, where the terminal can tell.
+NEWLINE = Keys.F23
+PASTE_BEGIN, PASTE_END = "\x1b[200~", "\x1b[201~"
+# A sequence that has begun and not ended.
+UNFINISHED = re.compile(r"\x1b(?:\[[0-9;:?<>=$ ]*)?\Z")
+SPECIAL = re.compile(
+    r"\x1b\[(?:(?P<code>\d+)(?::\d*)*(?:;(?P<mods>\d*)(?::(?P<kind>\d+))?(?:;[\d:]*)?)?u"
+    r"|(?P<reply>\?[0-9;]*(?:c|u|\$y))"
+    r"|(?P<focus>[IO])"
+    r"|27;(?P<xmods>\d+);(?P<xcode>\d+)~"
+    r"|(?P<paste>200~))"
+    r"|\x1b(?P<enter>[\r\n])"
+)
+SHIFT, ALT, CONTROL = 1, 2, 4
+NAMED = {13: Keys.ControlM, 9: Keys.ControlI, 127: Keys.ControlH, 8: Keys.ControlH}
+
+
+class Typed:
+    """Feed it what was read; it gives keys. `flush` says that nothing more comes for now."""
+
+    def __init__(self, answered: Callable[[str], object]) -> None:
+        self._answered = answered
+        self._keys: list[KeyPress] = []
+        self._parser = Vt100Parser(self._keys.append)
+        self._held = ""
+        self._paste: list[str] | None = None
+
+    def feed(self, text: str) -> list[KeyPress]:
+        text, self._held = self._held + text, ""
+        while text:
+            text = self._go_on_pasting(text) if self._paste is not None else self._keys_of(text)
+        return self._taken()
+
+    def flush(self) -> list[KeyPress]:
+        """What waited for its rest comes as it is: an Escape alone was one."""
+        held, self._held = self._held, ""
+        if held == "\x1b":
+            self._press(ESCAPE, held)
+        elif self._paste is not None:
+            self._paste.append(held)
+        else:
+            self._parser.feed(held)
+            self._parser.flush()
+        return self._taken()
+
+    def _taken(self) -> list[KeyPress]:
+        keys = self._keys[:]
+        self._keys.clear()
+        return keys
+
+    def _press(self, key: Keys | str, data: str) -> None:
+        self._keys.append(KeyPress(key, data))
+
+    def _go_on_pasting(self, text: str) -> str:
+        """Gathers a paste; returns what follows it."""
+        assert self._paste is not None
+        # The end may be cut in two as well.
+        begin = self._paste[-1][-len(PASTE_END) :] if self._paste else ""
+        at = (begin + text).find(PASTE_END)
+        if at < 0:
+            self._paste.append(text)
+            return ""
+        whole = "".join([*self._paste, text])
+        end = len(whole) - len(begin + text) + at
+        self._paste = None
+        pasted = whole[:end].replace("\r\n", "\n").replace("\r", "\n")
+        self._press(Keys.BracketedPaste, pasted)
+        return whole[end + len(PASTE_END) :]
+
+    def _keys_of(self, text: str) -> str:
+        """Reads keys up to a paste; returns what follows its beginning."""
+        at = 0
+        for match in SPECIAL.finditer(text):
+            self._plain(text[at : match.start()])
+            at = match.end()
+            if match["paste"]:
+                self._paste = []
+                return text[at:]
+            self._special(match)
+        rest = text[at:]
+        unfinished = UNFINISHED.search(rest)
+        if unfinished is not None:
+            rest, self._held = rest[: unfinished.start()], unfinished[0]
+        self._plain(rest)
+        return ""
+
+    def _plain(self, text: str) -> None:
+        self._parser.feed(text)
+
+    def _special(self, match: re.Match[str]) -> None:
+        if match["reply"]:
+            self._answered(match["reply"])
+        elif match["focus"]:
+            self._answered(match["focus"])
+        elif match["enter"]:
+            self._press(NEWLINE, match[0])
+        elif match["kind"] != "3":  # the key was let go
+            code = int(match["code"] or match["xcode"])
+            self._coded(code, int(match["mods"] or match["xmods"] or 1) - 1, match[0])
+
+    def _coded(self, code: int, mods: int, data: str) -> None:
+        """A key by its number, as the key that is known without the protocol."""
+        if code == 27:
+            self._press(ESCAPE, data)
+        elif code == 13 and mods & (SHIFT | ALT | CONTROL):
+            self._press(NEWLINE, data)
+        elif code == 9 and mods & SHIFT:
+            self._press(Keys.BackTab, data)
+        elif code in NAMED:
+            self._modified(NAMED[code], mods, data)
+        elif code < 0x110000 and (character := chr(code)).isprintable():
+            self._character(character, mods)
+
+    def _modified(self, key: Keys, mods: int, data: str) -> None:
+        if mods & ALT:
+            self._press(Keys.Escape, "")
+        self._press(key, data)
+
+    def _character(self, character: str, mods: int) -> None:
+        if mods & SHIFT:
+            character = character.upper()
+        if mods & CONTROL:
+            control = chr(ord(character.upper()) & 0x1F)
+            prefix = "\x1b" if mods & ALT else ""
+            self._plain(prefix + control)
+        elif mods & ALT:
+            self._plain(f"\x1b{character}")
+        else:
+            self._press(character, character)

@@ -1,0 +1,35 @@
+"""What a terminal showed, held against a picture that somebody looked at.
+
+Pictures lie in tests/tui/pictures/. `CLEW_DRAW=1` draws those anew that have changed, to be looked at.
+"""
+
+import os
+import re
+from pathlib import Path
+
+from tests.tui.screen import OnScreen
+
+PICTURES = Path(__file__).parent / "pictures"
+UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+TIMES = re.compile(r"(?<=[ (])(\d+m)?\d+s\b")
+SPINNER = re.compile(r"^[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] ", re.M)
+FOLDER = re.compile(r"/\S*/work\b")
+
+
+def told(picture: str) -> str:
+    """A picture without what is another each time."""
+    for pattern, instead in ((UUID, "SESSION"), (TIMES, "0s"), (SPINNER, "* "), (FOLDER, "WORK")):
+        picture = pattern.sub(instead, picture)
+    return picture
+
+
+def looks_like(screen: OnScreen, name: str) -> None:
+    """Whether the terminal, once it rests, looks like the picture of that name."""
+    screen.settle()
+    path = PICTURES / f"{name}.txt"
+    seen = told(screen.picture)
+    if os.environ.get("CLEW_DRAW"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(seen, "utf-8")
+    assert path.exists(), f"no picture {name}; CLEW_DRAW=1 draws it:\n{seen}"
+    assert seen == path.read_text("utf-8"), f"not like {path}:\n{seen}"

@@ -1,0 +1,151 @@
+"""clew on a terminal: type, stream, permission, interrupt, the way back."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from clew.testing.server import serving
+from tests.headless.clew_process import clew, transcripts
+from tests.requirements import requirement
+from tests.tui.pictures import looks_like
+from tests.tui.screen import OnScreen
+from tests.tui.test_linear import HELLO, NEVER_ENDS, WRITES
+
+READY = "default"
+
+
+def bash(command: str) -> dict[str, object]:
+    call = {"content": [{"tool": "Bash", "input": {"command": command}}]}
+    done = {"when": {"tool_result": "Bash"}, "text": "Done with it.", "times": "always"}
+    return {"scenario": 1, "answers": [call, done]}
+
+
+@requirement("R214")
+def test_prompt_answer_prompt_and_the_way_back(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        looks_like(screen, "empty")
+        screen.type("hi\r")
+        screen.expect("Hello!")
+        looks_like(screen, "answered")
+        screen.type("\x04")
+        assert screen.end() == 0
+        assert f"clew --resume {transcripts(tmp_path)[0].stem}" in screen.text
+        # Whoever looks up finds everything once, and nothing of what was only drawn.
+        assert screen.text.count("Hello!") == 1
+        assert "─" not in screen.text
+
+
+def test_what_is_typed_before_the_session_is_open_is_its_first_prompt(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(">")
+        screen.type("early bird\r")
+        screen.expect("Hello!")
+        assert "early bird" in str(server.requests[0].body["messages"])
+
+
+def test_a_session_that_nobody_spoke_in_leaves_nothing(tmp_path: Path) -> None:
+    with serving(HELLO) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("exit\r")
+        assert screen.end() == 0
+        assert "--resume" not in screen.text
+    assert transcripts(tmp_path) == []
+
+
+@requirement("R145", "R214")
+@pytest.mark.parametrize(
+    ("keys", "exists"), [("y", True), ("\r", True), ("n", False), ("wuse y.txt\r", False)]
+)
+def test_a_person_is_asked_and_obeyed(tmp_path: Path, keys: str, exists: bool) -> None:
+    with serving(WRITES, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("write it\r")
+        screen.expect("yes, this once")
+        looks_like(screen, "permission")
+        screen.type(keys)
+        screen.expect("[denied" if keys == "n" else "So be it.")
+    assert (tmp_path / "work" / "x.txt").exists() is exists
+    if "use" in keys:
+        assert "use y.txt" in str(server.requests[1].body["messages"][-1])
+
+
+def test_a_compound_shows_each_part_and_what_is_said_about_it(tmp_path: Path) -> None:
+    plan = bash("echo hi && touch a.txt && ls | wc -l")
+    with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("go\r")
+        screen.expect("yes, this once")
+        looks_like(screen, "compound")
+        screen.type("s")
+        screen.expect("Done with it.")
+    assert (tmp_path / "work" / "a.txt").exists()
+
+
+@requirement("R054", "R070")
+@pytest.mark.parametrize("key", ["\x1b", "\x03"])
+def test_escape_and_ctrl_c_stop_the_turn_and_keep_what_was_said(tmp_path: Path, key: str) -> None:
+    with serving(NEVER_ENDS, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("think\r")
+        screen.expect("A whole thought.")
+        looks_like(screen, "working")
+        screen.type(key)
+        screen.expect("[stopped]")
+        screen.type("go on\r")
+        screen.expect("Here again.")
+        said = str(server.requests[1].body["messages"])
+    assert "A whole thought." in said
+    assert "[Request interrupted by user]" in said
+
+
+@requirement("R070", "W6")
+def test_ctrl_c_twice_ends_the_session_and_keeps_what_was_said(tmp_path: Path) -> None:
+    with serving(NEVER_ENDS, strict=True) as server:
+        with OnScreen(tmp_path, server.url) as screen:
+            screen.expect(READY)
+            screen.type("think\r")
+            screen.expect("A whole thought.")
+            screen.type("\x03\x03")
+            assert screen.end() == 130
+        assert "A whole thought." in transcripts(tmp_path)[0].read_text("utf-8")
+
+
+@requirement("R269")
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_closed_terminal_and_a_kill_end_in_a_defined_state(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    with serving(NEVER_ENDS, strict=True) as server:
+        with OnScreen(tmp_path, server.url) as screen:
+            screen.expect(READY)
+            screen.type("think\r")
+            screen.expect("A whole thought.")
+            screen.child.send_signal(number)
+            assert screen.end() == code
+        done = clew(tmp_path, server.url, "-p", "go on", "--continue")
+    assert done.stdout == "Here again.\n"
+
+
+def test_a_session_goes_on_where_it_was(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server:
+        with OnScreen(tmp_path, server.url, "first words") as screen:
+            screen.expect("Hello!")
+            screen.type("\x04")
+            screen.end()
+        with OnScreen(tmp_path, server.url, "--continue") as screen:
+            screen.expect(READY)
+            screen.expect("first words")
+            screen.type("more\r")
+            screen.expect(lambda text: text.count("Hello!") == 2)
+        assert "first words" in str(server.requests[1].body["messages"])
+
+
+def test_control_characters_of_the_model_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    evil = {"scenario": 1, "answers": [{"text": "a\x1b]0;owned\x07b"}]}
+    with serving(evil) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("hi\r")
+        screen.expect("a\\x1b]0;owned\\x07b")
+        assert b"\x1b]0;owned" not in screen.raw
