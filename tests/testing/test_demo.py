@@ -239,6 +239,6 @@ def test_the_repair_mends_the_project_with_real_tools_and_leaves_nothing(tmp_pat
     )
     assert (done.returncode, done.stderr) == (0, "")
     assert "Exit code 1" in done.stdout
-    assert "1 replacement" in done.stdout
+    assert "+     return sum(coins)\n" in done.stdout
     assert "the test passes" in done.stdout
     assert list(tmp_path.iterdir()) == []

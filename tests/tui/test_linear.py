@@ -136,7 +136,7 @@ def test_words_typed_meanwhile_reach_the_model_in_the_same_turn(tmp_path: Path) 
     ):
         terminal.expect("> ")
         terminal.type("wait\n")
-        terminal.expect("* ")
+        terminal.expect("● Bash")
         terminal.type("and be quick\n")
         terminal.expect("and be quick")
         (tmp_path / "work" / "pipe").write_text("go\n", "utf-8")

@@ -7,7 +7,8 @@ from clew.messages.wording import rejected_by_user
 from clew.permissions.in_session import SessionRules
 from clew.tui.answers import offered, take, whole
 from clew.tui.keyboard import Keyboard
-from clew.tui.telling import Telling, visible
+from clew.tui.render.safe import visible
+from clew.tui.telling import Telling
 
 Json: TypeAlias = dict[str, Any]
 YES = ("y", "yes")

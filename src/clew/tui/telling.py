@@ -1,32 +1,19 @@
-"""What a turn does, as lines: text as it comes, calls and their results in a line each."""
+"""What a turn does, line by line: text as it comes, all else as the screen tells it, once it stands."""
 
 from typing import Any, TextIO, TypeAlias
 
-from clew.engine.events import (
-    Compacted,
-    Compacting,
-    Doubted,
-    EngineEvent,
-    FromAgent,
-    NotCompacted,
-    Noticed,
-    NotSaved,
-    Printed,
-    Repaired,
-    Signalled,
-    ToolFinished,
-    ToolStarted,
-)
-from clew.hooks.progress import HookStarted
-from clew.messages.messages import Assistant, User
-from clew.normalize.repairs import in_words
-from clew.providers.answer_events import FellBack, Held, Retrying, Waiting, Withdrawn
+from clew.engine.events import EngineEvent, Signalled
 from clew.stream.events import BlockFinished, TextDelta
+from clew.tui.render.rows import Line
+from clew.tui.render.safe import visible
+from clew.tui.render.theme import BARE
+from clew.tui.render.transcript import Transcript
 
 Json: TypeAlias = dict[str, Any]
-SHOWN_CHARACTERS = 200
-# Of one message of a conversation that goes on: enough to know where one is.
-RECALLED_CHARACTERS = 8_000
+
+# The terminal wraps; whoever has the lines read out hears them whole.
+LINE_CELLS = 1_000
+RECALLED_ROWS = 200
 
 
 class Telling:
@@ -35,100 +22,42 @@ class Telling:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._is_mid_line = False
+        self._transcript = Transcript(LINE_CELLS, BARE, see_with="", announces=True)
 
     def line(self, text: str) -> None:
         self._end_line()
         if text:
-            self._write(f"{text}\n")
+            self._transcript.interrupted()
+            self._write(f"{visible(text)}\n")
 
     def history(self, messages: list[Json]) -> None:
         """What was said before, so that whoever resumes sees where they are."""
-        for message in messages:
-            if message.get("type") == "user" and (said := User(message)).face == "typed":
-                self.line(recalled(f"> {said.text}"))
-            elif message.get("type") == "assistant":
-                self.line(recalled(Assistant(message).text))
+        self._lines(self._transcript.history(messages, RECALLED_ROWS))
 
     async def emit(self, event: EngineEvent) -> None:
         match event:
             case TextDelta():
-                self._write(event.text)
-            case BlockFinished():
+                self._transcript.interrupted()
+                self._write(visible(event.text))
+            case BlockFinished() if event.block.get("type") == "text":
                 self._end_line()
-            case ToolStarted():
-                self.line(f"* {event.title}")
-            case ToolFinished():
-                self.line(f"  {outcome(event)}")
-            case Waiting():
-                self.line(
-                    f"(no answer for {event.silent_s:.0f} s; given up at {event.limit_s:.0f} s)"
-                )
-            case Retrying():
-                self.line(f"({event.failure.message}; trying again in {event.delay_s:.0f} s)")
-            case Held():
-                self.line(f"(waiting {event.delay_s:.0f} s, as the service asked)")
-            case FellBack():
-                self.line(f"({event.failure.message}; asking {event.model} instead)")
-            case Withdrawn():
-                self.line("(the answer above was broken off; it begins anew)")
-            case Printed():
-                self.line(event.text)
-            case HookStarted() if event.status:
-                self.line(f"({event.status})")
             case Signalled() if self._out.isatty():
                 # Written as it is: of all that a hook may say, only such signals come this way.
                 self._out.write(event.sequence)
                 self._out.flush()
-            case FromAgent(event=ToolStarted() as began):
-                self.line(f"  {event.description}: {began.title}")
-            case FromAgent(event=NotSaved() | Noticed()):
-                await self.emit(event.event)
-            case NotSaved() | Noticed():
-                for message in event.messages:
-                    self.line(f"! {message}")
-            case Compacting():
-                self.line("(the conversation is being summarised)")
-            case Compacted():
-                self.line(f"-- summarised: {event.message}")
-            case NotCompacted():
-                self.line(f"! not summarised: {event.message}")
-            case Repaired():
-                mended = in_words(event.repairs)
-                self.line(f"! {mended}" if mended else "")
-            case Doubted():
-                self.line(f"! {doubted(event)}")
+            case _:
+                self._lines(self._transcript.feed(event))
+
+    def _lines(self, lines: list[Line]) -> None:
+        if lines:
+            self._end_line()
+            self._write("".join(f"{line}\n" for line in lines))
 
     def _write(self, text: str) -> None:
-        self._out.write(visible(text))
+        self._out.write(text)
         self._out.flush()
         self._is_mid_line = not text.endswith("\n")
 
     def _end_line(self) -> None:
         if self._is_mid_line:
             self._write("\n")
-
-
-def outcome(event: ToolFinished) -> str:
-    """What a call came to, in one line."""
-    mark = "failed: " if event.is_error else ""
-    return f"{mark}{event.display[:SHOWN_CHARACTERS]}".rstrip(": ") or "done"
-
-
-def recalled(text: str) -> str:
-    """What is shown of an earlier message."""
-    rest = len(text) - RECALLED_CHARACTERS
-    return text if rest <= 0 else f"{text[:RECALLED_CHARACTERS]}... ({rest:,} more characters)"
-
-
-def doubted(event: Doubted) -> str:
-    """A request that the service would refuse, and whether it was sent."""
-    faults = "; ".join(f"{v.where}: {v.what}" for v in event.violations[:3])
-    what = "not sent" if event.is_held else "sent all the same"
-    return f"{what}; by the rules the service would refuse it: {faults}"
-
-
-def visible(text: str) -> str:
-    """Text without the control characters by which a model or a file could rule the terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() or c in "\n\t" else f"\\x{ord(c):02x}" for c in text)

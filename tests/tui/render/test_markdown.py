@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from clew.tui.render.markdown import Markdown
 from clew.tui.render.rows import cells, line
-from clew.tui.render.theme import DARK, Theme
+from clew.tui.render.theme import BARE, DARK, Theme
 from tests.tui.render.corpus import ANSWER, CORPUS
 
-BARE = Theme(name="bare", styles={})
 STYLES = re.compile(r"\x1b\[[\d;]*m|\x1b]8;;[^\x1b]*\x1b\\")
 
 

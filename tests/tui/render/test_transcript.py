@@ -6,12 +6,15 @@ from typing import Any
 from pyte import HistoryScreen, Stream
 
 from clew.engine.events import (
+    Compacted,
+    Compacting,
     Doubted,
     EngineEvent,
+    FromAgent,
+    NotCompacted,
     Noticed,
     NotSaved,
     Printed,
-    Recorded,
     Repaired,
     ToolFinished,
     ToolProgressed,
@@ -34,11 +37,9 @@ from clew.stream.events import (
 )
 from clew.tools.base import Progress
 from clew.tui.render.abilities import Abilities
-from clew.tui.render.theme import DARK, Theme
+from clew.tui.render.theme import BARE, DARK
 from clew.tui.render.transcript import Transcript
 from tests.tui.render.corpus import ANSWER
-
-BARE = Theme(name="bare", styles={})
 
 
 def transcript(width: int = 60, **fields: Any) -> Transcript:
@@ -273,14 +274,18 @@ def test_reports_of_the_engine_are_lines() -> None:
         NotSaved(messages=("the disk is full",)),
         Repaired(repairs=[]),
         Doubted(violations=[], is_held=True),
-        Recorded(entries=[boundary, {"type": "user"}]),
+        Compacting(trigger="auto"),
+        Compacted(boundary=boundary, entries=[], message="half of it"),
+        NotCompacted(message="too short"),
         Printed(text="a\x1b]0;t\x07b\n"),
     )
     assert out == [
         "(Linting)",
         "! the disk is full",
         "! not sent; by the rules the service would refuse it:",
-        "(the conversation was made shorter: what came before is a summary now)",
+        "(the conversation is being summarised)",
+        "-- summarised: half of it",
+        "! not summarised: too short",
         "",
         "ab",
     ]
@@ -393,3 +398,46 @@ def test_the_whole_answer_goes_out_as_it_is_painted() -> None:
     markdown = Markdown(BARE, 60)
     rows = [line(row) for row in (*markdown.feed(ANSWER), *markdown.finish())]
     assert fed(transcript(), *words(ANSWER)) == rows
+
+
+def test_an_agent_has_a_line_of_its_own_below_the_call_that_began_it() -> None:
+    shown = transcript()
+    block = call("Agent", description="look", prompt="look around")
+
+    def told(event: EngineEvent, agent: str = "a1", call_id: str = "t1") -> FromAgent:
+        return FromAgent(agent_id=agent, kind="explore", description="look", tool_use_id=call_id,
+                         event=event)  # fmt: skip
+
+    fed(shown, ToolStarted(block=block, title="Agent: look"))
+    fed(shown, told(ThinkingDelta(index=0, thinking="hm")))
+    assert shown.tail(60, 5) == ["○ Agent: look", "  ↳ explore: look · thinking"]
+    fed(shown, told(ToolStarted(block=call(command="ls"), title="Bash: ls")))
+    assert shown.tail(60, 5)[1] == "  ↳ explore: look · 1 call · Bash: ls"
+    fed(shown, told(finished(call(command="ls"), "a")), told(TextDelta(index=0, text="Found\nit")))
+    assert shown.tail(60, 5)[1] == "  ↳ explore: look · 1 call · it"
+    assert fed(shown, told(Noticed(messages=("Mind this",)))) == ["! Mind this"]
+    out = fed(shown, finished(block, [{"type": "text", "text": "It **is** there."}]))
+    assert out == ["", "● Agent: look", "  1 call", "  It is there."]
+    fed(shown, told(TextDelta(index=0, text="on"), "a2", "elsewhere"))
+    assert shown.tail(60, 5) == ["", "↳ explore: look · on"]
+    ended = MessageFinished(message={}, stop_reason="end_turn", complete=True)
+    fed(shown, told(ended, "a2", "elsewhere"))
+    assert shown.tail(60, 5) == []
+
+
+def test_where_nobody_draws_a_tail_calls_and_agents_are_told_of_as_they_begin() -> None:
+    shown = transcript(announces=True, see_with="")
+    block, other = call(command="ls"), call(command="pwd") | {"id": "t2"}
+    assert fed(shown, ToolStarted(block=block, title="Bash: ls")) == ["● Bash: ls"]
+    assert fed(shown, finished(block, "a")) == ["  a"]
+    fed(
+        shown,
+        ToolStarted(block=block, title="Bash: ls"),
+        ToolStarted(block=other, title="Bash: pwd"),
+    )
+    assert fed(shown, finished(block, "a")) == ["● Bash: ls", "  a"]
+    shown.interrupted()
+    assert fed(shown, finished(other, "b")) == ["", "● Bash: pwd", "  b"]
+    told = FromAgent(agent_id="a", kind="k", description="look", tool_use_id="t9",
+                     event=ToolStarted(block=block, title="Bash: ls"))  # fmt: skip
+    assert fed(shown, told) == ["  look: Bash: ls"]

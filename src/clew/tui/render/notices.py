@@ -3,11 +3,13 @@
 from collections.abc import Iterator
 
 from clew.engine.events import (
+    Compacted,
+    Compacting,
     Doubted,
     EngineEvent,
+    NotCompacted,
     Noticed,
     NotSaved,
-    Recorded,
     Repaired,
     TurnEnded,
 )
@@ -31,6 +33,12 @@ def words(event: EngineEvent) -> Iterator[str]:
             yield f"({event.status})"
         case NotSaved() | Noticed():
             yield from (f"! {message}" for message in event.messages)
+        case Compacting():
+            yield "(the conversation is being summarised)"
+        case Compacted():
+            yield f"-- summarised: {event.message}"
+        case NotCompacted():
+            yield f"! not summarised: {event.message}"
         case Repaired():
             mended = in_words(event.repairs)
             if mended:
@@ -41,13 +49,6 @@ def words(event: EngineEvent) -> Iterator[str]:
 
 def waiting(event: Waiting) -> str:
     return f"(no answer for {event.silent_s:.0f} s; given up at {event.limit_s:.0f} s)"
-
-
-def recorded(event: Recorded) -> Iterator[str]:
-    """What joined the conversation and changes what the model knows of it."""
-    for entry in event.entries:
-        if entry.get("type") == "system" and entry.get("subtype") == "compact_boundary":
-            yield "(the conversation was made shorter: what came before is a summary now)"
 
 
 def doubted(event: Doubted) -> str:

@@ -12,7 +12,7 @@ from clew.tui.render.look import Look
 from clew.tui.render.markdown import Markdown
 from clew.tui.render.rows import Line, Span, line, wrapped
 from clew.tui.render.safe import one_line, visible
-from clew.tui.render.stories import Story
+from clew.tui.render.stories import Story, stopped
 
 Json: TypeAlias = dict[str, Any]
 
@@ -68,9 +68,11 @@ def _call(block: Json, behind: list[Item], look: Look, folds: Folds) -> Iterator
     for item in behind:
         result = item.block if isinstance(item.block, dict) else {}
         if result.get("type") == "tool_result" and result.get("tool_use_id") == block.get("id"):
+            yield from story.head(look, is_error=result.get("is_error") is True)
             yield from story.told(item.entry, "", look, folds)
             return
-    yield from story.stopped(look)
+    yield from story.head(look, is_error=True)
+    yield stopped(look)
 
 
 def answered(text: str, look: Look) -> Iterator[Line]:

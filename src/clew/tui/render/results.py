@@ -80,8 +80,7 @@ def _picture(source: Any, look: Look) -> list[Line]:
 
 def _rows(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
     if answer.is_error:
-        text = answer.text or answer.display or "failed"
-        return folded(_plain(text), answer.title, look, folds, part="error")
+        return _failed(answer, look, folds)
     todos = _todos(answer)
     if todos is not None:
         return todo_rows(todos, look)
@@ -94,6 +93,13 @@ def _rows(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
     output = answer.raw.get("stdout")
     text = output if isinstance(output, str) and output else answer.text
     return folded(text or answer.display or "done", answer.title, look, folds)
+
+
+def _failed(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
+    """What went wrong, and then what was printed."""
+    first, _, rest = _plain(answer.text or answer.display or "failed").partition("\n")
+    yield from folded(first, answer.title, look, folds, part="error")
+    yield from folded(rest, answer.title, look, folds)
 
 
 def _plain(text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from clew.hooks.progress import HookFinished
+from clew.tui.render.agents import Agent
 from clew.tui.render.folding import Folds, lines_of
 from clew.tui.render.look import Look
 from clew.tui.render.results import Answer
@@ -37,8 +38,13 @@ def title_of(block: Json) -> str:
     return f"{name}: {first}" if first else name
 
 
+def stopped(look: Look) -> Line:
+    """Below the head of a call that its turn's end cut off."""
+    return line([Span(f"{INDENT}stopped", look.theme["quiet"])])
+
+
 class Story:
-    """One call; `agents` are the conversations that it began, by their ids."""
+    """One call, and the agents that work for it."""
 
     def __init__(self, block: Json) -> None:
         self.block = block
@@ -46,7 +52,7 @@ class Story:
         self.state = "writing"
         self.written = 0
         self.progress = ""
-        self.agent: Agent | None = None
+        self.agents: list[Agent] = []
         self._hooks: list[str] = []
 
     def ready(self, block: Json) -> None:
@@ -66,26 +72,25 @@ class Story:
             )
 
     def told(self, entry: Json, display: str, look: Look, folds: Folds) -> list[Line]:
-        """The whole story, once it has an end."""
+        """What stands below the head, once it has an end."""
         answer = Answer(str(self.block.get("name", "")), self.title, entry, display)
-        mark = Span("● ", look.theme["error" if answer.is_error else "done"])
         inner = look.narrowed(len(INDENT))
         below = [line(row) for row in self._beside(inner)] + result_lines(answer, inner, folds)
-        return [*self._head(mark, look), *(INDENT + row if row else "" for row in below)]
+        return [INDENT + row if row else "" for row in below]
 
-    def stopped(self, look: Look) -> list[Line]:
-        """The story of a call that the turn's end cut off."""
-        mark = Span("● ", look.theme["error"])
-        words = line([Span(f"{INDENT}stopped", look.theme["quiet"])])
-        return [*self._head(mark, look), words]
+    def head(self, look: Look, *, is_error: bool = False) -> list[Line]:
+        mark = Span("● ", look.theme["error" if is_error else "done"])
+        rows = wrapped([Span(self.title, look.theme["tool"])], look.width - 2)
+        return [
+            line([mark if number == 0 else Span(INDENT), *row]) for number, row in enumerate(rows)
+        ]
 
     def live(self, look: Look) -> list[Line]:
         """How it goes, in few rows."""
         theme = look.theme
         rows: list[Row] = [self._now(look)]
         inner = look.narrowed(len(INDENT))
-        if self.agent is not None:
-            rows += ([Span(INDENT), *row] for row in self.agent.live(inner))
+        rows += ([Span(INDENT), *agent.live(inner)] for agent in self.agents)
         for words in lines_of(self.progress)[-PROGRESS_ROWS:]:
             text = visible(words[-4 * look.width :].expandtabs(8))
             rows.append([Span(INDENT), *clipped([Span(text, theme["quiet"])], inner.width)])
@@ -99,12 +104,6 @@ class Story:
         return clipped([mark, Span(self.title, look.theme["tool"]), Span(state, look.theme["quiet"])],
                        look.width)  # fmt: skip
 
-    def _head(self, mark: Span, look: Look) -> list[Line]:
-        rows = wrapped([Span(self.title, look.theme["tool"])], look.width - 2)
-        return [
-            line([mark if number == 0 else Span(INDENT), *row]) for number, row in enumerate(rows)
-        ]
-
     def _beside(self, look: Look) -> Iterator[Row]:
         """The command, where the title has other words for it; what hooks said; what an agent did."""
         given = self.block.get("input")
@@ -116,27 +115,6 @@ class Story:
                               look.width)  # fmt: skip
         for words in self._hooks:
             yield from wrapped([Span(words, look.theme["notice"])], look.width)
-        if self.agent is not None and self.agent.calls:
-            yield [Span(self.agent.counted, look.theme["quiet"])]
-
-
-class Agent:
-    """A conversation that a call began, as one line that changes."""
-
-    def __init__(self, kind: str, description: str) -> None:
-        self.kind = kind
-        self.description = description
-        self.calls = 0
-        self.doing = ""
-        self.is_done = False
-
-    @property
-    def counted(self) -> str:
-        return f"{self.calls} calls" if self.calls != 1 else "1 call"
-
-    def live(self, look: Look) -> Iterator[Row]:
-        count = f" · {self.counted}" if self.calls else ""
-        name = one_line(": ".join(filter(None, (self.kind, self.description))))
-        doing = f" · {one_line(self.doing)}" if self.doing else ""
-        yield clipped([Span("↳ ", look.theme["running"]), Span(name), Span(count + doing, look.theme["quiet"])],
-                      look.width)  # fmt: skip
+        for agent in self.agents:
+            if agent.calls:
+                yield [Span(agent.counted, look.theme["quiet"])]

@@ -143,6 +143,8 @@ def _theme(name: str, *layers: Mapping[str, str]) -> Theme:
     return Theme(name=name, styles=styles)
 
 
+# Not a sequence: for pipes, and for terminals that read lines out.
+BARE = Theme(name="bare", styles={})
 PLAIN = _theme("plain")
 DARK = _theme("dark", _DARK)
 LIGHT = _theme("light", _LIGHT)

@@ -10,8 +10,10 @@ from typing import Any, Literal, TypeAlias
 
 from clew.engine.events import (
     EngineEvent,
+    FromAgent,
+    Noticed,
+    NotSaved,
     Printed,
-    Recorded,
     ToolFinished,
     ToolProgressed,
     ToolStarted,
@@ -32,13 +34,14 @@ from clew.stream.events import (
 )
 from clew.tui.render import notices
 from clew.tui.render.abilities import Abilities
+from clew.tui.render.agents import Agent
 from clew.tui.render.folding import Folds, folded
 from clew.tui.render.look import Look
 from clew.tui.render.markdown import Markdown
 from clew.tui.render.recalled import recalled, thought, typed
 from clew.tui.render.rows import Line, Row, Span, clipped, line, wrapped
-from clew.tui.render.safe import visible
-from clew.tui.render.stories import Story
+from clew.tui.render.safe import one_line, visible
+from clew.tui.render.stories import Story, stopped
 from clew.tui.render.theme import Theme
 
 Json: TypeAlias = dict[str, Any]
@@ -61,7 +64,10 @@ class Transcript:
         abilities: Abilities | None = None,
         *,
         see_with: str = "ctrl+o",
+        announces: bool = False,
     ) -> None:
+        """`see_with`: what to press to see what is folded; `announces`: nobody draws the tail, so a
+        call is told of when it begins."""
         self.width = width
         self.theme = theme
         self.abilities = abilities or Abilities()
@@ -74,7 +80,11 @@ class Transcript:
         # Calls that have no end yet: by id, and the ids by their places in the answer.
         self._stories: dict[str, Story] = {}
         self._places: dict[int, str] = {}
+        self._agents: dict[str, Agent] = {}
         self._waits = ""
+        self._announces = announces
+        # The call whose beginning is the last thing that went out.
+        self._begun = ""
 
     @property
     def _look(self) -> Look:
@@ -108,6 +118,10 @@ class Transcript:
                 return self._ended(event)
             case HookFinished() if event.tool_use_id in self._stories:
                 self._stories[event.tool_use_id].hook(event)
+            case FromAgent(event=NotSaved() | Noticed()):
+                return self._noted(notices.words(event.event))
+            case FromAgent():
+                return self._agent(event)
             case Waiting():
                 self._waits = notices.waiting(event)
             case Withdrawn():
@@ -121,8 +135,6 @@ class Transcript:
                     event.text, "what the shell printed", self._look, self._folds, part=""
                 )
                 return self._out("words", [line(row) for row in rows])
-            case Recorded():
-                return self._noted(notices.recorded(event))
             case _:
                 return self._noted(notices.words(event))
         return []
@@ -134,6 +146,9 @@ class Transcript:
         self.resize(width)
         look = self._look
         below = [row for story in self._stories.values() for row in story.live(look)]
+        for agent in self._agents.values():
+            if agent.call_id not in self._stories and not agent.is_done:
+                below.append(line(agent.live(look)))
         if self._waits:
             below.append(line(clipped([Span(self._waits, self.theme["quiet"])], look.width)))
         room = max(rows - len(below), min(rows, 3))
@@ -156,6 +171,10 @@ class Transcript:
         """What a person said."""
         self._before = "room"
         return list(typed(text, self._look))
+
+    def interrupted(self) -> None:
+        """Something else was written in between."""
+        self._before, self._begun = "words", ""
 
     def note(self, text: str, *, part: str = "notice") -> list[Line]:
         """A line of the program's own; `part` names its style."""
@@ -252,8 +271,13 @@ class Transcript:
         if event.title.startswith("! "):
             # A person's own line for the shell: what it prints comes next.
             return self._out("call", [line([Span(visible(event.title), self.theme["person"])])])
-        self._story(event.block).runs(event.block, event.title)
-        return []
+        story = self._story(event.block)
+        story.runs(event.block, event.title)
+        if not self._announces:
+            return []
+        lines = self._out("call", story.head(self._look))
+        self._begun = str(event.block.get("id", ""))
+        return lines
 
     def _goes_on(self, event: ToolProgressed) -> None:
         story = self._stories.get(event.tool_use_id)
@@ -265,14 +289,33 @@ class Transcript:
         story = self._story(event.block)
         if story.state == "writing":
             story.ready(event.block)
-        del self._stories[str(event.block.get("id", ""))]
-        return self._out("call", story.told(event.entry, event.display, self._look, self._folds))
+        for agent in story.agents:
+            agent.is_done = True
+        call_id = str(event.block.get("id", ""))
+        del self._stories[call_id]
+        head = [] if self._begun == call_id else story.head(self._look, is_error=event.is_error)
+        below = story.told(event.entry, event.display, self._look, self._folds)
+        return self._out("call", [*head, *below])
+
+    def _agent(self, event: FromAgent) -> list[Line]:
+        agent = self._agents.get(event.agent_id)
+        if agent is None:
+            agent = self._agents[event.agent_id] = Agent(event)
+            if event.tool_use_id in self._stories:
+                self._stories[event.tool_use_id].agents.append(agent)
+        agent.heed(event)
+        if not self._announces or not isinstance(event.event, ToolStarted):
+            return []
+        words = Span(f"  {one_line(f'{event.description}: {event.event.title}')}")
+        return self._out("call", [line(row) for row in wrapped([words], self._look.width)])
 
     def _turn_ended(self, event: TurnEnded) -> list[Line]:
         out = self._closed()
         stories, self._stories = self._stories, {}
+        # One that works on in the background is here again with the next thing it does.
+        self._agents = {}
         for story in stories.values():
-            out += self._out("call", story.stopped(self._look))
+            out += self._out("call", [*story.head(self._look, is_error=True), stopped(self._look)])
         words = notices.closing(event)
         part = "quiet" if event.reason.startswith("aborted") else "error"
         return out + (self.note(words, part=part) if words else [])
@@ -283,6 +326,7 @@ class Transcript:
         """Lines that stay, apart from what is above them."""
         if not lines:
             return []
+        self._begun = ""
         is_close = self._before == "room" or (self._before == voice and voice in _CLOSE)
         self._before = voice
         return lines if is_close else ["", *lines]
