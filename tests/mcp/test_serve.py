@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.headless.clew_process import command, environment
+from clew.testing.server import serving
+from tests.headless.clew_process import clew, command, environment
 from tests.mcp.yard import yard
 
 
@@ -41,6 +42,27 @@ async def test_another_agent_uses_clews_tools_under_the_folders_rules(
         assert not (tmp_path / "work" / "made").exists()
         odd = await here.use("mcp__clew__Read", nonsense=1)
         assert odd.is_error
+
+
+async def test_another_agent_searches_the_sessions_of_the_folder(tmp_path: Path) -> None:
+    value = entry(tmp_path, permissions={"allow": ["SessionsSearch"]})
+    with serving({"scenario": 1, "answers": [{"text": "of zebras"}]}, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "tell me")
+    async with yard(tmp_path, {"clew": value}) as here:
+
+        async def told(**given: Any) -> str:
+            return str((await here.use("mcp__clew__SessionsSearch", **given)).content)
+
+        assert "of zebras" in await told(query="zebras")
+        assert "of zebras" in await told(query="zebras", everywhere=True, limit=3)
+        assert "nothing found" in await told(query="giraffes")
+        assert "no word" in await told(query="  ")
+
+
+async def test_what_a_rule_denies_is_not_offered(tmp_path: Path) -> None:
+    value = entry(tmp_path, permissions={"deny": ["SessionsSearch"]})
+    async with yard(tmp_path, {"clew": value}) as here:
+        assert "SessionsSearch" not in {offer.tool for offer in here.server("clew").offers.tools}
 
 
 def test_bad_input_is_answered_and_the_end_of_input_is_the_end(tmp_path: Path) -> None:

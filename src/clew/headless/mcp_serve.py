@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from clew.app.build import session as open_session
 from clew.app.session import Session
 from clew.app.stamps import new_id
+from clew.headless.mcp_sessions import DEFINITION, NAME, found, is_offered
 from clew.headless.permission import nobody
 from clew.jsonrpc.connection import Connection
 from clew.jsonrpc.framing import Lines, Unframed, as_line
@@ -125,7 +126,7 @@ class Offering:
             case "ping":
                 return {}
             case "tools/list":
-                listed = [offered(tool) for tool in self._session.tools.definitions()]
+                listed = [offered(tool) for tool in self._tools()]
                 return {
                     "resultType": "complete",
                     "tools": listed,
@@ -137,8 +138,15 @@ class Offering:
             case _:
                 return Fault(code=METHOD_NOT_FOUND, message=f"{method} is not offered here")
 
+    def _tools(self) -> list[Json]:
+        searching = [DEFINITION] if is_offered(self._session) else []
+        return [*self._session.tools.definitions(), *searching]
+
     async def _called(self, name: str, given: Any) -> Any | Fault:
         tools = self._session.tools
+        if name == NAME and isinstance(given, dict) and is_offered(self._session):
+            words, failed = await found(self._session, given)
+            return result(words, is_error=failed)
         block = {"type": "tool_use", "id": f"toolu_{new_id()}", "name": name, "input": given}
         if not isinstance(given, dict) or name not in {
             tool["name"] for tool in tools.definitions()
