@@ -78,3 +78,40 @@ def test_control_frames_name_the_request_they_belong_to() -> None:
 def test_a_reset_is_stamped_with_the_conversation_that_is_over() -> None:
     frame = frames.reset("old", "new", uuid="u")
     assert (frame["session_id"], frame["new_conversation_id"]) == ("old", "new")
+
+
+def test_a_boundary_is_told_in_the_spelling_of_hosts() -> None:
+    metadata = {
+        "trigger": "auto",
+        "preTokens": 90,
+        "postTokens": 20,
+        "preservedSegment": {"headUuid": "h", "anchorUuid": "s", "tailUuid": "t"},
+        "preservedMessages": {"anchorUuid": "s", "uuids": ["h", "t"], "allUuids": ["h", "t"]},
+    }
+    told = frames.compact_boundary({"uuid": "b", "compactMetadata": metadata}, session_id="s1")
+    assert (told["subtype"], told["uuid"], told["session_id"]) == ("compact_boundary", "b", "s1")
+    assert told["compact_metadata"] == {
+        "trigger": "auto",
+        "pre_tokens": 90,
+        "post_tokens": 20,
+        "preserved_segment": {"head_uuid": "h", "anchor_uuid": "s", "tail_uuid": "t"},
+        "preserved_messages": {"anchor_uuid": "s", "uuids": ["h", "t"], "all_uuids": ["h", "t"]},
+    }
+    bare = {"uuid": "b", "compactMetadata": {"trigger": "manual", "preTokens": 9}}
+    told = frames.compact_boundary(bare, session_id="s1")
+    assert told["compact_metadata"] == {"trigger": "manual", "pre_tokens": 9}
+
+
+def test_results_that_were_taken_out_are_told() -> None:
+    metadata = {
+        "trigger": "auto",
+        "preTokens": 90,
+        "tokensSaved": 30,
+        "compactedToolIds": ["t1"],
+        "clearedAttachmentUUIDs": [],
+    }
+    told = frames.microcompact_boundary(
+        {"uuid": "m", "microcompactMetadata": metadata}, session_id="s1"
+    )
+    assert told["microcompact_metadata"]["compacted_tool_ids"] == ["t1"]
+    assert told["microcompact_metadata"]["tokens_saved"] == 30

@@ -58,7 +58,8 @@ def with_tail(entries: Sequence[Json], keep_tokens: int) -> Selection:
             break
         cut = at if allowed[at] else cut
     if cut <= floor:
-        cut = len(entries)  # else what was summarised before would be all that is summarised now
+        # Else what was summarised before would be all that is summarised now.
+        cut = next((at for at in range(floor + 1, len(entries)) if allowed[at]), len(entries))
     return Selection(covered=_said(entries[:cut]), kept=list(entries[cut:]))
 
 

@@ -14,7 +14,6 @@ Json: TypeAlias = dict[str, Any]
 
 MAX_NAMED = 200
 SHOWN_FILES = 12
-WRITERS = frozenset({"Edit", "MultiEdit", "Write", "NotebookEdit"})
 
 
 def covers(

@@ -38,7 +38,6 @@ FROM_RECORD = (
     "What follows is the record of a conversation between a person and you, in plain text and shortened.\n\n"
     "{record}\n\n{instruction}"
 )
-AGAIN = "\n\nYour last answer held no <summary>. Write one now, and nothing else."
 SUMMARY = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.S)
 
 LEAST_CHARS = 40
@@ -63,8 +62,7 @@ def with_question(messages: Sequence[Json], words: str) -> tuple[list[Json], int
     question = {"type": "text", "text": words}
     last = said[-1] if said else {"role": "assistant"}
     if last.get("role") == "user":
-        content = last["content"]
-        blocks = [{"type": "text", "text": content}] if type(content) is str else content
+        blocks = blocks_of(last)
         is_filler = blocks == [{"type": "text", "text": CONTINUE}]
         said[-1] = last | {"content": [question] if is_filler else [*blocks, question]}
         return said, 1
@@ -104,11 +102,18 @@ def told(entry: Json) -> Iterator[str]:
     who = "you" if entry.get("type") == "assistant" else "the person"
     if entry.get("isMeta") is True:
         who = "clew"
-    content = message.get("content")
-    for block in [{"type": "text", "text": content}] if type(content) is str else content or ():
-        words = _block_told(block) if type(block) is dict else ""
+    for block in blocks_of(message):
+        words = _block_told(block)
         if words:
             yield words if words.startswith("[") else f"{who}: {words}"
+
+
+def blocks_of(message: Json) -> list[Json]:
+    """The blocks of a message, whatever its form."""
+    content = message.get("content")
+    if type(content) is str:
+        return [{"type": "text", "text": content}]
+    return [b for b in content if type(b) is dict] if type(content) is list else []
 
 
 def _block_told(block: Json) -> str:
@@ -147,11 +152,9 @@ def prompts(entries: Sequence[Json]) -> list[Json]:
 
 
 def prompt_text(entry: Json) -> str:
-    content = entry["message"].get("content")
-    if type(content) is str:
-        return content
-    texts = [b.get("text") for b in content or () if type(b) is dict and b.get("type") == "text"]
-    return "\n".join(str(text) for text in texts)
+    message = entry.get("message")
+    blocks = blocks_of(message) if isinstance(message, dict) else []
+    return "\n".join(str(b.get("text")) for b in blocks if b.get("type") == "text")
 
 
 def without_model(entries: Sequence[Json]) -> str:

@@ -100,6 +100,8 @@ def _from_last_boundary(path: Path, source: Source) -> Loaded | None:
     loaded = _finish(path, source, read_lines(source, start), start)
     if not loaded.uuids.issuperset(_listed(boundary)):
         return None
+    if loaded.messages and loaded.messages[0].get("uuid") != boundary.get("uuid"):
+        return None  # it was taken back: an earlier one counts, and what that one kept
     return loaded if _stands_alone(loaded, has_kept=kept is not None) else None
 
 
