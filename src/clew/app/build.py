@@ -135,6 +135,7 @@ async def session(
             requests=requests,
             tools=hands.tools,
             files=hands.files,
+            ask_model=thread.side.ask_model,
             hooks=hands.hooks,
             cwd=cwd,
             key_source=endpoint.credentials,

@@ -37,6 +37,7 @@ from clew.session.ledger import Ledger
 from clew.session.state import Session as Spending
 from clew.session.totals import Past
 from clew.tasks.registry import Tasks
+from clew.tools.base import AskModel
 from clew.tools.registry import Toolbox
 from clew.transcript.load import Loaded
 
@@ -71,6 +72,8 @@ class Session(Struct, frozen=True, kw_only=True):
     # How the conversation is kept within its window.
     keeping: Keeping
     requests: Requests
+    # A question to a model beside the conversation.
+    ask_model: AskModel
     # What runs in the background; a front that listens can say so, and begin a turn.
     tasks: Tasks
     tools: SessionTools

@@ -151,9 +151,13 @@ async def rewind(session: Session, arguments: str) -> Outcome:
     return await take_back(session, arguments)
 
 
-async def context(session: Session, _: str) -> Outcome:
+async def context(session: Session, arguments: str) -> Outcome:
+    if arguments.strip():
+        from clew.app.slash_context import edit
+
+        return await edit(session, arguments)
     template = session.requests.template
-    history = list(session.story.history)
+    history = session.story.sent
     tools = offered(session.toolbox.definitions(), references(history), takes_deferred=False)
     system = template.system if isinstance(template.system, list) else []
     parts = breakdown(history, system=system, tools=tools)
@@ -258,7 +262,7 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="clear", description="begin a new session", run=clear, is_interactive=True, aliases=("new", "reset")),
     Command(name="compact", description="replace the conversation, or a part of it, by its summary", run=compact, hint="[WHAT MATTERS | --before N | --from N | --list | --show | --undo]"),
     Command(name="config", description="show or set settings", run=config, hint="[KEY [VALUE]]"),
-    Command(name="context", description="show what fills the model's window", run=context),
+    Command(name="context", description="show what fills the model's window; take ranges of the conversation out, put them short, hold them fast", run=context, hint="[messages | edits | exclude | summarise | pin | restore]"),
     Command(name="cost", description="show what the session cost", run=cost),
     Command(name="diff", description="show what is changed and not committed", run=elsewhere(RECORD, "diff")),
     Command(name="doctor", description="say what is wrong with this setup", run=elsewhere(SETUP, "doctor"), hint="[--offline]"),

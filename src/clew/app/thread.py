@@ -14,6 +14,7 @@ from clew.catalog.models import Model
 from clew.engine.side_question import SideQuestions
 from clew.engine.story import Story
 from clew.messages.history import History
+from clew.normalize.edits import NO_EDITS, from_record
 from clew.session.state import Session as Spending
 from clew.session.totals import Past
 from clew.transcript.load import Loaded
@@ -62,7 +63,11 @@ def taken_in_hand(
     return Thread(
         recorder=recorder,
         loaded=loaded,
-        story=Story(recorder, History(loaded.messages if loaded else ())),
+        story=Story(
+            recorder,
+            History(loaded.messages if loaded else ()),
+            from_record(loaded.side.current.get("context-edits", {})) if loaded else NO_EDITS,
+        ),
         model=model,
         spending=spending,
         past=past,

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from clew.engine.story import Story
 from clew.normalize.block_rules import Violation
-from clew.normalize.for_api import Outgoing
+from clew.normalize.for_api import Outgoing, Projected
 from clew.normalize.offered import MARK, offered, references
 from clew.normalize.repairs import Repair
 from clew.normalize.target import Target
@@ -80,6 +80,12 @@ class Requests:
         """Whether requests name a tool: a session may be older than it."""
         return any(one["name"] == name for one in self._definitions())
 
+    def projected(self, entries: Iterable[Json]) -> Projected:
+        """The messages that a request of other entries would have."""
+        outgoing = self._begin()
+        outgoing.extend(entries)
+        return outgoing.request()
+
     def __call__(self, story: Story) -> Prepared:
         history = story.history
         if story.revision != self._revision:
@@ -91,7 +97,7 @@ class Requests:
             # What may stand in messages depends on the tools, so the messages are made anew.
             self._tools, self._revision = tools, story.revision
             self._outgoing, new = self._begin(), list(history)
-        self._outgoing.extend(new)
+        self._outgoing.extend(story.edits.apply(new))
         self._taken = len(history)
         projected = self._outgoing.request()
         news = [repair for repair in projected.repairs if repair not in self._mended]

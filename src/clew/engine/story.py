@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from clew.messages.changes import with_results
 from clew.messages.history import History
 from clew.messages.messages import User
+from clew.normalize.edits import NO_EDITS, Edits
 from clew.normalize.select import begun_at, is_boundary, kept_uuids, references, visible
 from clew.transcript.log import Saved
 from clew.transcript.record import Recorder
@@ -21,9 +22,13 @@ Json: TypeAlias = dict[str, Any]
 class Story:
     """`history` is a value: whoever took it keeps what they took."""
 
-    def __init__(self, recorder: Recorder, history: History | None = None) -> None:
+    def __init__(
+        self, recorder: Recorder, history: History | None = None, edits: Edits = NO_EDITS
+    ) -> None:
         self.recorder = recorder
         self.history = history or History()
+        # What requests leave out of the history, put short, or hold fast.
+        self.edits = edits
         # Rises when the history becomes another one than the old one and more.
         self.revision = 0
         self._listeners: list[Callable[[History], None]] = []
@@ -72,6 +77,17 @@ class Story:
         for listener in self._listeners:
             listener(self.history)
 
+    def edit(self, edits: Edits) -> None:
+        """Other edits from the next request on; the history stays as it is."""
+        self.recorder.context_edits(edits.as_json())
+        self.edits = edits
+        self.revision += 1
+
+    @property
+    def sent(self) -> list[Json]:
+        """The entries that requests are built from."""
+        return self.edits.apply(visible(list(self.history)))
+
     def when_another(self, listener: Callable[[History], None]) -> None:
         """Tells `listener` the history each time it has become another one."""
         self._listeners.append(listener)
@@ -113,7 +129,7 @@ class Story:
 
     def holds(self, uuid: str) -> bool:
         """Whether a message is among those that the model is sent."""
-        entries = visible(list(self.history))
+        entries = self.sent
         found = next((entry for entry in entries if entry.get("uuid") == uuid), None)
         if found is None:
             return False

@@ -243,7 +243,7 @@ class Controls:
         session = self._serving.session
         template = session.requests.template
         system = template.system if isinstance(template.system, list) else []
-        history = list(session.story.history)
+        history = session.story.sent
         parts = breakdown(history, system=system, tools=template.tools or ())
         return window.usage(parts, session.model, auto_at=session.keeping.auto_at(session.model.id))
 

@@ -81,6 +81,7 @@ _KINDS = (
     _ours(records.ToolFinished, BESIDE, "a call that ended before its answer", "the loader after a crash"),
     _ours(records.RequestCost, BESIDE, "the end of a request", "cost of the session"),
     _ours(records.RequestRepairs, BESIDE, "a history that needed mending for a request", "whoever asks what was changed"),
+    _ours(records.ContextEdits, BESIDE, "/context exclude, pin, summarise, restore", "whoever builds a request"),
     _ours(records.PromptHashes, BESIDE, "the first request, or a change", "resume: the same system prompt and tools"),
     _ours(records.SessionHeader, BESIDE, "the first message of a session", "readers of the format"),
 )  # fmt: skip

@@ -287,6 +287,15 @@ class RequestRepairs(Entry):
     repairs = ListField("repairs")
 
 
+class ContextEdits(Entry):
+    """The ranges a person took out of requests, had summarised or holds fast; the last line says all."""
+
+    __slots__ = ()
+    tag = "context-edits"
+
+    edits = ListField("edits")
+
+
 class PromptHashes(Entry):
     """Which stored system prompt and tool set (sha256 each) the session's requests begin with."""
 

@@ -212,6 +212,10 @@ class Recorder:
         """What the history needs to be a valid request; the last line of this kind says all of it."""
         self._note("request-repairs", repairs=list(repairs))
 
+    def context_edits(self, edits: Sequence[Message]) -> None:
+        """What requests leave out, put short or hold fast; the last line of this kind says all of it."""
+        self._note("context-edits", edits=list(edits))
+
     def prompt_hashes(self, **hashes: str) -> None:
         """Which stored instructions and tools the requests begin with from here on."""
         self._note("prompt-hashes", **hashes)

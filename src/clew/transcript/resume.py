@@ -25,7 +25,7 @@ from clew.transcript.siblings import block_ids
 
 _COPIED = (
     "custom-title", "ai-title", "tag", "mode", "agent-name", "agent-setting", "cost-state",
-    "prompt-hashes",
+    "prompt-hashes", "context-edits",
 )  # fmt: skip
 
 

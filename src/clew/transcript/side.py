@@ -15,7 +15,8 @@ from clew.transcript.leaf import Marker
 CURRENT = frozenset(
     {
         "custom-title", "ai-title", "tag", "mode", "permission-mode", "agent-name",
-        "agent-setting", "worktree-state", "cost-state", "prompt-hashes", "request-repairs", "clew-session",
+        "agent-setting", "worktree-state", "cost-state", "prompt-hashes", "request-repairs", "context-edits",
+        "clew-session",
     }
 )  # fmt: skip
 OWED = frozenset({"tool-started", "tool-finished"})

@@ -1,0 +1,107 @@
+"""Ranges of a conversation taken out of requests, put short and brought back, through the real program."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.testing.server import serving
+from tests.headless.clew_process import clew, transcripts
+from tests.rewind.trips import ALLOWED, Trip, read
+
+LONG = "a very long line of a file\n" * 60
+
+
+@pytest.fixture
+def trip(tmp_path: Path) -> Trip:
+    trip = Trip(tmp_path)
+    (trip.work / "long.txt").write_text(LONG, "utf-8")
+    (trip.work / "CLAUDE.md").write_text("Answer in verse.", "utf-8")
+    trip.turn("look at it", read("long.txt"))
+    trip.turn("what now")
+    return trip
+
+
+def slash(trip: Trip, line: str, url: str = "http://127.0.0.1:9", code: int = 0) -> str:
+    done = clew(trip.home, url, "-p", line, "--resume", trip.session)
+    assert done.returncode == code, (line, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def sent(trip: Trip, prompt: str) -> str:
+    """What a turn more sends, as text; the service is strict about it."""
+    bodies: list[dict[str, Any]] = []
+    plan = {"scenario": 1, "answers": [{"text": "Well."}]}
+    with serving(plan, strict=True, on_request=lambda r: bodies.append(r.body)) as server:
+        done = clew(trip.home, server.url, "-p", prompt, ALLOWED, "--resume", trip.session)
+    assert done.returncode == 0, done.stderr
+    return json.dumps(bodies[-1]["messages"])
+
+
+def test_a_range_is_left_out_with_its_effect_shown_first_and_comes_back(trip: Trip) -> None:
+    first = trip.prompt("look at it")[:8]
+    listed = slash(trip, "/context messages")
+    assert f"> {first}" in listed
+    assert "look at it" in listed
+    shown = slash(trip, f"/context exclude {first}")
+    assert "range: 4 messages" in shown
+    assert "the request stays one that the API takes" in shown
+    assert "are sent and cached anew, $" in shown
+    assert f"/context exclude {first} now" in shown
+    assert "a very long line" in sent(trip, "still there")
+    assert "edit 1: 4 messages left out" in slash(trip, f"/context exclude {first} now")
+    request = sent(trip, "and now")
+    assert "a very long line" not in request
+    assert "look at it" not in request
+    assert "Answer in verse." in request
+    assert "what now" in request
+    assert "1  exclude  4 messages" in slash(trip, "/context edits")
+    assert "[1: exclude]" in slash(trip, "/context messages")
+    whole = [m for m in trip.run("sessions", "show", trip.session).stdout if m]
+    assert "look at it" in "".join(whole)
+    assert "restore 1 now" in slash(trip, "/context restore 1")
+    assert "taken back" in slash(trip, "/context restore 1 now")
+    assert "a very long line" in sent(trip, "back again")
+    assert trip.run("sessions", "check", trip.session).returncode == 0
+
+
+def test_a_range_is_put_short_by_a_model_and_a_fork_keeps_it_short(trip: Trip) -> None:
+    first = trip.prompt("look at it")[:8]
+    asked: list[dict[str, Any]] = []
+    plan = {"scenario": 1, "answers": [{"text": "It is sixty lines of one kind."}]}
+    with serving(plan, on_request=lambda r: asked.append(r.body)) as server:
+        done = slash(trip, f"/context summarise {first} now", server.url)
+    assert "put short" in done
+    assert "a very long line" in json.dumps(asked[-1]["messages"])
+    request = sent(trip, "and now")
+    assert "It is sixty lines of one kind." in request
+    assert "a very long line" not in request
+    plan = {"scenario": 1, "answers": [{"text": "Well."}]}
+    bodies: list[dict[str, Any]] = []
+    with serving(plan, strict=True, on_request=lambda r: bodies.append(r.body)) as server:
+        clew(trip.home, server.url, "-p", "on", "--resume", trip.session, "--fork-session")
+    assert "It is sixty lines of one kind." in json.dumps(bodies[-1]["messages"])
+    costs = [e for e in trip_entries(trip) if e.get("type") == "request-cost"]
+    assert any(e.get("purpose") == "compaction" for e in costs)
+
+
+def trip_entries(trip: Trip) -> list[dict[str, Any]]:
+    path = next(p for p in transcripts(trip.home) if p.stem == trip.session)
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def test_a_part_of_an_answer_means_all_of_it_and_odd_words_change_nothing(trip: Trip) -> None:
+    result = next(e["uuid"] for e in trip.entries if "toolUseResult" in e)
+    assert "range: 2 messages" in slash(trip, f"/context exclude {result[:8]}")
+    for line, words in (
+        ("/context exclude nowhere", "no message before the model"),
+        ("/context burn it", "exclude FROM [TO]"),
+        ("/context restore 7", "there is no such edit"),
+        ("/context exclude a b c", "exclude FROM [TO]"),
+    ):
+        assert words in slash(trip, line, code=1)
+    assert not any(e.get("type") == "context-edits" for e in trip.entries)
+    failed = slash(trip, f"/context summarise {result[:8]} now", code=1)
+    assert "nothing was changed" in failed
+    assert not any(e.get("type") == "context-edits" for e in trip.entries)
