@@ -102,6 +102,32 @@ def test_a_part_of_an_answer_means_all_of_it_and_odd_words_change_nothing(trip: 
     ):
         assert words in slash(trip, line, code=1)
     assert not any(e.get("type") == "context-edits" for e in trip.entries)
-    failed = slash(trip, f"/context summarise {result[:8]} now", code=1)
+    with serving({"scenario": 1, "answers": [{"status": 400}]}) as server:
+        failed = slash(trip, f"/context summarise {result[:8]} now", server.url, code=1)
     assert "nothing was changed" in failed
     assert not any(e.get("type") == "context-edits" for e in trip.entries)
+
+
+def test_what_is_held_fast_stays_word_for_word_behind_a_summary(trip: Trip) -> None:
+    for n in range(4):
+        trip.turn(f"question {n}")
+    first = trip.prompt("question 1")[:8]
+    assert "held fast" in slash(trip, f"/context pin {first} now")
+    out = trip.prompt("question 2")[:8]
+    slash(trip, f"/context exclude {out} now")
+    summary = (
+        "<summary>" + "They asked questions and had answers to all of them. " * 3 + "</summary>"
+    )
+    asked: list[dict[str, Any]] = []
+    plan = {"scenario": 1, "answers": [{"text": summary, "times": "always"}]}
+    with serving(plan, strict=True, on_request=lambda r: asked.append(r.body)) as server:
+        slash(trip, "/compact", server.url)
+    assert "question 2" not in json.dumps(asked)
+    for _ in range(2):
+        request = sent(trip, "and now")
+        assert "question 1: done." in request
+        assert "They asked questions" in request
+        assert "question 0: done." not in request
+        assert "question 2: done." not in request
+    assert "pin" in slash(trip, "/context edits")
+    assert trip.run("sessions", "check", trip.session).returncode == 0

@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.messages import factories
 from clew.normalize import select
+from clew.normalize.edits import Edits
 from clew.normalize.tokens import MESSAGE_OVERHEAD, content_tokens
 from clew.transcript.siblings import block_ids
 
@@ -75,6 +77,19 @@ def since(entries: Sequence[Json], place: int) -> Selection:
     cut = _allowed(entries, place)
     kept = _said(entries[:cut])
     return Selection(covered=list(entries[cut:]), kept=kept, is_before=True, is_row=False)
+
+
+def with_edits(selection: Selection, edits: Edits, *, keeps_pins: bool) -> Selection:
+    """What a person left out is not summarised either; what is held fast is kept, wherever it stood."""
+    pins = edits.pinned if keeps_pins else frozenset()
+    pinned = [entry for entry in selection.covered if entry.get("uuid") in pins]
+    covered = [entry for entry in selection.covered if entry.get("uuid") not in pins]
+    if not pinned:
+        return replace(selection, covered=edits.apply(covered))
+    parts = (selection.kept, pinned) if selection.is_before else (pinned, selection.kept)
+    return replace(
+        selection, covered=edits.apply(covered), kept=[*parts[0], *parts[1]], is_row=False
+    )
 
 
 def _said(entries: Sequence[Json]) -> list[Json]:

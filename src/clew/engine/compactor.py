@@ -30,6 +30,7 @@ from clew.engine.events import (
 from clew.engine.hooked import fire, join
 from clew.engine.loop import prepare, saved
 from clew.engine.measuring import whole
+from clew.engine.story import Story
 from clew.engine.summary import Asked, Summaries
 from clew.messages import factories
 from clew.messages.history import History
@@ -97,7 +98,7 @@ class Compactor:
         old: list[micro.Old] = []
         if size >= room.auto or is_cold:
             over = max(0, size - (room.warn or size))
-            old = micro.enough(list(deps.story.history), over)
+            old = micro.enough(loose(deps.story), over)
         freeable = sum(one.tokens for one in old)
         match next_step(size, room, freeable=freeable, is_cold=is_cold):
             case "free":
@@ -130,7 +131,7 @@ class Compactor:
         size = self._around.estimate(request, deps.story.history)
         size = max(size, (due and due.overflow.input_tokens) or 0)
         if tries == 1:
-            large = micro.enough(entries, size // 4)
+            large = micro.enough(loose(deps.story), size // 4)
             if 4 * sum(one.tokens for one in large) >= size:
                 return await self._free(deps, large, size, emit)
         keep_tokens = (room.kept, room.kept // 4, 0)[tries - 1]
@@ -217,6 +218,8 @@ class Compactor:
         emit: Emit,
     ) -> str | None:
         """Replaces what is selected by its summary; why not, where it could not."""
+        edits = deps.story.edits
+        selection = boundary.with_edits(selection, edits, keeps_pins=not work.is_last)
         focus = order.focus
         said = await fire(
             deps, emit, "PreCompact", trigger=trigger, custom_instructions=focus or None
@@ -321,6 +324,12 @@ class Compactor:
         await fire(deps, emit, "PostCompact", trigger=trigger, compact_summary=summary)
         begun = await fire(deps, emit, "SessionStart", source="compact", model="")
         await join(deps, emit, begun)
+
+
+def loose(story: Story) -> list[Json]:
+    """The entries that nobody holds fast."""
+    pins = story.edits.pinned
+    return [entry for entry in story.history if entry.get("uuid") not in pins]
 
 
 class Work(Struct, frozen=True, kw_only=True):

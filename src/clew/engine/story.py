@@ -98,6 +98,9 @@ class Story:
         """Begins the conversation anew: behind the boundary what is told, the summary last, and what
         is kept word for word. The log keeps everything; the summary's line makes it count."""
         self.recorder.record_compaction(list(self.history), boundary, told)
+        if self.edits.edits:
+            # A reader begins at the boundary.
+            self.recorder.context_edits(self.edits.as_json())
         if not self.recorder.is_kept:
             self._before.append(self.history)
         parts = (kept, told) if kept_first else (told, kept)
