@@ -290,7 +290,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R223", "Query engine: config snapshot and injected deps; token budget (\"+500k\" auto-continue); Continue/Terminal transition machine", "done"),
     Record("R224", "User shell hooks, merged local/MCP state, notifications", "done"),
     Record("R225", "Telemetry and analytics exist and are disableable", "deferred: step 14"),
-    Record("R226", "Auth system, plugins, build/release/self-update", "deferred: step 16"),
+    Record("R226", "Auth system, plugins, build/release/self-update", "deferred: plugins and keys are there; logins and releases come with their steps"),
     Record("R227", "debug and verbose modes", "done"),
     Record("R228", "Repeated short strings (type, stop_reason) are interned", "done"),
     Record("R229", "Content blocks parse lazily and cache the result", "done"),

@@ -32,6 +32,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "mcp": ("clew.headless.mcp_word", "add, list, approve and log in to MCP servers"),
     "memory": ("clew.context.explain", "show which memory files speak here, and why"),
     "permissions": ("clew.permissions.commands", "ask what may run, and why; edit the rules"),
+    "plugin": ("clew.plugins.commands", "install, list, trust and remove plugins; marketplaces"),
     "sessions": ("clew.sessions.commands", "list, search, check, repair and move sessions"),
 }
 
@@ -80,6 +81,7 @@ a session:
   --settings JSON|FILE       settings that stand above the files'
   --setting-sources NAMES    which of user,project,local are read; empty: none of them
   -n, --name TITLE           the session's title
+  --plugin-dir DIR           a plugin for this session alone; naming it trusts it
   --agents JSON              kinds of agents, by name: description, prompt, tools ...
   --max-turns N              end after N answers of the model
   --json-schema JSON|FILE    of --print: the shape of the answer

@@ -255,6 +255,7 @@ def parser() -> argparse.ArgumentParser:
     add("--settings", metavar="JSON|FILE", help="settings that stand above the files'")
     add("--mcp-config", action="append", metavar="JSON|FILE", help="MCP servers of this session")
     add("--strict-mcp-config", action="store_true", help="use no MCP servers but those")
+    add("--plugin-dir", action="append", metavar="DIR", help="a plugin for this session alone")
     add("--agents", metavar="JSON", help="kinds of agents, by name: description, prompt, tools ...")
     add(
         "--forward-subagent-text",
@@ -359,6 +360,7 @@ def parse(argv: list[str]) -> Options:
         persists=not given.no_session_persistence,
         autocompact=given.autocompact,
         agents=agents_of(given.agents),
+        plugin_folders=tuple(given.plugin_dir or ()),
         is_bare=given.bare,
         has_commands=not given.disable_slash_commands,
         debug=debug_of(given),

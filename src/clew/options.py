@@ -73,6 +73,8 @@ class Options(Struct, frozen=True, kw_only=True):
     name: str | None = None
     # Kinds of agents by name, as a program spells them.
     agents: dict[str, Any] | None = None
+    # Folders of plugins for this session alone.
+    plugin_folders: tuple[str, ...] = ()
     # Only what the command line names: no settings files, memory, hooks, servers or agents of files.
     is_bare: bool = False
     # Whether lines that begin with a slash are commands.

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from clew.catalog.lookup import Catalog
 from clew.catalog.models import Model
 from clew.config.environment import Environment
+from clew.context.output_styles import BUILTIN, Style
 from clew.context.system_prompt import system_prompt
 from clew.normalize.target import Target
 from clew.options import Options
@@ -30,7 +31,13 @@ def chosen_model(
     return catalog.entry(wanted or DEFAULT_MODEL)
 
 
-def template(options: Options, model: Model, definitions: list[Json], session_id: str) -> Request:
+def template(
+    options: Options,
+    model: Model,
+    definitions: list[Json],
+    session_id: str,
+    style: Style = BUILTIN[0],
+) -> Request:
     """A request without its messages: the same for every turn, and for the next run's."""
     return Request(
         model=model.id,
@@ -40,6 +47,8 @@ def template(options: Options, model: Model, definitions: list[Json], session_id
             [tool["name"] for tool in definitions],
             instead=options.system_prompt,
             extra=options.append_system_prompt,
+            style=style.text,
+            keeps_work=style.keeps_work,
         ),
         tools=definitions,
         thinking=options.thinking,

@@ -94,7 +94,7 @@ async def session(
         measure = Measure(ground.service.provider.count_tokens, ground.service.catalog)
         keeping = Keeping(ground, thread, hands, requests, opening, judge, measure)
         deps = deps_of(ground, thread, hands, requests, judge, ask, inbox, measure, keeping)
-        kinds, agent_faults = kinds_of(ground, brought)
+        kinds, agent_faults = kinds_of(ground, brought, ground.plugins.agents())
         crew = Crew(
             ground=ground,
             thread=thread,
@@ -151,6 +151,8 @@ async def session(
             agents=agents,
             own=hands.own,
             skills=hands.skills,
+            plugins=ground.plugins,
+            speech=ground.speech,
             lent=lent,
             keeping=keeping,
         )
@@ -159,7 +161,8 @@ async def session(
 def begun(ground: Ground, thread: Thread, hands: Hands) -> Beginning:
     """What the session's requests begin with."""
     options, service = ground.options, ground.service
-    made = template(options, thread.model, hands.tools.definitions(), thread.session_id)
+    style = ground.speech.style
+    made = template(options, thread.model, hands.tools.definitions(), thread.session_id, style)
     return taken_up(
         preferred(made, service.preferences),
         options,
@@ -167,6 +170,7 @@ def begun(ground: Ground, thread: Thread, hands: Hands) -> Beginning:
         thread.recorder,
         thread.loaded,
         service.catalog,
+        style.text,
     )
 
 
@@ -279,4 +283,7 @@ async def notices(
         *hands.mcp.notices,
         *hands.skills.faults,
         *hands.code.notices,
+        *hands.plugin_faults,
+        *ground.plugins.faults,
+        *ground.speech.faults,
     )

@@ -167,6 +167,7 @@ class Keeping:
         facts = [
             *await self._opening.facts(model=model, day=now()[:10]),
             *keeping.carried(covered),
+            *self._hands.skills.kept(covered, kept),
             listing_fact(told(kept), deferred),
             self.agents(History(kept)),
             self._skills(History(kept)),

@@ -6,7 +6,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clew.app.plugins import SessionPlugins, plugins_of
 from clew.app.service import Service, open_service
+from clew.app.styles import Speech, speech
 from clew.config.environment import Environment, freeze
 from clew.config.keys import in_environment
 from clew.options import SOURCES, Options
@@ -28,6 +30,9 @@ class Ground(Struct, frozen=True, kw_only=True):
     began: Standing
     launcher: Launcher
     service: Service
+    plugins: SessionPlugins
+    # How the session speaks.
+    speech: Speech
 
     @property
     def secrets(self) -> tuple[str, ...]:
@@ -53,6 +58,7 @@ async def stand(
     )
     began = rules.standing
     environment = freeze(began.environ)
+    plugins = plugins_of(options, began)
     launcher = Launcher()
     opened.push_async_callback(launcher.aclose)
     return Ground(
@@ -63,6 +69,8 @@ async def stand(
         rules=rules,
         began=began,
         launcher=launcher,
+        plugins=plugins,
+        speech=speech(options, began, plugins.styles()),
         service=await open_service(
             began.environ, environment, began.settings, began.places, launcher, opened
         ),

@@ -13,6 +13,7 @@ from clew.app.lsp import Code, language_servers
 from clew.app.mcp import Connected, servers_of
 from clew.app.offering import offered_tools, private_hosts
 from clew.app.own import OwnSession
+from clew.app.plugins import managed_hooks_only
 from clew.app.sandbox import SessionSandbox, session_sandbox
 from clew.app.skills import SessionSkills
 from clew.app.thread import Thread
@@ -39,6 +40,7 @@ class Hands(Struct, frozen=True, kw_only=True):
     code: Code
     sandbox: SessionSandbox
     sandbox_faults: tuple[str, ...]
+    plugin_faults: tuple[str, ...]
     hooks: Hooks
     hook_settings: app_hooks.Settings
     own: OwnSession
@@ -71,21 +73,31 @@ async def equipped(
         call_tool=app_hooks.calling(lambda: mcp, tool_session),
     )
     hooks.add(brought.hooks)
+    plugin_hooks, plugin_faults = ground.plugins.hooks()
+    if not managed_hooks_only(began.layers):
+        hooks.add(plugin_hooks)
     await opened.enter_async_context(hooks)
     web = Web(network_from(ground.environment), partial(private_hosts, rules))
     opened.push_async_callback(web.aclose)
     code = language_servers(
-        began, ground.launcher, tool_session.environment, detects=not ground.options.is_bare
+        began,
+        ground.launcher,
+        tool_session.environment,
+        plugins=ground.plugins.language_servers(),
+        detects=not ground.options.is_bare,
     )
     opened.push_async_callback(code.aclose)
     skills = SessionSkills(
         ground,
         thread.session_id,
+        ground.plugins.skills(),
         prompts=lambda: [(s, offer) for s in mcp.clients() for offer in s.offers.prompts],
     )
     offered = offered_tools(ground.options, web, began.settings, skills, code.tools())
     toolbox = Toolbox(offered, began.settings)
-    mcp = servers_of(ground.options, began, toolbox, ground.environment, brought)
+    mcp = servers_of(
+        ground.options, began, toolbox, ground.environment, brought, ground.plugins.servers()
+    )
     opened.push_async_callback(mcp.aclose)
     files = None
     if ground.options.persists:
@@ -112,6 +124,7 @@ async def equipped(
         code=code,
         sandbox=sandbox,
         sandbox_faults=sandbox_faults,
+        plugin_faults=tuple(plugin_faults),
         hooks=hooks,
         hook_settings=hook_settings,
         own=own,

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from clew.context.facts import Fact
@@ -69,17 +68,17 @@ def language_servers(
     launcher: Launcher,
     environ: Mapping[str, str],
     *,
-    files: Sequence[Path] = (),
+    plugins: Mapping[str, Any] | None = None,
     detects: bool = True,
 ) -> Code:
-    """`files` are those of plugins (`.lsp.json`); `detects`: what is installed may be used."""
+    """`plugins` are the entries that plugins bring; `detects`: what is installed may be used."""
     settings = standing.settings
     detects = detects and standing.is_trusted and settings.get("lspDetection") is not False
-    if not (settings.get("lspServers") or files or detects):
+    if not (settings.get("lspServers") or plugins or detects):
         return Code()
     from clew.lsp.detect import find_specs
 
-    specs = find_specs(settings.get("lspServers"), files, environ, detects=detects)
+    specs = find_specs(settings.get("lspServers"), plugins or {}, environ, detects=detects)
     if not specs.servers:
         return Code(notices=specs.faults)
     from clew.lsp.servers import LanguageServers

@@ -16,7 +16,7 @@ from clew.config.paths import Places
 from clew.context.facts import Fact
 from clew.context.server_facts import changed_fact, instructions_fact, told_of
 from clew.context.tool_listing import listing_fact, told
-from clew.mcp.scopes import Found, find
+from clew.mcp.scopes import Entry, Found, find
 from clew.options import Options
 from clew.permissions.decision import Decision
 from clew.permissions.in_session import SessionRules
@@ -234,6 +234,7 @@ def servers_of(
     toolbox: Toolbox,
     environment: Environment,
     brought: Brought = NOTHING,
+    plugins: Sequence[Entry] = (),
 ) -> Connected:
     """Which servers the session has; raises `SettingsError` where --mcp-config cannot be read."""
     found = find(
@@ -243,6 +244,7 @@ def servers_of(
         standing.environ,
         given=options.mcp_config,
         brought=brought.servers,
+        plugins=plugins,
         strict=options.strict_mcp_config,
     )
     return Connected(found, toolbox, seconds(environment, "mcp_wait_ms"))

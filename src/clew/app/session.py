@@ -14,9 +14,11 @@ from clew.app.lent import Lent
 from clew.app.mcp import Connected
 from clew.app.own import OwnSession
 from clew.app.planning import planning
+from clew.app.plugins import SessionPlugins
 from clew.app.skills import SessionSkills
 from clew.app.speaking import Speaking
 from clew.app.stamps import now
+from clew.app.styles import Speech
 from clew.catalog.models import Model
 from clew.commands.outcome import Outcome
 from clew.commands.parse import Command as Typed
@@ -67,6 +69,8 @@ class Session(Struct, frozen=True, kw_only=True):
     own: OwnSession
     agents: AllAgents
     skills: SessionSkills
+    plugins: SessionPlugins
+    speech: Speech
     # What skills changed until the next prompt.
     lent: Lent
     # How the conversation is kept within its window.

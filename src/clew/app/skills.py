@@ -181,9 +181,9 @@ class SessionSkills:
         ]
         return any(added)
 
-    def kept(self, history: Iterable[Json]) -> list[Fact]:
-        """What a conversation that is shortened must still know: the skills that are at work."""
-        return kept_facts(history)
+    def kept(self, covered: Iterable[Json], kept: Iterable[Json]) -> list[Fact]:
+        """What a conversation must still know of which `kept` is left: the skills that are at work."""
+        return kept_facts(covered, kept)
 
     # -- what the Skill tool needs
 
@@ -237,7 +237,7 @@ class SessionSkills:
 
     def _granted_by(self, one: Skill) -> tuple[str, ...]:
         """The rules that count of those a skill brings."""
-        is_vouched = one.origin != "project" or self._rules.standing.is_trusted
+        is_vouched = one.is_vouched and (one.origin != "project" or self._rules.standing.is_trusted)
         return one.allowed_tools if is_vouched else ()
 
     # -- calling one

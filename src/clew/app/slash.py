@@ -25,6 +25,7 @@ from clew.version import VERSION
 
 SHOWN_SESSIONS = 20
 RECORD, SETUP = "clew.app.slash_session", "clew.app.slash_setup"
+PARTS = "clew.app.slash_parts"
 
 
 def known(session: Session) -> Registry[Session]:
@@ -275,11 +276,14 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="mcp", description="show and manage MCP servers", run=elsewhere("clew.app.mcp_commands", "manage"), hint="[SERVER]"),
     Command(name="memory", description="show which memory files speak here", run=memory),
     Command(name="model", description="show or choose the model", run=model, hint="[MODEL]"),
+    Command(name="output-style", description="show or choose how the model speaks", run=elsewhere(PARTS, "output_style"), hint="[NAME]"),
     Command(name="permissions", description="show the rules, or go over to a mode", run=permissions, hint="[MODE]", aliases=("allowed-tools",)),
+    Command(name="plugin", description="list the plugins of this session", run=elsewhere(PARTS, "plugins"), aliases=("plugins",)),
     Command(name="rename", description="give this session a title", run=elsewhere(RECORD, "rename"), hint="TITLE"),
     Command(name="resume", description="list sessions, or go on with one", run=resume, hint="[SESSION]", is_interactive=True, aliases=("continue",)),
     Command(name="rewind", description="take conversation, files or both back to a message, or back again", run=rewind, hint="[MESSAGE [conversation | files | both]]", aliases=("checkpoint",)),
     Command(name="search", description="look for words in all sessions", run=elsewhere(RECORD, "search"), hint="WORDS"),
+    Command(name="skills", description="list the skills of this session", run=elsewhere(PARTS, "skills")),
     Command(name="status", description="show how the session stands", run=status),
     Command(name="todos", description="show what the model means to do", run=elsewhere(RECORD, "todos")),
     Command(name="tree", description="show the prompts of this session on all its branches", run=elsewhere(RECORD, "tree")),

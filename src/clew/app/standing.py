@@ -56,9 +56,10 @@ def taken_up(
     recorder: Recorder,
     loaded: Loaded | None,
     catalog: Catalog,
+    style: str = "",
 ) -> Beginning:
     record = None if loaded is None else recorded(loaded)
-    found = as_before(made, options, prompts, record)
+    found = as_before(made, options, prompts, record, style)
     if options.persists:
         named = prompts.record_of(found.standing)
         if named is not None and not is_named(record, named):
@@ -75,13 +76,16 @@ def recorded(loaded: Loaded) -> Json:
     return loaded.side.current.get("prompt-hashes", {})
 
 
-def as_before(made: Request, options: Options, prompts: Prompts, record: Json | None) -> TakenUp:
+def as_before(
+    made: Request, options: Options, prompts: Prompts, record: Json | None, style: str = ""
+) -> TakenUp:
     """What requests begin with: `made`, as far as the session does not stand on another."""
+    asked = [options.system_prompt, options.append_system_prompt]
     fresh = Standing(
         model=made.model,
         system=made.system if isinstance(made.system, list) else [],
         tools=made.tools or [],
-        asked=digest([options.system_prompt, options.append_system_prompt]),
+        asked=digest([*asked, style] if style else asked),
         version=VERSION,
     )
     return TakenUp(standing=fresh) if record is None else prompts.take_up(fresh, record)

@@ -131,7 +131,7 @@ class Controls:
                 for model in session.speaking.catalog.models
             ],
             "output_style": output_style(session),
-            "available_output_styles": ["default"],
+            "available_output_styles": [one.name for one in session.speech.styles.found],
             "account": {"apiKeySource": session.key_source, "tokenSource": session.key_source},
             "pid": os.getpid(),
             "claude_code_version": frames.COMPATIBLE_VERSION,
@@ -284,9 +284,8 @@ class Controls:
 
 
 def output_style(session: Session) -> str:
-    """The style that the settings name."""
-    named = session.rules.standing.settings.get("outputStyle")
-    return named if isinstance(named, str) and named else "default"
+    """The style that the session speaks in."""
+    return session.speech.style.name
 
 
 def text(fields: Json, name: str) -> str:

@@ -465,6 +465,7 @@ class Server:
             commands=[command.name for command in known(session)],
             agents=[spec.name for spec in session.agents.catalog],
             skills=[one.name for one in session.skills.all() if one.folder],
+            plugins=[one.record() for one in session.plugins],
             output_style=output_style(session),
             directories=session.rules.standing.context.directories,
         )

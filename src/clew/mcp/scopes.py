@@ -72,6 +72,7 @@ def find(
     *,
     given: Sequence[str] = (),
     brought: Mapping[str, Json] | None = None,
+    plugins: Sequence[Entry] = (),
     strict: bool = False,
 ) -> Found:
     """The servers of a session. `given` are the arguments of --mcp-config, `brought` are those of the
@@ -83,7 +84,7 @@ def find(
     ]
     entries += from_arguments(given, places.cwd)
     if not strict:
-        entries += all_entries(places, layers, settings, environ, faults)
+        entries += [*all_entries(places, layers, settings, environ, faults), *plugins]
     servers: dict[str, ServerConfig] = {}
     held: dict[str, Entry] = {}
     for entry in entries:

@@ -29,6 +29,8 @@ class FromPlugin(Struct, frozen=True, kw_only=True):
 
     name: str
     root: Path
+    # Whether a person lets it run things: then its skills may bring rules, too.
+    is_trusted: bool = False
     command_folders: tuple[Path, ...] = ()
     command_files: tuple[Path, ...] = ()
     skill_folders: tuple[Path, ...] = ()
@@ -121,4 +123,7 @@ def add_plugin(plugin: FromPlugin, found: Found) -> None:
         commands_in(folder, "plugin", own, space=space)
     for file in plugin.command_files:
         command_at(file, "plugin", own, space=space)
-    found.skills += [structs.replace(one, plugin_root=str(plugin.root)) for one in own.skills]
+    found.skills += [
+        structs.replace(one, plugin_root=str(plugin.root), is_vouched=plugin.is_trusted)
+        for one in own.skills
+    ]

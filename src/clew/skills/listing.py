@@ -156,12 +156,13 @@ def _pairs(said: Iterable[Any]) -> Iterator[tuple[str, str]]:
             yield name, text
 
 
-def kept_facts(entries: Iterable[Json]) -> list[Fact]:
-    """What a conversation that was shortened must still know: the skills it works by, the last called
-    whole, older ones as far as there is room."""
+def kept_facts(entries: Iterable[Json], left: Iterable[Json] = ()) -> list[Fact]:
+    """What a conversation that is shortened to `left` must still know: the skills it works by, the last
+    called whole, older ones as far as there is room."""
+    there = {name for name, _ in active(left)}
     room = ALL_KEPT_TOKENS
     blocks: list[tuple[str, str]] = []
-    for name, text in reversed(active(entries)):
+    for name, text in reversed([one for one in active(entries) if one[0] not in there]):
         whole = text_tokens(text)
         most = min(KEPT_TOKENS, room)
         kept = text if whole <= most else f"{text[: len(text) * most // whole]}\n[... cut here]"

@@ -38,6 +38,8 @@ class Skill(Struct, frozen=True, kw_only=True):
     paths: tuple[str, ...] = ()
     for_model: bool = True
     for_person: bool = True
+    # Whether somebody vouches for it beyond where it lies; of a project's, whether the folder is trusted.
+    is_vouched: bool = True
     # The folder of the plugin that brought it.
     plugin_root: str = ""
     head: Frontmatter = Frontmatter(values={}, body="")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.config import frontmatter
 from clew.config.frontmatter import Frontmatter
@@ -37,7 +38,7 @@ def in_folder(folder: Path, origin: Origin, *, prefix: str = "") -> Found:
         head = frontmatter.read(text)
         if head.values or head.faults:
             # A file without a head is somebody's note about the others.
-            _take(found, head, f"{prefix}{path.stem}", origin, str(path))
+            _take(found, head, path.stem, origin, str(path), prefix)
     return found
 
 
@@ -55,11 +56,17 @@ def in_object(given: Mapping[str, Any], origin: Origin) -> Found:
     return found
 
 
-def _take(found: Found, head: Frontmatter, name: str, origin: Origin, where: str) -> None:
+def _take(
+    found: Found, head: Frontmatter, name: str, origin: Origin, where: str, prefix: str = ""
+) -> None:
     spec, faults = spec_of(head, name=name, origin=origin, where=where)
     place = where or f"agent {name}"
     if isinstance(spec, Unusable):
         found.faults.append(f"{place}: {spec.why}")
     else:
-        found.specs.append(spec)
+        if origin == "plugin" and spec.mode is not None:
+            # Who wrote a plugin is not who says what may run here.
+            faults.append("permissionMode: does not count in a plugin")
+            spec = replace(spec, mode=None)
+        found.specs.append(replace(spec, name=f"{prefix}{spec.name}"))
         found.faults.extend(f"{place}: {fault}" for fault in faults)

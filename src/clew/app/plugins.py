@@ -1,0 +1,174 @@
+"""The plugins of a session: those that are on, those of the command line; what each loader gets of them.
+
+Nothing of a plugin runs before a person has agreed to exactly this content. What it says in words
+(commands, skills, agents, styles) is there as soon as it is on. A plugin that --plugin-dir names is
+trusted for this session: naming it is agreeing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec import Struct
+
+from clew.config.layers import Layer, usable
+from clew.hooks.handlers import Hook, read_hooks
+from clew.mcp.scopes import Entry
+from clew.messages.errors import UserError
+from clew.options import Options
+from clew.permissions.session_rules import Standing
+from clew.skills.folders import FromPlugin
+
+if TYPE_CHECKING:
+    from clew.plugins.parts import Parts
+
+Json: TypeAlias = dict[str, Any]
+
+
+class Plugin(Struct, frozen=True, kw_only=True):
+    """One plugin of a session. `may_run`: its hooks and servers are started."""
+
+    parts: Parts
+    may_run: bool
+
+    @property
+    def name(self) -> str:
+        return self.parts.manifest.name
+
+    def record(self) -> Json:
+        """How hosts are told of it."""
+        said = {"name": self.name, "path": str(self.parts.root)}
+        version = self.parts.manifest.version
+        return said | ({"version": version} if version else {})
+
+
+class SessionPlugins:
+    """What was found at the start, and what is wrong with the rest."""
+
+    def __init__(self, plugins: Sequence[Plugin] = (), faults: Sequence[str] = ()) -> None:
+        self.all = tuple(plugins)
+        self.faults = tuple(faults)
+
+    def __iter__(self) -> Iterator[Plugin]:
+        return iter(self.all)
+
+    def skills(self) -> list[FromPlugin]:
+        return [
+            FromPlugin(
+                name=one.name,
+                root=one.parts.root,
+                is_trusted=one.may_run,
+                command_folders=tuple(one.parts.command_folders),
+                command_files=tuple(one.parts.command_files),
+                skill_folders=tuple(one.parts.skill_folders),
+                single_skills=tuple(one.parts.single_skills),
+            )
+            for one in self
+        ]
+
+    def agents(self) -> list[tuple[str, Path]]:
+        return [(one.name, path) for one in self for path in one.parts.agents]
+
+    def styles(self) -> list[tuple[Path, str]]:
+        return [(path, f"{one.name}:") for one in self for path in one.parts.styles]
+
+    def hooks(self) -> tuple[list[Hook], list[str]]:
+        """The hooks of those that may run, and what is wrong with some."""
+        hooks: list[Hook] = []
+        faults: list[str] = []
+        for one in self:
+            variables = (("CLAUDE_PLUGIN_ROOT", str(one.parts.root)),)
+            for said in one.parts.hooks if one.may_run else ():
+                found = read_hooks(said, source=f"plugin:{one.name}", variables=variables)
+                hooks += found.hooks
+                faults += [f"plugin {one.name}: {fault}" for fault in found.faults]
+        return hooks, faults
+
+    def servers(self) -> list[Entry]:
+        """MCP servers; those of a plugin that may not run are told of and held back."""
+        return [
+            Entry(
+                name=f"plugin:{one.name}:{name}",
+                scope="user",
+                source=str(one.parts.root),
+                value=value,
+                held="" if one.may_run else waiting(one.name),
+            )
+            for one in self
+            for name, value in one.parts.mcp_servers.items()
+        ]
+
+    def language_servers(self) -> dict[str, Any]:
+        """Language servers of plugins that may run, by name."""
+        return {
+            f"{one.name}:{name}": value
+            for one in self
+            if one.may_run
+            for name, value in one.parts.lsp_servers.items()
+        }
+
+
+def waiting(name: str) -> str:
+    return f"its plugin is not trusted as it is now; clew plugin trust {name}"
+
+
+def plugins_of(options: Options, standing: Standing) -> SessionPlugins:
+    """The plugins of a session; looking for them costs nothing where there are none."""
+    settings, places = standing.settings, standing.places
+    named = settings.get("enabledPlugins")
+    wanted = isinstance(named, dict) and any(named.values()) and not options.is_bare
+    if not wanted and not options.plugin_folders:
+        return SessionPlugins()
+    from clew.plugins.parts import parts_of, read_manifest
+    from clew.plugins.store import Store
+
+    store = Store(places)
+    plugins: list[Plugin] = []
+    faults: list[str] = []
+    for folder in options.plugin_folders:
+        root = (places.cwd / folder).resolve()
+        said = read_manifest(root)
+        if isinstance(said, str) or not root.is_dir():
+            faults.append(f"--plugin-dir {said if isinstance(said, str) else root}: not a plugin")
+            continue
+        plugins.append(Plugin(parts=parts_of(root, said, store.data(said.name)), may_run=True))
+    if wanted:
+        for plugin in installed(store, settings, faults):
+            if plugin.name not in {one.name for one in plugins}:
+                plugins.append(plugin)
+    for one in plugins:
+        faults += one.parts.faults
+        if one.parts.runs and not one.may_run:
+            faults.append(f"plugin {one.name}: what it runs does not begin: {waiting(one.name)}")
+    return SessionPlugins(plugins, faults)
+
+
+def installed(store: Any, settings: Json, faults: list[str]) -> Iterator[Plugin]:
+    """The plugins that are on; whether they may run is asked only of those that would."""
+    from clew.plugins.install import parts_at
+    from clew.plugins.store import fingerprint, is_on
+
+    every = store.all()
+    for name, said in settings["enabledPlugins"].items():
+        if said is True and name not in every:
+            faults.append(f"plugin {name} is on and not installed; clew plugin install {name}")
+    for one in every.values():
+        if not is_on(settings, one):
+            continue
+        try:
+            parts = parts_at(store, one)
+        except UserError as error:
+            faults.append(str(error))
+            continue
+        may_run = bool(one.trusted) and fingerprint(parts.root) == one.trusted
+        yield Plugin(parts=parts, may_run=may_run)
+
+
+def managed_hooks_only(layers: Sequence[Layer]) -> bool:
+    """Whether hooks of plugins are kept out, with all that are not the organisation's."""
+    return any(
+        layer.scope == "managed" and layer.data.get("allowManagedHooksOnly") is True
+        for layer in layers
+    ) or any(usable(layer).get("disableAllHooks") is True for layer in layers)

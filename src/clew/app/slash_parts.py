@@ -1,0 +1,57 @@
+"""Slash commands about what extends a session: skills, plugins, output styles."""
+
+from clew.app.session import Session
+from clew.commands.outcome import Outcome, Show
+from clew.commands.rows import table
+from clew.config.answers import assign
+from clew.plugins.parts import told
+from clew.skills.listing import LONG, about, cut
+from clew.skills.skill import Skill
+
+
+async def skills(session: Session, _: str) -> Outcome:
+    """Every skill and who may call it, with the file it is."""
+    rows = [
+        (
+            one.name,
+            f"{cut(about(one), LONG // 4)} ({one.origin}{whose(one)})",
+        )
+        for one in session.skills.all()
+    ]
+    return Show(text=table(sorted(rows)))
+
+
+def whose(one: Skill) -> str:
+    if one.for_person and one.for_model:
+        return ""
+    if one.for_person:
+        return ", for you alone"
+    return ", for the model alone" if one.for_model else ", off"
+
+
+async def plugins(session: Session, _: str) -> Outcome:
+    lines: list[str] = []
+    for one in session.plugins:
+        held = "" if one.may_run or not one.parts.runs else " (words only: not trusted)"
+        lines += [f"{one.name} {one.parts.manifest.version}".rstrip() + held]
+        lines += [f"  {line}" for line in told(one.parts)]
+    return Show(text="\n".join(lines) or "no plugin is on; clew plugin install adds one")
+
+
+async def output_style(session: Session, name: str) -> Outcome:
+    styles, now = session.speech.styles, session.speech.style
+    if not name:
+        rows = [
+            (f"{one.name}{' (now)' if one.name == now.name else ''}", one.description)
+            for one in styles.found
+        ]
+        return Show(text=table(rows))
+    chosen = styles.named(name)
+    if chosen is None:
+        there = ", ".join(one.name for one in styles.found)
+        return Show(text=f"no output style {name!r}; there are {there}", is_error=True)
+    done = assign(session.rules.standing.places, "local", "outputStyle", chosen.name)
+    return Show(
+        text=f"{done.path}: output style {chosen.name}, from the next session on; this one keeps what it "
+        "began with, which is in the service's cache (/clear begins a new one)"
+    )

@@ -1,0 +1,312 @@
+"""Installing, updating, pinning and removing plugins, and the marketplaces they are found in.
+
+Owns the order: bring the files, read them, tell what they add, ask, and only then write down. What a
+plugin would run waits for a person's word; what it says in words does not.
+"""
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from msgspec import Struct, structs
+
+from clew.config.answers import assign
+from clew.config.edit import without
+from clew.config.layers import value_at
+from clew.config.load import load, read
+from clew.config.paths import Places
+from clew.config.write import replace
+from clew.messages.errors import UserError
+from clew.plugins.fetch import bring, inside
+from clew.plugins.manifest import Market, Offer, Source, market, typed_source
+from clew.plugins.parts import Parts, decoded, parts_of, read_manifest
+from clew.plugins.store import LOCAL, Installed, Known, Store, fingerprint
+
+Json: TypeAlias = dict[str, Any]
+MARKET = Path(".claude-plugin", "marketplace.json")
+SCOPES = ("user", "project", "local")
+
+
+class Desk(Struct, frozen=True, kw_only=True):
+    """Where plugins are handled: the places of a person, their environment, and whom to ask."""
+
+    places: Places
+    store: Store
+    environ: Mapping[str, str]
+    # Shows what a plugin adds and asks whether it may run.
+    agrees: Callable[[Parts], bool]
+
+    def parts(self, one: Installed) -> Parts:
+        """What an installed plugin adds. Raises UserError where it cannot be read."""
+        return parts_at(self.store, one)
+
+
+def parts_at(store: Store, one: Installed) -> Parts:
+    root = Path(one.path)
+    said = read_manifest(root, one.declared)
+    if not root.is_dir() or isinstance(said, str):
+        why = said if isinstance(said, str) else "its folder is gone"
+        raise UserError(f"plugin {one.id}: {why}")
+    return parts_of(root, structs.replace(said, name=one.name), store.data(one.id))
+
+
+def install(desk: Desk, wanted: str, *, scope: str, trusts: bool | None) -> tuple[Installed, Parts]:
+    """Installs what a person named: a plugin of a marketplace, a folder or a repository."""
+    source, declared, base, at = found(desk, wanted)
+    permitted(desk.places, source)
+    return settle(
+        desk, source, base=base, at=at, declared=declared, scope=scope, trusts=trusts, before=None
+    )
+
+
+def found(desk: Desk, wanted: str) -> tuple[Source, Json, Path, str]:
+    """The source, what is declared of it, where relative paths start, and the marketplace's name."""
+    name, _, at = wanted.partition("@")
+    looks_like_place = "/" in wanted or wanted.startswith((".", "~")) or ":" in wanted
+    if looks_like_place:
+        return typed_source(wanted), {}, desk.places.cwd, LOCAL
+    offers: list[tuple[str, Path, Offer]] = [
+        (market_name, base_of(Path(known.path)), one)
+        for market_name, known in desk.store.markets().items()
+        if not at or market_name == at
+        for one in read_market(Path(known.path)).offers
+        if one.name == name
+    ]
+    if not offers:
+        raise UserError(
+            f"no marketplace offers {wanted}; clew plugin marketplace list shows what there is, and a "
+            "folder is named with a slash, as ./folder"
+        )
+    if len(offers) > 1:
+        names = ", ".join(f"{name}@{market_name}" for market_name, _, _ in offers)
+        raise UserError(f"{name} is offered more than once; name one of {names}")
+    market_name, base, one = offers[0]
+    if not one.source.url:
+        inside(base, one.source.path)
+    return one.source, one.declared, base, market_name
+
+
+def settle(
+    desk: Desk,
+    source: Source,
+    *,
+    base: Path,
+    at: str,
+    declared: Json,
+    scope: str | None,
+    trusts: bool | None,
+    before: Installed | None,
+) -> tuple[Installed, Parts]:
+    """Brings the files, asks about them, and writes down what there is now."""
+    store = desk.store
+    draft = store.copies / ".new"
+    shutil.rmtree(draft, ignore_errors=True)
+    try:
+        commit = bring(source, draft, base=base, environ=desk.environ)
+        said = read_manifest(draft, declared)
+        if isinstance(said, str):
+            raise UserError(said)
+        plugin_id = before.id if before is not None else f"{said.name}@{at}"
+        print_of = fingerprint(draft)
+        target = store.copies / plugin_id / (commit[:12] or print_of[:12])
+        shutil.rmtree(target, ignore_errors=True)
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft.rename(target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    whole = (
+        source
+        if source.url
+        else Source(path=str((base / Path(source.path).expanduser()).resolve()))
+    )
+    one = Installed(
+        id=plugin_id,
+        path=str(target),
+        source=whole,
+        version=said.version,
+        commit=commit,
+        is_pinned=bool(source.commit),
+        declared=declared,
+    )
+    parts = desk.parts(one)
+    if parts.runs and (desk.agrees(parts) if trusts is None else trusts):
+        one = structs.replace(one, trusted=print_of)
+    store.keep(one)
+    if before is not None and before.path != one.path:
+        shutil.rmtree(before.path, ignore_errors=True)
+    if scope is not None:
+        switch(desk, one.id, scope, on=True)
+    return one, parts
+
+
+def update(desk: Desk, one: Installed, *, trusts: bool | None) -> tuple[Installed, Parts]:
+    """The newest of its source. What was trusted before is asked about again if it has changed."""
+    if one.is_foreign:
+        raise UserError(f"{one.id} was installed by another tool, which updates it")
+    if one.is_pinned:
+        raise UserError(
+            f"{one.id} is pinned to {one.commit or one.version}; clew plugin unpin first"
+        )
+    return renewed(desk, one, one.source, trusts=trusts)
+
+
+def renewed(
+    desk: Desk, one: Installed, source: Source, *, trusts: bool | None
+) -> tuple[Installed, Parts]:
+    return settle(
+        desk,
+        source,
+        base=desk.places.cwd,
+        at="",
+        declared=one.declared,
+        scope=None,
+        trusts=True if trusts is None and unchanged(one, source) else trusts,
+        before=one,
+    )
+
+
+def unchanged(one: Installed, source: Source) -> bool:
+    """Whether the source still is what a person has agreed to."""
+    if source.url or not one.trusted or not Path(source.path).is_dir():
+        return False
+    return fingerprint(Path(source.path)) == one.trusted
+
+
+def pin(desk: Desk, one: Installed, commit: str, *, trusts: bool | None) -> Installed:
+    """Holds a plugin at a commit, by default the one that is there; of a folder, at its content."""
+    if one.is_foreign:
+        raise UserError(f"{one.id} was installed by another tool, which settles its version")
+    if commit and not one.source.url:
+        raise UserError(f"{one.id} is a copy of a folder, which has no commits; pin it as it is")
+    if commit and commit != one.commit:
+        source = structs.replace(one.source, ref="", commit=commit)
+        one, _ = renewed(desk, one, source, trusts=trusts)
+    pinned = structs.replace(one, is_pinned=True)
+    desk.store.keep(pinned)
+    return pinned
+
+
+def unpin(desk: Desk, one: Installed) -> None:
+    source = structs.replace(one.source, commit="")
+    desk.store.keep(structs.replace(one, is_pinned=False, source=source))
+
+
+def switch(desk: Desk, plugin_id: str, scope: str, *, on: bool) -> Path:
+    """Writes into the settings of a scope whether a plugin is on."""
+    path = desk.places.settings_file(scope)
+    layer = read("local", path, str(desk.places.root)) if path.exists() else None
+    data = {} if layer is None else layer.data
+    named = data.get("enabledPlugins")
+    value = {**(named if isinstance(named, dict) else {}), plugin_id: on}
+    kinds: dict[str, Any] = {"user": "user", "project": "project", "local": "local"}
+    return assign(desk.places, kinds[scope], "enabledPlugins", value).path
+
+
+def remove(desk: Desk, one: Installed) -> list[Path]:
+    """Takes a plugin away with all that clew wrote for it; what was taken away."""
+    if one.is_foreign:
+        raise UserError(
+            f"{one.id} was installed by another tool; clew plugin disable switches it off"
+        )
+    gone: list[Path] = []
+    for folder in (desk.store.copies / one.id, desk.store.data(one.id)):
+        if folder.exists():
+            shutil.rmtree(folder)
+            gone.append(folder)
+    desk.store.forget(one.id)
+    for scope in SCOPES:
+        path = desk.places.settings_file(scope)
+        layer = read("local", path, str(desk.places.root)) if path.exists() else None
+        if layer is None or layer.unreadable is not None:
+            continue
+        key = ("enabledPlugins", one.id)
+        if value_at(layer.data, key)[0]:
+            replace(path, without(layer.text, key))
+            gone.append(path)
+    return gone
+
+
+# -- marketplaces
+
+
+def read_market(folder: Path) -> Market:
+    path = folder / MARKET if folder.is_dir() else folder
+    data = decoded(path)
+    said = data if isinstance(data, str) else market(data)
+    if isinstance(said, str):
+        raise UserError(f"{path}: {said}")
+    return said
+
+
+def base_of(path: Path) -> Path:
+    """The folder that a marketplace's relative sources start from."""
+    base = path if path.is_dir() else path.parent
+    return base.parent if base.name == MARKET.parent.name else base
+
+
+def add_market(desk: Desk, words: str) -> Market:
+    """A marketplace: a folder or file on this machine, where it stays, or a repository, which is copied."""
+    source = typed_source(words)
+    permitted(desk.places, source)
+    if not source.url:
+        path = (desk.places.cwd / Path(source.path).expanduser()).resolve()
+        said = read_market(path)
+        desk.store.keep_market(said.name, Known(source=Source(path=str(path)), path=str(path)))
+        return said
+    draft = desk.store.folder / "markets" / ".new"
+    shutil.rmtree(draft, ignore_errors=True)
+    try:
+        bring(source, draft, base=desk.places.cwd, environ=desk.environ)
+        said = read_market(draft)
+        target = draft.with_name(said.name)
+        shutil.rmtree(target, ignore_errors=True)
+        draft.rename(target)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+    desk.store.keep_market(said.name, Known(source=source, path=str(target)))
+    return said
+
+
+def update_market(desk: Desk, name: str) -> Market:
+    known = desk.store.markets().get(name)
+    if known is None:
+        raise UserError(
+            f"no marketplace {name}; clew plugin marketplace list shows those there are"
+        )
+    source = known.source
+    return add_market(desk, f"{source.url}#{source.ref}" if source.url else source.path)
+
+
+def remove_market(desk: Desk, name: str) -> None:
+    known = desk.store.markets().get(name)
+    if known is None:
+        raise UserError(
+            f"no marketplace {name}; clew plugin marketplace list shows those there are"
+        )
+    desk.store.keep_market(name, None)
+    if known.source.url:
+        shutil.rmtree(known.path, ignore_errors=True)
+
+
+def permitted(places: Places, source: Source) -> None:
+    """Refuses a source that an administrator's list does not name; without a list all may be used."""
+    for layer in load(places).layers:
+        listed = layer.data.get("strictKnownMarketplaces")
+        if layer.scope == "managed" and isinstance(listed, list) and not named_by(listed, source):
+            raise UserError(
+                f"{source}: strictKnownMarketplaces of your organisation does not name it"
+            )
+
+
+def named_by(listed: Sequence[Any], source: Source) -> bool:
+    for entry in listed:
+        said = entry if isinstance(entry, dict) else {}
+        repo = said.get("repo")
+        url = f"https://github.com/{repo}.git" if isinstance(repo, str) else said.get("url")
+        if source.url and url == source.url:
+            return True
+        path = said.get("path")
+        if not source.url and isinstance(path, str) and Path(source.path).resolve() == Path(path):
+            return True
+    return False

@@ -1,0 +1,235 @@
+"""A plugin in the published layout, from its marketplace to a session and out again."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from clew.testing.server import serving
+from tests.headless.clew_process import clew
+from tests.headless.host_process import Hosted
+from tests.tui.terminal import Terminal
+
+Json: TypeAlias = dict[str, Any]
+PUBLISHED = Path(__file__).parent / "published"
+FINE = {"scenario": 1, "answers": [{"text": "Done.", "times": "always"}]}
+ID = "toolkit@square"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    shutil.copytree(PUBLISHED, tmp_path / "work" / "square")
+    return tmp_path
+
+
+def plugin(home: Path, *args: str, fails: bool = False) -> str:
+    done = clew(home, "http://127.0.0.1:9", "plugin", *args)
+    assert (done.returncode != 0) is fails, done.stderr + done.stdout
+    return done.stdout + done.stderr
+
+
+def run(home: Path, *args: str, plan: Any = FINE) -> tuple[str, list[Json]]:
+    with serving(plan, strict=True) as server:
+        done = clew(home, server.url, "-p", *args)
+        return done.stderr, [request.body for request in server.requests]
+
+
+def said(body: Json) -> str:
+    return json.dumps(body["messages"], ensure_ascii=False)
+
+
+def installed(home: Path, *more: str) -> None:
+    plugin(home, "marketplace", "add", "./square")
+    plugin(home, "install", "toolkit", *more)
+
+
+def git(folder: Path, *args: str) -> str:
+    identity = ("-c", "user.name=Ada", "-c", "user.email=ada@example.org")
+    done = subprocess.run(
+        ["git", *identity, *args],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+    )
+    return done.stdout.strip()
+
+
+def test_installing_tells_what_a_plugin_adds_and_runs_none_of_it(home: Path) -> None:
+    assert "offers 1\n! plugins[1]: far: source: npm is not supported" in plugin(
+        home, "marketplace", "add", "./square"
+    )
+    assert "toolkit: Everything a plugin can bring" in plugin(home, "marketplace", "list")
+    told = plugin(home, "install", "toolkit")
+    assert f"installed {ID} at 1.2.0" in told
+    assert "commands: greet, extra" in told
+    assert "skills: release" in told
+    assert "agents: auditor" in told
+    assert "output styles: pirate" in told
+    assert "hook at UserPromptSubmit: echo from-the-hook" in told
+    assert "MCP server memo: python3 " in told
+    assert "language server gopls: gopls serve" in told
+    assert "waits until you have looked at it" in told
+    warned, (body,) = run(home, "/toolkit:greet Ada")
+    assert "what it runs does not begin: its plugin is not trusted as it is now" in warned
+    assert "Greet Ada from the plugin" in said(body)
+    assert "from-the-hook" not in said(body)
+    assert not (home / "work" / "hook-ran").exists()
+    assert "mcp__plugin_toolkit_memo__recall" not in json.dumps(body)
+    _, bodies = run(home, "/toolkit:release")
+    assert bodies == []
+    assert not (home / "work" / "released.txt").exists()
+
+
+def test_a_plugin_that_is_trusted_runs_until_it_changes(home: Path) -> None:
+    installed(home)
+    assert f"{ID} may run what it adds" in plugin(home, "trust", ID, "--trust")
+    assert "(on, trusted)" in plugin(home, "list")
+    calls = {"content": [{"tool": "mcp__plugin_toolkit_memo__recall", "input": {}}]}
+    plan = {"scenario": 1, "answers": [calls, {"text": "Done.", "times": "always"}]}
+    warned, bodies = run(home, "go", "--allowedTools", "mcp__plugin_toolkit_memo", plan=plan)
+    assert warned == ""
+    assert "from-the-hook of " in said(bodies[0])
+    assert "the combination is 1234" in said(bodies[1])
+    assert "- toolkit:release: Makes a release." in said(bodies[0])
+    assert "toolkit:auditor" in json.dumps(bodies[0])
+    _, (body,) = run(home, "/toolkit:release")
+    assert "Release: yes" in said(body)
+    (copy,) = (home / "config" / "clew" / "plugins" / "copies" / ID).iterdir()
+    (copy / "hooks" / "hooks.json").write_text('{"hooks": {}}', "utf-8")
+    warned, _ = run(home, "go")
+    assert "not trusted as it is now" in warned
+    assert "not trusted: words only" in plugin(home, "list")
+
+
+def test_a_plugin_is_switched_off_and_on_and_taken_away_whole(home: Path) -> None:
+    installed(home, "--trust")
+    assert "is off" in plugin(home, "disable", "toolkit")
+    warned, bodies = run(home, "/toolkit:greet Ada")
+    assert bodies == [] or "Greet Ada" not in said(bodies[0])
+    assert warned == ""
+    plugin(home, "enable", "toolkit", "--scope", "local")
+    gone = plugin(home, "remove", "toolkit")
+    assert str(home / "config" / "settings.json") in gone
+    assert str(home / "work" / ".claude" / "settings.local.json") in gone
+    left = home / "config" / "clew" / "plugins"
+    assert list((left / "copies").iterdir()) == []
+    assert "toolkit" not in (left / "installed.json").read_text("utf-8")
+    assert "no plugins" in plugin(home, "list")
+    assert "no plugin toolkit" in plugin(home, "remove", "toolkit", fails=True)
+    plugin(home, "marketplace", "remove", "square")
+    assert "no marketplaces" in plugin(home, "marketplace", "list")
+
+
+def test_a_repository_is_installed_updated_and_pinned(home: Path) -> None:
+    repository = home / "work" / "square" / "toolkit"
+    git(repository, "init", "-q", "-b", "main")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "one")
+    first = git(repository, "rev-parse", "HEAD")
+    url = f"file://{repository}"
+    assert first[:12] in plugin(home, "install", url, "--trust")
+    (repository / "commands" / "new.md").write_text("New.", "utf-8")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "two")
+    plugin(home, "pin", "toolkit")
+    assert "is pinned to" in plugin(home, "update", "toolkit", fails=True)
+    plugin(home, "unpin", "toolkit")
+    assert "new" in plugin(home, "update", "toolkit")
+    assert "not trusted: words only" in plugin(home, "list")
+    assert first in plugin(home, "pin", "toolkit", first)
+    assert "pinned" in plugin(home, "list")
+    _, (body,) = run(home, "/toolkit:new")
+    assert "New." not in said(body)
+
+
+def test_a_host_names_a_folder_and_sees_all_of_it(home: Path) -> None:
+    folder = home / "work" / "square" / "toolkit"
+    (home / "config").mkdir()
+    (home / "config" / "settings.json").write_text('{"outputStyle": "toolkit:pirate"}', "utf-8")
+    with (
+        serving(FINE, strict=True) as server,
+        Hosted(home, server.url, "--plugin-dir", str(folder)) as host,
+    ):
+        answer = host.ask("initialize")["response"]
+        host.say("/toolkit:greet Ada")
+        host.result()
+        assert host.end() == 0
+        (body,) = (request.body for request in server.requests)
+    init = next(f for f in host.frames if f.get("subtype") == "init")
+    assert init["plugins"] == [{"name": "toolkit", "path": str(folder), "version": "1.2.0"}]
+    assert "toolkit:release" in init["skills"]
+    assert {"toolkit:greet", "toolkit:extra"} <= set(init["slash_commands"])
+    assert "toolkit:auditor" in init["agents"]
+    assert init["output_style"] == "toolkit:Pirate"
+    assert "toolkit:Pirate" in answer["available_output_styles"]
+    assert "Speak like a pirate." in json.dumps(body["system"])
+    assert str(folder) in said(body)
+
+
+def test_plugins_of_another_tool_are_read_and_left_alone(home: Path) -> None:
+    record = home / "config" / "plugins" / "installed_plugins.json"
+    record.parent.mkdir(parents=True)
+    folder = str(home / "work" / "square" / "toolkit")
+    entry = {"scope": "user", "installPath": folder, "version": "1.2.0"}
+    record.write_text(json.dumps({"version": 2, "plugins": {ID: [entry]}}), "utf-8")
+    settings = home / "config" / "settings.json"
+    settings.write_text(json.dumps({"enabledPlugins": {ID: True, "gone@x": True}}), "utf-8")
+    before = record.read_bytes()
+    assert "(on, not trusted: words only, of another tool)" in plugin(home, "list")
+    warned, (body,) = run(home, "/toolkit:greet Ada")
+    assert "plugin gone@x is on and not installed" in warned
+    assert "Greet Ada" in said(body)
+    plugin(home, "trust", ID, "--trust")
+    _, (body,) = run(home, "go")
+    assert "from-the-hook" in said(body)
+    assert "installed by another tool" in plugin(home, "remove", ID, fails=True)
+    assert record.read_bytes() == before
+
+
+def test_a_person_sees_what_it_runs_and_says_yes(home: Path) -> None:
+    plugin(home, "marketplace", "add", "./square")
+    with Terminal(home, "http://127.0.0.1:9", "plugin", "install", "toolkit") as screen:
+        screen.expect("May it run these? [y/N]")
+        screen.type("y\n")
+        screen.expect(f"installed {ID}")
+        assert screen.end() == 0
+    assert "(on, trusted)" in plugin(home, "list")
+
+
+@pytest.mark.parametrize(
+    ("manifest", "what"),
+    [
+        ("{", "not JSON"),
+        ("[]", "expected an object"),
+        ('{"name": "x", "commands": "../../.."}', "leads out of the plugin"),
+        ('{"name": "x", "commands": 3}', "commands: expected a path"),
+        ('{"name": "x", "agents": ["./gone"]}', "./gone is not there"),
+        ('{"name": "x", "mcpServers": "./bad.json"}', "bad.json: not JSON"),
+    ],
+)
+def test_what_is_wrong_with_a_plugin_is_said(tmp_path: Path, manifest: str, what: str) -> None:
+    root = tmp_path / "work" / "bad"
+    (root / ".claude-plugin").mkdir(parents=True)
+    (root / ".claude-plugin" / "plugin.json").write_text(manifest, "utf-8")
+    (root / "bad.json").write_text("{", "utf-8")
+    assert what in plugin(tmp_path, "check", "./bad", fails=True)
+
+
+def test_an_organisation_may_name_the_only_sources(tmp_path: Path) -> None:
+    from clew.plugins.install import named_by
+    from clew.plugins.manifest import Source
+
+    listed = [
+        {"source": "github", "repo": "a/b"},
+        {"source": "directory", "path": str(tmp_path)},
+        3,
+    ]
+    assert named_by(listed, Source(url="https://github.com/a/b.git"))
+    assert named_by(listed, Source(path=str(tmp_path)))
+    assert not named_by(listed, Source(url="https://github.com/a/c.git"))
+    assert not named_by([], Source(path="/x"))
