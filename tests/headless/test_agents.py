@@ -1,5 +1,6 @@
 """Agents through the real program: a conversation of their own, told to hosts, kept on disk."""
 
+import contextlib
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any, TypeAlias
 
 from clew.testing.server import serving
 from tests.headless.agents_model import agent, by_prompt, results, uses
-from tests.headless.clew_process import clew, transcripts
+from tests.headless.clew_process import clew, transcripts, until
 from tests.headless.host_process import Hosted
 from tests.requirements import requirement
 
@@ -383,3 +384,189 @@ def test_an_agent_hears_messages_while_it_works_and_goes_on_after_it_has_ended(
     (path,) = agent_files(tmp_path)
     told = [x["message"]["content"] for x in lines(path) if x["type"] == "user"]
     assert told == ["dig", "and deeper"]
+
+
+MANY = 20
+
+
+def test_twenty_agents_at_once_are_one_ledger_and_one_stop_ends_all(tmp_path: Path) -> None:
+    parts = [f"part {n:02}" for n in range(MANY)]
+    asked = {
+        "go": [
+            uses(*(agent(p, run_in_background=True) for p in parts)),
+            {"text": "begun"},
+        ],
+        **{
+            part: [uses({"tool": "Bash", "input": {"command": "sleep 1000"}}), {"text": "slept"}]
+            for part in parts
+        },
+    }
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash(sleep:*)") as host,
+    ):
+        host.say("go")
+        assert host.result()["result"] == "begun"
+        while subtypes(host.frames).count("task_progress") < 2 * MANY:
+            host.until(lambda _: True)
+        until(lambda: len(children(host.process.pid, "sleep")) == MANY)
+        assert len(host.ask("background_tasks")["response"]["tasks"]) == MANY
+        sleeping = children(host.process.pid, "sleep")
+        host.ask("end_session")
+        assert host.end() == 0
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in sleeping))
+    assert len(agent_files(tmp_path)) == MANY
+    kept = [p.with_suffix(".meta.json").read_text("utf-8") for p in agent_files(tmp_path)]
+    assert [json.loads(one)["finished"] for one in kept] == ["stopped"] * MANY
+    costs = [x for x in lines(transcripts(tmp_path)[0]) if x["type"] == "request-cost"]
+    assert len(costs) == len(server.requests) == MANY + 2
+
+
+def children(parent: int, command: str) -> list[int]:
+    """The processes below one that run a command."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            pid, _, rest = stat.read_text("utf-8").partition(" (")
+            name, _, fields = rest.rpartition(") ")
+            if name == command and is_below(int(fields.split()[1]), parent):
+                found.append(int(pid))
+    return found
+
+
+def is_below(pid: int, ancestor: int) -> bool:
+    while pid > 1 and pid != ancestor:
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(") ")[2]
+            pid = int(fields.split()[1])
+            continue
+        return False
+    return pid == ancestor
+
+
+def test_what_an_agent_begins_in_the_background_is_its_own_to_hear_and_ends_with_it(
+    tmp_path: Path,
+) -> None:
+    asked = {
+        "go": [uses(agent("lead")), lambda body: {"text": results(body)[0].split("\n")[0]}],
+        "lead": [
+            uses(
+                agent("follow", run_in_background=True),
+                {"tool": "Bash", "input": {"command": "sleep 1000", "run_in_background": True}},
+            ),
+            {"text": "begun"},
+        ],
+        "follow": [uses({"tool": "LS", "input": {"path": "."}}), {"text": "gold"}],
+        "<task-notification>": [heard("gold")],
+    }
+    frames, _ = frames_of(tmp_path, by_prompt(asked), "--allowedTools", "Bash(sleep:*)")
+    (result,) = of_kind(frames, "result")
+    assert result["result"] == "gold: True"
+    ends = {f["task_id"]: f["status"] for f in frames if f.get("subtype") == "task_notification"}
+    assert sorted(ends.values()) == ["completed", "completed", "stopped"]
+
+
+def test_an_agent_tells_the_session_something_before_it_has_ended(tmp_path: Path) -> None:
+    asked = {
+        "go": [uses(agent("dig", run_in_background=True)), {"text": "begun"}],
+        "dig": [
+            uses({"tool": "SendMessage", "input": {"to": "main", "message": "I see gold"}}),
+            endless("dig"),
+        ],
+        "<task-notification>": [heard("I see gold")],
+    }
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        Hosted(tmp_path, server.url) as host,
+    ):
+        host.say("go")
+        host.until(lambda f: f.get("result") == "I see gold: True")
+
+
+def test_a_persons_commands_list_agents_and_tasks_and_stop_them(tmp_path: Path) -> None:
+    asked = {
+        "go": [uses(agent("dig", run_in_background=True)), {"text": "begun"}],
+        "dig": [uses({"tool": "LS", "input": {"path": "."}}), endless("dig")],
+        "<task-notification>": [heard("stopped")],
+    }
+    kinds = {"digger": {"description": "digs", "prompt": "You dig.", "tools": ["Read"]}}
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        Hosted(tmp_path, server.url, "--agents", json.dumps(kinds)) as host,
+    ):
+        host.say("/agents")
+        listed = host.result()["result"]
+        assert "digger           flag: digs" in listed
+        assert "Explore          built-in" in listed
+        host.say("/agents digger")
+        assert "tools  Read" in host.result()["result"]
+        host.say("/tasks")
+        assert "nothing works" in host.result()["result"]
+        host.say("go")
+        assert host.result()["result"] == "begun"
+        while subtypes(host.frames).count("task_progress") < 2:
+            host.until(lambda _: True)
+        (task,) = host.ask("background_tasks")["response"]["tasks"]
+        host.say("/tasks")
+        assert (
+            f"{task['task_id']}  agent running: some work (1 tool uses" in host.result()["result"]
+        )
+        host.say(f"/tasks {task['task_id']}")
+        assert "- LS: ." in host.result()["result"]
+        host.say("/tasks stop")
+        assert host.result()["result"] == f"stopped {task['task_id']}"
+        assert host.result()["result"] == "stopped: True"
+        host.say("/tasks nobody")
+        assert "no task nobody" in host.result()["errors"][0]
+
+
+def test_hooks_keep_a_task_off_the_list_and_from_being_done(tmp_path: Path) -> None:
+    def says(words: str) -> list[Json]:
+        return [{"hooks": [{"type": "command", "command": f"echo '{words}' >&2; exit 2"}]}]
+
+    settings = {"hooks": {"TaskCompleted": says("untested")}}
+    created = {"tool": "TaskCreate", "input": {"subject": "do", "description": "it"}}
+    done = {"tool": "TaskUpdate", "input": {"taskId": "1", "status": "completed"}}
+    asked = {
+        "go": [
+            uses(created),
+            uses(done),
+            lambda body: {"text": f"{results(body)[0]}"},
+        ]
+    }
+    frames, _ = frames_of(tmp_path, by_prompt(asked), "--settings", json.dumps(settings))
+    assert "does not take this task for done" in frames[-1]["result"]
+    assert "untested" in frames[-1]["result"]
+    asked = {"go": [uses(created), lambda body: {"text": f"{results(body)[0]}"}]}
+    settings = {"hooks": {"TaskCreated": says("no more")}}
+    frames, _ = frames_of(tmp_path, by_prompt(asked), "--settings", json.dumps(settings))
+    assert "does not want this task: " in frames[-1]["result"]
+    assert not list((tmp_path / "config" / "tasks").glob(f"{frames[-1]['session_id']}/*.json"))
+
+
+def test_an_agent_begins_with_its_skills_and_its_notes(tmp_path: Path) -> None:
+    work, config = tmp_path / "work", tmp_path / "config"
+    skill = work / ".claude" / "skills" / "lint"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\ndescription: lints\n---\nLint with care.\n", "utf-8")
+    notes = config / "agent-memory" / "keeper"
+    notes.mkdir(parents=True)
+    (notes / "MEMORY.md").write_text("The tests are in spec/.", "utf-8")
+    keeper = {
+        "description": "d",
+        "prompt": "p",
+        "skills": ["lint", "gone"],
+        "memory": "user",
+        "initialPrompt": "First look around.",
+    }
+    asked = {
+        "go": [uses(agent("work", subagent_type="keeper")), {"text": "done"}],
+        "First look around.": [{"text": "looked"}],
+    }
+    _, requests = frames_of(tmp_path, by_prompt(asked), "--agents", json.dumps({"keeper": keeper}))
+    told = json.dumps(requests[1].body["messages"])
+    assert "First look around.\\n\\nwork" in told
+    assert "Lint with care." in told
+    assert "The skill gone could not be loaded" in told
+    assert "The tests are in spec/." in told
+    assert str(notes) in told

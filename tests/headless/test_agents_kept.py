@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -125,3 +126,95 @@ def test_an_agent_whose_folder_is_gone_does_not_go_on_elsewhere(tmp_path: Path) 
     meta.write_text(json.dumps(kept | {"cwd": str(tmp_path / "gone")}), "utf-8")
     said, _ = resumed(tmp_path, path)
     assert "the folder it worked in is gone" in said
+
+
+def git(work: Path, *arguments: str) -> str:
+    who = ["-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
+    return subprocess.run(
+        ["git", *who, *arguments], cwd=work, check=True, capture_output=True, encoding="utf-8"
+    ).stdout
+
+
+def repository(home: Path) -> Path:
+    work = home / "work"
+    work.mkdir()
+    git(work, "init")
+    (work / "kept.txt").write_text("as it was\n", "utf-8")
+    git(work, "add", ".")
+    git(work, "commit", "-m", "first")
+    git(work, "config", "user.name", "a")
+    git(work, "config", "user.email", "a@b")
+    return work
+
+
+WRITES = {"tool": "Write", "input": {"file_path": "new.txt", "content": "of an agent\n"}}
+FREE = ("--permission-mode", "acceptEdits")
+
+
+def in_a_checkout(home: Path, *steps: Json) -> str:
+    asked = {
+        "go": [
+            uses(agent("dig", isolation="worktree")),
+            lambda body: {"text": results(body)[0]},
+        ],
+        "dig": [*steps, {"text": "dug"}],
+    }
+    with serving(by_prompt(asked), strict=True) as server:
+        ran = clew(home, server.url, "-p", *FREE, "go")
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+
+def test_an_agent_in_a_checkout_of_its_own_leaves_the_repository_as_it_is_and_its_work_is_kept(
+    tmp_path: Path,
+) -> None:
+    work = repository(tmp_path)
+    said = in_a_checkout(tmp_path, uses(WRITES))
+    assert "Its changes are in the worktree" in said
+    assert not (work / "new.txt").exists()
+    assert git(work, "status", "--porcelain") == ""
+    (tree,) = (work / ".claude" / "worktrees").glob("agent-*")
+    assert (tree / "new.txt").read_text("utf-8") == "of an agent\n"
+    assert (tree / "kept.txt").exists()
+    (session,) = transcripts(tmp_path)
+    agent_id = tree.name.removeprefix("agent-")
+    with serving(by_prompt({}), strict=True) as server:
+        merged = clew(
+            tmp_path, server.url, "-p", "--resume", session.stem, f"/agents merge {agent_id}"
+        )
+    assert merged.returncode == 0, merged.stdout
+    assert (work / "new.txt").read_text("utf-8") == "of an agent\n"
+    assert not tree.exists()
+    assert git(work, "branch", "--list", "clew/*") == ""
+
+
+def test_a_checkout_that_nothing_came_of_is_gone_again_and_back_when_its_agent_is(
+    tmp_path: Path,
+) -> None:
+    work = repository(tmp_path)
+    said = in_a_checkout(tmp_path)
+    assert "Nothing was changed in its worktree" in said
+    assert not list((work / ".claude" / "worktrees").glob("agent-*"))
+    assert git(work, "branch", "--list", "clew/*") == ""
+    (path,) = agent_files(tmp_path)
+    agent_id = path.stem.removeprefix("agent-")
+    asked = {
+        "more": [uses(agent("again", resume=agent_id)), {"text": "done"}],
+        "again": [uses(WRITES), {"text": "written"}],
+    }
+    (session,) = transcripts(tmp_path)
+    with serving(by_prompt(asked), strict=True) as server:
+        clew(tmp_path, server.url, "-p", *FREE, "--resume", session.stem, "more")
+    (tree,) = (work / ".claude" / "worktrees").glob("agent-*")
+    assert (tree / "new.txt").exists()
+    assert not (work / "new.txt").exists()
+    with serving(by_prompt({}), strict=True) as server:
+        said = clew(
+            tmp_path, server.url, "-p", "--resume", session.stem, f"/agents discard {agent_id}"
+        ).stdout
+    assert "is gone" in said
+    assert not tree.exists()
+
+
+def test_a_checkout_needs_a_repository(tmp_path: Path) -> None:
+    assert "git rev-parse" in in_a_checkout(tmp_path)

@@ -28,6 +28,8 @@ def kinds_of(
 
 
 def folders(ground: Ground) -> list[tuple[Origin, Path]]:
+    if ground.options.is_bare:
+        return []
     places = ground.began.places
     sources = SOURCES if ground.options.sources is None else ground.options.sources
     all_of_them: list[tuple[str, Origin, Path]] = [

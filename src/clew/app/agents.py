@@ -14,7 +14,8 @@ from uuid import uuid4
 
 from msgspec.structs import replace
 
-from clew.app.agent import Agent, Birth, Crew, metadata
+from clew.app.agent import Agent, metadata
+from clew.app.agent_parts import Birth, Crew
 from clew.app.agent_past import earlier
 from clew.app.side import small_model
 from clew.context.agent_listing import listing_fact, told
@@ -22,12 +23,12 @@ from clew.context.facts import Fact
 from clew.engine.deps import Emit
 from clew.engine.events import EngineEvent, TurnEnded
 from clew.engine.hooked import last_words
-from clew.messages.errors import ClewError
+from clew.messages.errors import ClewError, UserError
 from clew.messages.history import History
 from clew.subagents.catalog import Catalog
 from clew.subagents.files import in_object
 from clew.subagents.specs import Spec
-from clew.subagents.worktree import Git, Worktree, clear, make
+from clew.subagents.worktree import Git, Worktree, again, clear, make, merge, remove
 from clew.tasks.registry import Ending, Task, Tasks
 from clew.tools.base import ToolError, ToolResult
 from clew.tools.delegate import Wish
@@ -98,6 +99,29 @@ class AllAgents:
         for task in earlier(self.place, messages):
             self.tasks.remember(task)
 
+    async def merged(self, agent_id: str) -> str:
+        """Brings the changes of an agent's own checkout into the repository's; what git said."""
+        tree, said = self._checkout(agent_id)
+        return await merge(self._git, tree, f"{said.description or said.agent_type} ({agent_id})")
+
+    async def discarded(self, agent_id: str) -> None:
+        """Takes an agent's own checkout away with all that stands in it."""
+        tree, _ = self._checkout(agent_id)
+        await remove(self._git, tree, by_force=True)
+
+    def _checkout(self, agent_id: str) -> tuple[Worktree, AgentMetadata]:
+        task = self.tasks.get(agent_id)
+        if task is not None and task.ending is None:
+            raise UserError(f"agent {agent_id} works still; /tasks stop {agent_id} ends it")
+        try:
+            said = read_metadata(self.place.agent(agent_id))
+        except ValueError:
+            said = None
+        tree = None if said is None else worktree_of(said)
+        if said is None or tree is None or not is_folder(tree.path):
+            raise UserError(f"there is no checkout of an agent {agent_id}")
+        return tree, said
+
     # -- what of it the session is still to hear
 
     @property
@@ -107,7 +131,7 @@ class AllAgents:
 
     @property
     def are_working(self) -> bool:
-        return any(task.kind == KIND and task.is_background for task in self.tasks.running)
+        return bool(self.tasks.working(KIND))
 
     async def settled(self, stopping: asyncio.Event) -> bool:
         """Waits, within bounds, until no agent works in the background; whether there is news, and
@@ -189,10 +213,11 @@ class AllAgents:
     async def _tell(self, event: EngineEvent) -> None:
         await self.heard(event)
 
-    def resumed(self, name: str) -> Agent:
+    async def resumed(self, name: str) -> Agent:
         """An agent that has ended, as what it was: of this run, or of one before."""
         found = self.called(name)
         if found is not None:
+            await self._has_folder(found.birth)
             return found
         try:
             path = self.place.agent(name)
@@ -204,7 +229,18 @@ class AllAgents:
         if before.metadata is None:
             raise ToolError(NOT_KNOWN.format(name=name, why=NO_TYPE))
         agent_id = path.stem.removeprefix("agent-")
-        return self._made(self._as_before(agent_id, before, before.metadata))
+        birth = self._as_before(agent_id, before, before.metadata)
+        await self._has_folder(birth)
+        return self._made(birth)
+
+    async def _has_folder(self, birth: Birth) -> None:
+        """Where it worked is there, or there again: a checkout that nothing came of was taken away."""
+        if is_folder(birth.cwd):
+            return
+        if birth.worktree is None or birth.cwd != birth.worktree.path:
+            why = f"the folder it worked in is gone: {birth.cwd}"
+            raise ToolError(NOT_KNOWN.format(name=birth.agent_id, why=why))
+        await again(self._git, birth.worktree)
 
     def _named(self, name: str) -> Path:
         """The transcript of the agent of an earlier run that had this name; of several the last one."""
@@ -220,9 +256,6 @@ class AllAgents:
             raise ToolError(NOT_KNOWN.format(name=agent_id, why=why))
         tree = worktree_of(said)
         cwd = text(said.more, "cwd") or self._crew.ground.cwd
-        if not is_folder(cwd):
-            why = f"the folder it worked in is gone: {cwd}"
-            raise ToolError(NOT_KNOWN.format(name=agent_id, why=why))
         depth = said.more.get("spawnDepth")
         model = text(said.more, "model") or self.model(spec, None)
         return Birth(
@@ -239,8 +272,10 @@ class AllAgents:
             loaded=before.loaded,
         )
 
-    def put_to_work(self, agent: Agent, words: str, *, in_background: bool) -> Task:
-        """Its next turn, as a task of the session."""
+    def put_to_work(
+        self, agent: Agent, words: str, *, in_background: bool, owner: str = ""
+    ) -> Task:
+        """Its next turn, as a task of whoever asked for it."""
 
         async def work(task: Task) -> Ending:
             agent.tale.begin(task)
@@ -248,9 +283,11 @@ class AllAgents:
                 ended = await agent.turn(words)
             except asyncio.CancelledError:
                 agent.recorder.describe(metadata(agent.birth, finished="stopped"))
+                await self.tasks.stop_all(agent.birth.agent_id)
                 raise
             ending = ending_of(ended, agent)
             agent.recorder.describe(metadata(agent.birth, finished=ending.status))
+            await self.tasks.stop_all(agent.birth.agent_id)
             return await self._settled(agent, ending)
 
         return self.tasks.begin(
@@ -262,6 +299,7 @@ class AllAgents:
             tool_use_id=agent.birth.tool_use_id,
             file=agent.recorder.transcript,
             is_background=in_background,
+            owner=owner,
         )
 
     async def _settled(self, agent: Agent, ending: Ending) -> Ending:
@@ -293,14 +331,16 @@ class Delegate:
     async def run(self, wish: Wish, tool_use_id: str) -> ToolResult:
         everyone = self._everyone
         if wish.resume:
-            agent = everyone.resumed(wish.resume)
+            agent = await everyone.resumed(wish.resume)
             refuse_running(everyone.tasks, agent)
         else:
             agent = await everyone.begun(wish, tool_use_id, self)
         in_background = wish.in_background
         if in_background is None:
             in_background = agent.birth.spec.background
-        task = everyone.put_to_work(agent, wish.prompt, in_background=in_background)
+        task = everyone.put_to_work(
+            agent, wish.prompt, in_background=in_background, owner=self.parent_id
+        )
         if in_background:
             return launched(agent, wish.prompt)
         return await self._waited(agent, task, wish.prompt)
@@ -318,7 +358,7 @@ class Delegate:
         everyone = self._everyone
         if to == MAIN and self.parent_id:
             return self._to_main(words)
-        agent = everyone.resumed(to)
+        agent = await everyone.resumed(to)
         task = everyone.tasks.get(agent.birth.agent_id)
         if task is not None and task.ending is None:
             agent.hear(words)
@@ -327,7 +367,7 @@ class Delegate:
                 tool_use_result={"success": True, "agentId": agent.birth.agent_id},
                 display="told",
             )
-        everyone.put_to_work(agent, words, in_background=True)
+        everyone.put_to_work(agent, words, in_background=True, owner=self.parent_id)
         return launched(agent, words)
 
     def _to_main(self, words: str) -> ToolResult:

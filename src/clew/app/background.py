@@ -21,5 +21,5 @@ def news(session: ToolSession) -> list[Json]:
             origin={"kind": "task-notification", "producer": notice.kind, "runId": notice.task_id},
             prompt_source="system",
         )
-        for notice in session.tasks.news()
+        for notice in session.tasks.news(owner=session.owner)
     ]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from clew.app import hooks as app_hooks
-from clew.app.agent import Crew
+from clew.app.agent_parts import Crew
 from clew.app.agent_places import kinds_of
 from clew.app.agents import AllAgents
 from clew.app.asking import target_of, template

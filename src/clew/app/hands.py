@@ -21,6 +21,7 @@ from clew.config.environment import for_programs
 from clew.engine.file_record import FileRecord
 from clew.engine.toolset import SessionTools
 from clew.hooks.run import Hooks
+from clew.tasks.registry import Tasks
 from clew.tools.base import Surroundings, ToolSession
 from clew.tools.limits import limits_from
 from clew.tools.registry import Toolbox
@@ -76,6 +77,7 @@ async def equipped(
     plugin_hooks, plugin_faults = ground.plugins.hooks()
     if not managed_hooks_only(began.layers):
         hooks.add(plugin_hooks)
+    tool_session.may = app_hooks.asking_leave(hooks)
     await opened.enter_async_context(hooks)
     web = Web(network_from(ground.environment), partial(private_hosts, rules))
     opened.push_async_callback(web.aclose)
@@ -132,8 +134,10 @@ async def equipped(
     )
 
 
-def tools_session(ground: Ground, thread: Thread, own: OwnSession) -> ToolSession:
-    """What the tools of a conversation share between their calls."""
+def tools_session(
+    ground: Ground, thread: Thread, own: OwnSession, *, tasks: Tasks | None = None
+) -> ToolSession:
+    """What the tools of a conversation share between their calls; `tasks` are those of its session."""
     results = thread.recorder.paths.place.tool_results
     made = ToolSession(
         cwd=ground.cwd,
@@ -145,6 +149,7 @@ def tools_session(ground: Ground, thread: Thread, own: OwnSession) -> ToolSessio
         ask_model=thread.side.ask_model,
         ask_service=thread.side.ask_service,
         own=own,
+        tasks=tasks,
     )
     made.in_conversation = thread.story.holds
     made.env_file = app_hooks.env_file(results)

@@ -2,7 +2,7 @@
 
 import os
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -166,6 +166,20 @@ def granting(rules: SessionRules) -> Callable[[list[Json]], str]:
         return ""
 
     return grant
+
+
+def asking_leave(hooks: Hooks) -> Callable[[str, Json], Awaitable[str]]:
+    """How a tool asks hooks whether something may be; why not, where one says so."""
+
+    async def may(event: str, fields: Json) -> str:
+        said = await hooks.fire(event, fields, unshown)
+        return "" if said.block is None else said.block or "no reason given"
+
+    return may
+
+
+async def unshown(_: object) -> None:
+    """Nobody looks on while a tool asks."""
 
 
 def beginning(options: Options, loaded: Loaded | None, model: str) -> Json:

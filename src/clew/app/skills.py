@@ -200,7 +200,7 @@ class SessionSkills:
     def search(self, query: str) -> Sequence[tuple[str, str]]:
         return [(one.name, one.description) for one in found(query, self.for_model())]
 
-    async def load(self, name: str, arguments: str) -> Loaded:
+    async def load(self, name: str, arguments: str, *, lends: bool = True) -> Loaded:
         for server, offer in self._prompts():
             if offer.name == name:
                 from clew.app.mcp_commands import said
@@ -210,7 +210,7 @@ class SessionSkills:
         one = self.get(name)
         if one is None:
             raise ToolError(self.fault(name))
-        text = await self._text(one, arguments)
+        text = await self._text(one, arguments, lends=lends)
         record = {"success": True, "skill": name, "commandName": name, **record_of(one)}
         return Loaded(text=text, record=record | {"allowedTools": list(one.allowed_tools)})
 
@@ -242,7 +242,7 @@ class SessionSkills:
 
     # -- calling one
 
-    async def _text(self, one: Skill, arguments: str) -> str:
+    async def _text(self, one: Skill, arguments: str, *, lends: bool = True) -> str:
         """The text of a skill that was called, with all that it asks for put in."""
         try:
             body = body_of(one)
@@ -258,7 +258,8 @@ class SessionSkills:
             "CLAUDE_PROJECT_DIR": str(self._rules.standing.places.root),
         }
         pieces = expand(body, arguments, names=one.arguments, places=places)
-        self._lent.to(one, self._granted_by(one))
+        if lends:
+            self._lent.to(one, self._granted_by(one))
         parts = [
             await self._printed(one, piece.line) if isinstance(piece, Wanted) else piece
             for piece in pieces

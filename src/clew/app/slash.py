@@ -26,6 +26,7 @@ from clew.version import VERSION
 SHOWN_SESSIONS = 20
 RECORD, SETUP = "clew.app.slash_session", "clew.app.slash_setup"
 PARTS = "clew.app.slash_parts"
+TASKS = "clew.app.slash_tasks"
 
 
 def known(session: Session) -> Registry[Session]:
@@ -259,6 +260,7 @@ async def status(session: Session, _: str) -> Outcome:
 
 BUILTIN: tuple[Command[Session], ...] = (
     Command(name="add-dir", description="show or add folders to work in", run=elsewhere(SETUP, "add_folder"), hint="[FOLDER]"),
+    Command(name="agents", description="list the kinds of agents, show one, or take over what one did in its checkout", run=elsewhere(TASKS, "agents"), hint="[KIND | merge ID | discard ID]"),
     Command(name="bug-report", description="write what a report of a fault needs into a file", run=elsewhere(SETUP, "bug_report"), hint="[FILE]"),
     Command(name="clear", description="begin a new session", run=clear, is_interactive=True, aliases=("new", "reset")),
     Command(name="compact", description="replace the conversation, or a part of it, by its summary", run=compact, hint="[WHAT MATTERS | --before N | --from N | --list | --show | --undo]"),
@@ -285,6 +287,7 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="search", description="look for words in all sessions", run=elsewhere(RECORD, "search"), hint="WORDS"),
     Command(name="skills", description="list the skills of this session", run=elsewhere(PARTS, "skills")),
     Command(name="status", description="show how the session stands", run=status),
+    Command(name="tasks", description="list what works in the background, show what one said, or stop it", run=elsewhere(TASKS, "tasks"), hint="[ID | stop [ID]]", aliases=("bashes",)),
     Command(name="todos", description="show what the model means to do", run=elsewhere(RECORD, "todos")),
     Command(name="tree", description="show the prompts of this session on all its branches", run=elsewhere(RECORD, "tree")),
     Command(name="usage", description="show tokens, times and changed lines", run=usage, aliases=("stats",)),

@@ -26,6 +26,8 @@ ATTACHMENTS: dict[str, Source] = {
     "plan_mode_exit": "session",
     "environment": "session",
     "agent_listing_delta": "session",
+    "agent_memory": "project",
+    "agent_skills": "project",
     "deferred_tools_delta": "session",
     "directory": "project",
     "memory_note": "user",

@@ -70,6 +70,15 @@ async def make(git: Git, cwd: str, name: str) -> Worktree:
     return Worktree(path=str(path), branch=branch, base=base, repository=str(root))
 
 
+async def again(git: Git, tree: Worktree) -> None:
+    """The checkout once more, after it was taken away."""
+    await git(tree.repository, "worktree", "prune")
+    if await git(tree.repository, "branch", "--list", tree.branch):
+        await git(tree.repository, "worktree", "add", tree.path, tree.branch)
+    else:
+        await git(tree.repository, "worktree", "add", "-b", tree.branch, tree.path, tree.base)
+
+
 async def is_touched(git: Git, tree: Worktree) -> bool:
     """Whether anything stands in it that stands nowhere else."""
     head = (await git(tree.path, "rev-parse", "HEAD")).strip()

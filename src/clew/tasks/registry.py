@@ -71,6 +71,8 @@ class Task:
         # Whether the conversation goes on without waiting for it.
         self.is_background = True
         self.is_of_before = False
+        # The agent that began it, who hears of it; empty for the session's own conversation.
+        self.owner = ""
         self.usage: Usage | None = None
         self.shown_bytes = 0
         self._file = file
@@ -195,6 +197,7 @@ class Tasks:
         tool_use_id: str = "",
         file: Path | None = None,
         is_background: bool = True,
+        owner: str = "",
     ) -> Task:
         self._check_room()
         task = Task(
@@ -207,6 +210,7 @@ class Tasks:
         )
         # Whoever waits for a task tells what came of it.
         task.is_background, task.is_told = is_background, not is_background
+        task.owner = owner
         self._tasks[task.id] = task
         running = asyncio.create_task(work(task), name=f"background {task.id}")
         self._work[task.id] = running
@@ -240,21 +244,32 @@ class Tasks:
             work.cancel()
             await task.wait()
 
-    def has_news(self, kind: str = "") -> bool:
-        """Whether the model should hear something now: of any task, or of those of a kind. What an
-        earlier run left goes with the next prompt."""
+    def has_news(self, kind: str = "", *, owner: str = "") -> bool:
+        """Whether a conversation should hear something now: of any of its tasks, or of those of a
+        kind. What an earlier run left goes with the next prompt."""
         return any(
-            t.has_news and not t.is_of_before for t in self._tasks.values() if kind in ("", t.kind)
+            t.has_news and not t.is_of_before and kind in ("", t.kind) and t.owner == owner
+            for t in self._tasks.values()
         )
 
-    def news(self) -> list[Notice]:
-        """What the model should hear, once."""
-        return [notice for task in self.all() if (notice := task.news()) is not None]
+    def news(self, *, owner: str = "") -> list[Notice]:
+        """What a conversation should hear, once."""
+        mine = (task for task in self.all() if task.owner == owner)
+        return [notice for task in mine if (notice := task.news()) is not None]
 
-    async def ended(self, kind: str) -> None:
-        """Waits until no task of a kind runs in the background."""
-        while working := [t for t in self.running if t.kind == kind and t.is_background]:
+    def working(self, kind: str, *, owner: str = "") -> list[Task]:
+        """Those of a kind that a conversation has in the background."""
+        return [t for t in self.running if t.kind == kind and t.is_background and t.owner == owner]
+
+    async def ended(self, kind: str, *, owner: str = "") -> None:
+        """Waits until none of these runs any more."""
+        while working := self.working(kind, owner=owner):
             await working[0].wait()
+
+    async def stop_all(self, owner: str) -> None:
+        """Ends what a conversation leaves behind: nobody would hear of it any more."""
+        for task in [task for task in self.running if task.owner == owner]:
+            await self.stop(task)
 
     async def aclose(self) -> None:
         for work in self._work.values():

@@ -41,6 +41,7 @@ async def in_background(
         title=title,
         output=output,
         tool_use_id=ctx.tool_use_id,
+        owner=session.owner,
     )
     await task.wait(FIRST_LOOK_S)
     note = f"\n(The folder {gone} is gone; it began in another.)" if gone else ""

@@ -131,6 +131,10 @@ class Own(Protocol):
         ...
 
 
+async def nobody_minds(_: str, __: dict[str, Any]) -> str:
+    return ""
+
+
 class Surroundings(Struct, frozen=True, kw_only=True):
     """How the session stands at the moment of a call: the model, the mode, who is there."""
 
@@ -161,8 +165,10 @@ class ToolSession:
         "launcher",
         "ledger",
         "limits",
+        "may",
         "may_read",
         "own",
+        "owner",
         "project",
         "sandbox",
         "secrets",
@@ -210,8 +216,12 @@ class ToolSession:
         self.secrets: tuple[str, ...] = ()
         # What every shell reads first, if it is there: variables that hooks left.
         self.env_file: Path | None = None
+        # Whose tasks those are that it begins: an agent's id, or nobody's in particular.
+        self.owner = ""
         # Others that work for this conversation; None where it may have none.
         self.agents: Agents | None = None
+        # Tells hooks of something that is about to be; why not, where one says so.
+        self.may: Callable[[str, dict[str, Any]], Awaitable[str]] = nobody_minds
         # The walls around shells; None where there are none.
         self.sandbox: Sandbox | None = None
 

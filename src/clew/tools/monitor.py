@@ -70,6 +70,7 @@ class Monitor(Tool[MonitorInput]):
             title=self.title(given),
             output=output,
             tool_use_id=ctx.tool_use_id,
+            owner=ctx.session.owner,
         )
         watched.append(task)
         await task.wait(FIRST_LOOK_S)

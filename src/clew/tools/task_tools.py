@@ -40,7 +40,8 @@ class TaskCreate(Tool[TaskCreateInput]):
         return given.subject
 
     async def call(self, given: TaskCreateInput, ctx: ToolContext) -> ToolResult:
-        task = task_list(ctx).add(
+        tasks = task_list(ctx)
+        task = tasks.add(
             Task(
                 id="",
                 subject=given.subject,
@@ -49,6 +50,11 @@ class TaskCreate(Tool[TaskCreateInput]):
                 metadata=given.metadata,
             )
         )
+        why = await ctx.session.may("TaskCreated", about(task))
+        if why:
+            with tasks.changing():
+                tasks.delete(task.id)
+            raise ToolError(f"A hook does not want this task: {why}")
         return ToolResult(
             content=f"Task #{task.id} is on the list: {task.subject}",
             tool_use_result={
@@ -174,7 +180,11 @@ class TaskUpdate(Tool[TaskUpdateInput]):
 
     async def call(self, given: TaskUpdateInput, ctx: ToolContext) -> ToolResult:
         tasks = task_list(ctx)
-        known(tasks, given.task_id)
+        before_it = known(tasks, given.task_id)
+        if given.status == "completed" != before_it.status:
+            why = await ctx.session.may("TaskCompleted", about(before_it))
+            if why:
+                raise ToolError(f"A hook does not take this task for done: {why}")
         with tasks.changing():
             task = known(tasks, given.task_id)
             before = task.status
@@ -190,6 +200,13 @@ class TaskUpdate(Tool[TaskUpdateInput]):
             result["statusChange"] = {"from": before, "to": given.status}
         said = ", ".join(changed) or "nothing to change"
         return ToolResult(content=f"Task #{task.id}: {said}.", tool_use_result=result, display=said)
+
+
+def about(task: Task) -> dict[str, Any]:
+    """What hooks are told of a task."""
+    more = {"task_description": task.description, "teammate_name": task.owner}
+    told = {key: value for key, value in more.items() if value}
+    return {"task_id": task.id, "task_subject": task.subject, **told}
 
 
 def changed_fields(task: Task, given: TaskUpdateInput) -> list[str]:

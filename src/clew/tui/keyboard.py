@@ -29,7 +29,14 @@ class Keyboard:
         self._stop: Callable[[], object] | None = None
         self._say: Callable[[str], object] | None = None
         self._is_over = False
-        self._is_listening = False
+        self._listeners = 0
+        self._is_free = asyncio.Event()
+        self._is_free.set()
+
+    async def prompted(self, prompt: str) -> str | None:
+        """A line for whoever has time: an open question is answered first."""
+        await self._is_free.wait()
+        return await self.line(prompt)
 
     async def line(self, prompt: str) -> str | None:
         """The next line a person ends with Enter; None when no more will come."""
@@ -39,11 +46,14 @@ class Keyboard:
             return None if self._is_over else line
         # A question may come while a prompt waits for its line.
         before, self._waiting = self._waiting, asyncio.get_running_loop().create_future()
+        self._is_free.clear()
         try:
             with self._listening():
                 return await self._waiting
         finally:
             self._waiting = before
+            if before is None:
+                self._is_free.set()
 
     def give_up(self) -> None:
         """Nobody will answer any more: whoever waits for a line gets none."""
@@ -74,10 +84,8 @@ class Keyboard:
     @contextmanager
     def _listening(self) -> Iterator[None]:
         loop = asyncio.get_running_loop()
-        if self._is_listening:
-            yield  # the turn or the prompt around this question listens already
-            return
         try:
+            # A turn, a prompt and a question may listen at once, and end in any order.
             loop.add_reader(self._fd, self._read)
         except PermissionError:
             self._read()  # a file: there is nothing to wait for
@@ -85,12 +93,13 @@ class Keyboard:
                 self._read()
             yield
             return
-        self._is_listening = True
+        self._listeners += 1
         try:
             yield
         finally:
-            self._is_listening = False
-            loop.remove_reader(self._fd)
+            self._listeners -= 1
+            if not self._listeners:
+                loop.remove_reader(self._fd)
 
     def _read(self) -> None:
         keys = os.read(self._fd, READ_BYTES)

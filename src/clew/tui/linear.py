@@ -102,7 +102,7 @@ class Dialogue:
                 await self._running(self._session.conversation.answer_unheard(self._telling.emit))
             self._news.clear()
             async with asyncio.TaskGroup() as group:
-                line = group.create_task(self._keyboard.line("> "))
+                line = group.create_task(self._keyboard.prompted("> "))
                 news = group.create_task(self._agents_news())
                 await asyncio.wait([line, news], return_when=asyncio.FIRST_COMPLETED)
                 news.cancel()

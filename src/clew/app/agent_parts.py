@@ -1,0 +1,241 @@
+"""What an agent is made of: the same parts as its session, shared or its own.
+
+Shared are the service, the ledger, servers, walls, hooks and files' history; its own are its record,
+its tools and what they have read, the mode it works in, and how it keeps within its window.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.app.agent_hooks import AgentHooks
+from clew.app.agent_skills import AgentSkills
+from clew.app.asking import target_of
+from clew.app.attaching import attachments
+from clew.app.background import news
+from clew.app.compaction import Keeping
+from clew.app.ground import Ground
+from clew.app.hands import Hands, tools_session
+from clew.app.judging import Judging
+from clew.app.standing import taken_up
+from clew.app.thread import Thread
+from clew.catalog.models import Model
+from clew.context.facts import Fact
+from clew.context.nearby import Nearby
+from clew.context.opening import Opening
+from clew.context.prompts import Prompts
+from clew.context.system_prompt import agent_prompt
+from clew.engine.conversation import Inbox
+from clew.engine.deps import Deps, Question, Verdict
+from clew.engine.measuring import Measure
+from clew.engine.requests import Requests
+from clew.engine.story import Story
+from clew.engine.toolset import SessionTools
+from clew.messages.history import History
+from clew.permissions.modes import MODES
+from clew.permissions.request import Mode
+from clew.session.beside import Beside
+from clew.skills.tool import SkillTool
+from clew.subagents.offer import mode_of, offered, refused
+from clew.subagents.specs import Spec
+from clew.subagents.worktree import Worktree
+from clew.tools.base import Surroundings, Tool
+from clew.tools.delegate import Agents
+from clew.tools.registry import Toolbox
+from clew.transcript.load import Loaded
+from clew.transcript.record import AgentRecorder
+
+Json: TypeAlias = dict[str, Any]
+Ask: TypeAlias = Callable[[Question], Awaitable[Verdict]]
+Listing: TypeAlias = Callable[[History], Fact | None]
+
+
+class Crew(Struct, frozen=True, kw_only=True):
+    """What every agent of a session is made of."""
+
+    ground: Ground
+    thread: Thread
+    hands: Hands
+    requests: Requests
+    opening: Opening
+    ask: Ask
+    # The session's own; what it may spend and touch, its agents may.
+    deps: Deps
+
+
+class Birth(Struct, frozen=True, kw_only=True):
+    """Which agent is begun, by whom and where."""
+
+    agent_id: str
+    spec: Spec
+    description: str
+    tool_use_id: str
+    model: Model
+    cwd: str
+    name: str = ""
+    parent_id: str = ""
+    depth: int = 1
+    worktree: Worktree | None = None
+    # What it has said already, where it goes on.
+    loaded: Loaded | None = None
+
+
+def thread_of(crew: Crew, birth: Birth, recorder: AgentRecorder, spending: Beside) -> Thread:
+    loaded = birth.loaded
+    return replace(
+        crew.thread,
+        recorder=recorder,
+        loaded=loaded,
+        story=Story(recorder, History(loaded.messages if loaded else ())),
+        model=birth.model,
+        spending=spending,
+    )
+
+
+def hands_of(crew: Crew, birth: Birth, thread: Thread, agents: Agents | None) -> Hands:
+    shared = crew.hands
+    session = tools_session(crew.ground, thread, shared.own, tasks=shared.tool_session.tasks)
+    session.cwd = session.project = birth.cwd
+    session.todos = []
+    session.sandbox = shared.tool_session.sandbox
+    session.may = shared.tool_session.may
+    session.agents = agents
+    session.owner = birth.agent_id
+    toolbox = Toolbox(
+        tools_of(shared, birth.spec, may_delegate=agents is not None), crew.ground.began.settings
+    )
+    tools = SessionTools(
+        toolbox,
+        session,
+        lambda: Surroundings(
+            model=birth.model.id,
+            takes_pdfs=birth.model.pdfs,
+            interactive=not crew.ground.options.is_print,
+            tools=tuple(toolbox),
+            mcp_clients=shared.mcp.clients(),
+        ),
+        secrets=crew.ground.secrets,
+        file_record=shared.files,
+    )
+    return replace(shared, tool_session=session, toolbox=toolbox, tools=tools)
+
+
+def tools_of(shared: Hands, spec: Spec, *, may_delegate: bool) -> Iterable[Tool[Any]]:
+    there = {tool.name: tool for tool in shared.toolbox}
+    for name in offered(spec, there, may_delegate=may_delegate):
+        yield SkillTool(AgentSkills(shared.skills)) if name == SkillTool.name else there[name]
+
+
+def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, hands: Hands) -> Requests:
+    service, template = crew.ground.service, crew.requests.template
+    definitions = hands.toolbox.definitions()
+    made = replace(
+        template,
+        model=birth.model.id,
+        system=agent_prompt(birth.spec.prompt, [tool["name"] for tool in definitions]),
+        tools=definitions,
+        effort=birth.spec.effort or template.effort,
+        agent_id=birth.agent_id,
+    )
+    beginning = taken_up(
+        made,
+        crew.ground.options,
+        Prompts(crew.ground.began.places.own / "prompts"),
+        recorder,
+        birth.loaded,
+        service.catalog,
+    )
+    return Requests(
+        beginning.request,
+        target_of(birth.model, service.provider.endpoint),
+        lambda: beginning.tools_of(hands.toolbox.definitions()),
+    )
+
+
+def mode_in(crew: Crew, spec: Spec) -> Mode:
+    """The mode an agent works in at this moment."""
+    rules = crew.ground.rules
+    word = mode_of(
+        spec,
+        rules.mode,
+        is_trusted=rules.standing.is_trusted,
+        may_bypass=crew.ground.options.may_bypass,
+    )
+    return next(mode for mode in MODES if mode == word)
+
+
+def judge_of(crew: Crew, birth: Birth, thread: Thread, hands: Hands) -> Judging:
+    shared = crew.hands
+    return Judging(
+        crew.ground.rules,
+        thread.story,
+        lambda: hands.tool_session.cwd,
+        ask_model=crew.thread.side.ask_model,
+        spared=lambda name, given, decision: shared.skills.spared(
+            name, given, shared.sandbox.spared(name, given, decision)
+        ),
+        secrets=crew.ground.secrets,
+        mode=lambda: mode_in(crew, birth.spec),
+        denied=refused(birth.spec),
+    )
+
+
+def deps_of(
+    crew: Crew,
+    birth: Birth,
+    thread: Thread,
+    hands: Hands,
+    requests: Requests,
+    hooks: AgentHooks,
+    inbox: Inbox,
+    listing: Listing,
+) -> Deps:
+    ground, service = crew.ground, crew.ground.service
+    nearby = Nearby(ground.environ, Path(birth.cwd), thread.story.history)
+    thread.story.when_another(nearby.begin_again)
+    judge = judge_of(crew, birth, thread, hands)
+    measure = Measure(service.provider.count_tokens, service.catalog)
+    keeping = Keeping(ground, thread, hands, requests, crew.opening, judge, measure)
+    keeping.agents = listing
+    reads_memory = birth.spec.reads_memory and not ground.options.is_bare
+
+    def beside(results: Sequence[Json]) -> list[Json]:
+        return attachments(nearby.beside(results)) if reads_memory else []
+
+    return replace(
+        crew.deps,
+        story=thread.story,
+        request=requests,
+        answer=lambda: service.answering(ground.options.fallback_models),
+        tools=hands.tools,
+        judge=judge,
+        review=judge.review,
+        ask=asking(crew.ask, birth),
+        arrived=lambda: [*inbox.take(), *news(hands.tool_session)],
+        refresh=tuple,
+        measured=measure,
+        compaction=keeping,
+        beside=beside,
+        latecomers=nobody_late,
+        session=thread.spending,
+        max_rounds=birth.spec.max_turns,
+        hooks=hooks,
+        where=lambda: hands.tool_session.cwd,
+    )
+
+
+async def nobody_late() -> list[Json]:
+    """Servers that are on their way were waited for before the agent was begun."""
+    return []
+
+
+def asking(ask: Ask, birth: Birth) -> Ask:
+    """Who is asked is told whose call it is."""
+
+    async def asked(question: Question) -> Verdict:
+        return await ask(replace(question, agent_id=birth.agent_id, agent=birth.description))
+
+    return asked

@@ -1,0 +1,102 @@
+"""Slash commands about what works beside the conversation: its tasks, and its kinds of agents."""
+
+from clew.app.session import Session
+from clew.commands.outcome import Outcome, Show
+from clew.commands.rows import table
+from clew.messages.errors import UserError
+from clew.subagents.specs import Spec
+from clew.tasks.registry import Task
+
+SHOWN_CHARACTERS = 20_000
+
+
+async def tasks(session: Session, arguments: str) -> Outcome:
+    word, _, rest = arguments.partition(" ")
+    if word == "stop":
+        return await stop(session, rest.strip())
+    if word:
+        return Show(text=whole(known(session, word)))
+    found = session.tasks.all()
+    if not found:
+        return Show(text="nothing works, or has worked, beside the conversation")
+    return Show(text=table((task.id, row(task)) for task in found))
+
+
+async def stop(session: Session, name: str) -> Outcome:
+    """Ends one task, or all of them."""
+    running = session.tasks.running
+    chosen = running if name in ("", "all") else [known(session, name)]
+    for task in chosen:
+        await session.tasks.stop(task)
+    stopped = ", ".join(task.id for task in chosen) or "nothing: no task runs"
+    return Show(text=f"stopped {stopped}")
+
+
+def known(session: Session, name: str) -> Task:
+    task = session.tasks.get(name)
+    if task is None:
+        there = ", ".join(one.id for one in session.tasks.all()) or "none"
+        raise UserError(f"no task {name}; there are: {there}")
+    return task
+
+
+def row(task: Task) -> str:
+    """A task in one line: what it is, how it stands, and for agents what they did."""
+    about = f"{task.kind} {task.status}: {task.title}"
+    used = task.usage
+    if used is None:
+        return about
+    last = f", now {used.last_tool}" if used.last_tool and task.ending is None else ""
+    return f"{about} ({used.tool_uses} tool uses, {used.tokens:,} tokens{last})"
+
+
+def whole(task: Task) -> str:
+    first, last = task.output.since(0, SHOWN_CHARACTERS)
+    said = (first + last).decode("utf-8", "replace").rstrip()
+    ending = task.ending
+    parts = [row(task), said]
+    if ending is not None:
+        parts += [ending.words, "" if ending.result in said else ending.result]
+    if task.file is not None:
+        parts.append(f"in {task.file}")
+    return "\n".join(part for part in parts if part)
+
+
+async def agents(session: Session, arguments: str) -> Outcome:
+    word, _, rest = arguments.partition(" ")
+    if word == "merge":
+        return Show(text=await session.agents.merged(rest.strip()))
+    if word == "discard":
+        await session.agents.discarded(rest.strip())
+        return Show(text=f"the checkout of agent {rest.strip()} is gone")
+    if word:
+        return Show(text=described(session.agents.spec(word)))
+    catalog = session.agents.catalog
+    rows = [(spec.name, f"{origin(spec)}: {first_line(spec.description)}") for spec in catalog]
+    hidden = [(spec.name, f"{origin(spec)}: stands behind another") for spec in catalog.shadowed]
+    return Show(text=table([*rows, *hidden]))
+
+
+def origin(spec: Spec) -> str:
+    return f"{spec.origin} {spec.where}".rstrip()
+
+
+def first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0]
+
+
+def described(spec: Spec) -> str:
+    rows = [
+        ("from", origin(spec)),
+        ("use", " ".join(spec.description.split())),
+        ("tools", "all" if spec.tools is None else ", ".join(spec.tools) or "none"),
+        ("not", ", ".join(spec.disallowed)),
+        ("model", spec.model or "the session's"),
+        ("mode", spec.mode or "the session's"),
+        ("answers", "" if spec.max_turns is None else f"at most {spec.max_turns}"),
+        ("memory", spec.memory or ""),
+        ("skills", ", ".join(spec.skills)),
+        ("works", "in a checkout of its own" if spec.in_worktree else ""),
+        ("", "in the background" if spec.background else ""),
+    ]
+    return f"{spec.name}\n{table((k, v) for k, v in rows if v)}\n\n{spec.prompt}"

@@ -1,0 +1,57 @@
+"""Agents in a terminal: seen while they work, heard of when they have ended, their questions asked."""
+
+from pathlib import Path
+
+from clew.testing.server import serving
+from tests.headless.agents_model import agent, by_prompt, results, uses
+from tests.tui.terminal import Terminal
+
+
+def test_an_agent_is_seen_working_and_its_question_names_it(tmp_path: Path) -> None:
+    asked = {
+        "go": [
+            uses(agent("make it", description="make a folder")),
+            lambda body: {"text": f"heard {results(body)[0].split()[0]}"},
+        ],
+        "make it": [uses({"tool": "Bash", "input": {"command": "mkdir made"}}), {"text": "ready"}],
+    }
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        Terminal(tmp_path, server.url) as terminal,
+    ):
+        terminal.expect("> ")
+        terminal.type("go\n")
+        terminal.expect("agent “make a folder”: Bash wants to run")
+        terminal.expect("this is why: ")
+        terminal.type("y\n")
+        terminal.expect("make a folder: Bash")
+        terminal.expect("heard ready")
+        terminal.expect("> ")
+    assert (tmp_path / "work" / "made").is_dir()
+
+
+def test_an_agent_in_the_background_asks_at_the_prompt_and_its_end_begins_a_turn(
+    tmp_path: Path,
+) -> None:
+    asked = {
+        "go": [uses(agent("make it", run_in_background=True)), {"text": "begun"}],
+        "make it": [uses({"tool": "Bash", "input": {"command": "mkdir made"}}), {"text": "gold"}],
+        "<task-notification>": [{"text": "so it is made"}],
+        "hello": [{"text": "hello yourself"}],
+    }
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        Terminal(tmp_path, server.url) as terminal,
+    ):
+        terminal.expect("> ")
+        terminal.type("go\n")
+        terminal.expect("this is why: ")
+        terminal.type("y\n")
+        terminal.expect("so it is made")
+        terminal.expect("> ")
+        terminal.type("/tasks\n")
+        terminal.expect("agent completed: some work (1 tool uses")
+        terminal.expect("> ")
+        terminal.type("hello\n")
+        terminal.expect("hello yourself")
+    assert (tmp_path / "work" / "made").is_dir()
