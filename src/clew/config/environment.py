@@ -141,7 +141,7 @@ VARIABLES: tuple[Variable, ...] = (
         "telemetry_disabled",
         "switch",
         "CLEW_TELEMETRY_DISABLED DISABLE_TELEMETRY CLAUDE_TELEMETRY_DISABLED",
-        "no telemetry (it is off unless a person turns it on)",
+        "no telemetry; clew has none, whatever this says",
         "1",
     ),
     variable(
@@ -152,13 +152,17 @@ VARIABLES: tuple[Variable, ...] = (
         "0",
     ),
     variable(
-        "bedrock", "switch", "CLEW_USE_BEDROCK CLAUDE_CODE_USE_BEDROCK", "use Amazon Bedrock", "0"
+        "bedrock",
+        "switch",
+        "CLEW_USE_BEDROCK CLAUDE_CODE_USE_BEDROCK",
+        "use Amazon Bedrock, which clew cannot: nothing is sent",
+        "0",
     ),
     variable(
         "vertex",
         "switch",
         "CLEW_USE_VERTEX CLAUDE_CODE_USE_VERTEX",
-        "use Google's Agent Platform",
+        "use Google's Agent Platform, which clew cannot: nothing is sent",
         "0",
     ),
     variable(

@@ -47,6 +47,8 @@ async def look(standing: Standing, *, offline: bool) -> list[Finding]:
         ]
         if offline:
             found.append(note("network", "not asked (--offline)"))
+        elif endpoint.hindrance:
+            found.append(note("network", "not asked: nothing may be sent"))
         elif endpoint.wants_credentials and endpoint.credentials == "none":
             found.append(note("network", f"{endpoint.shown} was not asked: there is no key"))
         else:
@@ -106,7 +108,9 @@ def keys(standing: Standing, environment: Environment, endpoint: Endpoint) -> It
     subject, path = "key", standing.places.credentials
     if path.exists() and path.stat().st_mode & 0o077:
         yield fault(subject, f"{path} can be read by others and is not used", f"chmod 600 {path}")
-    if endpoint.sends_its_own:
+    if endpoint.hindrance:
+        yield fault(subject, endpoint.hindrance, "what it says")
+    elif endpoint.sends_its_own:
         yield fine(subject, f"{BY_FIELD['custom_headers'].names[0]} says who you are")
     elif endpoint.credentials != "none":
         named = environment.source("api_key") or environment.source("auth_token")

@@ -121,9 +121,8 @@ class AnthropicProvider:
 
     def missing_credentials(self) -> Failure | None:
         endpoint = self.endpoint
-        if endpoint.dialect != "messages":
-            message = f"CLEW_DIALECT is {endpoint.dialect!r}: expected messages or chat"
-            return Failure(kind="configuration", message=message)
+        if endpoint.hindrance:
+            return Failure(kind="configuration", message=endpoint.hindrance)
         if not endpoint.wants_credentials or endpoint.api_key or endpoint.auth_token:
             return None
         return Failure(

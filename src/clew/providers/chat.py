@@ -34,14 +34,6 @@ class ChatProvider(AnthropicProvider):
             credentials=self.endpoint.credentials,
         )
 
-    def missing_credentials(self) -> Failure | None:
-        if not self.endpoint.is_default:
-            return None
-        return Failure(
-            kind="configuration",
-            message="CLEW_DIALECT is chat: set CLEW_BASE_URL to the address of the service",
-        )
-
     def decoder(self) -> ChatDecoder:
         return ChatDecoder(max_event_bytes=self.max_answer_bytes)
 

@@ -14,6 +14,8 @@ from clew.version import VERSION
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
 API_VERSION = "2023-06-01"
+DIALECTS = ("messages", "chat")
+PLATFORMS = {"bedrock": "Amazon Bedrock", "vertex": "Google's Agent Platform"}
 
 
 class Endpoint(Struct, frozen=True, kw_only=True):
@@ -26,6 +28,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str], ...] = ()
     betas_allowed: bool = True
     dialect: str = "messages"
+    # Why nothing may be sent at all: somebody asked for a service that clew cannot speak to.
+    hindrance: str = ""
 
     @property
     def is_default(self) -> bool:
@@ -39,7 +43,12 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     @property
     def wants_credentials(self) -> bool:
         """The service's own address does; a gateway or a local model may not."""
-        return self.is_default and not self.sends_its_own and not self.speaks_chat
+        return (
+            self.is_default
+            and not self.hindrance
+            and not self.sends_its_own
+            and not self.speaks_chat
+        )
 
     @property
     def sends_its_own(self) -> bool:
@@ -104,7 +113,23 @@ def endpoint_from(environment: Environment) -> Endpoint:
         headers=tuple(_custom_headers(given("custom_headers") or "")),
         betas_allowed=not environment.switch("betas_disabled") and not speaks_chat,
         dialect=dialect,
+        hindrance=_hindrance(environment, dialect),
     )
+
+
+def _hindrance(environment: Environment, dialect: str) -> str:
+    for field, platform in PLATFORMS.items():
+        if environment.switch(field):
+            named = environment.source(field)
+            return (
+                f"{named} is set, and clew cannot speak to {platform}: unset it, or set it to 0 and "
+                "ANTHROPIC_BASE_URL to a gateway"
+            )
+    if dialect == "chat" and not (environment.source("base_url") or "").startswith("CLEW_"):
+        return "CLEW_DIALECT is chat: set CLEW_BASE_URL to the address of the service"
+    if dialect not in DIALECTS:
+        return f"CLEW_DIALECT is {dialect!r}: expected {' or '.join(DIALECTS)}"
+    return ""
 
 
 def _custom_headers(text: str) -> list[tuple[str, str]]:
