@@ -15,8 +15,7 @@ from tests.library.many import generate
 
 from benchmarks.bench_transcript import _session
 from benchmarks.measure import Figure, cpu_s
-from clew.exchange.gather import account_of
-from clew.exchange.html import html
+from clew.exchange.export import exported
 from clew.library.database import forget
 from clew.library.indexing import update
 from clew.library.listing import newest_first
@@ -80,5 +79,5 @@ def _searching(home: Path, size_mb: float) -> Iterator[Figure]:
 def _exporting() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as folder:
         path = _session(Path(folder), 20)
-        spent = cpu_s(lambda: html(account_of(path)).encode(), runs=3)
+        spent = cpu_s(lambda: exported(path, "html", None, subagents=True), runs=3)
         yield Figure(name="html of a 20 MB session", value=spent, unit="s", at_most=2)

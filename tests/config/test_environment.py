@@ -1,11 +1,13 @@
 """The variables, in both spellings, frozen; and the one function that hides secrets."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.config.environment import BY_FIELD, VARIABLES, for_programs, freeze
-from clew.config.mask import HIDDEN, mask
+from clew.config.mask import HIDDEN, SHAPES, mask
 from tests.requirements import requirement
 
 
@@ -131,6 +133,31 @@ def test_secrets_are_known_by_what_stands_before_them(text: str, expected: str) 
 def test_a_secret_that_is_known_never_stays(secret: str, before: str, after: str) -> None:
     shown = mask(before + secret + after, [secret, "x", ""])
     assert secret not in shown or secret in HIDDEN
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                *SECRETS,
+                "Authorization: Bearer ",
+                "PASSWD=",
+                "paſſword=",
+                "toKen: ",
+                "a://b:",
+                "@h",
+                " ",
+            ]
+        )
+        | st.text(max_size=8),
+        max_size=6,
+    ).map("".join)
+)
+def test_looking_for_words_first_hides_no_less(text: str) -> None:
+    every = text
+    for _, shape in SHAPES:
+        every = re.sub(shape, lambda match: match[1] + HIDDEN, every)
+    assert mask(text) == every
 
 
 def test_masking_takes_time_in_proportion_to_the_text() -> None:

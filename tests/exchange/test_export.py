@@ -175,7 +175,9 @@ def test_what_is_redacted_is_in_no_form(place: Place) -> None:
         for hidden in (SECRET, "ada@example.org", f"{home}/notes", "A" * 300):
             assert hidden not in shown, (form, hidden)
         assert "~/notes" in shown
-        assert SECRET in place.clew("export", SESSION, "--format", form)
+        plain = place.clew("export", SESSION, "--format", form)
+        assert (SECRET in plain) is (form in ("json", "jsonl")), "programs get every byte"
+        assert "ada@example.org" in plain
 
 
 def test_an_account_tells_everything_in_its_order() -> None:

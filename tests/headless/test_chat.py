@@ -10,6 +10,8 @@ import pytest
 from clew.testing.server import serving
 from tests.headless.chat_server import ChatService, calls, chat_service, chunk, words
 from tests.headless.clew_process import clew, command, environment, transcripts
+from tests.headless.host_process import Hosted
+from tests.requirements import requirement
 
 KEY = "sk-chat-0123456789"
 
@@ -85,6 +87,32 @@ def test_a_session_goes_from_one_dialect_to_the_other_and_back(tmp_path: Path) -
     sent = json.dumps(service.requests[0]["messages"])
     assert "from-chat" in sent
     assert "I see." in sent
+
+
+@requirement("R265")
+def test_an_image_by_reference_is_kept_and_sent_as_one_by_either_dialect(tmp_path: Path) -> None:
+    address = "https://example.org/a.png"
+    asked = [
+        {"type": "text", "text": "look"},
+        {"type": "image", "source": {"type": "url", "url": address}},
+        {"type": "image", "source": {"type": "file", "file_id": "file_1"}},
+    ]
+    with serving({"scenario": 1, "answers": [{"text": "Seen."}]}, strict=True) as server:
+        with Hosted(tmp_path, server.url) as host:
+            host.say(asked)
+            assert host.result()["result"] == "Seen."
+            assert host.end() == 0
+        sent = json.dumps(server.requests[0].body["messages"])
+    assert address in sent
+    assert "file_1" in sent
+    (line,) = [e for e in entries(tmp_path) if address in json.dumps(e) and e["type"] == "user"]
+    assert line["message"]["content"][1:] == asked[1:], "the log holds the references"
+    with chat_service(words("Again.")) as service:
+        assert chat(tmp_path, service, "--continue").stdout == "Again.\n"
+    said = json.dumps(service.requests[0]["messages"])
+    assert json.dumps({"type": "image_url", "image_url": {"url": address}}) in said
+    assert "file_1" not in said
+    assert "is not shown" in said, "a file of another service cannot be had there"
 
 
 def test_a_whole_address_is_taken_as_it_is(tmp_path: Path) -> None:

@@ -241,13 +241,15 @@ def test_images_the_service_would_refuse_become_words() -> None:
 
 
 @requirement("R265")
-def test_an_image_held_elsewhere_is_brought_when_the_request_is_made() -> None:
-    held = {"type": "image", "source": {"type": "blob", "sha256": "s"}}
-    found = {"s": pic()["source"]}
-    made = for_api([user(held)], TARGET, resolve=lambda source: found.get(source["sha256"]))
-    assert made.messages == [{"role": "user", "content": [pic()]}]
+@pytest.mark.parametrize(
+    "source", [{"type": "url", "url": "https://x/a.png"}, {"type": "file", "file_id": "file_1"}]
+)
+def test_an_image_held_elsewhere_goes_by_its_reference(source: dict[str, str]) -> None:
+    held = {"type": "image", "source": source}
+    made = for_api([user(held)], TARGET)
+    assert made.messages == [{"role": "user", "content": [held]}]
     assert made.repairs == []
-    lost = for_api([user(held)], TARGET, resolve=lambda source: None)
+    lost = for_api([user({"type": "image", "source": {"type": "blob", "sha256": "s"}})], TARGET)
     assert "not shown" in told(lost.messages)[0]
 
 

@@ -9,22 +9,50 @@ from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Any
 
-# Each shape: what stays visible, then the secret. The visible head is group 1.
-SHAPES: tuple[str, ...] = (
+# Each shape: words of which one must be there (without regard to case: finding them is a tenth of the
+# work), then what stays visible, group 1, and the secret.
+SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
     (
-        r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)"
-        r"[\s\S]{0,20000}?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
+        ("private key-----",),
+        (
+            r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)"
+            r"[\s\S]{0,20000}?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
+        ),
     ),
-    r"\b(sk-(?:ant-|proj-)?)[A-Za-z0-9_-]{12,}",
-    r"\b(gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|npm_|pypi-|hf_)[A-Za-z0-9_-]{10,}",
-    r"\b(AKIA|ASIA|AIza)[A-Za-z0-9_-]{12,}",
-    r"\b(eyJ)[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*",
-    r"(?i)(authorization[\"']?\s{0,5}[:=]\s{0,5}[\"']?[a-z]{1,20}\s+)[^\s\"',;]{6,}",
-    r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{16,}",
-    r"(?i)(\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@\"']{0,100}:)[^\s/@\"']{1,200}(?=@)",
+    (("sk-",), r"\b(sk-(?:ant-|proj-)?)[A-Za-z0-9_-]{12,}"),
     (
-        r"(?i)((?:api[_-]?key|secret|token|password|passwd|authorization|credential)[a-z_-]{0,20}"
-        r"[\"']?\s{0,5}[:=]\s{0,5}[\"']?)(?!(?:true|false|null|none|bearer|basic|\d+)\b)[^\s\"',;&}]{6,}"
+        (
+            "ghp_",
+            "gho_",
+            "ghu_",
+            "ghs_",
+            "ghr_",
+            "github_pat_",
+            "glpat-",
+            "xox",
+            "npm_",
+            "pypi-",
+            "hf_",
+        ),
+        r"\b(gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|npm_|pypi-|hf_)[A-Za-z0-9_-]{10,}",
+    ),
+    (("akia", "asia", "aiza"), r"\b(AKIA|ASIA|AIza)[A-Za-z0-9_-]{12,}"),
+    (("eyj",), r"\b(eyJ)[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"),
+    (
+        ("authorization",),
+        r"(?i)(authorization[\"']?\s{0,5}[:=]\s{0,5}[\"']?[a-z]{1,20}\s+)[^\s\"',;]{6,}",
+    ),
+    (("bearer",), r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{16,}"),
+    (
+        ("://",),
+        r"(?i)(\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@\"']{0,100}:)[^\s/@\"']{1,200}(?=@)",
+    ),
+    (
+        ("api", "secret", "token", "password", "passwd", "authorization", "credential"),
+        (
+            r"(?i)((?:api[_-]?key|secret|token|password|passwd|authorization|credential)[a-z_-]{0,20}"
+            r"[\"']?\s{0,5}[:=]\s{0,5}[\"']?)(?!(?:true|false|null|none|bearer|basic|\d+)\b)[^\s\"',;&}]{6,}"
+        ),
     ),
 )
 
@@ -39,15 +67,17 @@ SECRET_HEADER = re.compile(r"auth|cookie|secret|token|(?<!idempotency-)key", re.
 def mask(text: str, known: Iterable[str] = ()) -> str:
     """The text with every secret replaced: those named in `known`, and those of a known shape."""
     text = without(text, known)
-    for shape in _shapes():
-        text = shape.sub(lambda match: match[1] + HIDDEN, text)
+    folded = text.casefold()  # as the patterns do, for which a long s is an s
+    for words, shape in _shapes():
+        if any(word in folded for word in words):
+            text = shape.sub(lambda match: match[1] + HIDDEN, text)
     return text
 
 
 @cache
-def _shapes() -> tuple[re.Pattern[str], ...]:
+def _shapes() -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
     """Made when something is masked: most starts end without it."""
-    return tuple(map(re.compile, SHAPES))
+    return tuple((words, re.compile(shape)) for words, shape in SHAPES)
 
 
 def without(text: str, known: Iterable[str]) -> str:

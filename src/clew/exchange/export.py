@@ -4,7 +4,7 @@ import getpass
 import os
 from pathlib import Path
 
-from clew.exchange.redact import Redaction
+from clew.exchange.redact import SECRETS, Redaction
 from clew.messages.encoding import encode
 
 FORMATS = {"html": ".html", "markdown": ".md", "json": ".json", "jsonl": ".jsonl"}
@@ -27,7 +27,7 @@ def exported(path: Path, form: str, redaction: Redaction | None, *, subagents: b
         return encode(whole(path, redaction, subagents=subagents)) + b"\n"
     from clew.exchange.gather import account_of
 
-    account = account_of(path, redaction, subagents=subagents)
+    account = account_of(path, redaction or SECRETS, subagents=subagents)
     if form == "html":
         from clew.exchange.html import html
 

@@ -76,7 +76,7 @@ def _redacted(piece: Piece, redaction: Redaction) -> Piece:
         call_id=piece.call_id,
         is_error=piece.is_error,
         media=piece.media,
-        data="",  # nobody looks into a picture
+        data=piece.data if redaction.only_secrets else "",  # nobody looks into a picture
     )
 
 

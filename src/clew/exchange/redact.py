@@ -15,13 +15,17 @@ _ADDRESS = re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+\b")
 
 
 class Redaction(Struct, frozen=True, kw_only=True):
-    """`folders` are replaced by what stands behind them; `names` by `[name]`."""
+    """`folders` are replaced by what stands behind them; `names` by `[name]`. `only_secrets` leaves
+    all that is none."""
 
     folders: tuple[tuple[str, str], ...] = ()
     names: tuple[str, ...] = ()
+    only_secrets: bool = False
 
     def text(self, text: str) -> str:
         text = mask(text)
+        if self.only_secrets:
+            return text
         for folder, instead in self.folders:
             text = text.replace(folder, instead)
         text = _ADDRESS.sub("[address]", text)
@@ -43,3 +47,7 @@ class Redaction(Struct, frozen=True, kw_only=True):
         if key in ("signature", "data") and isinstance(item, str) and len(item) > 200:
             return "[removed]"
         return self.value(item)
+
+
+# A page is for eyes, perhaps for others': what is secret in it is nobody's business.
+SECRETS = Redaction(only_secrets=True)

@@ -4,7 +4,6 @@ Owns the rules that look at one block alone. A block that is in order is passed 
 it is. Must never decide about pairs, order or neighbours.
 """
 
-from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import msgspec
@@ -17,9 +16,6 @@ from clew.normalize.repairs import Repair, RepairKind
 from clew.normalize.target import Target, family_of
 
 Block: TypeAlias = dict[str, Any]
-# Brings a source that is held elsewhere (a file, a stored blob) into a form the service takes.
-Resolve: TypeAlias = Callable[[Block], Block | None]
-
 _TEXT = frozenset({"type", "text"})
 _USE = frozenset({"type", "id", "name", "input"})
 _RESULT = frozenset({"type", "tool_use_id", "content"})
@@ -41,7 +37,6 @@ class Cleaner:
         target: Target,
         *,
         tools: frozenset[str] | None = None,
-        resolve: Resolve | None = None,
         dropped: int = 0,
         crowded: bool = False,
         refused: frozenset[str] = frozenset(),
@@ -54,7 +49,6 @@ class Cleaner:
         # Kinds of block, unknown here, that the service does not know either.
         self.refused = refused
         self._tools = tools
-        self._resolve = resolve
         self._uuid: str | None = None
         self._may_be_blank = False
 
@@ -220,7 +214,6 @@ class Cleaner:
         return bool(block["signature"])
 
     def _media(self, block: Block, kind: str) -> Block | None:
-        block = self._resolved(block, kind)
         fault, size = media_fault(block, kind, self.target)
         if fault == MISNAMED:
             self._note("media_renamed")
@@ -243,15 +236,6 @@ class Cleaner:
         """The words that stand for an image or document that cannot go."""
         self.note("media_removed", fault, uuid)
         return text_block(f"(this {block['type']} {fault} and is not shown)")
-
-    def _resolved(self, block: Block, kind: str) -> Block:
-        source = block.get("source")
-        held = source.get("type") if type(source) is dict else None
-        known = shapes.IMAGE_SOURCES if kind == "image" else shapes.DOCUMENT_SOURCES
-        if self._resolve is None or type(source) is not dict or held in known:
-            return block
-        found = self._resolve(source)
-        return block if found is None else block | {"source": found}
 
     def _foreign(self, block: Any, kind: str) -> Block | None:
         """A block of another platform, or in a place that does not take it."""

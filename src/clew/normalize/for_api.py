@@ -18,7 +18,7 @@ from msgspec import Struct
 from clew.messages.wording import NO_RESPONSE_REQUESTED
 from clew.normalize import select, shapes
 from clew.normalize.block_rules import Violation
-from clew.normalize.clean import Block, Cleaner, Resolve, as_text, text_block
+from clew.normalize.clean import Block, Cleaner, as_text, text_block
 from clew.normalize.pairing import Calls, Exchange, Said, finish, is_paused
 from clew.normalize.refusals import refused_kinds, refused_media
 from clew.normalize.rendering import frozen, words_for
@@ -45,11 +45,10 @@ def for_api(
     target: Target,
     *,
     tools: Sequence[dict[str, Any]] | None = None,
-    resolve: Resolve | None = None,
 ) -> Projected:
     """The request that this conversation makes to `target`. `tools` are those the request will offer;
     None leaves out what concerns them."""
-    outgoing = Outgoing(target, tools=tools, resolve=resolve)
+    outgoing = Outgoing(target, tools=tools)
     outgoing.extend(entries)
     return outgoing.request()
 
@@ -62,12 +61,10 @@ class Outgoing:
         target: Target,
         *,
         tools: Sequence[dict[str, Any]] | None = None,
-        resolve: Resolve | None = None,
     ) -> None:
         self._target = target
         self._tools = None if tools is None else list(tools)
         self._names = None if tools is None else frozenset(str(t.get("name")) for t in tools)
-        self._resolve = resolve
         self._entries: list[Entry] = []
         self._refused: frozenset[str] = frozenset()
         self._fold = self._new_fold(0, crowded=False)
@@ -76,7 +73,6 @@ class Outgoing:
         cleaner = Cleaner(
             self._target,
             tools=self._names,
-            resolve=self._resolve,
             dropped=dropped,
             crowded=crowded,
             refused=self._refused,
