@@ -73,8 +73,10 @@ class EditorClient:
     async def room(self) -> None:
         await self._line.room()
 
-    async def ask(self, method: str, params: Json) -> Outcome:
-        return await self._line.connection.request(method, {"sessionId": self.session_id, **params})
+    async def ask(self, method: str, params: Json, *, limit_s: float | None = None) -> Outcome:
+        return await self._line.connection.request(
+            method, {"sessionId": self.session_id, **params}, limit_s=limit_s
+        )
 
 
 class Agent:
@@ -201,7 +203,7 @@ class Agent:
         client = EditorClient(self._line, self._can)
         session = EditorSession(options, self._environ, cwd, client, self._group)
         opened: asyncio.Future[Session] = asyncio.get_running_loop().create_future()
-        life = self._group.create_task(session.live(self._brought(given), opened))
+        life = self._group.create_task(session.live(self._brought(given, client), opened))
         found = await opened
         client.session_id = found.session_id
         if found.lacks_key:
@@ -225,16 +227,25 @@ class Agent:
             )
         return options
 
-    def _brought(self, given: Json) -> Brought:
-        from clew.app.brought import NOTHING, Brought
+    def _brought(self, given: Json, client: EditorClient) -> Brought:
+        from clew.acp.editor_side import EditorFiles, EditorTerminal
+        from clew.app.brought import Brought
 
+        can = client.can
+        files = EditorFiles(client) if can.reads or can.writes else None
+        terminal = EditorTerminal(client) if can.runs else None
         if not given.get("mcpServers"):
-            return NOTHING
+            return Brought(buffers=files, terminal=terminal)
         from clew.acp.servers import Lines, entries_of
 
         if self._lines is None:
             self._lines = Lines(self._line.connection)
-        return Brought(servers=entries_of(given["mcpServers"]), in_host=self._lines.make)
+        return Brought(
+            buffers=files,
+            terminal=terminal,
+            servers=entries_of(given["mcpServers"]),
+            in_host=self._lines.make,
+        )
 
     async def _closed(self, session_id: str) -> None:
         session, life = self._sessions.pop(session_id), self._lives.pop(session_id)

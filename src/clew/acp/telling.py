@@ -57,6 +57,8 @@ class Telling:
         # The calls that have not ended, and those of them that a client was told the input of.
         self._open: set[str] = set()
         self._described: set[str] = set()
+        # Those that the client shows in a terminal of its own.
+        self._watched: set[str] = set()
         # What a person's own line for the shell is shown as.
         self._own: str | None = None
 
@@ -132,6 +134,11 @@ class Telling:
 
     def _progressed(self, event: ToolProgressed) -> list[Json]:
         words = event.data.text if isinstance(event.data, Progress) else ""
+        terminal = event.data.data.get("terminalId") if isinstance(event.data, Progress) else None
+        if isinstance(terminal, str) and event.tool_use_id in self._open:
+            self._watched.add(event.tool_use_id)
+            content = [{"type": "terminal", "terminalId": terminal}]
+            return [update(event.tool_use_id, content=content)]
         if not words or event.tool_use_id not in self._open:
             return []
         return [update(event.tool_use_id, content=as_content([text(words)]))]
@@ -140,6 +147,10 @@ class Telling:
         introduced = self.described(block)
         content = result_of(entry, block["id"])
         done = calls.made(content, None if is_error else entry.get("toolUseResult"))
+        if block["id"] in self._watched:
+            # What a terminal shows stays there.
+            self._watched.discard(block["id"])
+            done = []
         return [*introduced, *self._ended(block["id"], "failed" if is_error else "completed", done)]
 
     def _printed(self, words: str) -> list[Json]:

@@ -10,6 +10,7 @@ from clew.hooks.handlers import Hook
 
 if TYPE_CHECKING:
     from clew.mcp.server import MakeLine
+    from clew.tools.editor import Buffers, Terminal
 
 
 class Brought(Struct, frozen=True, kw_only=True):
@@ -22,6 +23,9 @@ class Brought(Struct, frozen=True, kw_only=True):
     to_host: Callable[[str, dict[str, Any]], Awaitable[Any]] | None = None
     # The same where messages go both ways: makes the line to such a server.
     in_host: "MakeLine | None" = None
+    # What the editor around the session has open, and where its commands can be watched.
+    buffers: "Buffers | None" = None
+    terminal: "Terminal | None" = None
     # Servers of this session, each as an entry of settings that is taken literally.
     servers: Mapping[str, dict[str, Any]] = {}
 

@@ -60,6 +60,8 @@ async def equipped(
     )
     opened.push_async_callback(sandbox.aclose)
     rules.is_walled = lambda: sandbox.is_wanted
+    tool_session.buffers = brought.buffers
+    tool_session.terminal = lambda: None if sandbox.is_wanted else brought.terminal
     hook_settings = app_hooks.Settings(rules)
     hooks = app_hooks.session_hooks(
         hook_settings,

@@ -30,6 +30,7 @@ from clew.tools.schema import parse_input
 from clew.tools.spill import fitted
 
 Json: TypeAlias = dict[str, Any]
+Run: TypeAlias = Callable[[Tool[Any], Any, ToolContext], Awaitable[ToolResult]]
 
 
 class SessionTools:
@@ -129,7 +130,11 @@ class SessionTools:
             message_uuid=message_uuid,
             surroundings=self._surroundings,
         )
-        run = run_tool if self._file_record is None else self._file_record.run
+        run: Run = run_tool if self._file_record is None else self._file_record.run
+        if self._session.buffers is not None:
+            from clew.tools.editor import with_buffers
+
+            run = with_buffers(self._session.buffers, run)
         result = await run(tool, block["input"], context)
         # Before anything is kept, recorded or sent: a command may print its environment.
         clean = replace(

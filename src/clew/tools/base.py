@@ -27,6 +27,7 @@ from clew.tools.sandboxed import Sandbox
 
 if TYPE_CHECKING:
     from clew.tools.delegate import Agents
+    from clew.tools.editor import Buffers, Terminal
 
 Input = TypeVar("Input", bound=Struct)
 
@@ -157,6 +158,7 @@ class ToolSession:
         "agents",
         "ask_model",
         "ask_service",
+        "buffers",
         "contents",
         "cwd",
         "env_file",
@@ -174,7 +176,9 @@ class ToolSession:
         "secrets",
         "spill_folder",
         "tasks",
+        "terminal",
         "todos",
+        "unsaved",
     )
 
     def __init__(
@@ -222,6 +226,11 @@ class ToolSession:
         self.agents: Agents | None = None
         # Tells hooks of something that is about to be; why not, where one says so.
         self.may: Callable[[str, dict[str, Any]], Awaitable[str]] = nobody_minds
+        # What the editor around the session offers, if there is one; and, while a call runs, the files
+        # that it was told of as the editor holds them, by their real paths.
+        self.buffers: Buffers | None = None
+        self.terminal: Callable[[], Terminal | None] = lambda: None
+        self.unsaved: dict[str, bytes] = {}
         # The walls around shells; None where there are none.
         self.sandbox: Sandbox | None = None
 

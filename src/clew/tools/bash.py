@@ -4,13 +4,14 @@ import re
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
 from clew.config.mask import without
 from clew.process.output import Output
 from clew.process.run import Finished, run
+from clew.process.tree import Exit
 from clew.tools import spill
 from clew.tools.background import in_background
 from clew.tools.base import (
@@ -31,6 +32,9 @@ from clew.tools.shell_script import (
     shell_program,
     start_folder,
 )
+
+if TYPE_CHECKING:
+    from clew.tools.editor import Terminal
 
 SHOWN_TAIL_CHARS = 400
 
@@ -88,6 +92,9 @@ class Bash(Tool[CommandInput]):
         if given.run_in_background:
             program = shell_program(given.command, ctx.session.env_file)
             return await in_background(program, self.title(given), given.timeout, ctx)
+        terminal = ctx.session.terminal()
+        if terminal is not None:
+            return await run_in_terminal(terminal, given, ctx)
         with (
             script(given.command, first=ctx.session.env_file) as (argv, descriptors),
             FolderReport() as report,
@@ -96,6 +103,26 @@ class Bash(Tool[CommandInput]):
             result = await run_in_shell(given, ctx, given.command, argv, handed)
             ctx.session.cwd = report.folder() or ctx.session.cwd
         return result
+
+
+async def run_in_terminal(
+    terminal: "Terminal", given: CommandInput, ctx: ToolContext
+) -> ToolResult:
+    """Runs a command in the terminal of the editor around the session."""
+    from clew.tools.editor import in_terminal
+
+    limits = ctx.session.limits
+    timeout_ms = min(given.timeout or limits.bash_timeout_ms, limits.bash_max_timeout_ms)
+    most = 2 * limits.bash_max_output_chars
+    output = Output(keep_bytes=most, spill=spill_path(ctx))
+    gone = start_folder(ctx)
+    ran = await in_terminal(
+        terminal, given.command, ctx, timeout_s=timeout_ms / 1000, most_bytes=most
+    )
+    output.feed(ran.text.encode("utf-8", "replace"))
+    finished = Finished(exit=Exit(code=ran.code, signal=ran.signal), timed_out=ran.timed_out)
+    shown = await text_of(output, limits.bash_max_output_chars, ctx.session.secrets)
+    return outcome(shown, output, finished, timeout_ms, gone)
 
 
 async def run_in_shell(

@@ -9,6 +9,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.tools.base import ToolContext, ToolError, ToolSession
 from clew.tools.ledger import Content, ReadRecord
@@ -87,6 +88,9 @@ def take(path: Path, max_bytes: int) -> Snapshot:
 def take_known(path: Path, ctx: ToolContext) -> Snapshot:
     """The file, if it was read in this session and is still as it was then."""
     now = take(path, EDIT_MAX_BYTES)
+    unsaved = ctx.session.unsaved.get(str(now.path))
+    if unsaved is not None:
+        now = replace(now, data=unsaved, sha256=sha256(unsaved).digest())
     record = ctx.session.ledger.get(str(now.path))
     if record is None:
         raise ToolError(f"{path} was not read yet in this session. Read it first, then try again.")

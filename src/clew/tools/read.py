@@ -145,6 +145,8 @@ def text_result(
 ) -> ToolResult:
     """The lines asked for, or that they stand in the conversation already."""
     first, count = max(1, given.offset or 1), given.limit or DEFAULT_LINES
+    if ctx.session.unsaved:
+        data = ctx.session.unsaved.get(os.path.realpath(path), data)
     text = decode(data)
     if text is None:
         raise not_text(path, len(data))
