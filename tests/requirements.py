@@ -183,7 +183,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R116", "Sources: base instructions, CLAUDE.md layers, git context, directory structure, tool definitions, per-model adaptation", "done"),
     Record("R117", "Assembly order base, model, claude.md, git, files, tools; section separators; size limit (token budget); prioritisation recency or relevance", "done"),
     Record("R118", "Git context: branch, modified/untracked/staged lists, recent commits (hash, message, author, timestamp), uncommitted diff only conditionally", "done"),
-    Record("R119", "Directory structure is cached and refreshed", "deferred: step 5"),
+    Record("R119", "Directory structure is cached and refreshed", "done"),
     Record("R120", "Four layers with priority local > user > project > managed", "done"),
     Record("R121", "Load order managed (/etc/claude-code/CLAUDE.md), user (~/.claude/CLAUDE.md), project (<project>/.claude/CLAUDE.md), local (.claude/CLAUDE.md), loaded concurrently", "done"),
     Record("R122", "Default concatenation with separators; @override and @append directives", "done"),

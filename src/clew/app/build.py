@@ -71,6 +71,7 @@ async def session(
             environ=ground.environ,
             folders=ground.began.context.directories,
             has_memory=not options.is_bare,
+            has_structure=ground.began.settings.get("includeDirectoryStructure") is True,
         )
         opened.push_async_callback(opening.aclose)
         thread = taken_in_hand(ground, opened, entrypoint=entrypoint, mirror=mirror)

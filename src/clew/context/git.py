@@ -31,6 +31,7 @@ _STATUS = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=norm
 _LOG = ("log", f"-{COMMITS}", "-z", f"--format=%h{FIELD}%an{FIELD}%aI{FIELD}%s")
 _MAIN = ("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
 _DIFF = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD")
+_FILES = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
 _LIKELY_MAIN = ("main", "master", "trunk")
 
 
@@ -59,6 +60,18 @@ async def difference(
     """What is changed and not committed, for those who ask for it; empty if nothing is."""
     told, is_cut = await _Git(launcher, cwd, env, timeout_s).ask(_DIFF)
     return (told or "") + ("\n(there is more)" if is_cut else "")
+
+
+async def files(
+    launcher: Launcher, env: Mapping[str, str], folder: Path, *, timeout_s: float = TIMEOUT_S
+) -> list[str] | None:
+    """What lies below a folder and is not ignored, as far as it comes; None if git does not know."""
+    told, is_cut = await _Git(launcher, folder, env, timeout_s).ask(_FILES)
+    if told is None:
+        return None
+    names = told.split("\0")
+    # The last one is empty, or cut.
+    return names[:-1] if is_cut or not names[-1] else names
 
 
 class _Git:

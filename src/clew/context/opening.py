@@ -7,13 +7,18 @@ import asyncio
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from clew.context import facts, git
 from clew.context.explain import sources
 from clew.context.facts import Fact
 from clew.context.memory import FileCache, load
 from clew.process.spawn import Launcher
+
+if TYPE_CHECKING:
+    from clew.context.structure import Structure
 
 
 class Opening:
@@ -27,11 +32,13 @@ class Opening:
         environ: Mapping[str, str],
         folders: Sequence[str],
         has_memory: bool = True,
+        has_structure: bool = False,
     ) -> None:
         self._cwd = cwd
         self._environ = dict(environ)
         self._folders = folders
         self._has_memory = has_memory
+        self._structure = structure_by(launcher, environ) if has_structure else None
         self._is_repository = any((f / ".git").exists() for f in (cwd, *cwd.parents))
         self._git = (
             asyncio.create_task(git.report(launcher, cwd, environ)) if self._is_repository else None
@@ -69,4 +76,12 @@ class Opening:
         report = await self._git if self._git is not None else None
         if report is not None:
             told.append(facts.git_fact(report))
+        if self._structure is not None:
+            told.append(await self._structure.fact(cwd))
         return [fact for fact in told if fact is not None]
+
+
+def structure_by(launcher: Launcher, environ: Mapping[str, str]) -> "Structure":
+    from clew.context.structure import Structure  # few people want it
+
+    return Structure(partial(git.files, launcher, environ))
