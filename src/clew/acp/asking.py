@@ -82,7 +82,7 @@ class Asking:
     async def _permission(self, question: Question) -> Verdict:
         call = described(question.block, question.title, self._cwd, self._read_file)
         why = as_content([text(f"It asks because {question.why}.")])
-        call["content"] = [*call.get("content", []), *why]
+        call = call | {"content": [*call.get("content", []), *why]}
         chosen = await self._chosen(question, call, self._answers(question))
         if chosen is None:
             return Refused(words=rejected_by_user(), stop=True)

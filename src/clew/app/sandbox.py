@@ -5,14 +5,13 @@ may change. Owns when walls are around a command, and what is said where there a
 """
 
 import os
-import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from clew.app.denied import denied
 from clew.messages.errors import OutsideError
 from clew.permissions.decision import Ask, Decision, NeedsReview, decided
 from clew.permissions.in_session import SessionRules
@@ -204,49 +203,6 @@ def policy_of(settings: Settings, standing: Standing) -> Policy:
         no_domains=settings.network.no_domains,
         unix_sockets=settings.network.unix_sockets,
     )
-
-
-def denied(standing: Standing, access: str) -> list[str]:
-    """What deny rules name of the disk as it is at the start, as far as it is a name or a pattern."""
-    tool = {"read": "Read", "edit": "Edit"}[access]
-    named: list[str] = []
-    for rule in standing.rules.rules:
-        if rule.behavior != "deny" or rule.kind != "path" or rule.tool != tool:
-            continue
-        named += paths_of(rule, standing)
-    return named
-
-
-def paths_of(rule: Rule, standing: Standing) -> list[str]:
-    text = rule.content or ""
-    context = standing.context
-    if text.startswith("//"):
-        base, pattern = "/", text[2:]
-    elif text.startswith("~/"):
-        base, pattern = context.home, text[2:]
-    elif text.startswith("/"):
-        base, pattern = rule.root, text[1:]
-    elif text.startswith("./"):
-        base, pattern = context.cwd, text[2:]
-    else:
-        base, pattern = context.cwd, f"**/{text}"
-    try:
-        return found_below(base, pattern)
-    except (ValueError, OSError):
-        # A name that no disk has, or a folder that cannot be listed: the rule itself still holds.
-        return []
-
-
-def found_below(base: str, pattern: str) -> list[str]:
-    """What a pattern of rules names; a folder stands for all that is in it."""
-    parts = [part for part in pattern.split("/") if part not in ("", ".")]
-    while parts and parts[-1] == "**":
-        parts.pop()
-    if not parts:
-        # A wall around the whole disk would leave no command that could run.
-        return [base] if base != "/" else []
-    names = [part if part == "**" else re.sub(r"\*\*+", "*", part) for part in parts]
-    return [str(path) for path in Path(base).glob("/".join(names))]
 
 
 def session_sandbox(

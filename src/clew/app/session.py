@@ -109,7 +109,8 @@ class Session(Struct, frozen=True, kw_only=True):
             facts = await self.opening.facts(model=self.model.id, day=now()[:10])
         deferred = [name for name in self.requests.deferred() if self.toolbox.get(name)]
         skills = self.skills.news(history) if self.requests.offers("Skill") else None
-        listings = [listing_fact(told(history), deferred), self.agents.listing(history), skills]
+        agents = self.agents.listing(history) if self.requests.offers("Agent") else None
+        listings = [listing_fact(told(history), deferred), agents, skills]
         return attachments([*facts, *filter(None, [*listings, planning(self.rules, history)])])
 
     async def take(self, raw: Raw, emit: Emit) -> Taken:

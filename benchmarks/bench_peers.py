@@ -1,0 +1,196 @@
+"""clew beside the reference client, in one run: turn about, against the same scripted server on loopback.
+
+The peer comes from npm into a folder of its own, the first time; without npm there is nothing to say.
+"""
+
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import Figure, peak_rss_mb
+from clew.testing.server import LoopbackServer, serving
+
+PEER = "@anthropic-ai/claude-code"
+FOLDER = Path(__file__).parent.parent / ".build" / "peers"
+RUNS = 5
+MEGABYTE = "All work and no play is dull. " * 33_334
+MODEL = "claude-sonnet-4-5"
+QUIET = {
+    "DISABLE_AUTOUPDATER": "1",
+    "DISABLE_TELEMETRY": "1",
+    "DISABLE_ERROR_REPORTING": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workload:
+    """What is asked of both. `ratios` are the goals for CPU, wall and memory."""
+
+    name: str
+    answers: list[dict[str, Any]]
+    args: tuple[str, ...] = ()
+    cpu: float
+    wall: float | None = None
+    memory: float | None = None
+
+
+STREAM = ("--output-format", "stream-json", "--verbose", "--include-partial-messages")
+WRITES = [
+    {
+        "content": [{"tool": "Write", "input": {"file_path": "out.txt", "content": MEGABYTE}}],
+        "delta_chars": 12,
+    },
+    {"text": "Written."},
+    {"text": "Yes.", "times": "always"},
+]
+WORKLOADS = (
+    Workload(
+        name="hello",
+        answers=[{"text": "Hello.", "times": "always"}],
+        cpu=0.33,
+        wall=0.33,
+        memory=0.2,
+    ),
+    Workload(
+        name="1 MB of text in deltas of 12",
+        answers=[{"text": MEGABYTE, "delta_chars": 12, "times": "always"}],
+        cpu=0.3,
+        memory=0.15,
+    ),
+    Workload(
+        name="the same with partial messages",
+        answers=[{"text": MEGABYTE, "delta_chars": 12, "times": "always"}],
+        args=STREAM,
+        cpu=0.5,
+    ),
+    Workload(
+        name="1 MB of tool input",
+        answers=WRITES,
+        args=("--allowedTools", "Write", "--permission-mode", "acceptEdits"),
+        cpu=0.3,
+    ),
+)
+
+
+def peer() -> str | None:
+    """The reference client's program; None where npm is not there or has it not."""
+    program = FOLDER / "node_modules" / ".bin" / "claude"
+    npm = shutil.which("npm")
+    if not program.exists() and npm is not None:
+        words = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(FOLDER)]
+        subprocess.run([*words, PEER], check=False, timeout=600)
+    return str(program) if program.exists() else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spent:
+    cpu_s: float
+    wall_s: float
+
+
+class Contestant:
+    """One program with a home of its own."""
+
+    def __init__(self, program: str, home: Path) -> None:
+        self._program = program
+        self._home = home
+        self.work = home / "work"
+        self.work.mkdir(parents=True)
+
+    def environment(self, server: LoopbackServer) -> dict[str, str]:
+        return {
+            **QUIET,
+            "PATH": os.environ.get("PATH", os.defpath),
+            "HOME": str(self._home),
+            "CLAUDE_CONFIG_DIR": str(self._home / "config"),
+            "ANTHROPIC_BASE_URL": server.url,
+            "ANTHROPIC_API_KEY": "sk-ant-test-0000",
+            "LANG": "C.UTF-8",
+        }
+
+    def command(self, workload: Workload) -> list[str]:
+        return [self._program, "-p", "hi", "--model", MODEL, *workload.args]
+
+    def run(self, workload: Workload, server: LoopbackServer) -> Spent:
+        (self.work / "out.txt").unlink(missing_ok=True)
+        begin = time.perf_counter()
+        child = subprocess.Popen(
+            self.command(workload),
+            cwd=self.work,
+            env=self.environment(server),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+        )
+        _, status, usage = os.wait4(child.pid, 0)
+        child.returncode = os.waitstatus_to_exitcode(status)
+        if child.returncode != 0:
+            raise RuntimeError(f"{workload.name}: {self._program} ended with {child.returncode}")
+        return Spent(cpu_s=usage.ru_utime + usage.ru_stime, wall_s=time.perf_counter() - begin)
+
+    def peak_mb(self, workload: Workload, server: LoopbackServer) -> float:
+        words = ["env", "-C", str(self.work), "-i"]
+        words += [f"{name}={value}" for name, value in self.environment(server).items()]
+        return peak_rss_mb([*words, *self.command(workload)])
+
+
+def figures() -> Iterator[Figure]:
+    program = peer()
+    if program is None:
+        yield Figure(name="no peer: npm is not here, or has it not", value=0, unit="")
+        return
+    clew = str(Path(sys.executable).parent / "clew")
+    with tempfile.TemporaryDirectory() as folder:
+        ours = Contestant(clew, Path(folder, "clew"))
+        theirs = Contestant(program, Path(folder, "peer"))
+        for workload in WORKLOADS:
+            yield from compared(workload, ours, theirs)
+
+
+def compared(workload: Workload, ours: Contestant, theirs: Contestant) -> Iterator[Figure]:
+    spent: tuple[list[Spent], list[Spent]] = ([], [])
+    for number in range(RUNS + 1):
+        for who, kept in zip((ours, theirs), spent, strict=True):
+            with serving({"scenario": 1, "answers": workload.answers}) as server:
+                found = who.run(workload, server)
+            if number:  # the first one warms up
+                kept.append(found)
+    mine, other = (median([one.cpu_s for one in kept]) for kept in spent)
+    yield Figure(
+        name=f"{workload.name}: CPU, as a part of the peer's",
+        value=mine / other,
+        unit="x",
+        at_most=workload.cpu,
+        note=f"{mine:.3f} s to {other:.3f} s",
+    )
+    mine, other = (median([one.wall_s for one in kept]) for kept in spent)
+    yield Figure(
+        name=f"{workload.name}: wall, as a part of the peer's",
+        value=mine / other,
+        unit="x",
+        at_most=workload.wall,
+        note=f"{mine:.3f} s to {other:.3f} s",
+    )
+    with serving({"scenario": 1, "answers": workload.answers}) as server:
+        mine = ours.peak_mb(workload, server)
+    with serving({"scenario": 1, "answers": workload.answers}) as server:
+        other = theirs.peak_mb(workload, server)
+    yield Figure(
+        name=f"{workload.name}: memory, as a part of the peer's",
+        value=mine / other,
+        unit="x",
+        at_most=workload.memory,
+        note=f"{mine:.0f} MB to {other:.0f} MB",
+    )
+
+
+def median(values: Sequence[float]) -> float:
+    return statistics.median(values)
