@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.context.system_prompt import GUIDANCE, system_prompt
+from clew.context.system_prompt import GUIDANCE, agent_prompt, system_prompt
 from tests.requirements import requirement
 
 ALL = [name for name, _ in GUIDANCE]
@@ -45,3 +45,10 @@ def test_a_person_may_replace_it_or_add_to_it() -> None:
     assert words(instead="") == []
     assert words(extra="and rhyme")[-1] == "and rhyme"
     assert len(words(extra="and rhyme")) == 3
+
+
+def test_an_agent_is_told_its_own_words_and_how_its_tools_are_used() -> None:
+    first, second = agent_prompt("You look.", ["Read"])
+    assert first == {"type": "text", "text": "You look."}
+    assert "Read" in second["text"]
+    assert len(agent_prompt(" ", [])) == 1

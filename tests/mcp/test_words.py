@@ -280,3 +280,12 @@ def test_a_denied_server_is_denied_and_an_allow_list_allows_nothing_else() -> No
 def test_a_star_does_not_leave_its_host(pattern: Any, url: str, fits: bool) -> None:
     why = forbidden(good({"url": url}), [{"serverUrl": pattern}], None)
     assert (why == "") is fits
+
+
+def test_without_an_environment_an_entry_is_taken_as_it_is_written() -> None:
+    value = {"command": "program", "args": ["${NOT_SET_ANYWHERE}"]}
+    found = read_server("x", value, scope="cli", environ=None)
+    assert isinstance(found, ServerConfig)
+    assert isinstance(found.reach, Stdio)
+    assert found.reach.args == ("${NOT_SET_ANYWHERE}",)
+    assert "NOT_SET_ANYWHERE" in str(read_server("x", value, scope="cli", environ={}))

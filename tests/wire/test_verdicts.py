@@ -48,4 +48,6 @@ def test_the_question_names_the_call_and_why_it_asks() -> None:
     asked = question(block, title="Bash: x", why="no rule", suggestions=[])
     assert (asked["tool_use_id"], asked["decision_reason"]) == ("toolu_1", "no rule")
     assert "blocked_path" not in asked
+    assert "agent_id" not in asked
     assert question(block, title="", why="", suggestions=[], blocked_path="/x")["blocked_path"]
+    assert question(block, title="", why="", suggestions=[], agent_id="a1")["agent_id"] == "a1"

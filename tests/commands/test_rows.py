@@ -1,0 +1,17 @@
+"""Rows of two columns."""
+
+from clew.commands.outcome import Pick, Row, as_list
+from clew.commands.rows import table
+
+
+def test_the_second_column_begins_where_the_widest_first_one_ends() -> None:
+    assert table([("a", "one"), ("long", "two"), ("x", "")]) == "a     one\nlong  two\nx"
+
+
+def test_no_rows_are_no_lines() -> None:
+    assert table([]) == ""
+
+
+def test_a_choice_that_nobody_makes_is_a_list_of_the_lines_that_make_it() -> None:
+    pick = Pick(title="Where to", rows=(Row(line="/rewind a", label="One"),), text="Read this.")
+    assert as_list(pick).text == "Read this.\nWhere to:\n/rewind a\n    One"
