@@ -22,7 +22,7 @@ PEER = "@anthropic-ai/claude-code"
 FOLDER = Path(__file__).parent.parent / ".build" / "peers"
 RUNS = 5
 MEGABYTE = "All work and no play is dull. " * 33_334
-MODEL = "claude-sonnet-4-5"
+MODEL = "claude-sonnet-5-5"
 QUIET = {
     "DISABLE_AUTOUPDATER": "1",
     "DISABLE_TELEMETRY": "1",
