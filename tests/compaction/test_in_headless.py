@@ -6,8 +6,10 @@ from typing import Any
 
 from clew.messages.encoding import encode
 from clew.testing.server import serving
-from tests.compaction.window import ARGS, SUMMARY, Window, answered, size_of, text_of
+from tests.compaction.window import ARGS, SUMMARY, Window, answered, said_last, size_of, text_of
 from tests.headless.clew_process import clew, transcripts
+from tests.headless.host_process import Hosted
+from tests.normalize.generator import png
 from tests.requirements import requirement
 
 Json = dict[str, Any]
@@ -226,3 +228,179 @@ def test_a_part_is_summarised_up_to_a_message_or_from_it(tmp_path: Path) -> None
     words = json.dumps(since)
     assert words.index("Go on, part 1.") < words.rindex(SAID)
     assert "Go on, part 2." not in words
+
+
+def test_an_agent_outgrows_its_window_and_reports(tmp_path: Path) -> None:
+    rounds = iter(range(1_000))
+
+    def part(body: Json) -> Json:
+        words = text_of(body)
+        if "Have them counted." in words:
+            if "tool_result" in words:
+                return answered("The agent has counted.", body)
+            given = {
+                "description": "count",
+                "prompt": "Count the coats.",
+                "run_in_background": False,
+            }
+            call = {"tool": "Agent", "input": given | {"subagent_type": "general-purpose"}}
+            return answered([call], body)
+        number = next(rounds)
+        if number >= 20:
+            return answered("Twenty coats.", body)
+        return answered(
+            [PARAGRAPH, {"tool": "Bash", "input": {"command": f"echo coat {number}"}}], body
+        )
+
+    window = Window(part)
+    with serving(window, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "Have them counted.", *ARGS)
+    assert done.stdout == "The agent has counted.\n", done.stderr
+    assert window.summaries
+    assert not window.refused
+    (agent,) = (tmp_path / "config" / "projects").glob("*/*/subagents/agent-*.jsonl")
+    lines = [json.loads(line) for line in agent.read_text("utf-8").splitlines()]
+    assert [e["agentId"] for e in lines if e.get("subtype") == "compact_boundary"]
+    assert not boundaries(tmp_path)
+    assert "Twenty coats." in text_of(window.asked[-1])
+
+
+def hooks(*events: str) -> str:
+    command = "cat >> $HOME/heard; echo >> $HOME/heard"
+    made = {event: [{"hooks": [{"type": "command", "command": command}]}] for event in events}
+    return json.dumps(
+        {"hooks": made, "models": {"small": {"contextWindow": 24000, "maxOutput": 4000}}}
+    )
+
+
+def test_hooks_hear_of_a_summary_and_may_prevent_it(tmp_path: Path) -> None:
+    args = ("--model", "small", "--settings", hooks("PreCompact", "PostCompact", "SessionStart"))
+    window = Window(painter)
+    with serving(window, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "Paint.", *args)
+        (path,) = transcripts(tmp_path)
+        done = clew(tmp_path, server.url, "-p", "/compact north", "--resume", path.stem, *args)
+        assert done.returncode == 0, done.stderr
+        no = json.dumps(
+            {
+                "hooks": {
+                    "PreCompact": [
+                        {"hooks": [{"type": "command", "command": "echo not now >&2; exit 2"}]}
+                    ]
+                }
+            }
+        )
+        resume = ("--resume", path.stem, "--settings", no, "--model", "claude-haiku-4-5")
+        clew(tmp_path, server.url, "-p", "On.", *resume)
+        held = clew(tmp_path, server.url, "-p", "/compact", *resume)
+    heard = [
+        json.loads(line) for line in (tmp_path / "heard").read_text("utf-8").split("\n") if line
+    ]
+    told = [(h["hook_event_name"], h.get("trigger"), h.get("source")) for h in heard]
+    assert told == [
+        ("SessionStart", None, "startup"),
+        ("SessionStart", None, "resume"),
+        ("PreCompact", "manual", None),
+        ("PostCompact", "manual", None),
+        ("SessionStart", None, "compact"),
+    ]
+    assert heard[2]["custom_instructions"] == "north"
+    assert heard[3]["compact_summary"] == SAID
+    assert held.returncode == 1
+    assert "not now" in held.stderr
+    assert len(boundaries(tmp_path)) == 1
+
+
+def test_a_person_turns_it_off_and_the_turn_ends_with_what_helps(tmp_path: Path) -> None:
+    settings = json.dumps(
+        {
+            "autoCompactEnabled": False,
+            "models": {"small": {"contextWindow": 24000, "maxOutput": 4000}},
+        }
+    )
+    args = ("--model", "small", "--settings", settings)
+    window = Window(painter, limit=9_000)
+    with serving(window, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "Paint. " + PARAGRAPH, *args)
+        (path,) = transcripts(tmp_path)
+        for _ in range(6):
+            done = clew(
+                tmp_path, server.url, "-p", "On. " + PARAGRAPH, "--resume", path.stem, *args
+            )
+        assert done.returncode == 1
+        assert "/compact" in done.stderr
+        assert not boundaries(tmp_path)
+        done = clew(tmp_path, server.url, "-p", "/compact", "--resume", path.stem, *args)
+        assert done.returncode == 0, done.stderr
+        done = clew(tmp_path, server.url, "-p", "On.", "--resume", path.stem, *args)
+        assert done.returncode == 0, done.stderr
+
+
+def test_many_images_do_not_end_a_conversation(tmp_path: Path) -> None:
+    """Pictures fill the window; the summary is asked without them."""
+    image = png(600, 600)
+    block = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": image},
+    }
+    window = Window(lambda body: answered("Seen.", body))
+    with serving(window, strict=True) as server, Hosted(tmp_path, server.url, *ARGS) as host:
+        for number in range(6):
+            host.say([*[block] * 8, {"type": "text", "text": f"Look, {number}."}])
+            assert host.result()["result"] == "Seen."
+        assert host.end() == 0
+    assert boundaries(tmp_path)
+    assert not [b for b in window.summaries if "image/png" in text_of(b) and size_of(b) > 24_000]
+
+
+def test_an_answer_that_fills_the_window_is_gone_on_with(tmp_path: Path) -> None:
+    def part(body: Json) -> Json:
+        if "cut off at its length limit" in said_last(body):
+            return answered("and the south.", body)
+        if "now both" in text_of(body):
+            return answered("I paint the north", body, stop_reason="model_context_window_exceeded")
+        return answered("Yes. " + PARAGRAPH, body)
+
+    window = Window(part)
+    with serving(window, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "Paint. " + PARAGRAPH, *ARGS)
+        said = resumed(tmp_path, server.url, "now both")
+    assert said == "and the south.\n"
+    assert boundaries(tmp_path)
+
+
+def test_what_a_summary_cannot_carry_is_told_again(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "CLAUDE.md").write_text("Always use the blue paint.", "utf-8")
+    (work / "plan.txt").write_text("coat one, coat two", "utf-8")
+
+    def part(body: Json) -> Json:
+        if "begin" in said_last(body):
+            todos = [
+                {"content": "paint the north", "status": "completed", "activeForm": "painting"},
+                {"content": "paint the south", "status": "pending", "activeForm": "painting"},
+            ]
+            return answered(
+                [
+                    {"tool": "TodoWrite", "input": {"todos": todos}},
+                    {"tool": "Read", "input": {"file_path": str(work / "plan.txt")}},
+                ],
+                body,
+            )
+        return answered("Done.", body)
+
+    window = Window(part)
+    args = (*ARGS, "--tools", "TodoWrite,Read,Bash")
+    with serving(window, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "begin", *args)
+        resumed(tmp_path, server.url, "/compact", *args)
+        resumed(tmp_path, server.url, "Go on.", *args)
+    sent = text_of(window.asked[-1])
+    assert "Always use the blue paint." in sent
+    assert "[completed] paint the north" in sent
+    assert "[pending] paint the south" in sent
+    assert "coat one, coat two" in sent
+    receipt = boundaries(tmp_path)[0]["compactMetadata"]["covers"]
+    assert receipt["openTodos"] == ["paint the south"]
+    assert receipt["filesRead"] == [str(work / "plan.txt")]

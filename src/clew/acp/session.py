@@ -20,6 +20,7 @@ from clew.app.brought import Brought
 from clew.app.build import session as open_session
 from clew.app.session import Session
 from clew.app.slash import known
+from clew.commands.outcome import Compact
 from clew.engine.conversation import Speaker
 from clew.engine.deps import Question, Refused, Verdict
 from clew.engine.events import EngineEvent, ToolFinished, TurnEnded
@@ -169,6 +170,8 @@ class EditorSession:
                 answer: Json | Fault = CANCELLED
             elif isinstance(taken, Turn):
                 answer = await self._answered(taken)
+            elif isinstance(taken, Compact):
+                answer = await self._shortened(taken)
             else:
                 self._say(as_block(beside(taken).text))
                 answer = {"stopReason": "end_turn"}
@@ -184,6 +187,14 @@ class EditorSession:
         finally:
             self._taking = None
         return None if taking.cancelled() else taking.result()
+
+    async def _shortened(self, order: Compact) -> Json | Fault:
+        ended = await self.session.conversation.compact(order, self._emit)
+        if ended.reason.startswith("aborted"):
+            return CANCELLED
+        self._say(as_block(ended.message))
+        self._tell_usage()
+        return {"stopReason": "end_turn"}
 
     async def _answered(self, turn: Turn) -> Json | Fault:
         session = self.session

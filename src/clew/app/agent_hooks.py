@@ -11,7 +11,7 @@ from clew.hooks.outcome import NOTHING, Outcome
 Json: TypeAlias = dict[str, Any]
 
 # Nobody typed anything, and what begins and ends is the session's own affair.
-NOT_ITS_OWN = frozenset({"UserPromptSubmit", "StopFailure"})
+NOT_ITS_OWN = frozenset({"UserPromptSubmit", "StopFailure", "SessionStart"})
 
 
 class AgentHooks:

@@ -200,6 +200,7 @@ def deps_of(
     measure = Measure(service.provider.count_tokens, service.catalog)
     keeping = Keeping(ground, thread, hands, requests, crew.opening, judge, measure)
     keeping.agents = listing
+    keeping.reads_memory = birth.spec.reads_memory
     reads_memory = birth.spec.reads_memory and not ground.options.is_bare
 
     def beside(results: Sequence[Json]) -> list[Json]:

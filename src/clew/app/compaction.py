@@ -31,6 +31,7 @@ from clew.providers.base import Request
 Json: TypeAlias = dict[str, Any]
 
 # No file that is told again is read further than this.
+INSTRUCTIONS = "instructions"
 FILE_MAX_BYTES = 256 * 1024
 
 
@@ -55,6 +56,7 @@ class Keeping:
         self._judge = judge
         self._measure = measure
         # Which agents there are, as a conversation is told that has what is kept.
+        self.reads_memory = True
         self.agents: Callable[[History], Fact | None] = lambda _: None
         self._compactor: Compaction | None = None
         self._spoke_s: float | None = None
@@ -164,8 +166,10 @@ class Keeping:
 
         model = self._requests.template.model
         deferred = [n for n in self._requests.deferred() if self._hands.toolbox.get(n)]
+        cwd = Path(self._hands.tool_session.project)
+        around = await self._opening.facts(model=model, day=now()[:10], cwd=cwd)
         facts = [
-            *await self._opening.facts(model=model, day=now()[:10]),
+            *(fact for fact in around if self.reads_memory or fact.payload["type"] != INSTRUCTIONS),
             *keeping.carried(covered),
             *self._hands.skills.kept(covered, kept),
             listing_fact(told(kept), deferred),

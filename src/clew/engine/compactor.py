@@ -239,7 +239,7 @@ class Compactor:
         except asyncio.CancelledError:
             await emit(NotCompacted(message="stopped"))
             raise
-        await self._after(deps, trigger, asked.words, emit)
+        await self._after(deps, trigger, asked.words, work.request.model, emit)
         return None
 
     async def _asked(
@@ -320,9 +320,9 @@ class Compactor:
         where = "" if shown == text else self._around.keep(text) or "the transcript"
         return retelling.quoted(shown, where)
 
-    async def _after(self, deps: Deps, trigger: str, summary: str, emit: Emit) -> None:
+    async def _after(self, deps: Deps, trigger: str, summary: str, model: str, emit: Emit) -> None:
         await fire(deps, emit, "PostCompact", trigger=trigger, compact_summary=summary)
-        begun = await fire(deps, emit, "SessionStart", source="compact", model="")
+        begun = await fire(deps, emit, "SessionStart", source="compact", model=model)
         await join(deps, emit, begun)
 
 

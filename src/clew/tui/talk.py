@@ -179,7 +179,9 @@ class Talk:
             case Turn():
                 await self._turn(taken, entry)
             case Compact():
-                await self._worked(self._session.conversation.compact(taken, self.emit))
+                ended = await self._worked(self._session.conversation.compact(taken, self.emit))
+                if taken.undo and not ended.is_error:
+                    self._note(ended.message)
             case Show():
                 self._show(taken)
             case Pick():
@@ -226,7 +228,7 @@ class Talk:
         if self._is_stopped:
             self._give_back()
 
-    async def _worked(self, turn: Coroutine[Any, Any, TurnEnded], title: str = "") -> None:
+    async def _worked(self, turn: Coroutine[Any, Any, TurnEnded], title: str = "") -> TurnEnded:
         """Runs a turn with everything that shows that one runs."""
         self._begin_work()
         if title:
@@ -238,6 +240,7 @@ class Talk:
         self._screen.say(self._transcript.feed(ended))
         self._status.look()
         self._begin(self.look_again())
+        return ended
 
     def _begin_work(self) -> None:
         self._is_stopped = False
