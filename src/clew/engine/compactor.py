@@ -27,7 +27,7 @@ from clew.engine.events import (
     Recorded,
     TurnEnded,
 )
-from clew.engine.hooked import fire, join
+from clew.engine.hooked import fire, heard, join
 from clew.engine.loop import prepare, saved
 from clew.engine.measuring import whole
 from clew.engine.story import Story
@@ -143,6 +143,7 @@ class Compactor:
         """Does what a person ordered between two turns."""
         if order.undo:
             return await self._undone(deps)
+        await join(deps, emit, await heard(deps, emit, await deps.hooks.waiting(emit)))
         entries = list(deps.story.history)
         selection = selected(entries, order)
         if isinstance(selection, str):
