@@ -61,6 +61,7 @@ CORPUS = [
     "x" * 5000 + " end",
     "```\n" + "y" * 4000 + "\nshort\n```",
     "> " * 30 + "deep\n" + "- " * 30 + "deep\n",
+    "a\n      b\n> c\n        d\n",
     "a\nb  \nc\\\nd<br>e\n===\nf\n---\n- \n-\n  x\n",
     "[a]: http://x.y\n\n[a] and [b][a] ![pic](u 'v') <http://auto.link> &amp; \\*\n",
     "\x1b]0;title\x07 and \x1b[2J and \u202ereversed\n```\n\x1b[31mred\r\n\ttab\n```\n",
@@ -68,4 +69,11 @@ CORPUS = [
     "",
     "|\n|-\n|a\n",
     "# \n#\n\n####### no\n",
+    "# " + "long heading " * 120 + "\n\n<!-- html on one line -->\nafter\n",
+    "words (in brackets) * a star alone _x_ [y] \\* z) " * 40,
+    '```yaml\na: 1\n```\n```json\n{"a": [1, true]}\n```\n```nothing\nx\n```\n',
+    "```c\n/* a\nb */ /* c\n"
+    + "x\n" * 50
+    + "*/\n```\n"
+    + "| a | b | c |\n|---|---|---|\n| x | y | z |\n",
 ]

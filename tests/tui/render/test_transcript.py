@@ -23,7 +23,9 @@ from clew.engine.events import (
 )
 from clew.hooks.output import Ran
 from clew.hooks.progress import HookFinished, HookStarted
-from clew.providers.answer_events import Waiting, Withdrawn
+from clew.normalize.repairs import Repair, in_words
+from clew.providers.answer_events import FellBack, Held, Retrying, Waiting, Withdrawn
+from clew.providers.base import Failure
 from clew.stream.events import (
     BlockDropped,
     BlockFinished,
@@ -86,7 +88,7 @@ def test_words_show_at_once_and_go_out_when_they_stand() -> None:
 
 def test_an_answer_without_a_line_end_is_seen_from_its_first_word_and_its_tail_stays_low() -> None:
     shown = transcript()
-    for number in range(3000):
+    for number in range(700):
         shown.feed(TextDelta(index=0, text=f"word{number} "))
         tail = shown.tail(60, 6)
         assert len(tail) <= 6
@@ -111,7 +113,10 @@ def test_a_call_is_one_story_with_its_hooks_and_its_result() -> None:
     ran = Ran(exit_code=1, stdout="", stderr="not on a Friday")
     said = HookFinished(hook_id="h", name="PostToolUse:Bash", event="PostToolUse", ran=ran,
                         title="check.sh", tool_use_id="t1")  # fmt: skip
-    fed(shown, said)
+    fine = HookFinished(hook_id="h", name="n", event="e", ran=Ran(exit_code=0, stdout="", stderr=""),
+                        title="ok.sh", tool_use_id="t1")  # fmt: skip
+    fed(shown, said, fine, ToolProgressed(tool_use_id="t9", data=Progress(text="x", data={})))
+    assert shown.tail(60, 0) == []
     out = fed(shown, finished(block, "1 passed\n", {"stdout": "\x1b[32m1 passed\x1b[0m\n"}))
     assert out == [
         "● Bash: run the tests",
@@ -193,6 +198,50 @@ def test_a_list_of_what_is_to_do_has_boxes() -> None:
     assert out == ["● TodoWrite", "  ☑ look", "  ▸ writing", "  ☐ test"]
 
 
+def test_a_narrower_terminal_gets_narrower_lines() -> None:
+    shown = transcript()
+    shown.resize(50)
+    fed(shown, TextDelta(index=0, text="words " * 30))
+    shown.resize(20)
+    shown.resize(20)
+    assert all(len(row) <= 20 for row in [*shown.tail(20, 50), *fed(shown, *words("and more"))])
+
+
+def test_blocks_that_are_no_calls_have_no_story() -> None:
+    shown = transcript()
+    fed(shown, BlockStarted(index=0, block={"type": "text"}), InputDelta(index=4, partial_json="x"))
+    assert shown.tail(60, 5) == []
+
+
+def test_a_plan_is_shown_as_it_reads() -> None:
+    raw = {"plan": "# Plan\n\n1. look\n"}
+    out = fed(transcript(), finished(call("ExitPlanMode"), "agreed", raw))
+    assert out == ["● ExitPlanMode", "  Plan", "", "  1. look"]
+    assert fed(transcript(), finished(call("Agent"), "")) == ["● Agent", "  done"]
+
+
+def test_what_a_log_holds_in_another_shape_is_shown_as_text() -> None:
+    odd = {"type": "user", "message": {"content": [1, {"type": "text"}]}, "toolUseResult": "x"}
+    block = call("Edit", file_path=7)
+    out = fed(transcript(), ToolFinished(block=block, entry=odd, is_error=False, display="odd"))
+    assert out == ["● Edit", "  odd"]
+    raw = {"structuredPatch": [7], "newTodos": [7], "plan": 7, "stdout": 7}
+    assert fed(transcript(), finished(block, [1, {"text": 7}, {"text": "as it is"}], raw))[1:] == [
+        "  as it is"
+    ]
+
+
+def test_a_persons_own_line_for_the_shell_is_no_story() -> None:
+    shown = transcript()
+    block = {"type": "bash", "id": "", "name": "Bash", "input": {"command": "ls"}}
+    assert fed(shown, ToolStarted(block=block, title="! ls"), Printed(text="a")) == [
+        "! ls",
+        "",
+        "a",
+    ]
+    assert shown.tail(60, 5) == []
+
+
 def test_a_refusal_says_so_in_its_story() -> None:
     out = fed(transcript(), finished(call(command="rm"), "<tool_use_error>No.</tool_use_error>",
                                      is_error=True))  # fmt: skip
@@ -265,15 +314,25 @@ def test_what_waits_is_said_until_something_comes() -> None:
     assert shown.tail(60, 3) == ["here"]
 
 
+FAILURE = Failure(kind="overloaded", message="overloaded")
+
+
+MENDED = Repair(kind="result_missing", uuid="u")
+
+
 def test_reports_of_the_engine_are_lines() -> None:
     boundary = {"type": "system", "subtype": "compact_boundary"}
     out = fed(
-        transcript(80),
+        transcript(200),
         HookStarted(hook_id="h", name="n", event="e", status="Linting"),
         HookStarted(hook_id="h", name="n", event="e"),
         NotSaved(messages=("the disk is full",)),
         Repaired(repairs=[]),
+        Repaired(repairs=[MENDED]),
         Doubted(violations=[], is_held=True),
+        Retrying(failure=FAILURE, attempt=1, max_attempts=2, delay_s=4, budget_left_s=None),
+        Held(delay_s=7),
+        FellBack(failure=FAILURE, model="other"),
         Compacting(trigger="auto"),
         Compacted(boundary=boundary, entries=[], message="half of it"),
         NotCompacted(message="too short"),
@@ -282,7 +341,11 @@ def test_reports_of_the_engine_are_lines() -> None:
     assert out == [
         "(Linting)",
         "! the disk is full",
+        f"! {in_words([MENDED])}",
         "! not sent; by the rules the service would refuse it:",
+        "(overloaded; trying again in 4 s)",
+        "(waiting 7 s, as the service asked)",
+        "(overloaded; asking other instead)",
         "(the conversation is being summarised)",
         "-- summarised: half of it",
         "! not summarised: too short",
@@ -384,6 +447,7 @@ def test_a_session_that_goes_on_shows_its_end() -> None:
         "", "> hello", "", "· thought, 2 words (ctrl+o: 1)", "", "So it is", "", "● Bash: ls", "  a",
         "  b", "", "── what came before is a summary now ──", "", "● Bash: ls", "  stopped",
     ]  # fmt: skip
+    assert transcript().history(turn * 20, rows=120)[0] == "… 24 earlier messages"
     many = transcript().history(turn * 2000, rows=20)
     assert len(many) == 21
     assert many[0] == "… 11,976 earlier messages"
@@ -409,13 +473,14 @@ def test_an_agent_has_a_line_of_its_own_below_the_call_that_began_it() -> None:
                          event=event)  # fmt: skip
 
     fed(shown, ToolStarted(block=block, title="Agent: look"))
-    fed(shown, told(ThinkingDelta(index=0, thinking="hm")))
+    fed(shown, told(ThinkingDelta(index=0, thinking="hm")), told(MessageStarted(message={})))
     assert shown.tail(60, 5) == ["○ Agent: look", "  ↳ explore: look · thinking"]
     fed(shown, told(ToolStarted(block=call(command="ls"), title="Bash: ls")))
     assert shown.tail(60, 5)[1] == "  ↳ explore: look · 1 call · Bash: ls"
     fed(shown, told(finished(call(command="ls"), "a")), told(TextDelta(index=0, text="Found\nit")))
     assert shown.tail(60, 5)[1] == "  ↳ explore: look · 1 call · it"
     assert fed(shown, told(Noticed(messages=("Mind this",)))) == ["! Mind this"]
+    fed(shown, told(MessageStarted(message={}), "a3"))
     out = fed(shown, finished(block, [{"type": "text", "text": "It **is** there."}]))
     assert out == ["", "● Agent: look", "  1 call", "  It is there."]
     fed(shown, told(TextDelta(index=0, text="on"), "a2", "elsewhere"))

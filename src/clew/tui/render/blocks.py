@@ -11,6 +11,9 @@ from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from clew.tui.render.cuts import PARAGRAPH_CHARACTERS, good_cut
+from clew.tui.render.html_blocks import html_begins
+
 Kind: TypeAlias = Literal["paragraph", "heading", "rule", "code", "html", "table", "empty"]
 
 # Beyond so many containers in one another a marker is text.
@@ -18,8 +21,6 @@ DEPTH_MOST = 16
 # A line that is longer is taken in parts; a row of a table waits for more.
 PIECE_CHARACTERS = 1_000
 ROW_CHARACTERS = 8_000
-# A paragraph goes on in parts from here on, at the first good place; by three times that at any.
-PARAGRAPH_CHARACTERS = 1_200
 
 
 class Container(Struct, frozen=True):
@@ -70,40 +71,6 @@ _UNDERLINE = re.compile(r"(=+|-+) *\Z")
 _ITEM = re.compile(r"([-+*]|(\d{1,9})([.)]))( +|\Z)")
 _COLUMN = re.compile(r" *(:?)-+(:?) *\Z")
 _PIPE = re.compile(r"(?<!\\)\|")
-
-_HTML_NAMES = (
-    "address article aside base basefont blockquote body caption center col colgroup dd details dialog"
-    " dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header"
-    " hr html iframe legend li link main menu menuitem nav noframes ol optgroup option p param search"
-    " section summary table tbody td tfoot th thead title tr track ul"
-).replace(" ", "|")
-_ATTRIBUTE = r"""\s+[A-Za-z_:][\w:.-]*(?:\s*=\s*(?:[^\s"'=<>`]+|'[^']*'|"[^"]*"))?"""
-# How a block of HTML begins and, where that is not an empty line, what ends it.
-_HTML = (
-    (re.compile(r"<(?:script|pre|style|textarea)(?=\s|>|\Z)", re.I),
-     re.compile(r"</(?:script|pre|style|textarea)>", re.I)),
-    (re.compile(r"<!--"), re.compile(r"-->")),
-    (re.compile(r"<\?"), re.compile(r"\?>")),
-    (re.compile(r"<![A-Za-z]"), re.compile(r">")),
-    (re.compile(r"<!\[CDATA\["), re.compile(r"\]\]>")),
-    (re.compile(rf"</?(?:{_HTML_NAMES})(?=\s|/?>|\Z)", re.I), None),
-)  # fmt: skip
-_HTML_ALONE = re.compile(
-    rf"(?:<[A-Za-z][A-Za-z0-9-]*(?:{_ATTRIBUTE})*\s*/?>|</[A-Za-z][A-Za-z0-9-]*\s*>)\s*\Z"
-)
-
-
-class Html(Struct, frozen=True):
-    """HTML that begins here; an empty line ends it where nothing else does."""
-
-    until: re.Pattern[str] | None
-
-
-def _html(words: str, *, may_be_any: bool) -> Html | None:
-    for begins, until in _HTML:
-        if begins.match(words):
-            return Html(until)
-    return Html(None) if may_be_any and _HTML_ALONE.match(words) else None
 
 
 class Blocks:
@@ -298,7 +265,7 @@ class Blocks:
             mark = found[1] or found[3]
             self._begin("code", level=indent, info=(found[2] or found[4] or "").strip())
             self._until = re.compile(rf"{re.escape(mark[0])}{{{len(mark)},}} *\Z")
-        elif words[0] == "<" and (html := _html(words, may_be_any=not self._is_paragraph)):
+        elif words[0] == "<" and (html := html_begins(words, may_be_any=not self._is_paragraph)):
             self._close_to(matched)
             self._begin("html")
             self._until = html.until
@@ -442,39 +409,3 @@ def _stand(cell: str) -> str | None:
 
 
 _STANDS = {"-": "", ":-": "left", "-:": "right", ":-:": "center"}
-
-_SIGNS = re.compile(r"\\.|`+|\*+|(?<![\w_])_+|_+(?![\w_])|!?\[|\]\(?|\)|\s|\S", re.S)
-
-
-def good_cut(text: str) -> int:
-    """Where a paragraph may be cut without cutting code, emphasis or a link; 0 for nowhere yet."""
-    open_signs: set[str] = set()
-    good = last = 0
-    for found in _SIGNS.finditer(text):
-        sign = found[0]
-        if sign.isspace():
-            last = found.end()
-            good = good if open_signs else last
-        elif sign[0] == "`":
-            _toggle(open_signs, sign)
-        elif "`" in "".join(open_signs):
-            continue
-        elif sign[0] in "*_":
-            is_alone = text[found.end() : found.end() + 1].isspace() and sign not in open_signs
-            if not is_alone:
-                _toggle(open_signs, sign)
-        elif sign in ("[", "!["):
-            open_signs.add("[")
-        elif sign[0] == "]":
-            open_signs.discard("[")
-            if sign == "](":
-                open_signs.add("(")
-        elif sign == ")":
-            open_signs.discard("(")
-    if good:
-        return good
-    return (last or len(text)) if len(text) > 3 * PARAGRAPH_CHARACTERS else 0
-
-
-def _toggle(signs: set[str], sign: str) -> None:
-    signs.symmetric_difference_update({sign})

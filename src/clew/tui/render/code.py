@@ -6,6 +6,7 @@ one piece, up to a bound.
 """
 
 import re
+from collections.abc import Iterable
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,7 +22,9 @@ Piece: TypeAlias = tuple[Any, str]
 # Lines that are held until a comment ends.
 HELD_LINES = 40
 # A line that is longer is data, not text that somebody reads.
-COLOURED_CHARACTERS = 2_000
+COLOURED_CHARACTERS = 1_000
+# So many rules in a row may say nothing at one place.
+TURNS_MOST = 20
 
 # Which part of a theme the kinds of Pygments are; a kind that is not here is what its parent is.
 _PARTS = {
@@ -140,32 +143,46 @@ def lexed(lexer: "Lexer", text: str, stack: tuple[str, ...]) -> tuple[list[Piece
 def _by_tables(
     lexer: "RegexLexer", text: str, stack: tuple[str, ...]
 ) -> tuple[list[Piece], tuple[str, ...]]:
-    from pygments.token import Error, Text, _TokenType
+    from pygments.token import Error, Text
 
-    tables = vars(type(lexer))["_tokens"]
+    # Made when a lexer is; some have their own, some their parent's.
+    tables = getattr(lexer, "_tokens", {})
     states = list(stack)
     pieces: list[Piece] = []
-    at = 0
+    at = turns = 0
     while at < len(text):
-        for match, kind, then in tables[states[-1]]:
-            found = match(text, at)
-            if found is None:
-                continue
-            if isinstance(kind, _TokenType):
-                pieces.append((kind, found[0]))
-            elif kind is not None:
-                pieces += [(each, value) for _, each, value in kind(lexer, found)]
-            at = found.end()
-            if then is not None:
-                _move(states, then)
-            break
-        else:
+        ruled = _ruled(lexer, tables[states[-1]], text, at) if turns < TURNS_MOST else None
+        if ruled is None:
+            # No rule for this character, or rules that lead in a circle.
             is_end = text[at] == "\n"
             if is_end:
                 states = ["root"]
             pieces.append((Text if is_end else Error, text[at]))
-            at += 1
+            at, turns = at + 1, 0
+            continue
+        more, end, then = ruled
+        pieces += more
+        if then is not None:
+            _move(states, then)
+        at, turns = end, 0 if end > at else turns + 1
     return pieces, tuple(states)
+
+
+def _ruled(
+    lexer: "RegexLexer", rules: Iterable[tuple[Any, Any, Any]], text: str, at: int
+) -> tuple[list[Piece], int, Any] | None:
+    """The first rule that holds here: its pieces, where they end, and where it leads."""
+    from pygments.token import _TokenType
+
+    for match, kind, then in rules:
+        found = match(text, at)
+        if found is None:
+            continue
+        if isinstance(kind, _TokenType):
+            return [(kind, found[0])], found.end(), then
+        pieces = [] if kind is None else [(each, value) for _, each, value in kind(lexer, found)]
+        return pieces, found.end(), then
+    return None
 
 
 def _move(states: list[str], then: Any) -> None:

@@ -52,6 +52,7 @@ class Markdown:
         return self._peeked[2]
 
     def resize(self, width: int) -> None:
+        """What was painted stays as it is; what comes fits the new width."""
         self._painter.resize(width)
 
 
@@ -136,19 +137,14 @@ class _Painter:
             case "html":
                 self._put(chopped([Span(visible(text), self._theme["quiet"])], self._room))
             case "code":
-                if self._colours is not None:
-                    self._code_line(self._colours, text, ends=ends)
-            case "table":
-                if self._table is not None:
-                    self._put(self._table.add(text))
-            case "rule" | "empty":
-                pass
+                assert self._colours is not None
+                self._code_line(self._colours, text, ends=ends)
             case _:
-                assert_never(leaf.kind)
+                assert self._table is not None
+                self._put(self._table.add(text))
 
     def stand(self) -> None:
-        if self._leaf is None:
-            return
+        assert self._leaf is not None
         if self._leaf.kind in ("paragraph", "heading"):
             self._put(self._wrap.end())
         if self._colours is not None:
@@ -245,7 +241,5 @@ def _mark(container: Container, depth: int) -> str:
 
 def _shared(before: Leaf | None, leaf: Leaf) -> Path:
     """The containers that two leaves both stand in."""
-    if before is None:
-        return ()
-    pairs = zip(before.path, leaf.path, strict=False)
+    pairs = zip(before.path if before is not None else (), leaf.path, strict=False)
     return tuple(theirs for theirs, ours in takewhile(lambda pair: pair[0] is pair[1], pairs))

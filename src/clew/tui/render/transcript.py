@@ -55,7 +55,7 @@ _CLOSE = frozenset({"note", "call"})
 
 
 class Transcript:
-    """`width` may change at any time: what comes from then on fits the new one."""
+    """Fed with events; asked for what stays and for what still changes."""
 
     def __init__(
         self,
@@ -89,6 +89,13 @@ class Transcript:
     @property
     def _look(self) -> Look:
         return Look(max(2, self.width), self.theme, self.abilities)
+
+    def resize(self, width: int) -> None:
+        """What comes from now on fits this width."""
+        if width != self.width:
+            self.width = width
+            if self._words is not None:
+                self._words.resize(self._look.width)
 
     def feed(self, event: EngineEvent | TurnEnded) -> list[Line]:
         """What an event adds to that which stays."""
@@ -157,15 +164,9 @@ class Transcript:
             above = self._thinking(look, min(room, THINKING_ROWS))
         elif self._words is not None:
             above = self._words.tail(look.width, room)
-        lines = [line(row, links=False) for row in above] + below
+        lines = [line(clipped(row, look.width), links=False) for row in above] + below
         is_apart = bool(lines) and not self._has_words and self._before != "room"
         return (["", *lines] if is_apart else lines)[-rows:]
-
-    def resize(self, width: int) -> None:
-        if width != self.width:
-            self.width = width
-            if self._words is not None:
-                self._words.resize(max(2, width))
 
     def prompt(self, text: str) -> list[Line]:
         """What a person said."""

@@ -1,0 +1,256 @@
+"""Themes, abilities, colours of code, pictures, folds: each by itself."""
+
+from base64 import b64encode
+from typing import ClassVar
+
+import pytest
+from pygments.lexers import get_all_lexers, get_lexer_by_name
+
+from clew.tui.render import diff, pictures
+from clew.tui.render.abilities import Abilities, abilities
+from clew.tui.render.code import Colours, language, lexed, lexer_for, lexer_named
+from clew.tui.render.folding import KEPT, Folds, lines_of
+from clew.tui.render.rows import Span, cells, chopped, clipped, line, wrapped
+from clew.tui.render.safe import address, one_line, visible
+from clew.tui.render.theme import ANSI, BARE, DARK, LIGHT, PLAIN, THEMES, chosen
+
+DEEP = {"TERM": "xterm-256color"}
+
+
+@pytest.mark.parametrize(
+    ("wish", "environment", "theme"),
+    [
+        ("", DEEP, DARK),
+        ("", DEEP | {"COLORFGBG": "0;15"}, LIGHT),
+        ("", DEEP | {"COLORFGBG": "15;0"}, DARK),
+        ("light", DEEP, LIGHT),
+        ("light", {"TERM": "xterm"}, ANSI),
+        ("light-ansi", {"TERM": "xterm"}, ANSI),
+        ("dark", {"TERM": "xterm", "COLORTERM": "truecolor"}, DARK),
+        ("nonsense", DEEP, DARK),
+        ("dark-daltonized", DEEP, THEMES["dark-daltonized"]),
+        ("dark", DEEP | {"NO_COLOR": "1"}, PLAIN),
+        ("dark", {"TERM": "dumb"}, PLAIN),
+    ],
+)
+def test_a_theme_is_chosen_by_wish_and_terminal(
+    wish: str, environment: dict[str, str], theme: object
+) -> None:
+    assert chosen(wish, environment) is theme
+
+
+def test_no_color_means_no_colour_and_bare_means_no_sequence_at_all() -> None:
+    assert not any(part in style for style in PLAIN.styles.values() for part in ("3;5", "38", "48"))
+    assert all(style in ("1", "2", "3", "4", "9", "1;4") for style in PLAIN.styles.values())
+    assert line([Span("x", BARE["heading"])]) == "x"
+
+
+@pytest.mark.parametrize(
+    ("environment", "able"),
+    [
+        ({}, Abilities()),
+        ({"TERM": "dumb"}, Abilities()),
+        ({"TERM": "xterm"}, Abilities()),
+        ({"TERM": "xterm-kitty"}, Abilities(links=True, pictures="kitty")),
+        ({"TERM": "xterm-ghostty"}, Abilities(links=True, pictures="kitty")),
+        ({"TERM": "xterm", "TERM_PROGRAM": "iTerm.app"}, Abilities(links=True, pictures="iterm2")),
+        ({"TERM": "xterm", "TERM_PROGRAM": "WezTerm", "TMUX": "x"}, Abilities(links=True)),
+        ({"TERM": "xterm", "TERM_PROGRAM": "vscode"}, Abilities(links=True)),
+        ({"TERM": "xterm", "VTE_VERSION": "6800"}, Abilities(links=True)),
+        ({"TERM": "xterm", "VTE_VERSION": "odd"}, Abilities()),
+    ],
+)
+def test_what_a_terminal_can_do_is_told_by_its_environment(
+    environment: dict[str, str], able: Abilities
+) -> None:
+    assert abilities(environment) == able
+
+
+def test_what_could_rule_a_terminal_is_made_visible_and_what_writing_needs_stays() -> None:
+    assert visible("plain") == "plain"
+    assert (
+        visible("\x1b[m\x00\x9b\u202e\U000e0041\ud800")
+        == "\\x1b[m\\x00\\x9b\\u202e\\U000e0041\\ud800"
+    )
+    assert (
+        visible("👩\u200d👩 می\u200cخواهم　x\u00a0y\n\t")
+        == "👩\u200d👩 می\u200cخواهم　x\u00a0y\n\t"
+    )
+    assert one_line(" a\nb\t\x07c ") == "a b \\x07c"
+    assert address("https://a.b/c?d") == "https://a.b/c?d"
+    assert address("https://a.b/\x1b\\") == address("javascript:x") == address("file:///x y") == ""
+
+
+def test_rows_are_as_wide_as_they_look() -> None:
+    assert [cells(text) for text in ("ab", "漢字", "👨‍👩‍👧", "é", "❤️")] == [2, 4, 2, 1, 2]
+    assert [line(row) for row in wrapped([Span("漢字漢字、x")], 6)] == ["漢字漢", "字、x"]
+    assert [line(row) for row in wrapped([Span("a 👨‍👩‍👧👨‍👩‍👧 b")], 4)] == [
+        "a",
+        "👨‍👩‍👧👨‍👩‍👧",
+        "b",
+    ]
+    assert [line(row) for row in chopped([Span("ab"), Span("漢c")], 3)] == ["ab", "漢c"]
+    assert line(clipped([Span("abcdef")], 4)) == "abc…"
+    assert line(clipped([Span("abcd")], 4)) == "abcd"
+
+
+def test_a_style_is_named_once_for_all_that_has_it() -> None:
+    row = [Span("a", "1"), Span(" ", "1"), Span("b", "1", "https://x.y"), Span("c")]
+    assert line(row) == "\x1b[1ma \x1b[0m\x1b]8;;https://x.y\x1b\\\x1b[1mb\x1b[0m\x1b]8;;\x1b\\c"
+    assert line(row, links=False) == "\x1b[1ma \x1b[0m\x1b[1mb\x1b[0mc"
+
+
+SNIPPETS = [
+    "def f(x):\n    '''doc\n    more'''\n    return f'{x!r}' # c\n",
+    "<?php $a = <<<E\nx\nE;\n?><script>let a = `x${1}`</script>\n<!-- a\nb -->\n",
+    "{\n  \"a\": [1, 2.5, null]\n}\n",
+    "a: |\n  b\n# c\n- d: [1]\n",
+    "/* a\n * b */ int x = 'c'; \"s\\\n\" $ @ ` \\ %{y}\n",
+    "#{x} <<EOF\n$(a `b`)\nEOF\n[[ x ]] (* y *) |z| --[[ w ]]\n",
+]  # fmt: skip
+
+
+@pytest.mark.laws
+@pytest.mark.parametrize("snippet", SNIPPETS)
+def test_no_lexer_changes_or_loses_what_it_colours(snippet: str) -> None:
+    lines = snippet.split("\n")
+    for _, names, *_rest in get_all_lexers():
+        if names:
+            colours = Colours(lexer_named(names[0]), DARK)
+            rows = [row for each in lines for row in colours.add(each)] + colours.end()
+            assert ["".join(span.text for span in row) for row in rows] == lines
+
+
+LANGUAGES = ["python", "js", "ts", "tsx", "json", "yaml", "toml", "bash", "console", "c", "cpp", "rust",
+             "go", "java", "html", "css", "php", "ruby", "sql", "diff", "make", "docker", "lua"]  # fmt: skip
+
+
+@pytest.mark.parametrize("snippet", SNIPPETS)
+def test_colours_change_and_lose_nothing(snippet: str) -> None:
+    lines = snippet.split("\n")
+    for name in LANGUAGES:
+        colours = Colours(lexer_named(name), DARK)
+        rows = [row for each in lines for row in colours.add(each)] + colours.end()
+        assert ["".join(span.text for span in row) for row in rows] == lines
+
+
+def test_rules_that_lead_in_a_circle_or_nowhere_end() -> None:
+    from pygments.lexer import RegexLexer
+    from pygments.token import Keyword
+
+    class Circle(RegexLexer):
+        name = "circle"
+        tokens: ClassVar = {
+            "root": [
+                ("a", Keyword, "#push"),
+                ("b", Keyword, "in"),
+                ("c", Keyword, ("#push", "#pop")),
+            ],
+            "in": [("", Keyword, "#pop:2"), ("z", Keyword)],
+        }
+
+    colours = Colours(Circle(), DARK)
+    assert ["".join(s.text for s in colours.line(each)) for each in ("aabbc", "?", "b")] == [
+        "aabbc",
+        "?",
+        "b",
+    ]
+
+
+@pytest.mark.parametrize("name", ["python", "javascript", "c", "bash", "rust", "go", "sql"])
+def test_colours_line_by_line_are_those_of_the_whole(name: str) -> None:
+    code = {
+        "python": "class A:\n    '''a\n    b'''\n\n    def f(self): return {1: 'x'}\n",
+        "javascript": "const a = `x\n${b} y`;\nfunction f() { return /re/g }\n",
+        "bash": 'if [ -f x ]; then\n  echo "a\nb" | grep c\nfi\n',
+    }.get(name, "int f(int x) {\n  return x + 1;\n}\n")
+    lexer = get_lexer_by_name(name)
+    stack: tuple[str, ...] = ("root",)
+    pieces = []
+    for each in code.split("\n")[:-1]:
+        more, stack = lexed(lexer, each + "\n", stack)
+        pieces += more
+    whole, _ = lexed(lexer, code, ("root",))
+    assert _marks(pieces) == _marks(whole)
+    assert _marks(whole) == _marks(
+        [(kind, value) for _, kind, value in lexer.get_tokens_unprocessed(code)]
+    )
+
+
+def _marks(pieces: list[tuple[object, str]]) -> list[str]:
+    """The kind of each character that shows."""
+    return [
+        str(kind).replace("String.Doc", "String.Single")
+        for kind, value in pieces
+        for c in value
+        if not c.isspace()
+    ]
+
+
+def test_code_without_a_language_or_with_endless_lines_stays_plain() -> None:
+    assert Colours(None, DARK).add("\tx = 1") == [[Span("    x = 1")]]
+    assert Colours(lexer_named("python"), DARK).add("x" * 3000) == [[Span("x" * 3000)]]
+    assert lexer_named("no-such-language") is None
+    assert lexer_for("a/b.nothing") is None
+    assert Colours(lexer_named("python"), DARK).line("") == []
+    assert [language(info) for info in ("py", "{.py}", "js,linenos", "", " ")] == [
+        "py",
+        "py",
+        "js",
+        "",
+        "",
+    ]
+
+
+def test_only_what_is_a_patch_is_taken_for_one() -> None:
+    good = {"oldStart": 1, "newStart": 1, "lines": [" a"]}
+    assert diff.is_patch([good])
+    for bad in (
+        [],
+        None,
+        [1],
+        [good | {"lines": [1]}],
+        [good | {"oldStart": "1"}],
+        [{"lines": "x"}],
+    ):
+        assert not diff.is_patch(bad)
+    rows = [line(row) for row in diff.rows_of([good | {"lines": ["", "?x", "+y"]}], "", BARE, 9)]
+    assert [row.rstrip() for row in rows] == ["1", "2 ? x", "3 + y"]
+
+
+PNG = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR"
+
+
+def png(wide: int, high: int) -> str:
+    return b64encode(PNG + wide.to_bytes(4, "big") + high.to_bytes(4, "big") + b"\0" * 9).decode()
+
+
+@pytest.mark.parametrize(
+    "data", ["", "\x1b", "AAAA", "A", png(0, 5), b64encode(b"GIF89a" + b"\0" * 40).decode(), 7]
+)
+def test_what_is_no_picture_is_not_drawn(data: object) -> None:
+    assert pictures.drawn({"data": data}, "kitty", 80) == []
+    assert pictures.drawn({"data": png(10, 10)}, "", 80) == []
+    assert pictures.drawn({"data": png(10, 10)}, "kitty", 3) == []
+    assert pictures.drawn("x", "kitty", 80) == []
+
+
+def test_a_picture_keeps_its_shape_in_the_room_there_is() -> None:
+    assert pictures.fitted(400, 200, 80) == (40, 10)
+    assert pictures.fitted(4000, 200, 80) == (80, 2)
+    assert pictures.fitted(10, 4000, 80) == (1, 14)
+    assert len(pictures.drawn({"data": png(10, 10)}, "kitty", 80)) == 1
+
+
+def test_output_is_read_as_a_terminal_would_leave_it() -> None:
+    assert lines_of("") == []
+    assert lines_of("a\n\nb\n") == ["a", "", "b"]
+    assert lines_of("1%\r50%\r100%\r\ndone\x1b[0m\x1b]0;t\x07\r\n") == ["100%", "done"]
+
+
+def test_of_very_many_folds_the_newest_are_kept() -> None:
+    folds = Folds("")
+    for number in range(KEPT + 5):
+        assert folds.keep(f"n{number}", lambda width: []) == ""
+    assert len(folds.names) == KEPT
+    assert folds.names[0] == "6 n5"
