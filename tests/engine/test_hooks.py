@@ -72,7 +72,11 @@ async def test_the_events_of_a_turn_come_in_their_order_with_what_they_are_about
     after = hooks.fields("PostToolUse")
     assert after | {"duration_ms": 0} == use | {"tool_response": {"n": {"n": 1}}, "duration_ms": 0}
     assert hooks.fields("PostToolBatch") == {"tool_calls": [use | {"tool_response": "ok 1"}]}
-    assert hooks.fields("Stop") == {"stop_hook_active": False, "last_assistant_message": "done"}
+    assert hooks.fields("Stop") == {
+        "stop_hook_active": False,
+        "last_assistant_message": "done",
+        "background_tasks": [],
+    }
 
 
 async def test_a_denied_call_does_not_run_and_the_model_reads_why() -> None:

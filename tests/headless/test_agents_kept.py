@@ -218,3 +218,80 @@ def test_a_checkout_that_nothing_came_of_is_gone_again_and_back_when_its_agent_i
 
 def test_a_checkout_needs_a_repository(tmp_path: Path) -> None:
     assert "git rev-parse" in in_a_checkout(tmp_path)
+
+
+def test_a_hook_makes_and_takes_away_checkouts_where_it_wants_to(tmp_path: Path) -> None:
+    made = tmp_path / "elsewhere"
+    note = tmp_path / "removed.json"
+    make = f"mkdir -p {made}; echo {made}"
+    settings = {
+        "hooks": {
+            "WorktreeCreate": [{"hooks": [{"type": "command", "command": make}]}],
+            "WorktreeRemove": [{"hooks": [{"type": "command", "command": f"cat > {note}"}]}],
+        }
+    }
+    asked = {
+        "go": [uses(agent("dig", isolation="worktree")), lambda b: {"text": results(b)[0]}],
+        "dig": [uses(WRITES), {"text": "dug"}],
+    }
+    told = ("--settings", json.dumps(settings), "--add-dir", str(tmp_path))
+    with serving(by_prompt(asked), strict=True) as server:
+        ran = clew(tmp_path, server.url, "-p", *FREE, *told, "go")
+    assert f"It worked in {made}" in ran.stdout
+    assert (made / "new.txt").exists()
+    assert json.loads(note.read_text("utf-8"))["worktree_path"] == str(made)
+    failing = {"hooks": {"WorktreeCreate": [{"hooks": [{"type": "command", "command": "exit 1"}]}]}}
+    with serving(by_prompt(asked), strict=True) as server:
+        ran = clew(tmp_path, server.url, "-p", *FREE, "--settings", json.dumps(failing), "go")
+    assert "A hook could not make a worktree" in ran.stdout
+
+
+def test_an_agent_with_a_name_may_be_sent_on_before_it_waits(tmp_path: Path) -> None:
+    note = tmp_path / "idle.json"
+    once = f'test -e {note} && exit 0; cat > {note}; echo "tidy up first" >&2; exit 2'
+    settings = {"hooks": {"TeammateIdle": [{"hooks": [{"type": "command", "command": once}]}]}}
+    asked = {
+        "go": [uses(agent("dig", name="mole")), lambda body: {"text": results(body)[0]}],
+        "dig": [{"text": "dug"}],
+        "tidy up first": [{"text": "tidy now"}],
+    }
+    with serving(by_prompt(asked), strict=True) as server:
+        ran = clew(tmp_path, server.url, "-p", "--settings", json.dumps(settings), "go")
+    assert ran.stdout.startswith("tidy now")
+    assert json.loads(note.read_text("utf-8"))["teammate_name"] == "mole"
+
+
+def test_files_that_an_agent_changed_go_back_with_the_session(tmp_path: Path) -> None:
+    asked = {
+        "go": [uses(agent("dig")), {"text": "done"}],
+        "dig": [uses(WRITES), {"text": "dug"}],
+    }
+    prompt = "9a3f6f5e-8b1f-4b3d-9c7b-0f8f0d3b1a01"
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        Hosted(tmp_path, server.url, *FREE) as host,
+    ):
+        host.say("go", uuid=prompt)
+        host.result()
+        file = tmp_path / "work" / "new.txt"
+        assert file.exists()
+        assert host.ask("rewind_files", user_message_id=prompt)["response"]["canRewind"]
+        assert not file.exists()
+
+
+def test_a_stop_hook_hears_what_still_runs(tmp_path: Path) -> None:
+    note = tmp_path / "stop.jsonl"
+    hook = {"type": "command", "command": f"cat >> {note}; echo >> {note}"}
+    settings = {"hooks": {"Stop": [{"hooks": [hook]}]}}
+    asked = {
+        "go": [uses(agent("dig", run_in_background=True)), {"text": "begun"}],
+        "dig": [endless("dig")],
+    }
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        Hosted(tmp_path, server.url, "--settings", json.dumps(settings)) as host,
+    ):
+        host.say("go")
+        host.result()
+        (told,) = json.loads(note.read_text("utf-8").split("\n")[0])["background_tasks"]
+        assert (told["task_type"], told["description"]) == ("local_agent", "some work")

@@ -146,8 +146,11 @@ def test_the_files_of_a_folder_are_read_and_odd_ones_told(tmp_path: Path) -> Non
     (tmp_path / "note.md").write_text("about the agents here", "utf-8")
     (tmp_path / "odd.md").write_bytes(b"---\nname: \xff\n---\n")
     (tmp_path / "none.md").write_text("---\nname: x\n---\nDo it.", "utf-8")
+    named = tmp_path / "deep" / "two.md"
+    named.write_text("---\nname: other\ndescription: d\n---\nDo it.", "utf-8")
     found = in_folder(tmp_path, "plugin", prefix="kit:")
-    assert [one.name for one in found.specs] == ["kit:one"]
+    assert [one.name for one in found.specs] == ["kit:one", "kit:other"]
+    assert [one.name for one in in_folder(named, "user").specs] == ["other"]
     assert sorted(fault.rpartition("/")[2] for fault in found.faults) == [
         "none.md: description: missing; it says when the agent is used",
         "odd.md: not UTF-8",

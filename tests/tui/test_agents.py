@@ -4,6 +4,7 @@ from pathlib import Path
 
 from clew.testing.server import serving
 from tests.headless.agents_model import agent, by_prompt, results, uses
+from tests.requirements import requirement
 from tests.tui.terminal import Terminal
 
 
@@ -30,6 +31,7 @@ def test_an_agent_is_seen_working_and_its_question_names_it(tmp_path: Path) -> N
     assert (tmp_path / "work" / "made").is_dir()
 
 
+@requirement("R267")
 def test_an_agent_in_the_background_asks_at_the_prompt_and_its_end_begins_a_turn(
     tmp_path: Path,
 ) -> None:

@@ -34,6 +34,9 @@ from clew.transcript.record import AgentRecorder
 
 Json: TypeAlias = dict[str, Any]
 
+# So often in a row a hook may have one go on that would wait.
+MOST_ASKED = 3
+
 
 class Agent:
     """`turn` has it do a piece of work; the rest is for whoever looks on."""
@@ -88,9 +91,21 @@ class Agent:
             said_by=self._speaker(),
             context=context,
         )
-        while not ended.is_error and await self._has_more():
-            ended = await self.conversation.answer_unheard(self._emit)
+        asked = 0
+        while not ended.is_error:
+            if await self._has_more():
+                ended = await self.conversation.answer_unheard(self._emit)
+                continue
+            more = await self._may_wait() if asked < MOST_ASKED else ""
+            if not more:
+                break
+            asked += 1
+            ended = await self.conversation.submit(more, self._emit, said_by=self._speaker())
         return ended
+
+    async def _may_wait(self) -> str:
+        name = self.birth.name
+        return await self._hooks.idle(name, self._emit) if name else ""
 
     async def _has_more(self) -> bool:
         """Whether something is to be heard before it has ended: its own agents are waited for."""

@@ -47,5 +47,11 @@ class AgentHooks:
         """What hooks in the background say is for the session."""
         return NOTHING
 
+    async def idle(self, name: str, emit: Emit) -> str:
+        """Whether one that others know by a name may wait; else what it is to do first."""
+        fields = {**self._about, "teammate_name": name, "team_name": "session"}
+        said = await self._hooks.fire("TeammateIdle", fields, emit)
+        return "" if said.block is None else said.block or "go on"
+
     async def started(self, emit: Emit) -> Outcome:
         return await self._hooks.fire("SubagentStart", dict(self._about), emit)

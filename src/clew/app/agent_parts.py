@@ -15,7 +15,7 @@ from clew.app.agent_hooks import AgentHooks
 from clew.app.agent_skills import AgentSkills
 from clew.app.asking import target_of
 from clew.app.attaching import attachments
-from clew.app.background import news
+from clew.app.background import news, running
 from clew.app.compaction import Keeping
 from clew.app.ground import Ground
 from clew.app.hands import Hands, tools_session
@@ -224,6 +224,7 @@ def deps_of(
         session=thread.spending,
         max_rounds=birth.spec.max_turns,
         hooks=hooks,
+        background=lambda: running(hands.tool_session),
         where=lambda: hands.tool_session.cwd,
     )
 

@@ -12,25 +12,24 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from uuid import uuid4
 
-from msgspec.structs import replace
-
 from clew.app.agent import Agent, metadata
 from clew.app.agent_parts import Birth, Crew
 from clew.app.agent_past import earlier
+from clew.app.checkouts import Checkouts, is_folder, text, worktree_of
+from clew.app.delegate import Delegate
 from clew.app.side import small_model
 from clew.context.agent_listing import listing_fact, told
 from clew.context.facts import Fact
 from clew.engine.deps import Emit
 from clew.engine.events import EngineEvent, TurnEnded
 from clew.engine.hooked import last_words
-from clew.messages.errors import ClewError, UserError
 from clew.messages.history import History
 from clew.subagents.catalog import Catalog
 from clew.subagents.files import in_object
 from clew.subagents.specs import Spec
-from clew.subagents.worktree import Git, Worktree, again, clear, make, merge, remove
+from clew.subagents.worktree import Git
 from clew.tasks.registry import Ending, Task, Tasks
-from clew.tools.base import ToolError, ToolResult
+from clew.tools.base import ToolError
 from clew.tools.delegate import Wish
 from clew.transcript.agents import AgentMetadata, ResumedAgent, agents, read_metadata, resume_agent
 from clew.transcript.paths import Place
@@ -38,8 +37,6 @@ from clew.transcript.paths import Place
 Json: TypeAlias = dict[str, Any]
 
 KIND = "agent"
-# By which agents reach the session's own conversation.
-MAIN = "main"
 MOST_WAIT_MS = 600_000
 # How deep agents may begin agents: the session's own stand at 1.
 MOST_DEPTH = 3
@@ -65,7 +62,13 @@ class AllAgents:
         self.catalog = catalog
         self.heard: Emit = unheard
         self._crew = crew
-        self._git = Git(crew.ground.launcher, crew.ground.environ)
+        self.checkouts = Checkouts(
+            Git(crew.ground.launcher, crew.ground.environ),
+            crew.hands.hooks,
+            self.tasks,
+            self.place,
+            self._tell,
+        )
         # By id: those of this run.
         self.agents: dict[str, Agent] = {}
 
@@ -77,7 +80,7 @@ class AllAgents:
     def place(self) -> Place:
         return self._crew.thread.recorder.paths.place
 
-    def of(self, parent_id: str = "", depth: int = 0, cwd: Callable[[], str] = str) -> "Delegate":
+    def of(self, parent_id: str = "", depth: int = 0, cwd: Callable[[], str] = str) -> Delegate:
         """The agents as one conversation may ask for them."""
         return Delegate(self, parent_id, depth, cwd)
 
@@ -98,29 +101,6 @@ class AllAgents:
         """Takes up what agents of the session's earlier runs came to."""
         for task in earlier(self.place, messages):
             self.tasks.remember(task)
-
-    async def merged(self, agent_id: str) -> str:
-        """Brings the changes of an agent's own checkout into the repository's; what git said."""
-        tree, said = self._checkout(agent_id)
-        return await merge(self._git, tree, f"{said.description or said.agent_type} ({agent_id})")
-
-    async def discarded(self, agent_id: str) -> None:
-        """Takes an agent's own checkout away with all that stands in it."""
-        tree, _ = self._checkout(agent_id)
-        await remove(self._git, tree, by_force=True)
-
-    def _checkout(self, agent_id: str) -> tuple[Worktree, AgentMetadata]:
-        task = self.tasks.get(agent_id)
-        if task is not None and task.ending is None:
-            raise UserError(f"agent {agent_id} works still; /tasks stop {agent_id} ends it")
-        try:
-            said = read_metadata(self.place.agent(agent_id))
-        except ValueError:
-            said = None
-        tree = None if said is None else worktree_of(said)
-        if said is None or tree is None or not is_folder(tree.path):
-            raise UserError(f"there is no checkout of an agent {agent_id}")
-        return tree, said
 
     # -- what of it the session is still to hear
 
@@ -180,11 +160,11 @@ class AllAgents:
 
     # -- the life of one
 
-    async def begun(self, wish: Wish, tool_use_id: str, by: "Delegate") -> Agent:
+    async def begun(self, wish: Wish, tool_use_id: str, by: Delegate) -> Agent:
         spec = self.spec(wish.kind)
         agent_id = f"a{uuid4().hex[:16]}"
         in_worktree = spec.in_worktree if wish.in_worktree is None else wish.in_worktree
-        tree = await self._worktree(by.cwd(), agent_id) if in_worktree else None
+        tree = await self.checkouts.made(by.cwd(), agent_id) if in_worktree else None
         return self._made(
             Birth(
                 agent_id=agent_id,
@@ -199,9 +179,6 @@ class AllAgents:
                 worktree=tree,
             )
         )
-
-    async def _worktree(self, cwd: str, agent_id: str) -> Worktree:
-        return await make(self._git, cwd, f"agent-{agent_id}")
 
     def _made(self, birth: Birth) -> Agent:
         may_delegate = birth.depth < MOST_DEPTH
@@ -240,7 +217,7 @@ class AllAgents:
         if birth.worktree is None or birth.cwd != birth.worktree.path:
             why = f"the folder it worked in is gone: {birth.cwd}"
             raise ToolError(NOT_KNOWN.format(name=birth.agent_id, why=why))
-        await again(self._git, birth.worktree)
+        await self.checkouts.again(birth.worktree)
 
     def _named(self, name: str) -> Path:
         """The transcript of the agent of an earlier run that had this name; of several the last one."""
@@ -288,7 +265,7 @@ class AllAgents:
             ending = ending_of(ended, agent)
             agent.recorder.describe(metadata(agent.birth, finished=ending.status))
             await self.tasks.stop_all(agent.birth.agent_id)
-            return await self._settled(agent, ending)
+            return await self.checkouts.settled(agent, ending)
 
         return self.tasks.begin(
             work,
@@ -302,93 +279,6 @@ class AllAgents:
             owner=owner,
         )
 
-    async def _settled(self, agent: Agent, ending: Ending) -> Ending:
-        """What is left of its own checkout, told with what it said."""
-        tree = agent.birth.worktree
-        if tree is None:
-            return ending
-        try:
-            is_gone = await clear(self._git, tree)
-        except ClewError as error:
-            return with_note(ending, f"(Its worktree {tree.path} was kept: {error})")
-        if is_gone:
-            return with_note(ending, "(Nothing was changed in its worktree, which is gone again.)")
-        note = f"(Its changes are in the worktree {tree.path}, on the branch {tree.branch}.)"
-        return with_note(ending, note)
-
-
-class Delegate:
-    """What one conversation may ask of agents; `depth` is how deep it stands itself."""
-
-    def __init__(
-        self, everyone: AllAgents, parent_id: str, depth: int, cwd: Callable[[], str]
-    ) -> None:
-        self._everyone = everyone
-        self.parent_id = parent_id
-        self.depth = depth
-        self.cwd = cwd
-
-    async def run(self, wish: Wish, tool_use_id: str) -> ToolResult:
-        everyone = self._everyone
-        if wish.resume:
-            agent = await everyone.resumed(wish.resume)
-            refuse_running(everyone.tasks, agent)
-        else:
-            agent = await everyone.begun(wish, tool_use_id, self)
-        in_background = wish.in_background
-        if in_background is None:
-            in_background = agent.birth.spec.background
-        task = everyone.put_to_work(
-            agent, wish.prompt, in_background=in_background, owner=self.parent_id
-        )
-        if in_background:
-            return launched(agent, wish.prompt)
-        return await self._waited(agent, task, wish.prompt)
-
-    async def _waited(self, agent: Agent, task: Task, prompt: str) -> ToolResult:
-        """The result of an agent that is waited for; it ends with the call."""
-        try:
-            await task.released()
-        except asyncio.CancelledError:
-            await self._everyone.tasks.stop(task)
-            raise
-        return launched(agent, prompt) if task.ending is None else answered(agent, task, prompt)
-
-    async def send(self, to: str, words: str) -> ToolResult:
-        everyone = self._everyone
-        if to == MAIN and self.parent_id:
-            return self._to_main(words)
-        agent = await everyone.resumed(to)
-        task = everyone.tasks.get(agent.birth.agent_id)
-        if task is not None and task.ending is None:
-            agent.hear(words)
-            return ToolResult(
-                content=f"Agent {agent.birth.agent_id} hears it before its next step.",
-                tool_use_result={"success": True, "agentId": agent.birth.agent_id},
-                display="told",
-            )
-        everyone.put_to_work(agent, words, in_background=True, owner=self.parent_id)
-        return launched(agent, words)
-
-    def _to_main(self, words: str) -> ToolResult:
-        """News of the agent's own task; the conversation hears it as such."""
-        tasks = self._everyone.tasks
-        task = tasks.get(self.parent_id)
-        if task is None or task.ending is not None:
-            raise ToolError("The conversation that began you does not wait for anything of yours.")
-        tasks.say(task, words)
-        return ToolResult(
-            content="It hears it before its next step.",
-            tool_use_result={"success": True},
-            display="told",
-        )
-
-
-def refuse_running(tasks: Tasks, agent: Agent) -> None:
-    task = tasks.get(agent.birth.agent_id)
-    if task is not None and task.ending is None:
-        raise ToolError(f"Agent {agent.birth.agent_id} works already; SendMessage reaches it.")
-
 
 def ending_of(ended: TurnEnded, agent: Agent) -> Ending:
     said = last_words(agent.history)
@@ -397,76 +287,6 @@ def ending_of(ended: TurnEnded, agent: Agent) -> Ending:
     return Ending(status="completed", result=said)
 
 
-def with_note(ending: Ending, note: str) -> Ending:
-    return replace(ending, result=f"{ending.result}\n\n{note}".strip())
-
-
-def launched(agent: Agent, prompt: str) -> ToolResult:
-    birth = agent.birth
-    return ToolResult(
-        content=f"Agent {birth.agent_id} works in the background. You are told when it has ended; "
-        f"until then go on with what does not need it. SendMessage to {birth.agent_id} tells it "
-        "something, TaskOutput shows how far it is, TaskStop ends it.",
-        tool_use_result={
-            "isAsync": True,
-            "status": "async_launched",
-            "agentId": birth.agent_id,
-            "agentType": birth.spec.name,
-            "description": birth.description,
-            "prompt": prompt,
-            "outputFile": str(agent.recorder.transcript),
-        },
-        display=f"works in the background as {birth.agent_id}",
-    )
-
-
-def answered(agent: Agent, task: Task, prompt: str) -> ToolResult:
-    """What an agent came back with; one that failed is an error that says how far it came."""
-    ending = task.ending
-    assert ending is not None
-    birth = agent.birth
-    usage = agent.tale.usage
-    told = f"(This was agent {birth.agent_id}; SendMessage to it lets it go on.)"
-    if ending.status == "completed":
-        words = ending.result or "The agent ended without a word."
-    else:
-        how = {"failed": "failed", "stopped": "was stopped"}[ending.status]
-        why = f": {ending.words}" if ending.words else ""
-        words = f"The agent {how}{why}. What it said last:\n{ending.result or '(nothing)'}"
-    return ToolResult(
-        content=[{"type": "text", "text": words}, {"type": "text", "text": told}],
-        is_error=ending.status != "completed",
-        tool_use_result={
-            "status": ending.status,
-            "agentId": birth.agent_id,
-            "agentType": birth.spec.name,
-            "prompt": prompt,
-            "content": [{"type": "text", "text": ending.result}],
-            "totalToolUseCount": usage.tool_uses,
-            "totalTokens": usage.tokens,
-            "totalDurationMs": task.duration_ms,
-        },
-        display=f"{ending.status}, {usage.tool_uses} tool uses",
-    )
-
-
-def worktree_of(said: AgentMetadata) -> Worktree | None:
-    fields = [text(said.more, f"worktree{key}") for key in ("Branch", "Base", "Repository")]
-    if said.worktree_path is None or not all(fields):
-        return None
-    branch, base, repository = fields
-    return Worktree(path=said.worktree_path, branch=branch, base=base, repository=repository)
-
-
 def name_of(path: Path) -> str:
     said = read_metadata(path)
     return "" if said is None else text(said.more, "name")
-
-
-def text(fields: Json, key: str) -> str:
-    value = fields.get(key)
-    return value if isinstance(value, str) else ""
-
-
-def is_folder(path: str) -> bool:
-    return Path(path).is_dir()

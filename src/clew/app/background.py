@@ -6,9 +6,24 @@ from clew.app.stamps import new_id, now
 from clew.config.mask import without
 from clew.messages import factories
 from clew.tasks.notice import in_words
+from clew.tasks.registry import Task
+from clew.tools.background import WIRE_KINDS
 from clew.tools.base import ToolSession
 
 Json: TypeAlias = dict[str, Any]
+
+
+def running(session: ToolSession) -> list[Json]:
+    """What of a conversation runs in the background, as hooks and hosts are told."""
+    return [row(task) for task in session.tasks.running if task.owner == session.owner]
+
+
+def row(task: Task) -> Json:
+    return {
+        "task_id": task.id,
+        "task_type": WIRE_KINDS.get(task.kind, task.kind),
+        "description": task.title,
+    }
 
 
 def news(session: ToolSession) -> list[Json]:

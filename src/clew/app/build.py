@@ -17,7 +17,7 @@ from clew.app.agent_places import kinds_of
 from clew.app.agents import AllAgents
 from clew.app.asking import target_of, template
 from clew.app.attaching import attachments
-from clew.app.background import news
+from clew.app.background import news, running
 from clew.app.brought import NOTHING, Brought
 from clew.app.compaction import Keeping
 from clew.app.costs import budget, leave_totals, unbounded
@@ -249,6 +249,7 @@ def deps_of(
         max_rounds=options.max_turns,
         budget=budget(options, thread.past),
         hooks=hands.hooks,
+        background=lambda: running(hands.tool_session),
         where=lambda: hands.tool_session.cwd,
         update_permissions=app_hooks.granting(ground.rules),
     )

@@ -65,9 +65,9 @@ def whole(task: Task) -> str:
 async def agents(session: Session, arguments: str) -> Outcome:
     word, _, rest = arguments.partition(" ")
     if word == "merge":
-        return Show(text=await session.agents.merged(rest.strip()))
+        return Show(text=await session.agents.checkouts.merged(rest.strip()))
     if word == "discard":
-        await session.agents.discarded(rest.strip())
+        await session.agents.checkouts.discarded(rest.strip())
         return Show(text=f"the checkout of agent {rest.strip()} is gone")
     if word:
         return Show(text=described(session.agents.spec(word)))

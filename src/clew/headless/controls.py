@@ -10,10 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from clew.app.asking import DEFAULT_MODEL
+from clew.app.background import row
 from clew.app.session import Session
 from clew.app.slash import known
 from clew.headless import mcp as servers
-from clew.headless import task_frames, window
+from clew.headless import window
 from clew.headless.result import cost_of, usage_of
 from clew.messages.errors import ClewError, MisuseError
 from clew.options import LEAST_THINKING
@@ -165,7 +166,7 @@ class Controls:
 
     async def background_tasks(self, _: Json) -> Json:
         running = self._serving.session.tasks.running
-        return {"tasks": [task_frames.row(task) for task in running if task.is_background]}
+        return {"tasks": [row(task) for task in running if task.is_background]}
 
     async def get_task_output(self, fields: Json) -> Json:
         task = self._serving.session.tasks.get(text(fields, "task_id"))
@@ -173,7 +174,7 @@ class Controls:
             raise RefusedError(f"there is no task {fields['task_id']}")
         first, last = task.output.since(0, OUTPUT_BYTES)
         said = (first + last).decode("utf-8", "replace")
-        return {**task_frames.row(task), "status": task.status, "output": said}
+        return {**row(task), "status": task.status, "output": said}
 
     # -- how the session stands
 

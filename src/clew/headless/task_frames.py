@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
+from clew.app.background import row
 from clew.tasks.notice import summary
 from clew.tasks.registry import Moment, Task
 from clew.tools.background import WIRE_KINDS
@@ -50,10 +51,6 @@ def ended(task: Task, system: Frame) -> list[Json]:
 def listed(running: Iterable[Task], system: Frame) -> list[Json]:
     """Those in the background now; each such frame stands for the whole list."""
     return [system("background_tasks_changed", tasks=[row(t) for t in running if t.is_background])]
-
-
-def row(task: Task) -> Json:
-    return {"task_id": task.id, "task_type": wire_kind(task), "description": task.title}
 
 
 def named(task: Task) -> Json:

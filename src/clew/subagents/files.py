@@ -26,9 +26,9 @@ class Found(Struct, frozen=True, kw_only=True):
 
 
 def in_folder(folder: Path, origin: Origin, *, prefix: str = "") -> Found:
-    """The agents that the files of a folder define, those of folders in it too."""
+    """The agents that the files of a folder define, those of folders in it too, or one file does."""
     found = Found()
-    for path in sorted(folder.rglob("*.md")):
+    for path in [folder] if folder.is_file() else sorted(folder.rglob("*.md")):
         try:
             text = path.read_bytes()[:MAX_BYTES].decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:

@@ -1,0 +1,44 @@
+"""An agent that outgrows its window goes on, as its session would; the session's own record is another."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from clew.testing.server import serving
+from tests.compaction.test_in_headless import PARAGRAPH, SAID, boundaries
+from tests.compaction.window import ARGS, Window, answered, text_of
+from tests.headless.agents_model import agent, results
+from tests.headless.clew_process import clew
+from tests.headless.test_agents import agent_files, lines
+
+Json = dict[str, Any]
+ROUNDS = 24
+
+
+def test_an_agents_conversation_near_its_window_is_summarised_and_goes_on(tmp_path: Path) -> None:
+    rounds: list[Json] = []
+
+    def part(body: Json) -> Json:
+        if "given one piece of work" not in body["system"][0]["text"]:
+            told = results(body)
+            return answered(f"heard {told[0]}" if told else [agent("dig deep")], body)
+        rounds.append(body)
+        if len(rounds) > ROUNDS:
+            return answered("I found gold.", body)
+        call = {"tool": "Bash", "input": {"command": f"echo {len(rounds)}"}}
+        return answered([f"I dig. {PARAGRAPH}", call], body)
+
+    window = Window(part)
+    with serving(window, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "Dig for gold.", *ARGS)
+    assert done.stdout.startswith("heard I found gold."), done.stderr
+    assert not window.refused
+    assert window.summaries
+    assert SAID in text_of(rounds[-1])
+    (path,) = agent_files(tmp_path)
+    found = [e for e in lines(path) if e.get("subtype") == "compact_boundary"]
+    assert len(found) == len(window.summaries)
+    assert all(e["isSidechain"] for e in found)
+    assert not boundaries(tmp_path)
+    kept = json.loads(path.with_suffix(".meta.json").read_text("utf-8"))
+    assert kept["finished"] == "completed"
