@@ -1,19 +1,29 @@
 """What an editor may ask of clew: the table of methods, and the sessions that are open.
 
 Owns the sessions of one connection. A request that cannot be done is a fault that says why; nothing an
-editor sends ends the process but the end of its input. What opens sessions is loaded with the first one,
-so that `initialize` is answered at once.
+editor sends ends the process but the end of its input.
 """
-
-from __future__ import annotations
 
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from clew.acp import protocol
+from clew.acp.content import prompt_of
+from clew.acp.editor_side import EditorFiles, EditorTerminal
+from clew.acp.listing import page
+from clew.acp.servers import Lines, entries_of
+from clew.acp.session import EditorSession
+from clew.app.brought import Brought
+from clew.app.ground import stand
+from clew.app.session import Session
+from clew.flags import parse
+from clew.jsonrpc.connection import Connection
 from clew.jsonrpc.peer import Outcome
 from clew.jsonrpc.wire import (
     INVALID_PARAMS,
@@ -32,14 +42,7 @@ from clew.messages.errors import (
     UserError,
     in_words,
 )
-
-if TYPE_CHECKING:
-    from clew.acp.servers import Lines
-    from clew.acp.session import EditorSession
-    from clew.app.brought import Brought
-    from clew.app.session import Session
-    from clew.jsonrpc.connection import Connection
-    from clew.options import Options
+from clew.options import Options
 
 Json: TypeAlias = dict[str, Any]
 Handler: TypeAlias = Callable[["Agent", Json], Awaitable[Json | Fault]]
@@ -83,13 +86,18 @@ class Agent:
     """`group` holds the sessions and their turns."""
 
     def __init__(
-        self, argv: list[str], environ: Mapping[str, str], line: Line, group: asyncio.TaskGroup
+        self,
+        argv: list[str],
+        environ: Mapping[str, str],
+        line: Line,
+        group: asyncio.TaskGroup,
+        can: protocol.Offer,
     ) -> None:
         self._argv = argv
         self._environ = environ
         self._line = line
         self._group = group
-        self._can = protocol.Offer()
+        self._can = can
         self._sessions: dict[str, EditorSession] = {}
         self._lives: dict[str, asyncio.Task[None]] = {}
         # To the MCP servers in the editor, once there may be one.
@@ -135,10 +143,6 @@ class Agent:
         method = given.get("methodId")
         if method != protocol.BY_KEY:
             return Fault(code=INVALID_PARAMS, message=f"no method {method!r:.40} to answer here")
-        from contextlib import AsyncExitStack
-
-        from clew.app.ground import stand
-
         async with AsyncExitStack() as opened:
             ground = await stand(self._options(), self._environ, str(Path.cwd()), opened)
             lacks = ground.service.provider.endpoint.lacks_credentials
@@ -171,8 +175,6 @@ class Agent:
         return {}
 
     async def listed(self, given: Json) -> Json | Fault:
-        from clew.acp.listing import page
-
         cwd, cursor = a_text(given.get("cwd")), a_text(given.get("cursor"))
         if cursor and not (cursor.isdecimal() and len(cursor) < 9):
             return Fault(code=INVALID_PARAMS, message="cursor: none that was given out here")
@@ -193,10 +195,6 @@ class Agent:
     async def _opened(
         self, given: Json, named: Json, answer: Callable[[EditorSession, Json], Json]
     ) -> Json | Fault:
-        from msgspec.structs import replace
-
-        from clew.acp.session import EditorSession
-
         cwd, base = folder_of(given), self._options()
         folders = [f for f in a_list(given.get("additionalDirectories")) if isinstance(f, str)]
         options = replace(base, directories=(*base.directories, *folders), **named)
@@ -218,8 +216,6 @@ class Agent:
         return said
 
     def _options(self) -> Options:
-        from clew.flags import parse
-
         options = parse(self._argv)
         if options.is_print or options.prompt or options.resume is not None or options.continues:
             raise CommandLineError(
@@ -228,22 +224,15 @@ class Agent:
         return options
 
     def _brought(self, given: Json, client: EditorClient) -> Brought:
-        from clew.acp.editor_side import EditorFiles, EditorTerminal
-        from clew.app.brought import Brought
-
         can = client.can
         files = EditorFiles(client) if can.reads or can.writes else None
         terminal = EditorTerminal(client) if can.runs else None
-        if not given.get("mcpServers"):
-            return Brought(buffers=files, terminal=terminal)
-        from clew.acp.servers import Lines, entries_of
-
         if self._lines is None:
             self._lines = Lines(self._line.connection)
         return Brought(
             buffers=files,
             terminal=terminal,
-            servers=entries_of(given["mcpServers"]),
+            servers=entries_of(given.get("mcpServers")),
             in_host=self._lines.make,
         )
 
@@ -262,8 +251,6 @@ class Agent:
         return answer
 
     async def prompt(self, given: Json) -> Json | Fault:
-        from clew.acp.content import prompt_of
-
         session_id = session_id_of(given)
         session = self._sessions.get(session_id)
         if session is None:

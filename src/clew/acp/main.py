@@ -1,21 +1,15 @@
 """`clew acp`: an editor starts it and speaks to it over standard input and output.
 
-Owns the two pipes and the end: when the editor says no more, turns are interrupted, what they did is
-kept, and the process goes. Standard output carries messages and nothing else.
+Owns the first message: an editor waits for the answer to it, so it is given before anything is loaded
+that a conversation needs (`serve`).
 """
 
-import asyncio
 import os
-import signal
 import sys
 
-from clew.acp.agent import Agent, Line
-from clew.acp.protocol import DIALECT
-from clew.headless.channel import Input, Output
-from clew.jsonrpc.connection import Connection
-from clew.jsonrpc.wire import Json
+from clew.acp.protocol import Offer, initialized
+from clew.jsonrpc.wire import Request, an_object, read, success
 from clew.messages.encoding import encode
-from clew.wire.bounds import framed
 
 USAGE = """\
 usage: clew acp [OPTION ...]
@@ -24,9 +18,7 @@ usage: clew acp [OPTION ...]
 Speak the Agent Client Protocol with the editor that started this program. The options are those of
 a session, as `--model` and `--permission-mode`; they hold for every session of the editor.
 """
-# What is only shown may be shortened where it is too long for a client to read.
-SHOWN = ("session/update", "session/request_permission")
-MAX_LINE_BYTES = 1 << 20
+READ_BYTES = 1 << 16
 
 
 def main(argv: list[str]) -> int:
@@ -37,34 +29,27 @@ def main(argv: list[str]) -> int:
     if argv[:1] in (["-h"], ["--help"]):
         sys.stdout.write(USAGE)
         return 0
-    with asyncio.Runner() as runner:
-        runner.run(serve(argv))
+    can, rest = greeted()
+    from clew.acp.serve import run
+
+    run(argv, can, rest)
     return 0
 
 
-async def serve(argv: list[str]) -> None:
-    """Answers until the input ends, or somebody tells the process to."""
-    loop = asyncio.get_running_loop()
-    incoming, output = Input(0, loop), Output(1, loop)
+def greeted() -> tuple[Offer, bytes]:
+    """Answers the first line if it is `initialize`: what the editor can, and what it said behind it.
 
-    def send(message: Json) -> None:
-        is_shown = message.get("method") in SHOWN
-        output.post(framed(message, MAX_LINE_BYTES) if is_shown else encode(message))
-
-    async with asyncio.TaskGroup() as group:
-        line = Line(output.room)
-        agent = Agent(argv, os.environ, line, group)
-        line.connection = connection = Connection(send, agent, DIALECT, group)
-        reading = group.create_task(listen(incoming, connection))
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, reading.cancel)
-        await asyncio.wait({reading})
-        connection.lose("the editor has gone")
-        await agent.aclose()
-    await output.aclose()
-
-
-async def listen(incoming: Input, connection: Connection) -> None:
-    while (line := await incoming.next()) is not None:
-        if line.strip():
-            connection.deliver_bytes(line)
+    Any other line is the conversation's.
+    """
+    said = b""
+    while b"\n" not in said and (piece := os.read(0, READ_BYTES)):
+        said += piece
+    line, _, rest = said.partition(b"\n")
+    first = read(line)[0]
+    if not isinstance(first, Request) or first.method != "initialize":
+        return Offer(), said
+    can = Offer(an_object(first.params).get("clientCapabilities"))
+    answer = memoryview(encode(success(first.id, initialized(can))) + b"\n")
+    while answer:
+        answer = answer[os.write(1, answer) :]
+    return can, rest

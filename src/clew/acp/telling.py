@@ -10,8 +10,12 @@ from typing import Any, TypeAlias
 from clew.acp import calls
 from clew.acp.content import as_content, shown, text
 from clew.engine.events import (
+    Compacted,
+    Compacting,
     Doubted,
     EngineEvent,
+    FromAgent,
+    NotCompacted,
     Noticed,
     NotSaved,
     Printed,
@@ -21,6 +25,7 @@ from clew.engine.events import (
     ToolStarted,
 )
 from clew.jsonrpc.wire import a_text, an_object
+from clew.messages.messages import User
 from clew.normalize.for_display import for_display
 from clew.normalize.repairs import in_words as mended_in_words
 from clew.providers.answer_events import FellBack, Retrying, Withdrawn
@@ -86,6 +91,8 @@ class Telling:
                 return self._finished(event.block, event.entry, is_error=event.is_error)
             case Printed():
                 return self._printed(event.text)
+            case FromAgent():
+                return self._from_agent(event)
             case Withdrawn():
                 return [*self.closed(), chunk("agent_message_chunk", BROKEN_OFF, self._message_id)]
             case _:
@@ -93,6 +100,17 @@ class Telling:
                     chunk("agent_message_chunk", f"> clew: {words}\n\n", "")
                     for words in noted(event)
                 ]
+
+    def _from_agent(self, event: FromAgent) -> list[Json]:
+        """An agent's calls stand beside the conversation's own, with the call that began it; what it
+        says goes to who asked it."""
+        match event.event:
+            case ToolUseReady() | ToolStarted() | ToolProgressed() | ToolFinished():
+                beside = {"_meta": {"clew": {"parentToolCallId": event.tool_use_id}}}
+                return [one | beside for one in self.told(event.event)]
+            case Noticed() | NotSaved():
+                return self.told(event.event)
+        return []
 
     # -- calls
 
@@ -193,7 +211,7 @@ class Telling:
                 return self.described(block)
             case "user", "tool_result":
                 return self._answered(entry, block)
-            case "user", _ if entry.get("isMeta") is not True and not entry.get("isSynthetic"):
+            case "user", _ if User(entry).face == "typed":
                 return spoken("user_message_chunk", block, uuid)
         return []
 
@@ -237,4 +255,8 @@ def noted(event: EngineEvent) -> list[str]:
             return [f"{event.failure.message}; trying again in {event.delay_s:.0f} s"]
         case FellBack():
             return [f"{event.failure.message}; asking {event.model} instead"]
+        case Compacting():
+            return ["the conversation is being shortened"]
+        case Compacted() | NotCompacted():
+            return [event.message]
     return []

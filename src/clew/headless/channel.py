@@ -55,9 +55,11 @@ class Channel(Protocol):
 class Input:
     """Standard input as lines. The thread is one that the end of the process need not wait for."""
 
-    def __init__(self, file: int, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, file: int, loop: asyncio.AbstractEventLoop, begin: bytes = b"") -> None:
         self._file = file
         self._loop = loop
+        # What was read before there was a loop.
+        self._begin = begin
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         threading.Thread(target=self._read, name="stdin", daemon=True).start()
 
@@ -66,6 +68,8 @@ class Input:
 
     def _read(self) -> None:
         splitter = LineSplitter()
+        if self._begin:
+            self._hand_on(splitter.feed(self._begin))
         while True:
             try:
                 data = os.read(self._file, READ_BYTES)
