@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Awaitable, Callable
+from datetime import datetime
 from importlib import import_module
+from itertools import islice
 
 from clew.app.session import Session
 from clew.app.stamps import new_id, now
-from clew.commands.outcome import Clear, Exit, Outcome, Resume, Show
+from clew.commands.outcome import Clear, Exit, Outcome, Pick, Resume, Row, Show
 from clew.commands.parse import Command as Typed
 from clew.commands.registry import Command, Registry
 from clew.commands.rows import table
@@ -23,7 +25,7 @@ from clew.session.ledger import Spend
 from clew.transcript import choose
 from clew.version import VERSION
 
-SHOWN_SESSIONS = 20
+SHOWN_SESSIONS = 200
 RECORD, SETUP = "clew.app.slash_session", "clew.app.slash_setup"
 PARTS = "clew.app.slash_parts"
 TASKS = "clew.app.slash_tasks"
@@ -141,10 +143,21 @@ async def resume(session: Session, name: str) -> Outcome:
     if name:
         choose.named(places.config_home, str(places.cwd), name)
         return Resume(session=name)
-    found = list(choose.of_folder(places.config_home, str(places.cwd)))[:SHOWN_SESSIONS]
+    from clew.library.listing import newest_first
+
+    listed = newest_first(places.config_home, str(places.cwd), everywhere=False)
+    found = [one for one in islice(listed, SHOWN_SESSIONS) if one.session_id != session.session_id]
     if not found:
-        return Show(text="no session of this folder is kept")
-    return Show(text=table((one.session_id, one.title) for one in found))
+        return Show(text="no other session of this folder is kept")
+    rows = [
+        Row(line=f"/resume {one.session_id}", label=f"{day_of(one.modified_at)}  {one.title[:70]}")
+        for one in found
+    ]
+    return Pick(title="go on with", rows=tuple(rows))
+
+
+def day_of(modified_s: float) -> str:
+    return datetime.fromtimestamp(modified_s).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 async def rewind(session: Session, arguments: str) -> Outcome:
@@ -210,8 +223,11 @@ async def model(session: Session, name: str) -> Outcome:
         chosen = session.speaking.choose(name)
         unheard = "" if chosen.known else "; clew knows nothing of this one"
         return Show(text=f"model {chosen.id} from the next prompt on{unheard}")
-    rows = [("now", session.model.id), *sorted(session.speaking.catalog.aliases.items())]
-    return Show(text=table(rows))
+    aliases = sorted(session.speaking.catalog.aliases.items())
+    rows = [Row(line=f"/model {alias}", label=model_id) for alias, model_id in aliases]
+    return Pick(
+        title="the model from the next prompt on", rows=tuple(rows), text=f"now {session.model.id}"
+    )
 
 
 async def permissions(session: Session, word: str) -> Outcome:
