@@ -4,6 +4,7 @@ import pytest
 
 from clew.config.layers import Layer
 from clew.config.load import decoded
+from clew.permissions.index import MAX_FOLDERS, PathIndex
 from clew.permissions.rules import Rejected, Rule, RuleSet, Source, parse_rule, read_rules
 from tests.permissions.world import World
 from tests.requirements import requirement
@@ -276,3 +277,17 @@ def test_permissions_that_are_no_object_are_lost_as_a_whole() -> None:
         ]
     )
     assert unreadable == ["(cli): permissions: expected an object, found a number"]
+
+
+@pytest.mark.parametrize("count", [3, MAX_FOLDERS + 3])
+def test_a_rule_holds_in_the_first_folder_and_in_any_later_one(count: int) -> None:
+    """What was found for a folder is kept, and not without end; a later rule is found there too."""
+    index = PathIndex()
+    for pattern in ("secret/**", "*.key"):
+        rule = parse(f"Read({pattern})")
+        assert isinstance(rule, Rule)
+        index.add(rule, pattern, root="/p", cwd="/p", home="/h", restrains=True)
+        for number in range(count):
+            for name in ("secret/x", "a.key", "secret"):
+                found = list(index.candidates(f"/p/d{number}/{name}"))
+                assert bool(found) == ("secret" in name or pattern == "*.key"), name

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 # `*.pem`: found by what stands after the last dot.
 ENDING = re.compile(r"\*\.[^*?\[\]\\.]+")
 
+MAX_FOLDERS = 1_000
+
 
 class CommandEntry:
     """A rule and its pattern; `exact` has no star, `head` is what it spells out before one."""
@@ -136,6 +138,8 @@ class PathIndex:
         self._fixed: dict[str, list[PathEntry]] = {}
         self._named: dict[str, list[PathEntry]] = {}
         self._ending: dict[str, list[PathEntry]] = {}
+        # What could match of a folder's own parts: the paths of one call lie in few folders.
+        self._above: dict[str, tuple[str, tuple[PathEntry, ...]]] = {}
 
     def add(
         self,
@@ -160,6 +164,7 @@ class PathIndex:
             self._file(PathEntry(rule, name, segments, floating=floating, restrains=restrains))
 
     def _file(self, entry: PathEntry) -> None:
+        self._above.clear()
         self.entries.append(entry)
         first = normal(entry.segments[0]).casefold() if entry.segments else ""
         if entry.floating and first and not GLOB.search(first):
@@ -170,16 +175,31 @@ class PathIndex:
             self._fixed.setdefault(normal(entry.base).casefold(), []).append(entry)
 
     def candidates(self, path: str) -> Iterator[PathEntry]:
-        key = normal(path).casefold()
-        parts = split(key)
+        folder, _, name = normal(path).casefold().rstrip("/").rpartition("/")
+        above = self._above.get(folder)
+        if above is None:
+            if len(self._above) >= MAX_FOLDERS:
+                self._above.clear()
+            above = self._above[folder] = self._along(split(folder))
+        around, entries = above
+        yield from entries
+        if name:
+            yield from self._at(around, name)
+
+    def _along(self, parts: tuple[str, ...]) -> tuple[str, tuple[PathEntry, ...]]:
+        """A folder's name made plain, and the entries that its parts lead to."""
         around = ""
-        yield from self._fixed.get("/", ())
+        found = list(self._fixed.get("/", ()))
         for part in parts:
+            found += self._at(around, part)
             around = f"{around}/{part}"
-            yield from self._fixed.get(around, ())
-            yield from self._named.get(part, ())
-            if self._ending and "." in part:
-                yield from self._ending.get(part.rpartition(".")[2], ())
+        return around, tuple(found)
+
+    def _at(self, around: str, part: str) -> list[PathEntry]:
+        found = [*self._fixed.get(f"{around}/{part}", ()), *self._named.get(part, ())]
+        if self._ending and "." in part:
+            found += self._ending.get(part.rpartition(".")[2], ())
+        return found
 
     def find(self, path: ResolvedPath, tool: str, *, untrusted: bool) -> "Rule | None":
         """The first rule that names one spelling of the path."""

@@ -88,22 +88,26 @@ def follow(path: str, cwd: str, folds: Callable[[str], bool]) -> ResolvedPath:
     pending = parts_of(path)
     done = "" if path.startswith("/") else cwd.rstrip("/")
     hops = 0
+    # What lies at the end of the walk, if it is there.
+    last: os.stat_result | None = None
     while pending:
         part = pending.pop(0)
         if part == "..":
-            done = done.rpartition("/")[0]
+            done, last = done.rpartition("/")[0], None
             continue
         here = f"{done}/{part}"
         own = OWN_PROCESS.fullmatch(here)
         if own is not None:
-            done = cwd if own[1] == "cwd" else ""
+            done, last = cwd if own[1] == "cwd" else "", None
             names.append(whole(done, pending))
             continue
         # `self` would lead to this process, whose folder is not the one the call runs in.
-        target = None if here in SELF else link_target(here)
+        last = state_of(here)
+        target = None if here in SELF else link_target(here, last)
         if target is None:
             done = here
             continue
+        last = None
         hops += 1
         if hops > MAX_HOPS:
             return ResolvedPath(names=tuple(dict.fromkeys(names)), known=False)
@@ -116,14 +120,15 @@ def follow(path: str, cwd: str, folds: Callable[[str], bool]) -> ResolvedPath:
     unique = (*dict.fromkeys(n for n in names[:-1] if n != names[-1]), names[-1])
     known = not any(OPEN_FILES.match(name) for name in unique)
     real = unique[-1]
-    return ResolvedPath(names=unique, known=known, folds_case=folds(real), is_file=is_file(real))
+    is_file = last is not None and stat.S_ISREG(last.st_mode)
+    return ResolvedPath(names=unique, known=known, folds_case=folds(real), is_file=is_file)
 
 
-def is_file(path: str) -> bool:
+def state_of(path: str) -> os.stat_result | None:
     try:
-        return stat.S_ISREG(os.lstat(path).st_mode)
+        return os.lstat(path)
     except (OSError, ValueError):
-        return False
+        return None
 
 
 def parts_of(path: str) -> list[str]:
@@ -139,10 +144,10 @@ def squeezed(path: str) -> str:
     return "/" + path.lstrip("/")
 
 
-def link_target(path: str) -> str | None:
+def link_target(path: str, state: os.stat_result | None) -> str | None:
+    if state is None or not stat.S_ISLNK(state.st_mode):
+        return None
     try:
-        if not stat.S_ISLNK(os.lstat(path).st_mode):
-            return None
         return str(Path(path).readlink())
     except (OSError, ValueError):
         return None
