@@ -203,7 +203,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R136", "Context exposes permission context getter, tools, mainLoopModel, debug, verbose, isNonInteractiveSession, maxThinkingTokens, mcpClients", "done"),
     Record("R137", "Read output has line numbers, format \"<number>\\t<line>\"", "done"),
     Record("R138", "Edit fails with a clear error when old_string is not in the file", "done"),
-    Record("R139", "Tool set to cover: Bash, PowerShell, Agent, LSP, FileEdit, FileRead, Skill, WebFetch, MCP, SendMessage, FileWrite, Config, Grep, Brief, ExitPlanMode, ToolSearch …", "deferred: ScheduleCron comes with schedules; PowerShell is offered where it is installed, and shown by a stand-in where it is not"),
+    Record("R139", "Tool set to cover: Bash, PowerShell, Agent, LSP, FileEdit, FileRead, Skill, WebFetch, MCP, SendMessage, FileWrite, Config, Grep, Brief, ExitPlanMode, ToolSearch …", "done"),
     Record("R140", "Streaming tool executor: tools may start while the response still streams and run concurrently (addTool as each tool_use block completes)", "done"),
     Record("R141", "Modes default, acceptEdits, bypassPermissions", "done"),
     Record("R142", "additionalWorkingDirectories extend the allowed roots", "done"),

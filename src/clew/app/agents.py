@@ -28,6 +28,7 @@ from clew.subagents.catalog import Catalog
 from clew.subagents.files import in_object
 from clew.subagents.specs import Spec
 from clew.subagents.worktree import Git
+from clew.tasks.notice import SCHEDULE
 from clew.tasks.registry import Ending, Task, Tasks
 from clew.tools.base import ToolError
 from clew.tools.delegate import Wish
@@ -106,8 +107,9 @@ class AllAgents:
 
     @property
     def has_news(self) -> bool:
-        """Whether an agent in the background has ended and the model does not know."""
-        return self.tasks.has_news(KIND)
+        """Whether an agent in the background has ended and the model does not know, or the time of
+        something scheduled has come."""
+        return self.tasks.has_news(KIND) or self.tasks.has_news(SCHEDULE)
 
     @property
     def are_working(self) -> bool:

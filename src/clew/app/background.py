@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 from clew.app.stamps import new_id, now
 from clew.config.mask import without
 from clew.messages import factories
-from clew.tasks.notice import in_words
+from clew.tasks.notice import SCHEDULE, Notice, in_words
 from clew.tasks.registry import Task
 from clew.tools.background import WIRE_KINDS
 from clew.tools.base import ToolSession
@@ -30,7 +30,7 @@ def news(session: ToolSession) -> list[Json]:
     """What the model has not heard yet of the tasks; it has, once this was asked."""
     return [
         factories.user(
-            without(in_words(notice), session.secrets),
+            without(words_of(notice), session.secrets),
             uuid=new_id(),
             at=now(),
             origin={"kind": "task-notification", "producer": notice.kind, "runId": notice.task_id},
@@ -38,3 +38,8 @@ def news(session: ToolSession) -> list[Json]:
         )
         for notice in session.tasks.news(owner=session.owner)
     ]
+
+
+def words_of(notice: Notice) -> str:
+    """A task's news; what a schedule says is a prompt as it was written."""
+    return "\n".join(notice.lines) if notice.kind == SCHEDULE else in_words(notice)

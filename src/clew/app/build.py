@@ -154,6 +154,8 @@ async def session(
             skills=hands.skills,
             plugins=ground.plugins,
             speech=ground.speech,
+            board=hands.board,
+            goal=hands.goal,
             lent=lent,
             keeping=keeping,
         )

@@ -8,6 +8,7 @@ from msgspec import Struct
 from clew.app import hooks as app_hooks
 from clew.app.brought import Brought
 from clew.app.file_record import file_record
+from clew.app.goals import Goal
 from clew.app.ground import Ground
 from clew.app.lsp import Code, language_servers
 from clew.app.mcp import Connected, servers_of
@@ -21,6 +22,8 @@ from clew.config.environment import for_programs
 from clew.engine.file_record import FileRecord
 from clew.engine.toolset import SessionTools
 from clew.hooks.run import Hooks
+from clew.schedules.board import Board
+from clew.schedules.tool import Now, ScheduleCron, ScheduleDelete, ScheduleList
 from clew.tasks.registry import Tasks
 from clew.tools.base import Surroundings, ToolSession
 from clew.tools.limits import limits_from
@@ -46,6 +49,8 @@ class Hands(Struct, frozen=True, kw_only=True):
     hook_settings: app_hooks.Settings
     own: OwnSession
     skills: SessionSkills
+    board: Board
+    goal: Goal
 
 
 async def equipped(
@@ -91,13 +96,21 @@ async def equipped(
         detects=not ground.options.is_bare,
     )
     opened.push_async_callback(code.aclose)
+
+    def spent() -> float:
+        return float(thread.spending.ledger.total.usd)
+
     skills = SessionSkills(
         ground,
         thread.session_id,
         ground.plugins.skills(),
         prompts=lambda: [(s, offer) for s in mcp.clients() for offer in s.offers.prompts],
     )
-    offered = offered_tools(ground.options, web, began.settings, skills, code.tools())
+    board = Board(tool_session.tasks, now=Now(), spent=spent, prepared=skills.prepared)
+    lasts = not ground.options.is_print or ground.options.input_format == "stream-json"
+    timed = (ScheduleCron(board, Now()), ScheduleList(board), ScheduleDelete(board))
+    own_tools = [*code.tools(), *(timed if lasts else ())]
+    offered = offered_tools(ground.options, web, began.settings, skills, own_tools)
     toolbox = Toolbox(offered, began.settings)
     mcp = servers_of(
         ground.options, began, toolbox, ground.environment, brought, ground.plugins.servers()
@@ -133,6 +146,8 @@ async def equipped(
         hook_settings=hook_settings,
         own=own,
         skills=skills,
+        board=board,
+        goal=Goal(hooks, thread.side.ask_model, spent),
     )
 
 

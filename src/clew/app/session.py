@@ -10,6 +10,7 @@ from msgspec import Struct
 from clew.app.agents import AllAgents
 from clew.app.attaching import attachments
 from clew.app.compaction import Keeping
+from clew.app.goals import Goal
 from clew.app.lent import Lent
 from clew.app.mcp import Connected
 from clew.app.own import OwnSession
@@ -35,6 +36,7 @@ from clew.engine.toolset import SessionTools
 from clew.hooks.run import Hooks
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import Mode
+from clew.schedules.board import Board
 from clew.session.ledger import Ledger
 from clew.session.state import Session as Spending
 from clew.session.totals import Past
@@ -71,6 +73,9 @@ class Session(Struct, frozen=True, kw_only=True):
     skills: SessionSkills
     plugins: SessionPlugins
     speech: Speech
+    # What comes by itself, and the goal that turns are held to.
+    board: Board
+    goal: Goal
     # What skills changed until the next prompt.
     lent: Lent
     # How the conversation is kept within its window.

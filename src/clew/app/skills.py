@@ -267,6 +267,17 @@ class SessionSkills:
         where = f"The files of this skill are in {one.folder}\n\n" if one.folder else ""
         return where + "".join(parts).strip()
 
+    async def prepared(self, prompt: str) -> str:
+        """A prompt that comes by itself: the text of a skill where it calls one, else as it is."""
+        name, _, arguments = prompt.removeprefix("/").partition(" ")
+        one = self.get(name) if prompt.startswith("/") else None
+        if one is None:
+            return prompt
+        try:
+            return await self._text(one, arguments.strip())
+        except ToolError as error:
+            return f"{prompt}\n({error})"
+
     async def _printed(self, one: Skill, line: str) -> str:
         """What a command of a skill's text prints. Nobody typed it, so a rule or a person must allow it."""
         block = {

@@ -27,7 +27,7 @@ from clew.version import VERSION
 
 SHOWN_SESSIONS = 200
 RECORD, SETUP = "clew.app.slash_session", "clew.app.slash_setup"
-PARTS = "clew.app.slash_parts"
+PARTS, LOOPS = "clew.app.slash_parts", "clew.app.slash_loops"
 TASKS = "clew.app.slash_tasks"
 
 
@@ -289,8 +289,10 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="exit", description="end the session", run=leave, is_interactive=True, aliases=("quit",)),
     Command(name="export", description="write this session into a file: .md, .html, .json, .jsonl", run=elsewhere(RECORD, "export"), hint="[FILE] [--redact]"),
     Command(name="fork", description="go on in a copy of this session, up to a message", run=elsewhere(RECORD, "fork"), hint="[MESSAGE]", is_interactive=True, aliases=("branch",)),
+    Command(name="goal", description="work until something is true: show, set or clear it", run=elsewhere(LOOPS, "goal"), hint="[GOAL | clear]"),
     Command(name="help", description="list what can be typed", run=show_help),
     Command(name="hooks", description="list the hooks of this session", run=elsewhere(SETUP, "hooks")),
+    Command(name="loop", description="have a prompt come again and again: list, begin, stop", run=elsewhere(LOOPS, "loop"), hint="[5m] PROMPT", is_interactive=True),
     Command(name="mcp", description="show and manage MCP servers", run=elsewhere("clew.app.mcp_commands", "manage"), hint="[SERVER]"),
     Command(name="memory", description="show which memory files speak here", run=memory),
     Command(name="model", description="show or choose the model", run=model, hint="[MODEL]"),

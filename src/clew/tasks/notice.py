@@ -7,6 +7,9 @@ from msgspec import Struct
 
 from clew.messages.wording import tagged
 
+# The kind of task that says prompts when their time has come.
+SCHEDULE = "schedule"
+
 
 class Notice(Struct, frozen=True, kw_only=True):
     """What happened to one task since the model last heard: lines it said, or its end, or both."""
