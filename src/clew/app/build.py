@@ -31,7 +31,7 @@ from clew.app.session import Session
 from clew.app.speaking import Speaking
 from clew.app.stamps import new_id, now
 from clew.app.standing import Beginning, taken_up
-from clew.app.taking import intake
+from clew.app.taking import intake, memory_folder
 from clew.app.thread import Thread, taken_in_hand
 from clew.context.nearby import Nearby
 from clew.context.opening import Opening
@@ -72,6 +72,7 @@ async def session(
             folders=ground.began.context.directories,
             has_memory=not options.is_bare,
             has_structure=ground.began.settings.get("includeDirectoryStructure") is True,
+            memories=memories_of(ground),
         )
         opened.push_async_callback(opening.aclose)
         thread = taken_in_hand(ground, opened, entrypoint=entrypoint, mirror=mirror)
@@ -123,7 +124,7 @@ async def session(
         lent = Lent(ground.rules, speaking)
         hands.skills.begin(hands.tools, judge, ask, lent)
         endpoint = ground.service.provider.endpoint
-        yield Session(
+        made = Session(
             conversation=Conversation(deps, inbox, watch),
             story=thread.story,
             opening=opening,
@@ -159,6 +160,35 @@ async def session(
             lent=lent,
             keeping=keeping,
         )
+        if ground.began.settings.get("memoryExtraction") is True and not options.is_bare:
+            opened.push_async_callback(remembered, made, thread.story.said)
+        yield made
+
+
+def memories_of(ground: Ground) -> Path | None:
+    """The project's memory folder, where sessions are told of it; the model may read in it."""
+    if ground.began.settings.get("autoMemoryEnabled") is False:
+        return None
+    folder = memory_folder(ground.began.places)
+    ground.rules.reads_memory_in(folder)
+    return folder
+
+
+async def remembered(session: Session, said_before: int) -> None:
+    from clew.app.remembering import left_behind
+
+    await left_behind(session, said_before)
+
+
+def returned(ground: Ground, thread: Thread) -> tuple[str, ...]:
+    """What somebody finds who comes back to a session at a terminal."""
+    if thread.loaded is None or ground.options.is_print:
+        return ()
+    from clew.app.away import summary
+    from clew.context.notebook import Notebook
+
+    notebook = Notebook(memory_folder(ground.began.places))
+    return summary(thread.loaded, thread.spending.state.todos, notebook, now())
 
 
 def begun(ground: Ground, thread: Thread, hands: Hands) -> Beginning:
@@ -282,6 +312,7 @@ async def notices(
         *await hands.sandbox.news(),
         *service.problems,
         *service.provider.adjustments(beginning.request),
+        *returned(ground, thread),
         *unbounded(ground.options, thread.model),
         *beginning.notices,
         *hands.mcp.notices,

@@ -13,9 +13,6 @@ from clew.commands.parse import Command as Typed
 from clew.commands.registry import Command, Registry
 from clew.commands.rows import table
 from clew.config.answers import assign, explained, listed, parsed
-from clew.context.explain import shown as memory_shown
-from clew.context.explain import sources
-from clew.context.memory import FileCache, load
 from clew.engine.intake import Raw
 from clew.messages import factories
 from clew.messages.errors import ClewError
@@ -241,12 +238,6 @@ async def permissions(session: Session, word: str) -> Outcome:
     return Show(text=table(rows))
 
 
-async def memory(session: Session, _: str) -> Outcome:
-    standing = session.rules.standing
-    found = load(sources(standing.environ, standing.places.cwd), FileCache())
-    return Show(text="\n".join(memory_shown(found, None, None)))
-
-
 async def config(session: Session, arguments: str) -> Outcome:
     places = session.rules.standing.places
     key, _, value = arguments.partition(" ")
@@ -294,11 +285,12 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="hooks", description="list the hooks of this session", run=elsewhere(SETUP, "hooks")),
     Command(name="loop", description="have a prompt come again and again: list, begin, stop", run=elsewhere(LOOPS, "loop"), hint="[5m] PROMPT", is_interactive=True),
     Command(name="mcp", description="show and manage MCP servers", run=elsewhere("clew.app.mcp_commands", "manage"), hint="[SERVER]"),
-    Command(name="memory", description="show which memory files speak here", run=memory),
+    Command(name="memory", description="show which memory speaks here; choose where notes go; review proposals", run=elsewhere("clew.app.slash_memory", "memory"), hint="[to | list | show | forget | review | accept | drop]"),
     Command(name="model", description="show or choose the model", run=model, hint="[MODEL]"),
     Command(name="output-style", description="show or choose how the model speaks", run=elsewhere(PARTS, "output_style"), hint="[NAME]"),
     Command(name="permissions", description="show the rules, or go over to a mode", run=permissions, hint="[MODE]", aliases=("allowed-tools",)),
     Command(name="plugin", description="list the plugins of this session", run=elsewhere(PARTS, "plugins"), aliases=("plugins",)),
+    Command(name="remember", description="keep words for later sessions, or find in this one what to keep", run=elsewhere("clew.app.slash_memory", "remember"), hint="[WORDS]"),
     Command(name="rename", description="give this session a title", run=elsewhere(RECORD, "rename"), hint="TITLE"),
     Command(name="resume", description="list sessions, or go on with one", run=resume, hint="[SESSION]", is_interactive=True, aliases=("continue",)),
     Command(name="rewind", description="take conversation, files or both back to a message, or back again", run=rewind, hint="[MESSAGE [conversation | files | both]]", aliases=("checkpoint",)),

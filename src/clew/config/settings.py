@@ -76,6 +76,18 @@ KEYS: tuple[Key, ...] = (
         ANY,
         "when to do that: a part of the window up to 1, a number of tokens, or an object of these by model",
     ),
+    key(
+        "autoMemoryEnabled",
+        BOOLEAN,
+        "tell new conversations the index of the project's memory folder",
+    ),
+    key("memoryExtraction", BOOLEAN, "look for memories to propose when a session ends"),
+    key(
+        "notesFile",
+        STRING,
+        "the memory file that `# words` go to",
+        choices=("project", "local", "user"),
+    ),
     key("respectGitignore", BOOLEAN, "leave ignored files out of completion"),
     key("plansDirectory", STRING, "the folder of plan files"),
     key("statusLine", OBJECT, "the command behind the status line", executes=True),

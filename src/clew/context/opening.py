@@ -33,12 +33,15 @@ class Opening:
         folders: Sequence[str],
         has_memory: bool = True,
         has_structure: bool = False,
+        memories: Path | None = None,
     ) -> None:
+        """`memories` is the project's memory folder, where its index is to be told."""
         self._cwd = cwd
         self._environ = dict(environ)
         self._folders = folders
         self._has_memory = has_memory
         self._structure = structure_by(launcher, environ) if has_structure else None
+        self._memories = memories if has_memory else None
         self._is_repository = any((f / ".git").exists() for f in (cwd, *cwd.parents))
         self._git = (
             asyncio.create_task(git.report(launcher, cwd, environ)) if self._is_repository else None
@@ -55,6 +58,14 @@ class Opening:
             return None
         return facts.memory_fact(load(sources(self._environ, cwd), FileCache()).files)
 
+    def _index(self) -> Fact | None:
+        """What earlier sessions left, if they left anything."""
+        if self._memories is None or not (self._memories / "MEMORY.md").is_file():
+            return None
+        from clew.context.notebook import Notebook, index_fact
+
+        return index_fact(Notebook(self._memories))
+
     async def facts(self, *, model: str, day: str, cwd: Path | None = None) -> list[Fact]:
         """The facts, in the order in which they are told; the same for the same surroundings.
 
@@ -63,6 +74,7 @@ class Opening:
         cwd = cwd or self._cwd
         told = [
             self._memory(cwd),
+            self._index(),
             facts.environment_fact(
                 cwd=str(cwd),
                 is_repository=self._is_repository,

@@ -77,7 +77,7 @@ class Intake:
         judge: Callable[[Json], Decision],
         path_of: Callable[[str], Path],
         may_read: Callable[[str], Callable[[str], bool]],
-        memory_file: Path,
+        memory_file: Callable[[], Path],
         now: Callable[[], str],
         new_id: Callable[[], str],
         resource: Callable[[str], Awaitable[Fact | None]] = no_resource,
@@ -92,6 +92,10 @@ class Intake:
         self._resource = resource
         # What the model hears with the next prompt.
         self._waiting: list[Fact] = []
+
+    def tell(self, fact: Fact) -> None:
+        """Something the model hears with the next prompt."""
+        self._waiting.append(fact)
 
     async def take(self, raw: Raw, emit: Emit, run_command: RunCommand) -> Taken:
         """What `raw` comes to. Nothing is recorded here: the turn that follows does it.
@@ -223,8 +227,9 @@ class Intake:
     # -- notes and commands
 
     def _note(self, meant: Note) -> Show:
-        path = self._memory_file
+        path = self._memory_file()
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             add_line(path, f"- {meant.words}")
         except OSError as error:
             return Show(text=f"{path} was not changed: {error}", is_error=True)

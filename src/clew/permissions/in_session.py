@@ -53,7 +53,7 @@ class SessionRules:
     ) -> None:
         self._environ = environ
         self._given = given
-        self._results = ""
+        self._results = self._memory = ""
         self._sources = sources
         self._session_id = ""
         self._lent: tuple[RuleSpelled, ...] = ()
@@ -92,6 +92,7 @@ class SessionRules:
         context = structs.replace(
             now.context,
             results=self._results,
+            memory=self._memory,
             plan_file=self.plan_file or None,
             mode=now.context.mode if mode is None else mode,
         )
@@ -124,7 +125,7 @@ class SessionRules:
     def place(self, path: str) -> Source:
         """What a file that was read is: the project's, or one from elsewhere."""
         now = self.standing
-        inside = structs.replace(now.context, results=self._results)
+        inside = structs.replace(now.context, results=self._results, memory=self._memory)
         found = now.resolve(path)
         known = in_workspace(found, inside) or is_own_result(found, inside)
         return "project" if known else "file"
@@ -132,6 +133,10 @@ class SessionRules:
     def keeps_results_in(self, folder: Path) -> None:
         """Lets the model read what its own tools gave: long results are kept there."""
         self._results = os.path.realpath(folder)
+
+    def reads_memory_in(self, folder: Path) -> None:
+        """Lets the model read what earlier sessions left."""
+        self._memory = os.path.realpath(folder)
 
     def may_read(self, top: str) -> Callable[[str], bool]:
         """Whether what a search below the folder `top` found in a file may be shown.

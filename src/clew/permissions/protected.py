@@ -219,7 +219,8 @@ def in_workspace(path: ResolvedPath, context: Context) -> bool:
 
 
 def is_own_result(path: ResolvedPath, context: Context) -> bool:
-    return path.known and bool(context.results) and is_below(path.real, context.results)
+    own = (context.results, context.memory)
+    return path.known and any(folder and is_below(path.real, folder) for folder in own)
 
 
 def is_critical(path: ResolvedPath, context: Context) -> bool:

@@ -68,6 +68,8 @@ class Context(Struct, frozen=True, kw_only=True):
     config_home: str = ""
     plan_file: str | None = None
     results: str = ""
+    # The folder of what earlier sessions left for later ones, which the model may read.
+    memory: str = ""
     # Files that every shell or program of a session runs first, as `$BASH_ENV` names one.
     startup_files: tuple[str, ...] = ()
     # Folders of the workspace in which commands find their programs.

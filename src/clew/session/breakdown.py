@@ -20,7 +20,7 @@ class Part(Struct, frozen=True, kw_only=True):
     tokens: int
 
 
-_MEMORY = frozenset({"instructions", "nested_memory"})
+_MEMORY = frozenset({"instructions", "nested_memory", "memory_folder"})
 
 
 def breakdown(
