@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clew.testing.server import serving
-from tests.headless.clew_process import clew, transcripts
+from tests.headless.clew_process import clew
 from tests.rewind.trips import ALLOWED, Trip, read
 
 LONG = "a very long line of a file\n" * 60
@@ -82,13 +82,8 @@ def test_a_range_is_put_short_by_a_model_and_a_fork_keeps_it_short(trip: Trip) -
     with serving(plan, strict=True, on_request=lambda r: bodies.append(r.body)) as server:
         clew(trip.home, server.url, "-p", "on", "--resume", trip.session, "--fork-session")
     assert "It is sixty lines of one kind." in json.dumps(bodies[-1]["messages"])
-    costs = [e for e in trip_entries(trip) if e.get("type") == "request-cost"]
+    costs = [e for e in trip.entries if e.get("type") == "request-cost"]
     assert any(e.get("purpose") == "compaction" for e in costs)
-
-
-def trip_entries(trip: Trip) -> list[dict[str, Any]]:
-    path = next(p for p in transcripts(trip.home) if p.stem == trip.session)
-    return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
 def test_a_part_of_an_answer_means_all_of_it_and_odd_words_change_nothing(trip: Trip) -> None:

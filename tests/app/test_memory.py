@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clew.testing.server import serving
-from tests.headless.clew_process import clew, transcripts
+from tests.headless.clew_process import clew
 from tests.requirements import requirement
 from tests.rewind.trips import Trip, read, write
 from tests.tui.terminal import Terminal
@@ -153,7 +153,7 @@ def test_by_setting_a_session_leaves_proposals_behind_when_it_ends(trip: Trip) -
 
 def test_who_comes_back_is_told_where_it_stood_and_what_others_changed(trip: Trip) -> None:
     trip.turn("write it", write("a.txt", "mine"))
-    path = transcripts(trip.home)[0]
+    path = trip.transcript
     long_ago = path.read_text("utf-8").replace('"timestamp":"20', '"timestamp":"19')
     path.write_text(long_ago, "utf-8")
     (trip.work / "a.txt").write_text("not mine", "utf-8")

@@ -181,7 +181,7 @@ def test_a_fork_knows_the_way_back_and_the_original_keeps_its_own(trip: Trip) ->
     trip.turn("two", read("a"), write("a", "2"))
     trip.turn("three", write("b", "3"))
     trip.rewind(trip.prompt("three"))
-    original, before = trip.session, transcripts(trip.home)[0].read_bytes()
+    original, before = trip.session, trip.transcript.read_bytes()
     plan = {"scenario": 1, "answers": [{"content": [write("c", "4")]}, {"text": "Done."}]}
     with serving(plan, strict=True) as server:
         done = clew(
@@ -198,6 +198,5 @@ def test_a_fork_knows_the_way_back_and_the_original_keeps_its_own(trip: Trip) ->
     assert trip.files() == {"a": "644 1"}
     assert trip.run("sessions", "rewind", fork, "--redo").returncode == 0
     assert trip.files() == {"a": "644 2", "c": "644 4"}
-    path = next(p for p in transcripts(trip.home) if p.stem == original)
-    assert path.read_bytes() == before
+    assert trip.transcript.read_bytes() == before
     assert trip.run("sessions", "check", fork).returncode == 0

@@ -44,12 +44,16 @@ class Trip:
         with serving(plan, strict=True) as server:
             done = clew(self.home, server.url, "-p", prompt, ALLOWED, *go_on)
         assert done.returncode == 0, done.stderr
-        self.session = transcripts(self.home)[0].stem
+        self.session = self.session or transcripts(self.home)[0].stem
 
     @property
     def entries(self) -> list[dict[str, Any]]:
-        lines = transcripts(self.home)[0].read_bytes().splitlines()
-        return [json.loads(line) for line in lines]
+        return [json.loads(line) for line in self.transcript.read_bytes().splitlines()]
+
+    @property
+    def transcript(self) -> Path:
+        """The session's file, whatever other sessions there are."""
+        return next(path for path in transcripts(self.home) if path.stem == self.session)
 
     def prompt(self, text: str) -> str:
         """The uuid of what a person said."""
