@@ -10,7 +10,7 @@ PYTEST := PYTHONWARNDEFAULTENCODING=1 $(PY) -m pytest -q
 PIP    := PATH="$(CURDIR)/$(BIN):$$PATH" $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test laws e2e crash compat bench lint type imports fmt docs-check docs parity lock check clean
+.PHONY: help setup demo test laws e2e crash compat bench lint type imports fmt docs-check docs screenshots parity lock check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ fmt: $(READY) ## format and fix what can be fixed
 
 docs-check: $(READY) ## run what the docs say and compare
 	@$(PY) -m scripts.docs
+
+screenshots: $(READY) ## make the pictures of the screen in docs/ anew, from a real run
+	@$(PY) -m scripts.screenshots
 
 docs: $(READY) ## write the generated parts of the docs anew
 	@$(PY) -m scripts.docs --write

@@ -260,7 +260,7 @@ def test_thinking_is_folded_and_short_while_it_goes_on() -> None:
 
 def test_words_calls_and_notes_stand_apart() -> None:
     shown = transcript()
-    assert shown.prompt("hello\nyou") == ["> hello", "  you"]
+    assert shown.prompt("hello\nyou") == ["", "> hello", "  you"]
     out = fed(
         shown,
         *words("One.\n\nTwo."),
@@ -271,7 +271,7 @@ def test_words_calls_and_notes_stand_apart() -> None:
         TurnEnded(reason="completed"),
     )
     assert out == [
-        "One.", "", "Two.", "", "● Bash: a", "  b", "● Bash: c", "  d", "", "! Mind this", "", "Three.",
+        "", "One.", "", "Two.", "", "● Bash: a", "  b", "● Bash: c", "  d", "", "! Mind this", "", "Three.",
     ]  # fmt: skip
 
 

@@ -170,8 +170,8 @@ class Transcript:
 
     def prompt(self, text: str) -> list[Line]:
         """What a person said."""
-        self._before = "room"
-        return list(typed(text, self._look))
+        self._before = "words"
+        return ["", *typed(text, self._look)]
 
     def interrupted(self) -> None:
         """Something else was written in between."""
