@@ -4,6 +4,7 @@ import base64
 
 from clew.acp import calls
 from clew.acp.content import MAX_IMAGE_CHARS, prompt_of, shown
+from clew.acp.forms import answers_of, form_of
 from clew.acp.protocol import Offer, auth_methods, initialized
 from clew.session.state import Todo
 
@@ -118,6 +119,26 @@ def test_a_change_that_was_made_is_a_whole_file_where_it_is_known() -> None:
 def test_a_list_of_what_is_to_do_is_a_plan() -> None:
     told = calls.plan([Todo(content="look", status="in_progress")])
     assert told["entries"] == [{"content": "look", "priority": "medium", "status": "in_progress"}]
+
+
+# -- forms
+
+
+def test_questions_become_a_form_and_its_fields_become_answers() -> None:
+    questions = [
+        {"question": "Which?", "options": [{"label": "a", "description": "one"}, {"label": "b"}]},
+        {"question": "All?", "multiSelect": True, "options": [{"label": "c"}, {"label": "d"}]},
+        {"question": "Else?", "options": [{"label": "e"}]},
+    ]
+    fields = form_of(questions)["properties"]
+    assert fields["q1"]["oneOf"] == [
+        {"const": "a", "title": "a: one"},
+        {"const": "b", "title": "b"},
+    ]
+    assert fields["q2"]["items"]["anyOf"][1] == {"const": "d", "title": "d"}
+    filled = {"q1": "b", "q2": ["c", "d", 3], "q2_own": " and e ", "q3": 4}
+    assert answers_of(questions, filled) == {"Which?": "b", "All?": "c, d, and e"}
+    assert answers_of(questions, None) == {}
 
 
 # -- what is offered

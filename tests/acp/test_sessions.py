@@ -7,6 +7,7 @@ from typing import Any
 
 from clew.testing.server import serving
 from tests.acp.editor import Editor, chosen, words
+from tests.headless.agents_model import agent, by_prompt, uses
 from tests.headless.clew_process import clew, transcripts
 
 Json = dict[str, Any]
@@ -343,6 +344,58 @@ def test_questions_of_the_model_are_answered_in_the_editor(tmp_path: Path) -> No
         editor.answers["session/request_permission"] = blue
         editor.prompt(session, "paint")
         assert "blue" in json.dumps(server.requests[1].body["messages"][-1])
+
+
+def asking_twice() -> Json:
+    options = [{"label": "red", "description": "as blood"}, {"label": "blue", "description": "x"}]
+    asked = {"question": "Which?", "header": "Which", "multiSelect": True, "options": options}
+    call = {"tool": "AskUserQuestion", "input": {"questions": [asked]}}
+    return {
+        "scenario": 1,
+        "answers": [{"content": [call]}, {"content": [call]}, {"text": "so be it"}],
+    }
+
+
+def test_an_editor_with_forms_shows_all_questions_at_once(tmp_path: Path) -> None:
+    with serving(asking_twice(), strict=True) as server, Editor(tmp_path, server.url) as editor:
+        editor.initialize(elicitation={"form": {}})
+        filled = [
+            {"action": "accept", "content": {"q1": ["red", "blue"]}},
+            {"action": "decline"},
+        ]
+        editor.answers["elicitation/create"] = lambda _: filled.pop(0)
+        session = editor.new()
+        assert editor.prompt(session, "paint") == {"stopReason": "end_turn"}
+        assert "red, blue" in json.dumps(server.requests[1].body["messages"][-1])
+        assert "none of these questions" in json.dumps(server.requests[2].body["messages"][-1])
+
+
+def test_a_form_that_is_put_away_ends_the_turn(tmp_path: Path) -> None:
+    with serving(asking_twice(), strict=True) as server, Editor(tmp_path, server.url) as editor:
+        editor.initialize(elicitation={"form": {}})
+        editor.answers["elicitation/create"] = lambda _: {"action": "cancel"}
+        assert editor.prompt(editor.new(), "paint") == {"stopReason": "cancelled"}
+
+
+def test_the_calls_of_an_agent_are_shown_under_the_call_that_began_it(tmp_path: Path) -> None:
+    answers: dict[str, Any] = {
+        "delegate": [uses(agent("look around")), {"text": "done"}],
+        "look around": [
+            {"content": ["I begin.", {"tool": "Bash", "input": {"command": "echo seen"}}]},
+            {"text": "it is there"},
+        ],
+    }
+    with (
+        serving(by_prompt(answers), strict=True) as server,
+        Editor(tmp_path, server.url) as editor,
+    ):
+        assert editor.prompt(editor.new(), "delegate") == {"stopReason": "end_turn"}
+        outer, inner = editor.of("tool_call")
+        assert (outer["kind"], inner["kind"]) == ("think", "execute")
+        assert inner["_meta"]["clew"]["parentToolCallId"] == outer["toolCallId"]
+        ended = [u for u in editor.of("tool_call_update") if u.get("status") == "completed"]
+        assert [u["toolCallId"] for u in ended] == [inner["toolCallId"], outer["toolCallId"]]
+        assert editor.said() == "done"
 
 
 def test_a_service_that_fails_is_an_error_of_the_prompt(tmp_path: Path) -> None:

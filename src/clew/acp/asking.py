@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from clew.acp.calls import ReadFile, described
 from clew.acp.content import as_content, text
+from clew.acp.forms import answers_of, form_of
 from clew.acp.protocol import Offer as Capabilities
 from clew.engine.deps import Granted, Question, Refused, Verdict
 from clew.jsonrpc.peer import Answer, Outcome
@@ -130,8 +131,28 @@ class Asking:
         self._take(chosen)
         return Granted()
 
+    async def _filled_in(self, question: Question) -> Verdict:
+        """All questions as one form."""
+        given = question.block["input"]
+        params = {
+            "mode": "form",
+            "toolCallId": question.block["id"],
+            "message": "The model has questions for you.",
+            "requestedSchema": form_of(given["questions"]),
+        }
+        outcome = await self._client.ask("elicitation/create", params)
+        said = an_object(outcome.result) if isinstance(outcome, Answer) else {}
+        if said.get("action") == "decline":
+            return Refused(words=rejected_by_user("none of these questions is to be answered"))
+        answers = answers_of(given["questions"], said.get("content"))
+        if said.get("action") != "accept" or not answers:
+            return Refused(words=rejected_by_user(), stop=True)
+        return Granted(input=given | {"answers": answers})
+
     async def _choices(self, question: Question) -> Verdict:
-        """Each question in turn; one answer each, as a client can show nothing else."""
+        """Each question in turn; one answer each, as a client without forms can show nothing else."""
+        if self._client.can.asks:
+            return await self._filled_in(question)
         given = question.block["input"]
         answers: dict[str, str] = {}
         for asked in given["questions"]:

@@ -92,6 +92,7 @@ class EditorSession:
 
     def _begin(self, session: Session) -> None:
         self._session = session
+        session.agents.heard = self._emit
         self.choices = Choices(session, may_bypass=self._options.may_bypass)
         self._asking = Asking(self._client, session.rules, self._cwd, shown_text)
         self._telling = Telling(session.tools.title, lambda: self._cwd, shown_text)
