@@ -570,3 +570,41 @@ def test_an_agent_begins_with_its_skills_and_its_notes(tmp_path: Path) -> None:
     assert "The skill gone could not be loaded" in told
     assert "The tests are in spec/." in told
     assert str(notes) in told
+
+
+def test_what_agents_spend_uses_up_the_sessions_budget(tmp_path: Path) -> None:
+    costly = {"input_tokens": 1_000_000, "output_tokens": 1_000_000}
+    asked = {
+        "go": [uses(agent("dig")), {"text": "not asked any more"}],
+        "dig": [{"text": "gold", "usage": costly}],
+    }
+    with serving(by_prompt(asked), strict=True) as server:
+        ran = clew(tmp_path, server.url, *STREAM, "--max-budget-usd", "1", "go")
+        assert len(server.requests) == 2
+    last = json.loads(ran.stdout.splitlines()[-1])
+    assert last["subtype"] == "error_max_budget_usd"
+    assert last["total_cost_usd"] > 1
+
+
+def test_more_agents_than_may_run_at_once_are_refused_and_leave_nothing(tmp_path: Path) -> None:
+    asked = {
+        "go": [
+            uses(*(agent(f"part {n}", run_in_background=True) for n in range(34))),
+            lambda body: {"text": str(sum("32 tasks run" in r for r in results(body)))},
+        ],
+        "part": [endless("part")],
+    }
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        Hosted(tmp_path, server.url) as host,
+    ):
+        host.say("go")
+        assert host.result()["result"] == "2"
+    metas = list((tmp_path / "config" / "projects").glob("*/*/subagents/*.meta.json"))
+    assert len(metas) == 32
+
+
+def test_a_conversation_without_the_tool_is_told_of_no_agents(tmp_path: Path) -> None:
+    answers = by_prompt({"go": [{"text": "done"}]})
+    _, requests = frames_of(tmp_path, answers, "--tools", "Read,Bash")
+    assert "Kinds of agents" not in json.dumps(requests[0].body)

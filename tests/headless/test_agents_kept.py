@@ -13,7 +13,7 @@ from clew.testing.server import serving
 from tests.headless.agents_model import agent, by_prompt, results, uses
 from tests.headless.clew_process import clew, transcripts, until
 from tests.headless.host_process import Hosted
-from tests.headless.test_agents import agent_files, endless, heard, subtypes
+from tests.headless.test_agents import agent_files, endless, heard, lines, subtypes
 from tests.requirements import requirement
 
 Json: TypeAlias = dict[str, Any]
@@ -41,6 +41,9 @@ def test_after_a_kill_the_session_knows_what_its_agents_had_done_and_they_go_on(
         host.process.send_signal(signal.SIGKILL)
         host.process.wait()
     (session,) = transcripts(tmp_path)
+    # What they had cost stands in the session's own record, for whoever goes on with it.
+    costs = [x["purpose"] for x in lines(session) if x["type"] == "request-cost"]
+    assert costs.count("subagent") == 2
     then = {
         "what now": [
             uses({"tool": "SendMessage", "input": {"to": "mole", "message": "go on"}}),

@@ -14,7 +14,11 @@ from typing import Any
 import pytest
 from claude_agent_sdk import get_session_messages, get_subagent_messages, list_sessions
 
+from clew.testing.server import serving
 from clew.transcript.load import load
+from tests.headless.agents_model import agent, by_prompt, uses
+from tests.headless.clew_process import clew, transcripts
+from tests.headless.test_agents import agent_files
 from tests.transcript.session import SESSION, USAGE, Session, call, text, uuids
 
 pytestmark = pytest.mark.e2e
@@ -80,6 +84,19 @@ def test_the_sdk_reads_a_subagent(written: Session, monkeypatch: pytest.MonkeyPa
     seen = get_subagent_messages(SESSION, "agent1")
     assert [m.uuid for m in seen] == uuids(task)
     written.paths.agent("agent1").unlink()
+
+
+def test_claude_code_log_reads_what_an_agent_said(tmp_path: Path, readers: Path) -> None:
+    asked = {"go": [uses(agent("dig")), {"text": "done"}], "dig": [{"text": "I found gold."}]}
+    with serving(by_prompt(asked), strict=True) as server:
+        assert clew(tmp_path, server.url, "-p", "go").returncode == 0
+    (path,) = agent_files(tmp_path)
+    python = str(readers / "venv" / "bin" / "python")
+    assert int(run([python, "-c", CLAUDE_CODE_LOG, str(path)]).split()[-1]) == 2
+    (whole,) = transcripts(tmp_path)
+    shown = readers / "agents.html"
+    run([str(readers / "venv" / "bin" / "claude-code-log"), str(whole), "-o", str(shown)])
+    assert "I found gold." in shown.read_text("utf-8")
 
 
 def test_ccusage_counts_each_answer_once(written: Session, readers: Path) -> None:

@@ -52,11 +52,11 @@ class Agent:
         self.birth = birth
         self._crew = crew
         self._heard = heard
-        self._listing = listing if agents is not None else nothing
         self.recorder = recorder_of(crew, birth)
         self.spending = Beside(crew.thread.spending, birth.agent_id)
         thread = thread_of(crew, birth, self.recorder, self.spending)
         hands = hands_of(crew, birth, thread, agents)
+        self._listing = nothing if hands.toolbox.get("Agent") is None else listing
         self._story, self._tools = thread.story, hands.tool_session
         self.tale = Tale(self._tools.tasks, lambda: self.spending.spent)
         self._hooks = AgentHooks(

@@ -87,7 +87,7 @@ class AllAgents:
 
     def listing(self, history: History) -> Fact | None:
         """What a conversation is to be told of the kinds there are."""
-        if self._crew.hands.toolbox.get("Agent") is None:
+        if not self._crew.requests.offers("Agent"):
             return None
         return listing_fact(told(history), {spec.name: spec.description for spec in self.catalog})
 

@@ -29,6 +29,8 @@ class Delegate:
 
     async def run(self, wish: Wish, tool_use_id: str) -> ToolResult:
         everyone = self._everyone
+        # Before anything is made for an agent that cannot begin.
+        everyone.tasks.check_room()
         if wish.resume:
             agent = await everyone.resumed(wish.resume)
             refuse_running(everyone.tasks, agent)

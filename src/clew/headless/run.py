@@ -22,6 +22,7 @@ from clew.engine.events import (
     Compacting,
     Doubted,
     EngineEvent,
+    FromAgent,
     NotCompacted,
     Noticed,
     NotSaved,
@@ -105,6 +106,7 @@ async def run(options: Options, raw: Raw) -> int:
     ) as session:
         tally = Tally(session_id=session.session_id)
         front = Front(tally, quiet=options.output_format != "text")
+        session.agents.heard = front.emit
         for notice in session.notices:
             print(f"clew: {notice}", file=sys.stderr)
 
@@ -176,6 +178,8 @@ class Front:
                     self._tally.entry(entry)
             case ToolFinished():
                 self._tally.finished(event)
+            case FromAgent(event=NotSaved() | Noticed() | Repaired() | Retrying() as said):
+                await self.emit(said)
             case NotSaved() | Noticed():
                 for message in event.messages:
                     print(f"clew: {message}", file=sys.stderr)

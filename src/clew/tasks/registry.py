@@ -176,13 +176,14 @@ class Tasks:
 
     def new_id(self, kind: str, is_taken: Callable[[str], bool] = lambda _: False) -> str:
         """An id for a task to come; `is_taken`: by a task of an earlier run of the session."""
-        self._check_room()
+        self.check_room()
         while True:
             self._count += 1
             if not is_taken(found := f"{kind[0]}{self._count}"):
                 return found
 
-    def _check_room(self) -> None:
+    def check_room(self) -> None:
+        """Raises where no more may run at once."""
         if len(self._work) >= MOST_RUNNING:
             raise UserError(f"{MOST_RUNNING} tasks run in the background; stop one with TaskStop")
 
@@ -199,7 +200,7 @@ class Tasks:
         is_background: bool = True,
         owner: str = "",
     ) -> Task:
-        self._check_room()
+        self.check_room()
         task = Task(
             task_id=task_id,
             kind=kind,
