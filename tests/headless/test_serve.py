@@ -551,3 +551,15 @@ def test_hooks_of_settings_are_told_where_the_host_wants_them(tmp_path: Path) ->
         assert host.end() == 0
     kinds = host.kinds()
     assert kinds.index("hook_started") < kinds.index("hook_response") < kinds.index("init")
+
+
+def test_hosts_are_told_the_style_that_the_settings_name(tmp_path: Path) -> None:
+    settings = ("--settings", '{"outputStyle": "of-nobody"}')
+    with (
+        serving({"scenario": 1, "answers": [{"text": "hi"}]}, strict=True) as server,
+        Hosted(tmp_path, server.url, *settings) as host,
+    ):
+        assert host.ask("initialize")["response"]["output_style"] == "of-nobody"
+        host.say("hello")
+        host.result()
+        assert "there is no style 'of-nobody'" in host.errors()

@@ -14,6 +14,8 @@ class Speech(Struct, frozen=True, kw_only=True):
 
     style: Style
     styles: Styles
+    # As the settings spell it, whether there is such a one or not; what hosts compare with.
+    named: str = DEFAULT
     faults: tuple[str, ...] = ()
 
 
@@ -24,10 +26,10 @@ def speech(options: Options, standing: Standing, plugins: list[tuple[Path, str]]
     name = named if isinstance(named, str) and named else DEFAULT
     style = styles.named(name)
     if style is not None:
-        return Speech(style=style, styles=styles, faults=styles.faults)
+        return Speech(style=style, styles=styles, named=name, faults=styles.faults)
     there = ", ".join(one.name for one in styles.found)
     missing = f"outputStyle: there is no style {name!r}; there are {there}"
-    return Speech(style=BUILTIN[0], styles=styles, faults=(*styles.faults, missing))
+    return Speech(style=BUILTIN[0], styles=styles, named=name, faults=(*styles.faults, missing))
 
 
 def folders(options: Options, standing: Standing) -> list[tuple[Path, str]]:

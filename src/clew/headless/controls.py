@@ -285,8 +285,8 @@ class Controls:
 
 
 def output_style(session: Session) -> str:
-    """The style that the session speaks in."""
-    return session.speech.style.name
+    """The style that the settings name."""
+    return session.speech.named
 
 
 def text(fields: Json, name: str) -> str:
