@@ -16,10 +16,12 @@ Json: TypeAlias = dict[str, Any]
 STREAM = ("-p", "--output-format", "stream-json", "--verbose")
 
 
-def frames_of(home: Path, answer: Callable[[Json], Json], *args: str) -> tuple[list[Json], Any]:
+def frames_of(
+    home: Path, answer: Callable[[Json], Json], *args: str, code: int = 0
+) -> tuple[list[Json], Any]:
     with serving(answer, strict=True) as server:
         ran = clew(home, server.url, *STREAM, *args, "go")
-        assert ran.returncode == 0, ran.stderr + ran.stdout[-2000:]
+        assert ran.returncode == code, ran.stderr + ran.stdout[-2000:]
         return [json.loads(line) for line in ran.stdout.splitlines()], server.requests
 
 
@@ -90,6 +92,24 @@ def test_what_agents_cost_is_the_sessions(tmp_path: Path) -> None:
     assert len(costs) == len(requests)
     assert sorted(cost["purpose"] for cost in costs) == ["subagent", "subagent", "turn", "turn"]
     assert len({cost.get("agentId") for cost in costs}) == 2
+
+
+def test_a_budget_holds_what_agents_spend(tmp_path: Path) -> None:
+    """What an agent spent ends its own conversation and the session's, at the next request."""
+    dear = {"input_tokens": 1_000_000, "output_tokens": 1}
+    says = LOOKS | {
+        "look around": [
+            uses({"tool": "LS", "input": {"path": "."}}) | {"usage": dear},
+            {"text": "never asked"},
+        ]
+    }
+    frames, requests = frames_of(tmp_path, by_prompt(says), "--max-budget-usd", "1", code=1)
+    last = frames[-1]
+    assert last["subtype"] == "error_max_budget_usd"
+    assert last["terminal_reason"] == "budget_exhausted"
+    assert last["total_cost_usd"] > 1
+    asked = [r for r in requests if r.target.partition("?")[0] == "/v1/messages"]
+    assert len(asked) == 2, "the session's first and the agent's first"
 
 
 def test_a_file_defines_an_agent_with_its_own_words_tools_and_model(tmp_path: Path) -> None:

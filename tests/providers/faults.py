@@ -162,6 +162,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("an `error` event after a complete block", [stream(*A_BLOCK, error_event("overloaded_error"))]),
     Fault("no last word after the stop reason", [stream(*A_BLOCK, end()[0])]),
     Fault("gzip cut short", [[f"HTTP/1.1 200 OK\r\n{SSE}Content-Encoding: gzip\r\n\r\n".encode() + gzip.compress(sse(*hello()), mtime=0)[:120]], FINE]),
+    Fault("gzip that unfolds without end, once", [[f"HTTP/1.1 200 OK\r\n{SSE}Content-Encoding: gzip\r\n\r\n".encode() + gzip.compress(sse(*hello()[:2]) + sse({"type": "ping"}) * 400_000, mtime=0)], FINE]),
     Fault("the answer would not fit, a shorter one does", [error("400 Bad Request", "invalid_request_error", OVERFLOW), FINE]),
     Fault("the prompt does not fit", [error("400 Bad Request", "invalid_request_error", "prompt is too long: 205000 tokens > 200000 maximum")]),
     Fault("cancelled before the head", [[Silence()]], cancel_at=Waiting),
