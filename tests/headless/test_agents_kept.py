@@ -298,3 +298,32 @@ def test_a_stop_hook_hears_what_still_runs(tmp_path: Path) -> None:
         host.result()
         (told,) = json.loads(note.read_text("utf-8").split("\n")[0])["background_tasks"]
         assert (told["task_type"], told["description"]) == ("local_agent", "some work")
+
+
+def test_hundreds_of_agents_leave_no_files_open_and_the_first_still_goes_on(tmp_path: Path) -> None:
+    many = 40
+
+    def next_one(body: Json) -> Json:
+        done = sum(m["role"] == "assistant" for m in body["messages"])
+        return uses(agent(f"part {done}", name=f"n{done}"))
+
+    asked = {
+        "go": [
+            *([next_one] * many),
+            uses({"tool": "SendMessage", "input": {"to": "n0", "message": "again"}}),
+            {"text": "sent"},
+        ],
+        "part": [{"text": "done"}],
+        "again": [heard("part 0")],
+        "<task-notification>": [heard("part 0: True")],
+    }
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        Hosted(tmp_path, server.url) as host,
+    ):
+        host.say("go")
+        assert host.result()["result"] == "sent"
+        assert host.result()["result"] == "part 0: True: True"
+        held = [path.readlink() for path in Path(f"/proc/{host.process.pid}/fd").iterdir()]
+        assert not [path for path in held if path.name.startswith("agent-")]
+    assert len(agent_files(tmp_path)) == many

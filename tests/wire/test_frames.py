@@ -115,3 +115,13 @@ def test_results_that_were_taken_out_are_told() -> None:
     )
     assert told["microcompact_metadata"]["compacted_tool_ids"] == ["t1"]
     assert told["microcompact_metadata"]["tokens_saved"] == 30
+
+
+def test_a_frame_of_an_agents_conversation_says_whose_it_is() -> None:
+    frame = frames.of_agent({"type": "user"}, agent_id="a1", kind="Explore", description="look")
+    assert frame == {
+        "type": "user",
+        "agent_id": "a1",
+        "subagent_type": "Explore",
+        "task_description": "look",
+    }

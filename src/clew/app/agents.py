@@ -39,6 +39,8 @@ Json: TypeAlias = dict[str, Any]
 
 KIND = "agent"
 MOST_WAIT_MS = 600_000
+# So many that have ended are at hand.
+MOST_KEPT = 30
 # How deep agents may begin agents: the session's own stand at 1.
 MOST_DEPTH = 3
 # The word by which a definition asks for the model for small work.
@@ -186,8 +188,18 @@ class AllAgents:
         may_delegate = birth.depth < MOST_DEPTH
         below = self.of(birth.agent_id, birth.depth, lambda: birth.cwd) if may_delegate else None
         agent = Agent(self._crew, birth, self._tell, below, self.listing)
+        self._forget()
         self.agents[birth.agent_id] = agent
         return agent
+
+    def _forget(self) -> None:
+        """Lets go of those that ended long ago; their transcripts bring them back."""
+        if not self._crew.ground.options.persists:
+            return
+        running = {task.id for task in self.tasks.running}
+        ended = [agent_id for agent_id in self.agents if agent_id not in running]
+        for agent_id in ended[:-MOST_KEPT]:
+            del self.agents[agent_id]
 
     async def _tell(self, event: EngineEvent) -> None:
         await self.heard(event)
@@ -262,10 +274,12 @@ class AllAgents:
                 ended = await agent.turn(words)
             except asyncio.CancelledError:
                 agent.recorder.describe(metadata(agent.birth, finished="stopped"))
+                agent.recorder.rest()
                 await self.tasks.stop_all(agent.birth.agent_id)
                 raise
             ending = ending_of(ended, agent)
             agent.recorder.describe(metadata(agent.birth, finished=ending.status))
+            agent.recorder.rest()
             await self.tasks.stop_all(agent.birth.agent_id)
             return await self.checkouts.settled(agent, ending)
 

@@ -421,6 +421,11 @@ class AgentRecorder(Recorder):
                 told = {"type": "agent_metadata"} | written(metadata)
                 self._mirror(self.transcript, [told])
 
+    def rest(self) -> None:
+        """Gives the file back as long as nothing is written: a session may have hundreds of agents."""
+        if self._log is not None:
+            self._log.release(self.transcript)
+
     def moved_to(self, cwd: str) -> None:
         """The agent works in another folder than its session."""
         self.writer = msgspec.structs.replace(self.writer, cwd=cwd)
