@@ -506,3 +506,14 @@ def test_a_cancel_leaves_nothing_open_wherever_it_strikes(point: str, tmp_path) 
             await server.until_open_now(0)
 
     asyncio.run(main())
+
+
+async def test_closing_waits_for_the_certificates_that_are_being_read() -> None:
+    transport = transport_of()
+    transport.warm("https://127.0.0.1:1")
+    await transport.aclose()
+    asked = asyncio.ensure_future(transport.trust.context())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert asked.done()
+    await transport_of().aclose()

@@ -54,6 +54,7 @@ class HttpTransport:
             channel.abort()
         self._busy.clear()
         self._idle.clear()
+        await self.trust.aclose()
 
     @property
     def connections(self) -> tuple[int, int]:

@@ -11,6 +11,8 @@ from clew.transport.aside import aside
 from clew.transport.network import Network
 from clew.transport.seam import TransportError
 
+BUILT_S = 2.0
+
 
 class Trust:
     """Builds the context when it is first asked for; `warm` asks without waiting."""
@@ -30,6 +32,12 @@ class Trust:
         assert self._building is not None
         # Shielded: who gives up waiting must not take the context from the others.
         return await asyncio.shield(self._building)
+
+    async def aclose(self) -> None:
+        """Waits, within bounds, for a context that is being built: an interpreter that ends while a
+        thread of it is inside the TLS library ends with a fault of memory."""
+        if self._building is not None:
+            await asyncio.wait({self._building}, timeout=BUILT_S)
 
 
 def build_context(network: Network) -> ssl.SSLContext:

@@ -45,6 +45,7 @@ class WideTransport:
         clients, self._clients = list(self._clients.values()), {}
         for client in clients:
             await client.aclose()
+        await self.trust.aclose()
 
     async def client(self, url: Url) -> "httpx2.AsyncClient":
         proxy = self.rules.choose(url)
