@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("clew.testing.demo", "play a scripted conversation: no key, no network"),
     "doctor": ("clew.doctor.commands", "say what is wrong with this setup, and what to do"),
     "hooks": ("clew.hooks.commands", "list hooks, and try what they would say"),
+    "keys": ("clew.tui.keys_word", "list what keys do, and check your own"),
     "login": ("clew.config.login", "keep an API key in a file only you can read"),
     "logout": ("clew.config.logout", "forget the key that login kept"),
     "mcp": ("clew.headless.mcp_word", "add, list, approve and log in to MCP servers"),
@@ -177,13 +178,17 @@ def dispatch(args: list[str]) -> int:
 
 def talk(args: list[str]) -> int:
     """A session: headless with --print, else with the person at the terminal."""
+    if not args and can_draw():
+        from clew.tui.start import main
+
+        return main()
     from clew.flags import parse
     from clew.messages.errors import CommandLineError
 
     try:
         misspelled(args)
         options = parse(args)
-        if options.resume == "":
+        if options.resume == "" and (options.is_print or options.is_linear or not can_draw()):
             from clew.tui.picking import picked
 
             options = picked(options)
@@ -205,7 +210,7 @@ def front(options: "Options") -> "Callable[[Options], int]":
         elif options.is_linear or not can_draw():
             from clew.tui.linear import main
         else:
-            from clew.tui.app import main
+            from clew.tui.start import main
     finally:
         gc.freeze()
         gc.enable()

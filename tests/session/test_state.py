@@ -50,7 +50,7 @@ CHANGES: list[tuple[Change, dict[str, object]]] = [
 ]
 
 
-@requirement("R103", "R106", "R107", "R108", "R112", "C13")
+@requirement("R103", "R106", "R107", "R108", "R112", "R222", "C13")
 @pytest.mark.parametrize(("change", "told"), CHANGES)
 def test_a_change_touches_what_it_says_and_nothing_else(
     change: Change, told: dict[str, object]

@@ -124,6 +124,10 @@ class OnScreen:
     def expect_gone(self, words: str) -> None:
         self.expect(lambda text: words not in text)
 
+    def expect_rest(self) -> None:
+        """Waits until no turn runs."""
+        self.expect_gone("Escape stops)")
+
     def settle(self) -> None:
         """Waits until nothing was written for a moment."""
         while self._take(0.15):

@@ -140,6 +140,7 @@ async def session(
             ask_model=thread.side.ask_model,
             hooks=hands.hooks,
             cwd=cwd,
+            where=lambda: hands.tool_session.cwd,
             key_source=endpoint.credentials,
             has_commands=options.has_commands,
             debug_file=place_of(ground, thread),

@@ -3,6 +3,7 @@
 `app.build` makes it and owns the life of what it holds.
 """
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -90,6 +91,8 @@ class Session(Struct, frozen=True, kw_only=True):
     files: FileRecord | None
     hooks: Hooks
     cwd: str
+    # The folder the shell is in now.
+    where: Callable[[], str]
     # Where the key comes from, in the words of hosts.
     key_source: str
     lacks_key: bool

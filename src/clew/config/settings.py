@@ -69,6 +69,20 @@ KEYS: tuple[Key, ...] = (
     key("theme", STRING, "the colours of the terminal"),
     key("editorMode", STRING, "the keys of the input", choices=("normal", "emacs", "vim")),
     key("verbose", BOOLEAN, "show what tools print, whole"),
+    key(
+        "preferredNotifChannel",
+        STRING,
+        "how a person who looks elsewhere is told that clew asks or has ended",
+        choices=(
+            "auto",
+            "terminal_bell",
+            "iterm2",
+            "iterm2_with_bell",
+            "kitty",
+            "ghostty",
+            "notifications_disabled",
+        ),
+    ),
     key("spinnerTipsEnabled", BOOLEAN, "show tips while waiting"),
     key("autoCompactEnabled", BOOLEAN, "shorten a history that grows too long"),
     key(

@@ -153,7 +153,7 @@ class Output:
             self._keep_tail(tail)
 
     def _keep_tail(self, data: bytes | memoryview) -> None:
-        if not data:
+        if not data or not self.keep_bytes:
             return
         self._tail.append(bytes(data[-self.keep_bytes :]))
         self._tail_bytes += len(self._tail[-1])

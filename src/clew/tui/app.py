@@ -8,81 +8,62 @@ loaded once the prompt stands. Described in docs/terminal.md.
 from __future__ import annotations
 
 import asyncio
-import gc
 import os
 import signal
 import sys
-from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 from prompt_toolkit.key_binding import KeyBindings
 
 from clew.config.paths import find_config_home
 from clew.messages.errors import ClewError, CommandLineError
-from clew.options import Options
 from clew.tui.bound import State, join, leave_insert
 from clew.tui.completion import Completion
 from clew.tui.desk import Desk
 from clew.tui.entry import Entry
 from clew.tui.following import ENDED_BY, INTERRUPTED
 from clew.tui.history import History
-from clew.tui.keys import Bindings, bindings
+from clew.tui.keys import own_bindings
 from clew.tui.prompt import Prompt
 from clew.tui.queueing import Queue
 from clew.tui.render.theme import chosen
 from clew.tui.screen import Screen
 from clew.tui.stage import Stage
+from clew.tui.start import loaded
+from clew.tui.terminal import Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any
 
+    from clew.options import Options
     from clew.tui.talk import Talk
 
 HUNG_UP = ENDED_BY[signal.SIGHUP]
 
 
-def main(options: Options) -> int:
+def main(options: Options | None, terminal: Terminal) -> int:
     try:
         with asyncio.Runner() as runner:
-            return runner.run(Front().run(options))
+            return runner.run(Front(terminal).run(options))
     except ClewError as error:
         print(f"clew: {error}", file=sys.stderr)
         return 2 if isinstance(error, CommandLineError) else 1
 
 
-def own_bindings(home: Path) -> Bindings:
-    """The keys of a person's file; one that is not there changes none."""
-    try:
-        text = (home / "keybindings.json").read_text("utf-8")
-    except (OSError, UnicodeDecodeError):
-        text = ""
-    return bindings(text)
-
-
-def loaded(name: str) -> ModuleType:
-    """A module; what loading it makes stays to the end, so nobody looks for garbage in it."""
-    gc.disable()
-    try:
-        return import_module(name)
-    finally:
-        gc.freeze()
-        gc.enable()
-
-
 class Front:
     """What lasts over all sessions of one run. `talk` is the session that is open, if one is."""
 
-    def __init__(self) -> None:
+    def __init__(self, terminal: Terminal) -> None:
         home = find_config_home(os.environ, Path.cwd())
         keys = KeyBindings()
         self.talk: Talk | None = None
         self.bindings = own_bindings(home)
         self.history = History(home / "history.jsonl", str(Path.cwd()))
         self.stage = Stage(chosen("", os.environ), Prompt(), Completion(), Queue())
-        self.screen = Screen(os.environ, self.stage, keys)
+        self.screen = Screen(terminal, self.stage, keys)
+        self.stage.on_question = lambda title: terminal.notify(f"clew asks: {title}")
         self.desk = Desk(
             self.stage,
             self.screen,
@@ -114,7 +95,7 @@ class Front:
 
     # -- the order of the start
 
-    async def run(self, options: Options) -> int:
+    async def run(self, options: Options | None) -> int:
         loop = asyncio.get_running_loop()
         async with self.screen.running(closed=lambda: self.end(HUNG_UP)):
             for number, code in ENDED_BY.items():
@@ -128,12 +109,12 @@ class Front:
                     task.cancel()
         return code
 
-    async def _sessions(self, options: Options) -> int:
+    async def _sessions(self, options: Options | None) -> int:
         """One session after another."""
         # On a thread, so that what is typed meanwhile is seen at once.
         opened = await asyncio.to_thread(loaded, "clew.tui.opened")
-        code: int | Options = options
-        while isinstance(code, Options):
+        code: int | Options = opened.Options() if options is None else options
+        while not isinstance(code, int):
             if self.code is not None:
                 return self.code
             code = await opened.one_session(self, code)
@@ -157,8 +138,8 @@ class Front:
             "app:exit": self._exit,
             "app:suspend": lambda: self.begin(self.screen.suspend()),
             "app:redraw": self.screen.anew,
-            "app:toggleTranscript": self._with_talk(lambda talk: self.begin(talk.see_folded())),
-            "app:tasks": self._with_talk(lambda talk: self.begin(talk.see_tasks())),
+            "app:toggleTranscript": self._with_talk(lambda talk: talk.see_folded()),
+            "app:tasks": self._with_talk(lambda talk: talk.see_tasks()),
             "chat:cancel": self._escape,
             "chat:submit": desk.submit,
             "chat:queue": lambda: desk.send(later=True),
@@ -167,7 +148,7 @@ class Front:
             "chat:externalEditor": desk.edit,
             "chat:imagePaste": desk.paste_picture,
             "chat:stash": desk.stash,
-            "chat:modelPicker": self._with_talk(lambda talk: self.begin(talk.pick_model())),
+            "chat:modelPicker": self._with_talk(lambda talk: talk.pick_model()),
             "history:previous": desk.older,
             "history:next": desk.newer,
             "history:search": desk.search,

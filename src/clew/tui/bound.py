@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping
 
 from prompt_toolkit.application import get_app
-from prompt_toolkit.filters import Condition, vi_insert_mode, vi_mode
+from prompt_toolkit.filters import Condition, vi_insert_mode, vi_mode, vi_navigation_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
@@ -76,6 +77,8 @@ def join(
     def _letter(event: KeyPressEvent) -> None:
         press(event.data)
 
+    for letter in "wW":
+        keys.add("c", letter, filter=in_chat & vi_navigation_mode)(_change_word)
     for one in sorted(bindings.bound, key=lambda each: ORDER.index(each.context)):
         _bind(keys, one, state, actions, send, press)
 
@@ -107,6 +110,15 @@ def _bind(
     @keys.add(*one.keys, filter=state.of(one.context), eager=len(one.keys) == 1)
     def _do(_: KeyPressEvent) -> None:
         do()
+
+
+def _change_word(event: KeyPressEvent) -> None:
+    """As in vim, `cw` leaves the space behind the word."""
+    end = "e" if event.key_sequence[1].key == "w" else "E"
+    at_space = event.current_buffer.document.current_char.isspace()
+    count = str(event.arg) if event.arg > 1 else ""
+    keys = f"d{count}{event.key_sequence[1].key}i" if at_space else f"c{count}{end}"
+    event.key_processor.feed_multiple([KeyPress(key) for key in keys], first=True)
 
 
 def leave_insert() -> bool:

@@ -177,5 +177,6 @@ class Completion:
         is_at = offer is self.offers[self._at]
         style = theme["marker"] if is_at else ""
         mark = "> " if is_at else "  "
-        label = Span(f"{mark}{offer.label:<{column}}", style)
+        shown = offer.label if len(offer.label) < column else f"{offer.label[: column - 2]}… "
+        label = Span(f"{mark}{shown:<{column}}", style)
         return [label, Span(offer.hint, theme["quiet"])] if offer.hint else [label]

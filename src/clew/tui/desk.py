@@ -150,17 +150,17 @@ class Desk:
             prompt.put(entry)
 
     def search(self) -> None:
-        self._begin(self._search())
-
-    async def _search(self) -> None:
-        entries = self._history.entries
-        choices = [Choice(label=one_line(entry.text)[:500]) for entry in entries]
-        if not choices:
+        choices = [Choice(label=one_line(one.text)[:500]) for one in self._history.entries]
+        if choices:
+            chooser = Chooser("What was typed before", choices, searches=True)
+            self._begin(self._found(self._stage.show(chooser)))
+        else:
             self._stage.hint("nothing was typed in this project before")
-            return
-        answer = await self._stage.open(Chooser("What was typed before", choices, searches=True))
+
+    async def _found(self, chooser: Chooser) -> None:
+        answer = await self._stage.answered(chooser)
         if answer is not None:
-            self._stage.prompt.put(entries[answer.chosen[0]])
+            self._stage.prompt.put(self._history.entries[answer.chosen[0]])
 
     # -- what comes from elsewhere
 
@@ -202,10 +202,10 @@ class Desk:
     async def _edit(self) -> None:
         from clew.tui.elsewhere import edited
 
-        entry = self._stage.prompt.look()
-        text = await edited(self._screen, entry.text, os.environ)
-        if text.trouble:
-            self._stage.hint(text.trouble)
+        prompt = self._stage.prompt
+        come_back = await edited(self._screen, prompt.text, os.environ)
+        if come_back.trouble:
+            self._stage.hint(come_back.trouble)
         else:
-            self._stage.prompt.put(Entry(text=text.text, pasted=entry.pasted))
+            prompt.put(Entry(text=come_back.text, pasted=prompt.look().pasted))
             self._screen.changed()

@@ -3,6 +3,7 @@
 Owns what each says and what its answers mean. Must never decide: no answer is a no.
 """
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -10,8 +11,9 @@ from clew.engine.deps import Granted, Question, Refused, Verdict
 from clew.messages.wording import rejected_by_user
 from clew.permissions.decision import Finding
 from clew.permissions.in_session import SessionRules
-from clew.tui.answers import offered, take, whole
+from clew.tui.answers import offered, take
 from clew.tui.choosing import Body, Choice, Chooser
+from clew.tui.proposed import Proposed
 from clew.tui.render.rows import Line, Span, line, wrapped
 from clew.tui.render.safe import one_line, visible
 from clew.tui.stage import Stage
@@ -27,6 +29,8 @@ class Dialogs:
         self._stage = stage
         self._tell = tell
         self.rules: SessionRules | None = None
+        # The folder the session is in, by which paths are read.
+        self.cwd: Callable[[], str] = os.getcwd
 
     async def ask(self, question: Question) -> Verdict:
         """One call, one answer. No answer is a no that ends the turn."""
@@ -50,7 +54,7 @@ class Dialogs:
         ]
         whose = f"agent “{one_line(question.agent)}”: " if question.agent_id else ""
         title = f"{whose}{one_line(question.block['name'])} wants to run"
-        answer = await self._stage.open(Chooser(title, choices, body=self._body(question)))
+        answer = await self._stage.ask(Chooser(title, choices, body=self._body(question)))
         if answer is None:
             return Refused(words=rejected_by_user(), stop=True)
         key = choices[answer.chosen[0]].key
@@ -66,9 +70,10 @@ class Dialogs:
 
     def _body(self, question: Question) -> Body:
         """The whole of what would run, why it asks, and the parts of a compound."""
+        proposed = Proposed(question.block["name"], question.block["input"], self.cwd())
 
         def body(width: int) -> Sequence[Line]:
-            lines = self._lines(visible(whole(question.block["input"])), width, "")
+            lines = [line(row) for row in proposed.rows(self._stage.theme, width)]
             lines += self._lines(f"  it asks: {visible(question.why)}", width, "quiet")
             findings = question.decision.findings
             if len(findings) > 1:
@@ -93,7 +98,7 @@ class Dialogs:
         chooser = Chooser(
             "The plan is ready", choices, body=lambda width: self._lines(visible(plan), width, "")
         )
-        answer = await self._stage.open(chooser)
+        answer = await self._stage.ask(chooser)
         if answer is None or choices[answer.chosen[0]].key == "n":
             return Refused(words=rejected_by_user(), stop=True)
         if choices[answer.chosen[0]].key == "y":
@@ -111,7 +116,7 @@ class Dialogs:
             several = bool(asked.get("multiSelect"))
             own = Choice(label="in your own words", asks_words=True)
             chooser = Chooser(one_line(str(asked["question"])), [*options, own], several=several)
-            answer = await self._stage.open(chooser)
+            answer = await self._stage.ask(chooser)
             if answer is None:
                 return Refused(words=rejected_by_user(), stop=True)
             labels = [options[n].label for n in answer.chosen if n < len(options)]
@@ -123,8 +128,14 @@ class Dialogs:
     async def line(self, asked: str) -> str | None:
         """A few words; None if there are none."""
         own = Choice(label="answer", asks_words=True)
-        answer = await self._stage.open(Chooser(one_line(asked), [own]))
+        answer = await self._stage.ask(Chooser(one_line(asked), [own]))
         return None if answer is None else answer.words
+
+    async def pick(self, title: str, rows: Sequence[tuple[str, str]]) -> int | None:
+        """Which of many, found by typing; None if none."""
+        choices = [Choice(label=label, hint=hint) for label, hint in rows]
+        answer = await self._stage.ask(Chooser(title, choices, searches=True))
+        return None if answer is None else answer.chosen[0]
 
     async def trust(self, folder: str, waiting: Sequence[str]) -> bool:
         """Whether a folder's own settings may start programs."""
@@ -140,7 +151,7 @@ class Dialogs:
             body=lambda width: self._lines(words, width, ""),
             at=1,
         )
-        answer = await self._stage.open(chooser)
+        answer = await self._stage.ask(chooser)
         return answer is not None and answer.chosen == (0,)
 
     async def server(self, name: str, reach: str) -> bool | None:
@@ -156,7 +167,7 @@ class Dialogs:
             body=lambda width: self._lines(f"  it is {visible(reach)}", width, ""),
             at=2,
         )
-        answer = await self._stage.open(chooser)
+        answer = await self._stage.ask(chooser)
         if answer is None or answer.chosen == (2,):
             return None
         return answer.chosen == (0,)

@@ -1,12 +1,14 @@
 """How a session in a terminal begins, ends and is followed by another; the same for each way to show it."""
 
+from __future__ import annotations
+
 import signal
 
-from msgspec.structs import replace
-
-from clew.commands.outcome import Clear, Resume
-from clew.engine.events import TurnEnded
-from clew.options import Options
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from clew.commands.outcome import Clear, Resume
+    from clew.engine.events import TurnEnded
+    from clew.options import Options
 
 FAREWELLS = ("exit", "quit")
 ENDED_BY = {signal.SIGTERM: 143, signal.SIGHUP: 129}
@@ -15,6 +17,8 @@ INTERRUPTED = 130
 
 def following(options: Options, then: Clear | Resume) -> Options:
     """The same wishes for another session."""
+    from msgspec.structs import replace
+
     return replace(
         options,
         prompt="",
@@ -24,7 +28,7 @@ def following(options: Options, then: Clear | Resume) -> Options:
         name=None,
         resume_at=None,
         drops_turn=None,
-        resume=then.session if isinstance(then, Resume) else None,
+        resume=getattr(then, "session", None),
     )
 
 

@@ -1,12 +1,13 @@
 """Which key does what: the actions there are, their keys, and a person's own in `keybindings.json`.
 
 Owns the names of actions and of keys, and finds what is wrong with a person's own: a name nobody
-knows, a key taken twice, a key that hides the beginning of another. Pure but for the names of keys.
+knows, a key taken twice, a key that hides the beginning of another.
 The file's form is that of docs/terminal.md.
 """
 
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
@@ -41,9 +42,9 @@ ACTIONS: tuple[Action, ...] = (
     action("app:redraw", "Global", "ctrl+l", "draw the screen anew"),
     action("app:toggleTranscript", "Global", "ctrl+o", "see what was folded, whole"),
     action("app:tasks", "Global", "ctrl+t", "see what runs in the background"),
-    action("chat:cancel", "Chat", "escape", "stop the turn, or empty the prompt"),
+    action("chat:cancel", "Chat", "escape", "stop the turn"),
     action("chat:submit", "Chat", "enter", "send; during a turn: say it to the model meanwhile"),
-    action("chat:queue", "Chat", "alt+q", "during a turn: send it when the turn has ended"),
+    action("chat:queue", "Chat", "tab, alt+q", "during a turn: send it when the turn has ended"),
     action("chat:newline", "Chat", "ctrl+j, shift+enter, alt+enter", "begin a new line"),
     action("chat:cycleMode", "Chat", "shift+tab", "go over to the next mode of permissions"),
     action("chat:externalEditor", "Chat", "ctrl+g, ctrl+x ctrl+e", "write in $EDITOR"),
@@ -183,6 +184,15 @@ def bindings(text: str = "") -> Bindings:
     return Bindings(bound=held, faults=(*faults, *hidden(held)))
 
 
+def own_bindings(home: Path) -> Bindings:
+    """The keys of a person's file; one that is not there changes none."""
+    try:
+        text = (home / "keybindings.json").read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    return bindings(text)
+
+
 def _fault(
     context: Context,
     spelled: str,
@@ -255,3 +265,17 @@ def hidden(bound: Sequence[Binding]) -> list[str]:
 BY_FIXED: dict[Chord | None, str] = {
     chord(key): one.name for one in ACTIONS if one.is_fixed for key in one.keys
 }
+
+
+def listed(found: Bindings, *, with_names: bool = False) -> str:
+    """Every action with its keys, by where it counts; lines bound to keys; faults."""
+    rows: list[str] = []
+    for context in CONTEXTS:
+        rows.append(context)
+        for one in (each for each in ACTIONS if each.context == context):
+            keys = ", ".join(found.keys_of(one.name)) or "(no key)"
+            name = f"{one.name:<22}  " if with_names else ""
+            rows.append(f"  {keys:<21}  {name}{one.words}")
+        lines = [each for each in found.bound if each.context == context and each.target[0] == "/"]
+        rows += [f"  {one.spelled:<21}  {one.target}" for one in lines]
+    return "\n".join([*rows, *(f"! {fault}" for fault in found.faults)])

@@ -6,6 +6,7 @@ Everything a session needs is imported here and nowhere before, so that the prom
 import os
 from pathlib import Path
 
+from msgspec.structs import replace
 from prompt_toolkit.enums import EditingMode
 
 from clew.app.build import session as open_session
@@ -18,11 +19,13 @@ from clew.mcp import choices
 from clew.mcp.commands import reach_of
 from clew.options import Options
 from clew.tui.app import Front
+from clew.tui.commands import commands
 from clew.tui.completion import Known
 from clew.tui.dialogs import Dialogs
 from clew.tui.entry import Entry
 from clew.tui.files import Files
 from clew.tui.following import following
+from clew.tui.picking import recent, title, when
 from clew.tui.programs import Programs
 from clew.tui.render.abilities import abilities
 from clew.tui.render.theme import chosen
@@ -31,16 +34,24 @@ from clew.tui.status import Status
 from clew.tui.talk import Talk
 from clew.version import VERSION
 
+PICKED_FROM = 500
+
 
 async def one_session(front: Front, options: Options) -> int | Options:
     """An exit code, or the options of the session that follows."""
     stage = front.stage
     stage.transcript = Transcript(front.screen.terminal.size[0], stage.theme, abilities(os.environ))
     dialogs = Dialogs(stage, lambda words: note(front, words))
+    if options.resume == "":
+        chosen_session = await picked(dialogs)
+        if chosen_session is None:
+            return 0
+        options = replace(options, resume=chosen_session)
     async with open_session(
         options, os.environ, str(Path.cwd()), dialogs.ask, entrypoint="cli"
     ) as session:
         dialogs.rules = session.rules
+        dialogs.cwd = session.where
         programs = Programs(session.cwd, session.rules.standing.environ)
         try:
             set_up(front, session, programs)
@@ -52,6 +63,14 @@ async def one_session(front: Front, options: Options) -> int | Options:
             await programs.aclose()
             if len(session.story.history):
                 note(front, f"To go on: clew --resume {session.session_id}")
+
+
+async def picked(dialogs: Dialogs) -> str | None:
+    """The file of the session that is to go on; None if none."""
+    found = recent(PICKED_FROM)
+    rows = [(f"{when(one)}  {title(one)}", one.session_id[:8]) for one in found]
+    number = await dialogs.pick("Go on with", rows)
+    return None if number is None else str(found[number].path)
 
 
 def note(front: Front, words: str, part: str = "notice") -> None:
@@ -68,6 +87,8 @@ def set_up(front: Front, session: Session, programs: Programs) -> None:
     if settings.get("editorMode") == "vim":
         front.screen.app.editing_mode = EditingMode.VI
     stage.changed()
+    front.screen.terminal.channel = str(settings.get("preferredNotifChannel", "auto"))
+    session.commands.extend(commands(front))
     front.history.session_id = session.session_id
     front.desk.files = Files(programs, with_ignored=settings.get("respectGitignore") is False)
     stage.completion.known = Known(
@@ -101,7 +122,9 @@ async def settled(dialogs: Dialogs, session: Session) -> bool:
     """Asks what only a person can decide about the folder; whether the session is to be opened anew."""
     standing = session.rules.standing
     places = standing.places
-    waiting = [f"{one.layer.file}: {dotted(one.path)}" for one in standing.inert]
+    waiting = [
+        f"{below(one.layer.file, places.root)}: {dotted(one.path)}" for one in standing.inert
+    ]
     waiting += [f"MCP server {entry.name}" for entry in session.mcp.found.held]
     if not standing.is_trusted and waiting:
         root = str(places.root.resolve())
@@ -121,6 +144,12 @@ async def settled(dialogs: Dialogs, session: Session) -> bool:
     if approved:
         choices.approve(places, approved)
     return bool(approved)
+
+
+def below(file: str | None, root: Path) -> str:
+    """The name of a file of the folder, as it is from there."""
+    path = Path(file or "")
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
 async def conversed(front: Front, session: Session, options: Options) -> int | Options:

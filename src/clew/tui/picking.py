@@ -21,16 +21,22 @@ SHOWN = 20
 
 def picked(options: Options) -> Options:
     """The options with the session that was chosen; raises `CommandLineError` if none was."""
-    home, cwd = find_config_home(os.environ, Path.cwd()), str(Path.cwd())
-    found = list(islice(newest_first(home, cwd, everywhere=False), SHOWN))
-    if not found:
-        raise CommandLineError("--resume: no session of this folder; `clew sessions list --all`")
+    found = recent()
     lines = [_row(number, one) for number, one in enumerate(found, 1)]
     if options.is_print or not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise CommandLineError("--resume: name one of these:\n" + "\n".join(lines))
     print("\n".join(lines))
     answer = _asked(found)
     return replace(options, resume=answer)
+
+
+def recent(most: int = SHOWN) -> list[Outline]:
+    """The newest sessions of this folder; raises `CommandLineError` if there is none."""
+    home, cwd = find_config_home(os.environ, Path.cwd()), str(Path.cwd())
+    found = list(islice(newest_first(home, cwd, everywhere=False), most))
+    if not found:
+        raise CommandLineError("--resume: no session of this folder; `clew sessions list --all`")
+    return found
 
 
 def _asked(found: list[Outline]) -> str:
@@ -46,8 +52,14 @@ def _asked(found: list[Outline]) -> str:
 
 
 def _row(number: int, one: Outline) -> str:
+    return f"{number:>3}  {when(one)}  {one.session_id}  {title(one)}"
+
+
+def when(one: Outline) -> str:
     from datetime import datetime
 
-    when = datetime.fromtimestamp(one.modified_at).astimezone().strftime("%Y-%m-%d %H:%M")
-    title = "".join(c if c.isprintable() else "\ufffd" for c in one.title[:70])
-    return f"{number:>3}  {when}  {one.session_id}  {title}"
+    return datetime.fromtimestamp(one.modified_at).astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def title(one: Outline) -> str:
+    return "".join(c if c.isprintable() else "\ufffd" for c in one.title[:70])

@@ -10,7 +10,7 @@ import os
 import signal
 import sys
 from codecs import getincrementaldecoder
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -93,8 +93,8 @@ class _Drawing(Renderer):
 class Screen:
     """`stage` is asked what should stand at the bottom, for a width and at most so many rows."""
 
-    def __init__(self, environ: Mapping[str, str], stage: Stage, keys: KeyBindingsBase) -> None:
-        self.terminal = Terminal(environ)
+    def __init__(self, terminal: Terminal, stage: Stage, keys: KeyBindingsBase) -> None:
+        self.terminal = terminal
         self._stage = stage
         stage.changed = self.changed
         self._painter = Painter()
@@ -118,7 +118,6 @@ class Screen:
     async def running(self, closed: Callable[[], object]) -> AsyncIterator[None]:
         """The screen stands while this is entered. `closed` is called when the terminal is gone."""
         loop = asyncio.get_running_loop()
-        self.terminal.take()
         self.terminal.open()
         try:
             async with asyncio.TaskGroup() as group:

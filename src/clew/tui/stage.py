@@ -47,8 +47,12 @@ class Stage:
         self.transcript: Transcript | None = None
         self.status: Status | None = None
         self.changed: Callable[[], object] = lambda: None
+        # Told of a dialog that nobody called for.
+        self.on_question: Callable[[str], object] = lambda _: None
         self.working: Working | None = None
-        self.dialog: Chooser | None = None
+        # The dialog that is open, and those behind it.
+        self._behind: list[Chooser] = []
+        self._is_sudden = False
         self._hint = ""
         self._hint_until_s = 0.0
         self._typed_s = 0.0
@@ -59,29 +63,45 @@ class Stage:
     # -- dialogs
 
     @property
+    def dialog(self) -> Chooser | None:
+        return self._behind[-1] if self._behind else None
+
+    @property
     def takes_keys(self) -> bool:
         """Whether keys are for the dialog that is open."""
         if self.dialog is None:
             return False
         is_writing = not self.prompt.is_empty and time.monotonic() - self._typed_s < PAUSE_S
-        return not is_writing
+        return not (self._is_sudden and is_writing)
 
     def touched(self) -> None:
         """A person is writing."""
         self._typed_s = time.monotonic()
 
-    async def open(self, dialog: Chooser) -> Answer | None:
-        """Shows a dialog until it is answered; one at a time (see `app.one_person`)."""
-        self.dialog = dialog
+    async def ask(self, dialog: Chooser) -> Answer | None:
+        """A dialog that nobody called for: it does not take letters that were meant for the prompt."""
+        self.on_question(dialog.title)
+        return await self.answered(self.show(dialog, is_sudden=True))
+
+    def show(self, dialog: Chooser, *, is_sudden: bool = False) -> Chooser:
+        """From now on keys are the dialog's; one that waits behind it comes back when it is answered."""
+        self._behind.append(dialog)
+        self._is_sudden = is_sudden
         self._field.buffer = dialog.field
         self.layout.focus(self._field)
         dialog.field.on_text_changed += lambda _: dialog.typed()
         self.changed()
+        return dialog
+
+    async def answered(self, dialog: Chooser) -> Answer | None:
         try:
             return await dialog.answer
         finally:
-            self.dialog = None
-            self.layout.focus(self._control)
+            self._behind.remove(dialog)
+            if self.dialog is not None:
+                self._field.buffer = self.dialog.field
+            else:
+                self.layout.focus(self._control)
             self.changed()
 
     def press(self, key: str) -> None:

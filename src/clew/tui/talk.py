@@ -7,7 +7,7 @@ by the next; after a stop it goes back to the prompt, for then something else wa
 import asyncio
 import os
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeAlias, assert_never
 
 from clew.app.session import Session
@@ -33,6 +33,8 @@ Begin: TypeAlias = Callable[[Coroutine[Any, Any, None]], object]
 # Two presses within so long are one wish to end.
 TWICE_S = 2.0
 TITLE_CHARACTERS = 40
+# More than that is searched by typing.
+MANY = 9
 CYCLE: tuple[Mode, ...] = ("default", "acceptEdits", "plan", "auto")
 
 
@@ -208,8 +210,8 @@ class Talk:
 
         choices = [Choice(label=one_line(row.label)) for row in pick.rows]
         body = text if pick.text else (lambda _: ())
-        chooser = Chooser(pick.title, choices, body=body, searches=len(choices) > 9)
-        answer = await self._stage.open(chooser)
+        chooser = Chooser(pick.title, choices, body=body, searches=len(choices) > MANY)
+        answer = await self._stage.answered(self._stage.show(chooser))
         if answer is not None:
             self._sent.put_nowait(Entry(text=pick.rows[answer.chosen[0]].line))
 
@@ -231,6 +233,7 @@ class Talk:
     async def _worked(self, turn: Coroutine[Any, Any, TurnEnded], title: str = "") -> TurnEnded:
         """Runs a turn with everything that shows that one runs."""
         self._begin_work()
+        began_s = time.monotonic()
         if title:
             self._screen.terminal.title(f"clew: {one_line(title)[:TITLE_CHARACTERS]}")
         try:
@@ -238,6 +241,9 @@ class Talk:
         finally:
             self._stage.working = None
         self._screen.say(self._transcript.feed(ended))
+        if not self._is_stopped:
+            lasted_s = time.monotonic() - began_s
+            self._screen.terminal.notify("clew has ended its turn", waited_s=lasted_s)
         self._status.look()
         self._begin(self.look_again())
         return ended
@@ -276,48 +282,56 @@ class Talk:
             self._stage.hint(f"mode {mode}")
             return
 
-    async def pick_model(self) -> None:
+    def pick_model(self) -> None:
         names = sorted(self._session.speaking.catalog.aliases.items())
-        choices = [Choice(label=name, hint=model) for name, model in names]
-        answer = await self._stage.open(Chooser("The model from the next prompt on", choices))
-        if answer is not None:
-            self._session.speaking.choose(names[answer.chosen[0]][0])
-            self._screen.changed()
+        rows = [(name, model) for name, model in names]
 
-    async def see_folded(self) -> None:
+        async def chosen(number: int) -> None:
+            self._session.speaking.choose(names[number][0])
+
+        self._choose("The model from the next prompt on", rows, chosen)
+
+    def see_folded(self) -> None:
         """What was shown in part, the newest first, in the pager."""
         names = list(reversed(self._transcript.folded))
-        if not names:
-            self._stage.hint("nothing was folded")
-            return
-        from clew.tui.elsewhere import paged
 
-        number = 0
-        if len(names) > 1:
-            choices = [Choice(label=one_line(name)) for name in names]
-            answer = await self._stage.open(Chooser("See in whole", choices, searches=True))
-            if answer is None:
-                return
-            number = answer.chosen[0]
-        text = "\n".join(self._transcript.see(names[number]))
-        if trouble := await paged(self._screen, text, os.environ):
-            self._stage.hint(trouble)
+        async def chosen(number: int) -> None:
+            await self._page("\n".join(self._transcript.see(names[number])))
 
-    async def see_tasks(self) -> None:
+        self._choose("See in whole", [(name, "") for name in names], chosen)
+
+    def see_tasks(self) -> None:
         """What runs in the background, and what one of them said."""
         tasks = list(reversed(self._session.tasks.all()))
-        if not tasks:
-            self._stage.hint("nothing runs in the background")
+
+        async def chosen(number: int) -> None:
+            output = tasks[number].output
+            await self._page(visible((bytes(output.head) + output.tail).decode("utf-8", "replace")))
+
+        rows = [(f"{task.id} {task.title}", task.status) for task in tasks]
+        self._choose("Background tasks", rows, chosen)
+
+    def _choose(
+        self, title: str, rows: Sequence[tuple[str, str]], then: Callable[[int], Awaitable[None]]
+    ) -> None:
+        """A list that a key opens; nothing where there is nothing to choose."""
+        if not rows:
+            self._stage.hint(f"{title.lower()}: nothing")
             return
-        choices = [Choice(label=f"{t.id} {one_line(t.title)}", hint=t.status) for t in tasks]
-        answer = await self._stage.open(Chooser("Background tasks", choices, searches=True))
-        if answer is None:
-            return
+        choices = [Choice(label=one_line(label), hint=one_line(hint)) for label, hint in rows]
+        chooser = self._stage.show(Chooser(title, choices, searches=len(rows) > MANY))
+        self._begin(self._chosen(chooser, then))
+
+    async def _chosen(self, chooser: Chooser, then: Callable[[int], Awaitable[None]]) -> None:
+        answer = await self._stage.answered(chooser)
+        if answer is not None:
+            await then(answer.chosen[0])
+            self._screen.changed()
+
+    async def _page(self, text: str) -> None:
         from clew.tui.elsewhere import paged
 
-        output = tasks[answer.chosen[0]].output
-        text = (bytes(output.head) + output.tail).decode("utf-8", "replace")
-        if trouble := await paged(self._screen, visible(text), os.environ):
+        if trouble := await paged(self._screen, text, os.environ):
             self._stage.hint(trouble)
 
     def _news(self) -> None:

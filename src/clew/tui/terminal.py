@@ -18,6 +18,8 @@ PASTES, FOCUS = "\x1b[?2004{}", "\x1b[?1004{}"
 # terminal answers, so that it is known when no more answers will come.
 QUESTIONS = "\x1b[?u\x1b[?2026$p\x1b[c"
 KEYBOARD, KEYBOARD_BACK = "\x1b[>1u", "\x1b[<u"
+# Who waited longer than that may be looking elsewhere, where the terminal cannot tell.
+PATIENCE_S = 10.0
 # More than terminals take in one sequence.
 CLIPBOARD_MAX_BYTES = 100_000
 # A terminal that was closed takes nothing more and needs nothing back.
@@ -31,9 +33,18 @@ class Terminal:
         self._environ = environ
         self._fd = fd
         self._before: list[Any] | None = None
-        self.is_focused = True
+        # Whether it is looked at; None as long as the terminal did not tell.
+        self.is_focused: bool | None = None
+        # As the setting says.
+        self.channel = "auto"
         self.has_keyboard = False
         self._title = ""
+
+    def give_back(self) -> None:
+        """As it was found."""
+        if self._before is not None:
+            with suppress(*GONE):
+                termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
 
     def take(self) -> None:
         """No echo and key by key from here on; what was typed before is kept."""
@@ -54,9 +65,7 @@ class Terminal:
         """Gives everything back, for a while or for good."""
         self.write(self._undone())
         self.has_keyboard = False
-        if self._before is not None:
-            with suppress(*GONE):
-                termios.tcsetattr(self._fd, termios.TCSADRAIN, self._before)
+        self.give_back()
 
     def resume(self) -> None:
         with suppress(*GONE):
@@ -103,10 +112,11 @@ class Terminal:
     def bell(self) -> None:
         self.write("\x07")
 
-    def notify(self, words: str, channel: str) -> None:
-        """Tells a person who looks elsewhere; `channel` as in the settings, or by the terminal."""
-        if channel in ("", "auto"):
-            channel = self._channel()
+    def notify(self, words: str, *, waited_s: float = 0) -> None:
+        """Tells a person who looks elsewhere, or who may after so long a wait."""
+        if self.is_focused or (self.is_focused is None and waited_s < PATIENCE_S):
+            return
+        channel = self._channel() if self.channel == "auto" else self.channel
         if channel in ("iterm2", "iterm2_with_bell"):
             self.write(self._passed(f"\x1b]9;{words}\x07"))
         elif channel in ("ghostty", "osc777"):

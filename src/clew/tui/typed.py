@@ -39,6 +39,7 @@ class Typed:
         self._parser = Vt100Parser(self._keys.append)
         self._held = ""
         self._paste: list[str] | None = None
+        self._pasted_last = ""
 
     def feed(self, text: str) -> list[KeyPress]:
         text, self._held = self._held + text, ""
@@ -52,7 +53,7 @@ class Typed:
         if held == "\x1b":
             self._press(ESCAPE, held)
         elif self._paste is not None:
-            self._paste.append(held)
+            self._go_on_pasting(held)
         else:
             self._parser.feed(held)
             self._parser.flush()
@@ -69,15 +70,16 @@ class Typed:
     def _go_on_pasting(self, text: str) -> str:
         """Gathers a paste; returns what follows it."""
         assert self._paste is not None
-        # The end may be cut in two as well.
-        begin = self._paste[-1][-len(PASTE_END) :] if self._paste else ""
-        at = (begin + text).find(PASTE_END)
+        # The end may be cut into pieces as well.
+        seen = self._pasted_last + text
+        at = seen.find(PASTE_END)
         if at < 0:
             self._paste.append(text)
+            self._pasted_last = seen[1 - len(PASTE_END) :]
             return ""
         whole = "".join([*self._paste, text])
-        end = len(whole) - len(begin + text) + at
-        self._paste = None
+        end = len(whole) - len(seen) + at
+        self._paste, self._pasted_last = None, ""
         pasted = whole[:end].replace("\r\n", "\n").replace("\r", "\n")
         self._press(Keys.BracketedPaste, pasted)
         return whole[end + len(PASTE_END) :]

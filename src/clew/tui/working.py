@@ -31,7 +31,7 @@ class Working:
         self._silent_since_s = 0.0
         self._given_up_s = 0.0
         self.is_stopping = False
-        self._running: dict[str, str] = {}
+        self._running: set[str] = set()
 
     def heed(self, event: EngineEvent, now_s: float) -> None:
         """What an event changes about the line."""
@@ -45,9 +45,9 @@ class Working:
             case Asking():
                 self._came("asking the model", 0)
             case ToolStarted():
-                self._running[event.block["id"]] = event.title
+                self._running.add(event.block["id"])
             case ToolFinished():
-                self._running.pop(event.block["id"], None)
+                self._running.discard(event.block["id"])
             case UsageChanged():
                 self._counted(event.usage)
             case Compacting():
@@ -97,8 +97,7 @@ class Working:
         if self._why:
             return self._why
         if self._running:
-            first, *more = self._running.values()
-            return f"{first}{f' and {len(more)} more' if more else ''}"
+            return f"running {len(self._running)} calls" if len(self._running) > 1 else "running"
         return self._doing or "working"
 
 

@@ -1,0 +1,240 @@
+"""What a session asks a person, on the screen: questions, plans, trust, servers, lists."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.testing.server import serving
+from tests.headless.clew_process import clew
+from tests.requirements import requirement
+from tests.tui.pictures import looks_like
+from tests.tui.screen import OnScreen
+from tests.tui.test_asking import QUESTIONS, call, results
+from tests.tui.test_linear import HELLO, NEVER_ENDS, touches
+from tests.tui.test_screen import READY, bash
+
+SERVER = Path(__file__).parents[1] / "mcp" / "server_program.py"
+
+
+def test_a_person_chooses_answers_marks_several_or_says_it_in_words(tmp_path: Path) -> None:
+    plan = {
+        "scenario": 1,
+        "answers": [
+            call("AskUserQuestion", questions=QUESTIONS),
+            call("AskUserQuestion", questions=QUESTIONS[:1]),
+            {"text": "Done."},
+        ],
+    }
+    with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "ask") as screen:
+        screen.expect("Which colour?")
+        looks_like(screen, "question")
+        screen.type("2")
+        screen.expect("Which sizes?")
+        screen.type(" \x1b[B\x1b[B ")
+        looks_like(screen, "several")
+        screen.type("\r")
+        screen.expect(lambda text: "Which colour?\n> 1 Red" in text)
+        screen.type("\x1b[Agreen, if there is any\r")
+        screen.expect("Done.")
+        said = [block["content"] for block in results(server)]
+    assert said[0] == "The person answered:\nWhich colour?: Blue\nWhich sizes?: S, L"
+    assert said[1] == "The person answered:\nWhich colour?: green, if there is any"
+
+
+def test_no_answer_ends_the_turn(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [call("AskUserQuestion", questions=QUESTIONS)]}
+    with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "ask") as screen:
+        screen.expect("Which colour?")
+        screen.type("\x1b")
+        screen.expect_gone("Which colour?")
+        screen.type("still here")
+        screen.expect("> still here")
+        assert len(server.requests) == 1
+
+
+def test_a_plan_is_shown_refused_once_and_then_begun(tmp_path: Path) -> None:
+    plan = {
+        "scenario": 1,
+        "answers": [
+            call("ExitPlanMode", plan="1. Make it\n2. Look at it"),
+            call("ExitPlanMode", plan="1. Make it well"),
+            call("Write", file_path="made.txt", content="made"),
+            {"text": "Done."},
+        ],
+    }
+    options = ("--permission-mode", "plan", "make it")
+    with (
+        serving(plan, strict=True) as server,
+        OnScreen(tmp_path, server.url, *options) as screen,
+    ):
+        screen.expect("The plan is ready")
+        looks_like(screen, "plan")
+        screen.type("wwell, please\r")
+        screen.expect("Make it well")
+        screen.type("y")
+        screen.expect("Write wants to run")
+        screen.type("y")
+        screen.expect("Done.")
+        assert "well, please" in results(server)[0]["content"]
+    assert (tmp_path / "work" / "made.txt").exists()
+
+
+@requirement("R145")
+@pytest.mark.parametrize("together", [False, True])
+def test_a_yes_for_the_session_is_asked_for_once(tmp_path: Path, together: bool) -> None:
+    plan = touches("one", "two", "three", together=together)
+    with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("yes, this once")
+        screen.type("s")
+        screen.expect("Done.")
+        assert screen.text.count("wants to run") <= 1
+    assert all((tmp_path / "work" / name).exists() for name in ("one", "two", "three"))
+
+
+def test_a_long_command_is_scrolled_through_and_none_of_it_is_hidden(tmp_path: Path) -> None:
+    command = "\n".join(f"touch file-{number}" for number in range(60))
+    with serving(bash(command)) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("yes, this once")
+        looks_like(screen, "long")
+        seen = screen.picture
+        for _ in range(20):
+            screen.type("\x1b[6~")
+            screen.settle()
+            seen += screen.picture
+        assert all(f"touch file-{number}\n" in seen for number in range(60))
+
+
+def test_letters_meant_for_the_prompt_answer_no_dialog_that_comes_up(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    first = {"tool": "Bash", "input": {"command": f"until [ -e {gate} ]; do sleep 0.05; done"}}
+    second = {"tool": "Bash", "input": {"command": "touch made"}}
+    plan = {
+        "scenario": 1,
+        "answers": [{"content": [first]}, {"content": [second]}, {"text": "Done."}],
+    }
+    allowed = ("--allowedTools", "Bash(until:*),Bash(sleep:*),Bash([:*)", "go")
+    with serving(plan) as server, OnScreen(tmp_path, server.url, *allowed) as screen:
+        screen.expect("running")
+        gate.touch()
+        while "wants to run" not in screen.picture:
+            screen.type("y")
+        screen.expect("yes, this once")
+        assert not (tmp_path / "work" / "made").exists()
+
+
+@requirement("W6", "R070")
+def test_ctrl_c_ends_a_question_its_turn_and_again_the_session(tmp_path: Path) -> None:
+    with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("yes, this once")
+        screen.type("\x03")
+        screen.expect_gone("yes, this once")
+        screen.expect("stopped")
+        screen.type("\x03")
+        assert screen.end() == 130
+
+
+@requirement("W6", "R070")
+def test_ctrl_c_twice_at_once_ends_the_session_while_its_turn_still_stops(tmp_path: Path) -> None:
+    with (
+        serving(NEVER_ENDS, strict=True) as server,
+        OnScreen(tmp_path, server.url, "think") as screen,
+    ):
+        screen.expect("A whole thought.")
+        screen.type("\x03\x03")
+        assert screen.end() == 130
+
+
+def test_a_folder_is_trusted_before_its_settings_start_anything(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    settings = {
+        "hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": f"touch {ran}"}]}]}
+    }
+    folder = tmp_path / "work" / ".claude"
+    folder.mkdir(parents=True)
+    (folder / "settings.json").write_text(json.dumps(settings), "utf-8")
+    with serving(HELLO) as server:
+        with OnScreen(tmp_path, server.url) as screen:
+            screen.expect("Do you trust")
+            assert ".claude/settings.json: hooks" in screen.picture
+            screen.type("n")
+            screen.expect_gone("Do you trust")
+            screen.type("hi\r")
+            screen.expect("Hello!")
+        assert not ran.exists()
+        with OnScreen(tmp_path, server.url) as screen:
+            screen.expect("Do you trust")
+            screen.type("y")
+            screen.expect_gone("Do you trust")
+            screen.type("hi\r")
+            screen.expect("Hello!")
+        assert ran.exists()
+        with OnScreen(tmp_path, server.url) as screen:
+            screen.expect(READY)
+            screen.type("hi\r")
+            screen.expect("Hello!")
+            assert "Do you trust" not in screen.text
+
+
+def test_a_server_of_the_project_begins_once_it_was_approved(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    servers = {"mcpServers": {"one": {"command": sys.executable, "args": [str(SERVER)]}}}
+    (tmp_path / "work" / ".mcp.json").write_text(json.dumps(servers), "utf-8")
+    with serving(HELLO) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect("Do you trust")
+        screen.type("y")
+        screen.expect("may it begin?")
+        assert "MCP server one" in screen.picture
+        screen.type("y")
+        screen.expect_gone("may it begin?")
+        screen.type("/mcp\r")
+        screen.expect("one")
+        screen.expect_gone("waits for approval")
+
+
+def test_a_session_is_picked_from_those_there_are(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server:
+        for prompt in ("first matter", "second matter"):
+            assert clew(tmp_path, server.url, "-p", prompt).returncode == 0
+        with OnScreen(tmp_path, server.url, "--resume") as screen:
+            screen.expect("Go on with")
+            screen.type("first")
+            screen.expect_gone("second matter")
+            screen.type("\r")
+            screen.expect("> first matter")
+            screen.type("go on\r")
+            screen.expect(lambda text: text.count("Hello!") == 2)
+            assert "second matter" not in str(server.requests[-1].body["messages"])
+
+
+def test_a_command_that_offers_a_list_is_chosen_from(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url, "one") as screen:
+        screen.expect("Hello!")
+        screen.expect_rest()
+        screen.type("/rewind\r")
+        screen.expect("back to")
+        looks_like(screen, "list")
+        screen.type("\x1b")
+        screen.expect_gone("back to")
+
+
+def settings(home: Path, **said: Any) -> None:
+    (home / "config").mkdir()
+    (home / "config" / "settings.json").write_text(json.dumps(said), "utf-8")
+
+
+def test_a_change_is_asked_about_as_the_file_would_change(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.py").write_text(
+        "".join(f"line_{n} = {n}\n" for n in range(30)), "utf-8"
+    )
+    edit = call("Edit", file_path="a.py", old_string="line_20 = 20", new_string="line_20 = 'x'")
+    plan = {"scenario": 1, "answers": [call("Read", file_path="a.py"), edit, {"text": "Done."}]}
+    with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("yes, this once")
+        looks_like(screen, "change")
+        screen.type("y")
+        screen.expect("Done.")
+    assert "line_20 = 'x'" in (tmp_path / "work" / "a.py").read_text("utf-8")

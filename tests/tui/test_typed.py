@@ -1,0 +1,71 @@
+"""From bytes of a terminal to keys, under every cut of them."""
+
+import pytest
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.keys import Keys
+
+from clew.tui.typed import ESCAPE, NEWLINE, Typed
+
+SAMPLES: dict[str, list[str]] = {
+    "a\x1bb": ["a", "escape", "b"],
+    "\x1b[A\x1b[Z": ["up", "s-tab"],
+    "\x1b\r": [NEWLINE],
+    "\x1b[13;2u\x1b[13u": [NEWLINE, "c-m"],
+    "\x1b[27u": [ESCAPE],
+    "\x1b[97;5u\x1b[98;3u\x1b[99;2u": ["c-a", "escape", "b", "C"],
+    "\x1b[9;2u\x1b[127u": ["s-tab", "c-h"],
+    "\x1b[97;1:3u": [],
+    "\x1b[27;2;13~": [NEWLINE],
+    "\x1b[200~a\rb\x1b[A\x1b[201~c": ["<bracketed-paste>", "c"],
+    "\x1b[200~\x1b[201~": ["<bracketed-paste>"],
+}
+
+
+def names(keys: list[KeyPress]) -> list[str]:
+    return [key.key.value if isinstance(key.key, Keys) else key.key for key in keys]
+
+
+def wanted(sample: str) -> list[str]:
+    return [key.value if isinstance(key, Keys) else key for key in SAMPLES[sample]]
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_keys_are_the_same_however_they_are_cut(sample: str) -> None:
+    for cut in range(len(sample) + 1):
+        typed = Typed(lambda _: None)
+        keys = [*typed.feed(sample[:cut]), *typed.feed(sample[cut:]), *typed.flush()]
+        assert names(keys) == wanted(sample), cut
+    typed = Typed(lambda _: None)
+    keys = [key for character in sample for key in typed.feed(character)]
+    assert names([*keys, *typed.flush()]) == wanted(sample)
+
+
+def test_an_escape_alone_is_known_as_soon_as_nothing_follows() -> None:
+    typed = Typed(lambda _: None)
+    assert typed.feed("\x1b") == []
+    assert names(typed.flush()) == [ESCAPE.value]
+    assert names(typed.feed("x")) == ["x"]
+
+
+def test_a_paste_is_whole_and_its_lines_end_alike() -> None:
+    typed = Typed(lambda _: None)
+    (paste,) = typed.feed("\x1b[200~one\r\ntwo\rthree\x1b[201~")
+    assert paste.data == "one\ntwo\nthree"
+
+
+def test_a_large_paste_is_gathered_in_pieces() -> None:
+    typed, text = Typed(lambda _: None), "0123456789" * 100_000
+    sent = f"\x1b[200~{text}\x1b[201~x"
+    keys = [key for at in range(0, len(sent), 1000) for key in typed.feed(sent[at : at + 1000])]
+    assert keys[0].data == text
+    assert names(keys) == ["<bracketed-paste>", "x"]
+
+
+@pytest.mark.parametrize("reply", ["?62;4c", "?1u", "?2026;2$y", "I", "O"])
+def test_answers_of_the_terminal_are_no_keys(reply: str) -> None:
+    told: list[str] = []
+    for cut in range(len(reply) + 3):
+        typed, sent = Typed(told.append), f"a\x1b[{reply}b"
+        keys = [*typed.feed(sent[:cut]), *typed.feed(sent[cut:]), *typed.flush()]
+        assert names(keys) == ["a", "b"], cut
+    assert set(told) == {reply}
