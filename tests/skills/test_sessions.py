@@ -217,3 +217,36 @@ def test_what_is_wrong_with_a_file_is_said_and_costs_no_more(home: Path) -> None
     done, (body,) = run(home, "/bad")
     assert f"clew: {bad}:3: hooks: " in done.stderr
     assert "Still here." in said(body)
+
+
+def test_a_skill_of_an_agents_is_done_by_one(home: Path) -> None:
+    folder = home / "config" / "skills" / "count"
+    folder.mkdir()
+    head = "---\ndescription: Counts\ncontext: fork\nagent: Explore\n---\n"
+    (folder / "SKILL.md").write_text(f"{head}Count the $ARGUMENTS.", "utf-8")
+    plan = plan_of(skill(skill="count", args="files"), {"text": "There are two."})
+    _, bodies = run(home, "how many?", plan=plan)
+    assert "Count the files." in said(bodies[1])
+    assert "how many?" not in said(bodies[1])
+    (result,) = results(bodies[2])
+    assert "There are two." in json.dumps(result)
+    _, (body,) = run(home, "/count folders")
+    assert "Have an agent of the kind Explore do what follows" in said(body)
+
+
+def test_a_host_chooses_which_skills_are_the_models_and_has_them_looked_for(home: Path) -> None:
+    with serving(FINE, strict=True) as server, Hosted(home, server.url) as host:
+        host.ask("initialize", skills=["changelog", "late"])
+        host.say("hi")
+        host.result()
+        late = home / "config" / "skills" / "late"
+        late.mkdir()
+        (late / "SKILL.md").write_text("---\ndescription: Came late\n---\nLate.", "utf-8")
+        assert "late" in host.ask("reload_skills")["response"]["skills"]
+        host.say("on")
+        host.result()
+        assert host.end() == 0
+        first, second = (said(request.body) for request in server.requests)
+    assert "- changelog: " in first
+    assert "- commit" not in first
+    assert "- late: Came late" in second

@@ -39,6 +39,8 @@ def test_what_a_head_says_counts() -> None:
     assert said.paths == ("src/**", "*.{ts,tsx}")
     assert (said.for_model, said.for_person) == (False, False)
     assert not of("user-invokable: false").for_person
+    assert (of().agent, of("context: fork").agent) == ("", "general-purpose")
+    assert of("context: fork", "agent: Plan").agent == "Plan"
     assert (of("model: inherit").model, of("effort: utmost").effort) == ("", None)
 
 

@@ -19,6 +19,8 @@ class Brought(Struct, frozen=True, kw_only=True):
     hooks: Sequence[Hook] = ()
     # Kinds of agents by name, as hosts spell them.
     agents: Mapping[str, Any] = {}
+    # The skills that the model is told of and may load, by name; None: all.
+    skills: Sequence[str] | None = None
     # The way to MCP servers in that program: the server's name and a message, and what it answers.
     to_host: Callable[[str, dict[str, Any]], Awaitable[Any]] | None = None
     # The same where messages go both ways: makes the line to such a server.

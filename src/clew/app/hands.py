@@ -105,6 +105,7 @@ async def equipped(
         thread.session_id,
         ground.plugins.skills(),
         prompts=lambda: [(s, offer) for s in mcp.clients() for offer in s.offers.prompts],
+        wanted=brought.skills,
     )
     board = Board(tool_session.tasks, now=Now(), spent=spent, prepared=skills.prepared)
     lasts = not ground.options.is_print or ground.options.input_format == "stream-json"

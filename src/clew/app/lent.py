@@ -22,7 +22,8 @@ class Lent:
         if rules:
             self._granted += [rule for rule in rules if rule not in self._granted]
             self._rules.lend(self._granted)
-        if skill.model:
+        # An agent's model is the agent's.
+        if skill.model and not skill.agent:
             self._model = self._model or self._speaking.model.id
             self._speaking.choose(skill.model)
         if skill.effort:

@@ -38,6 +38,12 @@ if TYPE_CHECKING:
     from clew.mcp.server import Server
 
 Json: TypeAlias = dict[str, Any]
+
+# What stands before the text of a skill that is an agent's to do, where a person calls it.
+FORKED = (
+    "Have an agent of the kind {kind} do what follows (tool Agent), and tell what came of it.\n\n"
+)
+
 Judge: TypeAlias = Callable[[Json], Decision]
 Ask: TypeAlias = Callable[[Question], Awaitable[Verdict]]
 
@@ -62,12 +68,20 @@ class SessionSkills:
         self._is_told = options.has_commands and not options.is_bare
         self._session_id = session_id
         self._prompts = prompts
-        self._wanted = None if wanted is None else frozenset(wanted)
+        self.want(wanted)
         # Those for certain files, of which one was touched.
         self._woken: set[str] = set()
         self._seen: set[Path] = set()
         self._has_looked = False
         self._told_prompts: list[str] = []
+
+    def want(self, names: Sequence[str] | None) -> None:
+        """Only these are the model's, by name; None: all."""
+        self._wanted = None if names is None else frozenset(names)
+
+    def reload(self) -> None:
+        """Looks into all files again."""
+        self._shelf.forget()
 
     def begin(self, tools: SessionTools, judge: Judge, ask: Ask, lent: Lent) -> None:
         self._tools, self._judge, self._ask, self._lent = tools, judge, ask, lent
@@ -112,7 +126,8 @@ class SessionSkills:
             return Invoke(
                 name=one.name,
                 arguments=arguments,
-                text=await self._text(one, arguments),
+                text=FORKED.format(kind=one.agent) * bool(one.agent)
+                + await self._text(one, arguments),
                 origin=record_of(one),
             )
 
@@ -212,7 +227,8 @@ class SessionSkills:
             raise ToolError(self.fault(name))
         text = await self._text(one, arguments, lends=lends)
         record = {"success": True, "skill": name, "commandName": name, **record_of(one)}
-        return Loaded(text=text, record=record | {"allowedTools": list(one.allowed_tools)})
+        record |= {"allowedTools": list(one.allowed_tools)}
+        return Loaded(text=text, record=record, agent=one.agent, model=one.model)
 
     def spared(self, name: str, given: Json, decision: Decision) -> Decision:
         """A decision about loading a skill that brings nothing but words: it is a file that is read."""

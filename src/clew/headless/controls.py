@@ -333,6 +333,7 @@ _FILES, _SERVERS, _STANDING = (
 ELSEWHERE: dict[str, str] = {
     "apply_flag_settings": _STANDING,
     "update_settings": _STANDING,
+    "reload_skills": _STANDING,
     "list_permission_rules": _STANDING,
     "get_hooks_listing": _STANDING,
     "register_repo_root": _STANDING,

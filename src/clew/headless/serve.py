@@ -140,6 +140,7 @@ class Server:
             hooks=hooks_of(asked.fields.get("hooks"), self._host),
             to_host=to_host(self._host),
             agents=agents_of(asked.fields),
+            skills=skills_of(asked.fields),
         )
 
     async def _session_of(self, options: Options) -> Options | None:
@@ -236,6 +237,7 @@ class Server:
             self._bring(asked)
             self.session.hooks.remove(HOST)
             self.session.hooks.add(self._brought.hooks)
+            self.session.skills.want(self._brought.skills)
             for fault in self.session.agents.replace_hosts(self._brought.agents):
                 self._channel.warn(fault)
         if asked.subtype == "initialize":
@@ -513,6 +515,14 @@ def agents_of(fields: Json) -> Json:
     """The kinds of agents that a handshake brings."""
     agents = fields.get("agents")
     return agents if isinstance(agents, dict) else {}
+
+
+def skills_of(fields: Json) -> list[str] | None:
+    """The skills that a handshake leaves the model, by name; None: all."""
+    named = fields.get("skills")
+    if not isinstance(named, list):
+        return None
+    return [name for name in named if isinstance(name, str)]
 
 
 def told_by(options: Options, fields: Json) -> Options:

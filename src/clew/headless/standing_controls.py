@@ -47,6 +47,12 @@ def apply_flag_settings(session: Session, fields: Json) -> Json:
     return {"warnings": list(told)}
 
 
+def reload_skills(session: Session, _: Json) -> Json:
+    """Commands and skills, looked for anew; the model hears of what is new with the next prompt."""
+    session.skills.reload()
+    return {"skills": [one.name for one in session.skills.all()]}
+
+
 def update_settings(session: Session, fields: Json) -> Json:
     """Written into a file of the person's: the few keys that hosts may write."""
     source, settings = fields.get("source"), object_of(fields, "settings")

@@ -95,6 +95,10 @@ class Shelf:
         if any(stamp(folder) != before for folder, before in self._stamps.items()):
             self._by_name = None
 
+    def forget(self) -> None:
+        """Looks again, whatever has changed, when it is asked next."""
+        self._by_name = None
+
     def replace_plugins(self, plugins: Sequence[FromPlugin]) -> None:
         self._plugins, self._by_name = list(plugins), None
 

@@ -71,6 +71,13 @@ class Skill(Struct, frozen=True, kw_only=True):
         return "" if named == "inherit" else named
 
     @property
+    def agent(self) -> str:
+        """The kind of agent that does it, in a context of its own; empty if none does."""
+        if self.head.text("context") != "fork":
+            return ""
+        return self.head.text("agent") or "general-purpose"
+
+    @property
     def effort(self) -> Effort | None:
         said = self.head.text("effort").lower()
         return next((effort for effort in EFFORTS if effort == said), None)

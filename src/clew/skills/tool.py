@@ -9,6 +9,7 @@ from typing import Annotated, Any, Protocol, TypeAlias
 from msgspec import Meta, Struct
 
 from clew.tools.base import Tool, ToolContext, ToolResult, ToolSession
+from clew.tools.delegate import Wish
 
 Json: TypeAlias = dict[str, Any]
 
@@ -18,6 +19,9 @@ class Loaded(Struct, frozen=True, kw_only=True):
 
     text: str
     record: Json
+    # The kind of agent that is to do it, and its model where the skill names one.
+    agent: str = ""
+    model: str = ""
 
 
 class Keeper(Protocol):
@@ -73,6 +77,14 @@ class SkillTool(Tool[SkillInput]):
         if given.search:
             return self._found(given.search)
         loaded = await self._keeper.load(bare(given.skill), given.args)
+        if loaded.agent and ctx.session.agents is not None:
+            wish = Wish(
+                prompt=loaded.text,
+                description=f"skill {given.skill}",
+                kind=loaded.agent,
+                model=loaded.model or None,
+            )
+            return await ctx.session.agents.run(wish, ctx.tool_use_id)
         return ToolResult(
             content=loaded.text, tool_use_result=loaded.record, display=f"{given.skill} loaded"
         )

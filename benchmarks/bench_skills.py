@@ -1,0 +1,83 @@
+"""Skills and plugins: what many of them add to the start and to the context, and what one call costs."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import yaml
+
+from benchmarks.measure import Figure, cpu_s, growth
+from clew.config import frontmatter
+from clew.normalize.tokens import text_tokens
+from clew.plugins.store import fingerprint
+from clew.skills.expand import expand
+from clew.skills.folders import Place, Shelf
+from clew.skills.listing import listing_fact
+
+MANY = 500
+HEAD = """\
+---
+name: skill-number-{i}
+description: Does one thing or another to the files of a project, when it is asked for or a test fails.
+allowed-tools: Read, Bash(git diff:*)
+---
+"""
+BODY = "A line of what is to be done, and how it can be checked.\n" * 100
+
+
+def make(folder: Path, count: int) -> None:
+    for i in range(count):
+        path = folder / "skills" / f"skill-number-{i}" / "SKILL.md"
+        path.parent.mkdir(parents=True)
+        path.write_text(HEAD.format(i=i) + BODY, "utf-8")
+
+
+def shelf(folder: Path) -> Shelf:
+    found = Shelf([Place(folder=folder, origin="user")])
+    found.all()
+    return found
+
+
+def figures() -> Iterator[Figure]:
+    with tempfile.TemporaryDirectory() as made:
+        many, few = Path(made, "many"), Path(made, "few")
+        make(many, MANY)
+        make(few, MANY // 10)
+        spent_s = cpu_s(lambda: shelf(many), runs=9)
+        yield Figure(
+            name=f"listing {MANY} skills at the start",
+            value=spent_s * 1000,
+            unit="ms CPU",
+            at_most=20,
+        )
+        ratio = growth(lambda: shelf(few), lambda: shelf(many))
+        yield Figure(name="ten times as many skills", value=ratio, unit="x", at_most=11)
+        fact = listing_fact((), shelf(many).all().values())
+        assert fact is not None
+        yield Figure(
+            name=f"what the model is told of {MANY} skills",
+            value=text_tokens("\n".join(fact.rendered)),
+            unit="tokens",
+            at_most=2000,
+            note=f"{len(fact.payload['skills'])} by name, the rest by search",
+        )
+        text = HEAD.format(i=1) + BODY
+        ours = cpu_s(lambda: [frontmatter.read(text) for _ in range(1000)])
+        loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+        head = text.split("---\n")[1]
+        theirs = cpu_s(lambda: [yaml.load(head, loader) for _ in range(1000)])
+        yield Figure(
+            name="reading a head, of what PyYAML's C loader takes",
+            value=ours / theirs,
+            unit="x",
+            at_most=1,
+        )
+        called = cpu_s(lambda: [expand(BODY + "$1", "a b") for _ in range(100)]) / 100
+        yield Figure(name="putting arguments into 6 KB", value=called * 1e6, unit="us CPU")
+        whole = cpu_s(lambda: fingerprint(many))
+        yield Figure(
+            name=f"whether a plugin of {MANY} files is as it was trusted",
+            value=whole * 1000,
+            unit="ms CPU",
+            at_most=50,
+        )
