@@ -23,7 +23,7 @@ from clew.app.compaction import Keeping
 from clew.app.costs import budget, leave_totals, unbounded
 from clew.app.debugging import debugging, place_of
 from clew.app.ground import Ground, stand
-from clew.app.hands import Hands, equipped
+from clew.app.hands import Hands, equipped, lasts
 from clew.app.judging import Judging
 from clew.app.lent import Lent
 from clew.app.one_person import one_at_a_time
@@ -163,6 +163,8 @@ async def session(
         )
         if ground.began.settings.get("memoryExtraction") is True and not options.is_bare:
             opened.push_async_callback(remembered, made, thread.story.said)
+        if ground.began.settings.get("dreamAfter") is not None and lasts(options):
+            dream(made, ground.began.settings["dreamAfter"], opened)
         yield made
 
 
@@ -179,6 +181,26 @@ async def remembered(session: Session, said_before: int) -> None:
     from clew.app.remembering import left_behind
 
     await left_behind(session, said_before)
+
+
+def dream(session: Session, after: object, opened: AsyncExitStack) -> None:
+    """Has the project's memories tidied once the session is idle, where a setting asks for it."""
+    from clew.app.dreaming import Dreamer, idle_s
+    from clew.app.remembering import notebook_of
+
+    quiet_s = idle_s(after)
+    if not quiet_s:
+        return
+    dreamer = Dreamer(
+        notebook_of(session.rules.standing.places),
+        session.tasks,
+        session.ask_model,
+        session_id=session.session_id,
+        is_busy=lambda: session.conversation.is_running,
+        moves=lambda: session.story.said,
+    )
+    opened.push_async_callback(dreamer.aclose)
+    dreamer.begin(quiet_s)
 
 
 def returned(ground: Ground, thread: Thread) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from clew.config.environment import for_programs
 from clew.engine.file_record import FileRecord
 from clew.engine.toolset import SessionTools
 from clew.hooks.run import Hooks
+from clew.options import Options
 from clew.schedules.board import Board
 from clew.schedules.tool import Now, ScheduleCron, ScheduleDelete, ScheduleList
 from clew.tasks.registry import Tasks
@@ -51,6 +52,11 @@ class Hands(Struct, frozen=True, kw_only=True):
     skills: SessionSkills
     board: Board
     goal: Goal
+
+
+def lasts(options: Options) -> bool:
+    """Whether the session goes on after an answer."""
+    return not options.is_print or options.input_format == "stream-json"
 
 
 async def equipped(
@@ -108,9 +114,8 @@ async def equipped(
         wanted=brought.skills,
     )
     board = Board(tool_session.tasks, now=Now(), spent=spent, prepared=skills.prepared)
-    lasts = not ground.options.is_print or ground.options.input_format == "stream-json"
     timed = (ScheduleCron(board, Now()), ScheduleList(board), ScheduleDelete(board))
-    own_tools = [*code.tools(), *(timed if lasts else ())]
+    own_tools = [*code.tools(), *(timed if lasts(ground.options) else ())]
     offered = offered_tools(ground.options, web, began.settings, skills, own_tools)
     toolbox = Toolbox(offered, began.settings)
     mcp = servers_of(

@@ -95,6 +95,12 @@ KEYS: tuple[Key, ...] = (
         BOOLEAN,
         "tell new conversations the index of the project's memory folder",
     ),
+    key(
+        "dreamAfter",
+        STRING,
+        "tidy the project's memories after so much idleness, as 10m; off",
+        executes=True,
+    ),
     key("memoryExtraction", BOOLEAN, "look for memories to propose when a session ends"),
     key(
         "notesFile",

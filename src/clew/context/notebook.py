@@ -41,13 +41,17 @@ class Memo(Struct, frozen=True, kw_only=True):
     said_by: str = ""
     at: str = ""
     name: str = ""
+    # The memories that go when this one is accepted.
+    replaces: tuple[str, ...] = ()
 
     @property
     def source(self) -> str:
         """Where it comes from, for people."""
-        where = f" in {self.session[:8]}, message {self.message[:8]}" if self.session else ""
+        message = f", message {self.message[:8]}" if self.message else ""
+        where = f" in {self.session[:8]}{message}" if self.session else ""
         said = f", said by {self.said_by}" if self.said_by else ""
-        return f"{self.by}{where}{said}"
+        instead = f", in the place of {', '.join(self.replaces)}" if self.replaces else ""
+        return f"{self.by}{where}{said}{instead}"
 
 
 class Notebook:
@@ -98,8 +102,13 @@ class Notebook:
 
     def accept(self, name: str) -> Path:
         """A proposal counts from now on."""
-        path = self.keep(self.find(name, proposed=True))
+        memo = self.find(name, proposed=True)
+        path = self.keep(with_fields(memo, replaces=()))
         self.drop(name)
+        there = {one.name for one in self.memos()} - {path.stem}
+        for replaced in memo.replaces:
+            if replaced in there:
+                self.forget(replaced)
         return path
 
     def drop(self, name: str) -> None:
@@ -175,6 +184,7 @@ def _memo(text: str, name: str) -> Memo | None:
         said_by=head.get("said-by", ""),
         at=head.get("at", ""),
         name=name,
+        replaces=tuple(head.get("replaces", "").split()),
     )
 
 
@@ -186,6 +196,7 @@ def _as_file(memo: Memo) -> str:
         "message": memo.message,
         "said-by": memo.said_by,
         "at": memo.at,
+        "replaces": " ".join(memo.replaces),
     }
     lines = "\n".join(f"{key}: {value}" for key, value in head.items() if value)
     return f"---\n{lines}\n---\n{memo.text.strip()}\n"
