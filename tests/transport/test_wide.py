@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import gzip
 import ssl
 import subprocess
 import sys
@@ -14,6 +15,7 @@ import h2.connection
 import h2.events
 import pytest
 
+from clew.transport.body import PIECE_BYTES
 from clew.transport.choose import transport_for
 from clew.transport.http import HttpTransport
 from clew.transport.seam import HttpRequest
@@ -38,6 +40,26 @@ def test_only_http2_takes_the_larger_transport() -> None:
     assert isinstance(transport_for(network({"HTTPS_PROXY": "socks5h://p:1"})), HttpTransport)
     assert isinstance(transport_for(network({"CLEW_HTTP2": "1"})), WideTransport)
     assert isinstance(transport_for(network({"CLEW_HTTP2": "0"})), HttpTransport)
+
+
+async def test_a_packed_body_comes_in_pieces_within_bounds_by_either_transport() -> None:
+    body = b"word " * 100_000
+    head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n"
+    for variables in ({"CLEW_HTTP2": "1"}, {}):
+        transport = transport_for(network(variables))
+        async with serving(answering(head + gzip.compress(body, mtime=0))) as server:
+            exchange = transport.exchange(HttpRequest(method="GET", url=server.url))
+            await exchange.open()
+            pieces = []
+            while piece := await exchange.read():
+                pieces.append(piece)
+            await exchange.close()
+            assert b"".join(pieces) == body
+            assert max(map(len, pieces)) <= PIECE_BYTES
+        async with serving(answering(head + gzip.compress(bytes(8 << 20), mtime=0))) as server:
+            error = await fault(transport, server.url)
+            assert "times what came" in error.message
+        await transport.aclose()
 
 
 @pytest.mark.parametrize(
