@@ -11,6 +11,7 @@ import pytest
 import clew
 from clew.headless.host import HostError
 from clew.testing.server import serving
+from tests.headless.agents_model import agent, by_prompt, uses
 from tests.headless.clew_process import environment, transcripts
 
 HELLO = {"scenario": 1, "answers": [{"text": "one"}, {"text": "two"}]}
@@ -155,3 +156,18 @@ async def test_an_interrupt_and_a_cancellation_leave_a_session_that_goes_on(tmp_
 async def test_a_session_that_cannot_be_opened_is_an_error_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="no session 'nobody'"):
         await said("a", options(tmp_path, "http://127.0.0.1:9", resume="nobody"))
+
+
+async def test_a_program_brings_kinds_of_agents_and_hears_them(tmp_path: Path) -> None:
+    asked = {
+        "go": [uses(agent("dig", subagent_type="digger")), {"text": "done"}],
+        "dig": [{"text": "gold"}],
+    }
+    digger = {"description": "digs", "prompt": "You dig."}
+    with serving(by_prompt(asked), strict=True) as server:
+        given = options(tmp_path, server.url, agents={"digger": digger}, agent_text=True)
+        heard = await said("go", given)
+        assert server.requests[1].body["system"][0]["text"] == "You dig."
+    nested = [m for m in heard if getattr(m, "parent_tool_use_id", None)]
+    assert [block.text for m in nested for block in m.content] == ["gold"]
+    assert heard[-1].text == "done"

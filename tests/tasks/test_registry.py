@@ -177,3 +177,41 @@ def test_a_line_without_end_is_cut() -> None:
         output.feed(b"x" * LINE_MAX_BYTES)
     output.feed(b"\nnext\n")
     assert [len(line) for line in told] == [LINE_MAX_BYTES, 4]
+
+
+async def test_a_task_that_somebody_waits_for_is_their_news_until_it_is_left() -> None:
+    tasks = Tasks()
+    seen: list[tuple[str, str]] = []
+    tasks.watchers.append(lambda task, moment: seen.append((task.id, moment)))
+    waited = tasks.begin(
+        never_ends,
+        task_id="a",
+        kind="agent",
+        title="t",
+        output=Output(keep_bytes=9),
+        is_background=False,
+    )
+    assert tasks.working("agent") == []
+    tasks.leave(waited)
+    await waited.released()
+    assert tasks.working("agent") == [waited]
+    owned = tasks.begin(
+        ends_well, task_id="b", kind="agent", title="t", output=Output(keep_bytes=9), owner="a"
+    )
+    assert await owned.wait()
+    assert (tasks.has_news(), tasks.has_news("agent", owner="a")) == (False, True)
+    await tasks.stop(waited)
+    assert tasks.has_news("agent")
+    assert [n.task_id for n in tasks.news()] == ["a"]
+    assert [n.task_id for n in tasks.news(owner="a")] == ["b"]
+    assert seen == [("a", "began"), ("a", "left"), ("b", "began"), ("b", "ended"), ("a", "ended")]
+
+
+async def test_what_an_earlier_run_left_is_told_and_begins_nothing() -> None:
+    tasks = Tasks()
+    task = Task(task_id="a", kind="agent", title="t", output=Output(keep_bytes=9))
+    task.end(Ending(status="stopped", result="half"))
+    tasks.remember(task)
+    assert not tasks.has_news()
+    (told,) = tasks.news()
+    assert "<result>half</result>" in in_words(told)

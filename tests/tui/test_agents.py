@@ -4,7 +4,10 @@ from pathlib import Path
 
 from clew.testing.server import serving
 from tests.headless.agents_model import agent, by_prompt, results, uses
+from tests.headless.clew_process import until
+from tests.headless.test_agents import endless
 from tests.requirements import requirement
+from tests.tui.screen import OnScreen
 from tests.tui.terminal import Terminal
 
 
@@ -57,3 +60,26 @@ def test_an_agent_in_the_background_asks_at_the_prompt_and_its_end_begins_a_turn
         terminal.type("hello\n")
         terminal.expect("hello yourself")
     assert (tmp_path / "work" / "made").is_dir()
+
+
+def test_a_turn_goes_on_without_an_agent_that_was_left_to_the_background(tmp_path: Path) -> None:
+    asked = {
+        "go": [
+            uses(agent("dig", description="dig deep")),
+            lambda body: {"text": f"left: {'works in the background' in results(body)[0]}"},
+        ],
+        "dig": [endless("dig")],
+        "<task-notification>": [{"text": "it was stopped"}],
+    }
+    with serving(by_prompt(asked), strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect("default")
+        screen.type("go\r")
+        screen.expect("dig deep")
+        until(lambda: len(server.requests) == 2)
+        screen.type("\x02")
+        screen.expect("in the background: dig deep")
+        screen.expect("left: True")
+        screen.type("/tasks stop\r")
+        screen.expect("it was stopped")
+        screen.type("\x02")
+        screen.expect("no agent is waited for")

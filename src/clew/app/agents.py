@@ -117,6 +117,17 @@ class AllAgents:
     def are_working(self) -> bool:
         return bool(self.tasks.working(KIND))
 
+    def leave(self) -> list[Task]:
+        """The session waits no longer for the agents it waits for; which they were."""
+        waited = [
+            task
+            for task in self.tasks.running
+            if task.kind == KIND and not task.is_background and not task.owner
+        ]
+        for task in waited:
+            self.tasks.leave(task)
+        return waited
+
     async def settled(self, stopping: asyncio.Event) -> bool:
         """Waits, within bounds, until no agent works in the background; whether there is news, and
         nobody said meanwhile that nothing more is wanted."""

@@ -28,6 +28,8 @@ def framed(task: Task, moment: Moment, running: Iterable[Task], system: Frame) -
             tool = {"last_tool_name": task.usage.last_tool} if task.usage.last_tool else {}
             about = {**named(task), "description": task.title, "usage": usage(task), **tool}
             return [system("task_progress", **about)]
+        case "left":
+            return listed(running, system)
         case "ended":
             return [*ended(task, system), *(listed(running, system) if task.is_background else ())]
 

@@ -81,6 +81,10 @@ class ClewOptions(Struct, frozen=True, kw_only=True):
     persists: bool = True
     can_use_tool: Permission | None = None
     hooks: Sequence[HookAt] = ()
+    # Kinds of agents by name: `description`, `prompt`, `tools` and what else docs/agents.md names.
+    agents: Mapping[str, Json] = {}
+    # What agents say, not only the tools they use.
+    agent_text: bool = False
 
     def as_options(self, *, asks_host: bool = False) -> Options:
         budget = self.max_budget_usd
@@ -112,4 +116,6 @@ class ClewOptions(Struct, frozen=True, kw_only=True):
             thinking=self.thinking,
             effort=self.effort,
             persists=self.persists,
+            agents=dict(self.agents) or None,
+            agent_text=self.agent_text,
         )

@@ -17,7 +17,7 @@ from clew.messages.errors import UserError
 from clew.process.output import Output
 from clew.tasks.notice import Notice
 
-Moment: TypeAlias = Literal["began", "moved", "ended"]
+Moment: TypeAlias = Literal["began", "moved", "left", "ended"]
 Status: TypeAlias = Literal["running", "completed", "failed", "stopped"]
 
 MOST_RUNNING = 32
@@ -231,7 +231,7 @@ class Tasks:
     def leave(self, task: Task) -> None:
         """Nobody waits for a task any more; the model is told of its end."""
         task.leave()
-        self._watch(task, "moved")
+        self._watch(task, "left")
 
     def say(self, task: Task, line: str) -> None:
         """A task has something for the model to hear."""

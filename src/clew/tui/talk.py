@@ -300,6 +300,12 @@ class Talk:
 
         self._choose("See in whole", [(name, "") for name in names], chosen)
 
+    def leave_agents(self) -> None:
+        """The turn goes on without the agents it waits for; they go on in the background."""
+        left = self._session.agents.leave()
+        titles = ", ".join(one_line(task.title) for task in left)
+        self._stage.hint(f"in the background: {titles}" if left else "no agent is waited for")
+
     def see_tasks(self) -> None:
         """What runs in the background, and what one of them said."""
         tasks = list(reversed(self._session.tasks.all()))
