@@ -109,6 +109,8 @@ def test_what_a_file_was_is_what_the_next_change_found() -> None:
     assert expected_now(steps) == {"/a": (B,), "/b": (ABSENT,)}
     back = step(3, Change(path="/a", before=B, after=A), rewind=REWIND)
     assert expected_now([*steps, back])["/a"] == (A, B)
+    other = step(4, Change(path="/a", before=A, after=LINK), rewind=REWIND)
+    assert expected_now([*steps, back, other])["/a"] == (LINK, A, ABSENT)
 
 
 REWIND = Rewind(to="u", leaf="l", conversation=True)

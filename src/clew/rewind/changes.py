@@ -210,13 +210,16 @@ def wanted_at(steps: Iterable[Step], place: int) -> dict[str, State]:
 
 def expected_now(steps: Sequence[Step]) -> dict[str, tuple[State, ...]]:
     """What each path may be if nobody else touched it: as the last step left it, or, where a crash
-    may have cut a way back short, as it was before."""
+    may have cut a way back short, as it was before, or gone on its way to another kind of thing."""
     found: dict[str, tuple[State, ...]] = {}
     for step in steps:
         for change in step.changes:
-            found[change.path] = (
-                (change.after,) if step.rewind is None else (change.after, change.before)
-            )
+            states: tuple[State, ...] = (change.after,)
+            if step.rewind is not None:
+                states += (change.before,)
+                if change.before.kind != change.after.kind:
+                    states += (ABSENT,)
+            found[change.path] = states
     return found
 
 

@@ -4,8 +4,8 @@ import contextlib
 import os
 import stat
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
-from uuid import uuid4
 
 from clew.rewind.blobs import Blobs
 from clew.rewind.changes import State
@@ -52,8 +52,6 @@ def _unkept(found: os.stat_result, why: str) -> State:
 
 
 def _named(data: bytes) -> str:
-    from hashlib import sha256
-
     return sha256(data).hexdigest()
 
 
@@ -114,9 +112,14 @@ def _replace(path: str, data: bytes, mode: int) -> None:
 
 
 def _beside(path: str) -> str:
+    """A name in the same folder: of each path the same, so that a crash leaves no second one."""
     folder = os.path.dirname(path)
     os.makedirs(folder, exist_ok=True)
-    return f"{folder}/.{uuid4().hex}.clew"
+    name = sha256(os.fsencode(path)).hexdigest()[:32]
+    beside = f"{folder}/.{name}.clew"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(beside)
+    return beside
 
 
 def _leave(path: str, under: str) -> None:

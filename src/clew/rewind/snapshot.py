@@ -36,6 +36,11 @@ class Snapshot:
         self._copied_bytes = 0
         self._last: Glance | None = None
 
+    @property
+    def rules(self) -> frozenset[tuple[str, Look]]:
+        """What said at the last look which files are passed over."""
+        return self._tree.heeded
+
     def take(self) -> Glance | None:
         """The folder as it stands, with every content kept that can be; None if it is too large."""
         is_other = self._repository.refresh()

@@ -38,14 +38,16 @@ class Tree:
         self._passed = passed
         self._rules: dict[str, tuple[Look, GitIgnoreSpec | None]] = {}
         self._verdicts: dict[str, bool] = {}
-        self._above: Specs = ()
+        # The files of rules that the last glance heeded, each as it looked.
+        self.heeded: frozenset[tuple[str, Look]] = frozenset()
+        self._heeding: set[tuple[str, Look]] = set()
 
     def glance(self, tracked: Mapping[str, object], parents: Collection[str]) -> Glance | None:
         """Every file below the folder that git tracks or no rule excludes; None if they are too many
         to look at around each call. `parents` are the folders that hold tracked files."""
-        self._above = self._rules_above()
+        self._heeding = set()
         seen: Glance = {}
-        waiting: list[tuple[str, Specs]] = [(self.folder, self._above)]
+        waiting: list[tuple[str, Specs]] = [(self.folder, self._rules_above())]
         while waiting and len(seen) <= SEEN_MAX:
             folder, specs = waiting.pop()
             try:
@@ -65,6 +67,7 @@ class Tree:
                         seen[entry.path] = look_of(entry.stat(follow_symlinks=False))
                     except OSError:
                         continue  # it went meanwhile
+        self.heeded = frozenset(self._heeding)
         return seen if len(seen) <= SEEN_MAX else None
 
     def _rules_above(self) -> Specs:
@@ -92,6 +95,7 @@ class Tree:
             look = look_of(os.stat(path))
         except OSError:
             return specs
+        self._heeding.add((path, look))
         known = self._rules.get(path)
         if known is None or known[0] != look:
             self._verdicts = {}

@@ -40,6 +40,8 @@ class Before(Struct, kw_only=True):
     deep: frozenset[str]
     snapshot: Snapshot | None
     whole: Glance | None
+    # What said which files are passed over.
+    rules: frozenset[tuple[str, Look]]
     begin_ns: int
 
 
@@ -59,11 +61,13 @@ class Watch:
     def before(self, named: Named, folder: str, *, whole: bool) -> Before:
         paths = _with_targets(named.deep) | {path for path in named.flat if _is_file(path)}
         snapshot = self._snapshot(folder) if whole else None
+        whole_before = None if snapshot is None else snapshot.take()
         return Before(
             states={path: self._look(path) for path in paths},
             deep=named.deep,
             snapshot=snapshot,
-            whole=None if snapshot is None else snapshot.take(),
+            whole=whole_before,
+            rules=frozenset() if snapshot is None else snapshot.rules,
             begin_ns=time.time_ns() - COARSE_NS,
         )
 
@@ -84,7 +88,7 @@ class Watch:
             whole = before.snapshot.look()
             changed = set() if whole is None else differing(before.whole, whole)
             paths |= changed
-            unnamed = [p for p in changed if p in before.whole and p not in was]
+            unnamed = [p for p in paths if p in before.whole and p not in was]
             was |= before.snapshot.was(sorted(unnamed), before.whole)
         changes = []
         for path in sorted(paths):
@@ -112,10 +116,12 @@ class Watch:
 def _unseen(path: str, before: Before) -> State:
     """What a path was that nobody saw: nothing, or, where it is older than the call, nobody knows."""
     look = _signature(path)
-    is_new = look is None or look[2] >= before.begin_ns
-    if is_new and before.whole is not None:
-        return ABSENT
-    if is_new and any(path.startswith(f"{known}/") for known in before.deep):
+    if before.snapshot is not None and before.whole is not None:
+        # A file that is shown now and was passed over before is not new for that.
+        is_new = look is None or look[2] >= before.begin_ns
+        if is_new or before.snapshot.rules == before.rules:
+            return ABSENT
+    elif any(path.startswith(f"{known}/") for known in before.deep):
         return ABSENT  # below a folder that was walked
     return State(kind="unkept", size=look[0] if look else 0, why="no call had named it")
 

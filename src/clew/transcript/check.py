@@ -128,8 +128,12 @@ def check(
     *,
     session_id: str,
     written_ahead: int = 0,
+    stands_before_all: bool = False,
 ) -> list[Finding]:
-    """Every finding about a session, in file order; `notes` are those its lines gave."""
+    """Every finding about a session, in file order; `notes` are those its lines gave.
+
+    `stands_before_all`: somebody took it back to before its first message, so that none is live.
+    """
     found = [
         *notes,
         *chain.links.notes,
@@ -143,7 +147,8 @@ def check(
     ]
     if written_ahead:
         found.append(_of_leaf(chain, "written-ahead", f"{written_ahead} entries"))
-    if not messages and any(node.is_conversation for node in chain.links.nodes):
+    is_lost = not messages and not stands_before_all
+    if is_lost and any(node.is_conversation for node in chain.links.nodes):
         found.append(Note(rule="nothing-live", number=1, at=0))
     unique = {(note.rule, note.at): note for note in reversed(found)}
     for at in [at for rule, at in unique if rule == "torn-line"]:

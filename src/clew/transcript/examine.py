@@ -38,6 +38,7 @@ def examine(path: Path) -> Examination:
         notes,
         session_id=session_id_of(path),
         written_ahead=len(loaded.owed),
+        stands_before_all=loaded.stands_before_all,
     )
     return Examination(path=path, loaded=loaded, findings=findings)
 
