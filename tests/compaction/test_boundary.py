@@ -2,6 +2,7 @@
 
 from clew.compaction import boundary, receipt
 from clew.compaction.boundary import Selection
+from clew.normalize.edits import Edits
 from clew.normalize.select import begun_at, kept_uuids, references, visible
 from tests.compaction.build import call, fact, names, result, said, user
 
@@ -119,3 +120,23 @@ def test_a_history_that_lost_its_summary_began_at_its_beginning() -> None:
     assert begun_at([entries[0]]) == 0
     assert begun_at([]) == 0
     assert references([{"type": "system", "subtype": "microcompact_boundary"}]) == {}
+
+
+def test_what_is_held_fast_is_kept_with_all_that_belongs_to_it() -> None:
+    selection = boundary.with_tail(TALK, 0)
+    same = boundary.with_edits(selection, Edits(), keeps_pins=True)
+    assert names(same.covered) == names(TALK)
+    pins = Edits().with_one("pin", ["r1"])
+    pinned = boundary.with_edits(selection, pins, keeps_pins=True)
+    assert names(pinned.kept) == "a1 c1 c2 r2 r1"
+    assert names(pinned.covered) == "p1 f1 a2 p2 a3"
+    assert pinned.is_row is False
+    since = boundary.with_edits(
+        boundary.since(TALK, 8), pins.with_one("pin", ["p2"]), keeps_pins=True
+    )
+    assert names(since.kept) == "p1 f1 a1 c1 c2 r2 r1 a2 p2"
+    assert boundary.with_edits(selection, pins, keeps_pins=False).kept == []
+    left_out = Edits().with_one("exclude", ["p1"])
+    assert names(boundary.with_edits(selection, left_out, keeps_pins=True).covered) == names(
+        TALK[1:]
+    )

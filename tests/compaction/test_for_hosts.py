@@ -1,12 +1,19 @@
 """What a host program sees of a compaction, and a person line by line."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from clew.testing.server import serving
+from tests.compaction.test_in_headless import grown
 from tests.compaction.window import ARGS, SUMMARY, Window, answered, text_of
+from tests.headless.clew_process import transcripts, until
 from tests.headless.host_process import Hosted
+from tests.requirements import requirement
+from tests.tui.screen import OnScreen
 from tests.tui.terminal import Terminal
 
 Json = dict[str, Any]
@@ -103,3 +110,31 @@ def test_a_person_summarises_line_by_line_and_takes_it_back(tmp_path: Path) -> N
     assert SAID in text_of(window.asked[1])
     assert SAID not in text_of(window.asked[2])
     assert "And now?" in text_of(window.asked[2])
+
+
+@requirement("C15", "W30")
+@pytest.mark.parametrize(("front", "second"), [(Terminal, "2\r"), (OnScreen, "\x1b[B\r")])
+def test_a_large_old_session_goes_on_as_it_is_or_from_a_summary(
+    front: type[Terminal | OnScreen], second: str, tmp_path: Path
+) -> None:
+    """Resumed without a person it is as it is; a person is asked, and no model before they answer."""
+    window = Window(painter)
+    with serving(window, strict=True) as server:
+        grown(tmp_path, server.url, 5)
+        (path,) = transcripts(tmp_path)
+        old = re.sub(r'"timestamp":"20\d\d', '"timestamp":"2020', path.read_text("utf-8"))
+        path.write_text(old, "utf-8")
+        asked = len(window.asked)
+        with front(tmp_path, server.url, "--resume", path.stem, *ARGS) as terminal:
+            terminal.expect("from a summary of it")
+            assert (len(window.asked), window.summaries) == (asked, [])
+            terminal.type(second)
+            terminal.expect("summarised:")
+            if front is Terminal:
+                terminal.expect("> ")  # what is typed before it would be said to what runs
+            terminal.type("Go on then.\r")
+            terminal.expect("the paint.")
+            until(lambda: len(window.asked) > asked)
+    assert len(window.summaries) == 1
+    assert SAID in text_of(window.asked[-1])
+    assert "Paint it." not in text_of(window.asked[-1])

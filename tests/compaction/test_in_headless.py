@@ -37,8 +37,8 @@ def resumed(home: Path, url: str, prompt: str, *more: str) -> str:
 def test_a_conversation_near_its_window_is_summarised_and_goes_on(tmp_path: Path) -> None:
     window = Window(lambda body: answered("I paint. " + PARAGRAPH, body))
     with serving(window, strict=True) as server:
-        clew(tmp_path, server.url, "-p", "Paint it. " + PARAGRAPH, *ARGS)
-        for number in range(20):
+        grown(tmp_path, server.url, 15)
+        for number in range(7):
             assert "I paint." in resumed(
                 tmp_path, server.url, f"Go on, part {number}. " + PARAGRAPH
             )
@@ -52,11 +52,15 @@ def test_a_conversation_near_its_window_is_summarised_and_goes_on(tmp_path: Path
     assert first["compactMetadata"]["trigger"] == "auto"
 
 
-def grown(home: Path, window: Window, url: str, turns: int, *more: str) -> None:
+def grown(home: Path, url: str, turns: int, *more: str) -> None:
     """A conversation of so many long turns."""
-    clew(home, url, "-p", "Paint it. " + PARAGRAPH, *ARGS, *more)
-    for number in range(1, turns):
-        resumed(home, url, f"Go on, part {number}. " + PARAGRAPH, *more)
+    with Hosted(home, url, *ARGS, *more) as host:
+        host.say("Paint it. " + PARAGRAPH)
+        assert not host.result()["is_error"]
+        for number in range(1, turns):
+            host.say(f"Go on, part {number}. " + PARAGRAPH)
+            assert not host.result()["is_error"]
+        host.end()
 
 
 def painter(body: Json) -> Json:
@@ -68,29 +72,21 @@ def test_a_refusal_as_too_long_is_answered_by_a_summary(tmp_path: Path) -> None:
     """The service's window is smaller than clew knows."""
     window = Window(painter, limit=12_000)
     with serving(window, strict=True) as server:
-        grown(tmp_path, window, server.url, 9)
+        grown(tmp_path, server.url, 9)
     assert window.refused
     assert boundaries(tmp_path)
     assert SAID in text_of(window.asked[-1])
 
 
 def test_a_window_nobody_knows_is_learnt_from_the_refusal(tmp_path: Path) -> None:
-    settings = ("--model", "nobody-knows-me")
     window = Window(painter, limit=12_000)
-    with serving(window, strict=True) as server:
-        clew(tmp_path, server.url, "-p", "Paint. " + PARAGRAPH, *settings)
-        (path,) = transcripts(tmp_path)
-        for number in range(9):
-            done = clew(
-                tmp_path,
-                server.url,
-                "-p",
-                f"On, {number}. " + PARAGRAPH,
-                "--resume",
-                path.stem,
-                *settings,
-            )
-            assert done.returncode == 0, done.stderr
+    with (
+        serving(window, strict=True) as server,
+        Hosted(tmp_path, server.url, "--model", "nobody-knows-me") as host,
+    ):
+        for number in range(10):
+            host.say(f"On, {number}. " + PARAGRAPH)
+            assert not host.result()["is_error"]
     assert window.refused
     assert boundaries(tmp_path)
 
@@ -141,7 +137,7 @@ def test_a_summary_that_does_not_fit_either_is_asked_with_less(tmp_path: Path) -
 
     window = Window(painter, summary=summary)
     with serving(window, strict=True) as server:
-        grown(tmp_path, window, server.url, 11)
+        grown(tmp_path, server.url, 11)
     assert len(window.summaries) > 1
     assert SAID in text_of(window.asked[-1])
 
@@ -151,7 +147,7 @@ def test_without_any_summary_the_conversation_still_goes_on(tmp_path: Path) -> N
         painter, limit=9_000, summary=lambda body: {"status": 400, "error": {"message": "no"}}
     )
     with serving(window, strict=True) as server:
-        grown(tmp_path, window, server.url, 7)
+        grown(tmp_path, server.url, 7)
     receipt = boundaries(tmp_path)[-1]["compactMetadata"]["covers"]
     assert receipt["summaryBy"] == "record"
     assert "What the person asked, oldest first" in text_of(window.asked[-1])
@@ -165,7 +161,7 @@ def test_a_model_that_calls_tools_instead_of_summarising_is_asked_otherwise(tmp_
 
     window = Window(painter, summary=summary)
     with serving(window, strict=True) as server:
-        grown(tmp_path, window, server.url, 11)
+        grown(tmp_path, server.url, 11)
     assert [bool(b.get("tools")) for b in window.summaries] == [True, False]
     assert SAID in text_of(window.asked[-1])
 
@@ -174,7 +170,7 @@ def test_a_model_that_calls_tools_instead_of_summarising_is_asked_otherwise(tmp_
 def test_a_person_summarises_with_a_focus(tmp_path: Path) -> None:
     window = Window(painter)
     with serving(window, strict=True) as server:
-        grown(tmp_path, window, server.url, 3)
+        grown(tmp_path, server.url, 3)
         said = resumed(tmp_path, server.url, "/compact mind the north side")
         resumed(tmp_path, server.url, "Go on.")
     assert "tokens before" in said
@@ -194,7 +190,7 @@ def test_a_person_summarises_with_a_focus(tmp_path: Path) -> None:
 def test_what_was_summarised_comes_back(tmp_path: Path) -> None:
     window = Window(painter)
     with serving(window, strict=True) as server:
-        grown(tmp_path, window, server.url, 3)
+        grown(tmp_path, server.url, 3)
         before = window.asked[-1]["messages"]
         resumed(tmp_path, server.url, "/compact")
         resumed(tmp_path, server.url, "Said behind the summary.")
@@ -213,7 +209,7 @@ def test_what_was_summarised_comes_back(tmp_path: Path) -> None:
 def test_a_part_is_summarised_up_to_a_message_or_from_it(tmp_path: Path) -> None:
     window = Window(painter)
     with serving(window, strict=True) as server:
-        grown(tmp_path, window, server.url, 4)
+        grown(tmp_path, server.url, 4)
         listed = resumed(tmp_path, server.url, "/compact --list")
         resumed(tmp_path, server.url, "/compact --before 2")
         resumed(tmp_path, server.url, "Next.")

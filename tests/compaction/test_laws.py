@@ -18,6 +18,7 @@ from clew.normalize.select import begun_at, is_boundary, visible
 from clew.normalize.target import Target
 from clew.testing.strict import complaint
 from clew.transcript.load import load
+from clew.transcript.siblings import block_ids
 from tests.normalize.generator import history as hostile
 from tests.requirements import requirement
 from tests.transcript.session import Session, call, text, uuids
@@ -195,9 +196,9 @@ def test_no_cut_parts_a_call_from_its_result(seed: int) -> None:
         first, then = selection.covered, selection.kept
         if selection.is_before:
             first, then = then, first
-        made = {c for e in then for c in boundary.block_ids(e, "tool_use", "id")}
-        parted = {c for e in first for c in boundary.block_ids(e, "tool_use", "id")} - made
-        answered = {c for e in then for c in boundary.block_ids(e, "tool_result", "tool_use_id")}
+        made = {c for e in then for c in block_ids(e, "tool_use", "id")}
+        parted = {c for e in first for c in block_ids(e, "tool_use", "id")} - made
+        answered = {c for e in then for c in block_ids(e, "tool_result", "tool_use_id")}
         assert not parted & answered
         request = for_api(selection.kept, TARGET)
         assert request.violations == []

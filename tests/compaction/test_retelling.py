@@ -140,6 +140,7 @@ def test_without_a_model_prompts_and_last_words_stand() -> None:
     assert "What you said last" not in retelling.without_model([user("p", "only this")])
     calls = [user("p", "x"), said("a", call("t"))]
     assert retelling.last_said(calls) == ""
+    assert retelling.prompts(TALK, last=1) == [TALK[4]]
     many = [user(f"p{n}", f"prompt {n}") for n in range(50)]
     assert "- (and 10 earlier ones)" in retelling.without_model(many)
 

@@ -14,7 +14,7 @@ from clew.app.hands import Hands
 from clew.app.planning import planning
 from clew.app.stamps import now
 from clew.app.thread import Thread
-from clew.commands.outcome import Compact
+from clew.commands.outcome import Compact, Pick, Row
 from clew.compaction.budget import Room, at_of, room
 from clew.context.facts import Fact
 from clew.context.opening import Opening
@@ -31,6 +31,9 @@ from clew.providers.base import Request
 Json: TypeAlias = dict[str, Any]
 
 # No file that is told again is read further than this.
+# A session so large is not resumed without a question, once the service has forgotten it.
+LARGE_TOKENS = 100_000
+COLD_AFTER_S = 3600.0
 INSTRUCTIONS = "instructions"
 FILE_MAX_BYTES = 256 * 1024
 
@@ -120,6 +123,22 @@ class Keeping:
     def auto_at(self, model: str) -> int | None:
         """The size at which a conversation with this model is shortened; None for never."""
         return self.room(model, None).auto if self.is_on() else None
+
+    def offer(self) -> Pick | None:
+        """For a session that goes on, large and with nothing cached: what a person may want instead."""
+        model = self._requests.template.model
+        history = self._thread.story.history
+        if self._thread.loaded is None or self.idle_s() < COLD_AFTER_S:
+            return None
+        size = self._measure.estimate(self._requests.template, history)
+        if size < min(self.room(model, None).cold, LARGE_TOKENS):
+            return None
+        text = (
+            f"This session holds about {size:,} tokens, and nothing of it is cached any more: the next "
+            "request pays for all of it. A summary costs one such request and makes the others small."
+        )
+        rows = (Row(line="", label="as it is"), Row(line="/compact", label="from a summary of it"))
+        return Pick(title="Go on", rows=rows, text=text)
 
     def _at(self, model: str) -> float | None:
         return at_of(self._settings().get("autoCompactAt"), model)

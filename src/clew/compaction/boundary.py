@@ -81,7 +81,7 @@ def since(entries: Sequence[Json], place: int) -> Selection:
 
 def with_edits(selection: Selection, edits: Edits, *, keeps_pins: bool) -> Selection:
     """What a person left out is not summarised either; what is held fast is kept, wherever it stood."""
-    pins = edits.pinned if keeps_pins else frozenset()
+    pins = _with_ties(selection.covered, edits.pinned) if keeps_pins else frozenset()
     pinned = [entry for entry in selection.covered if entry.get("uuid") in pins]
     covered = [entry for entry in selection.covered if entry.get("uuid") not in pins]
     if not pinned:
@@ -90,6 +90,32 @@ def with_edits(selection: Selection, edits: Edits, *, keeps_pins: bool) -> Selec
     return replace(
         selection, covered=edits.apply(covered), kept=[*parts[0], *parts[1]], is_row=False
     )
+
+
+def _with_ties(entries: Sequence[Json], uuids: frozenset[str]) -> frozenset[str]:
+    """These entries and what belongs to them: the rest of an answer, a call's result, its call."""
+    if not uuids:
+        return uuids
+    ties: set[tuple[str, object]] = set()
+    wanted, size = set(uuids), -1
+    while len(wanted) + len(ties) > size:
+        size = len(wanted) + len(ties)
+        for entry in entries:
+            own = set(_ties(entry))
+            if entry.get("uuid") in wanted or own & ties:
+                wanted.add(str(entry.get("uuid")))
+                ties |= own
+    return frozenset(wanted)
+
+
+def _ties(entry: Json) -> Iterator[tuple[str, object]]:
+    message = entry.get("message")
+    if entry.get("type") == "assistant" and isinstance(message, dict) and message.get("id"):
+        yield "answer", str(message["id"])
+    for call in block_ids(entry, "tool_use", "id"):
+        yield "call", call
+    for call in block_ids(entry, "tool_result", "tool_use_id"):
+        yield "call", call
 
 
 def _said(entries: Sequence[Json]) -> list[Json]:
@@ -106,39 +132,40 @@ def _allowed(entries: Sequence[Json], place: int) -> int:
 def cuts(entries: Sequence[Json]) -> list[bool]:
     """For each place whether the conversation may be cut before it: something begins there, and
     nothing that stands above it is answered below."""
-    spans: dict[tuple[str, str], int] = {}
+    first: dict[tuple[str, object], int] = {}
     crossed = [0] * (len(entries) + 1)
+    begins: list[bool] = []
+
+    def tied(key: tuple[str, object], at: int) -> None:
+        above = first.setdefault(key, at)
+        if above < at:
+            crossed[above + 1] += 1
+            crossed[at + 1] -= 1
+
     for at, entry in enumerate(entries):
-        for key, begins in _bonds(entry):
-            first = spans.setdefault(key, at) if begins else spans.get(key)
-            if first is not None and first < at:
-                crossed[first + 1] += 1
-                crossed[at + 1] -= 1
-    allowed, open_spans = [], 0
-    for at, entry in enumerate(entries):
-        open_spans += crossed[at]
-        allowed.append(open_spans == 0 and _begins(entry))
+        kind, message = entry.get("type"), entry.get("message")
+        message = message if type(message) is dict else {}
+        content = message.get("content")
+        blocks = content if type(content) is list else ()
+        is_answer = kind == "assistant"
+        is_result = False
+        if is_answer and type(message.get("id")) is str:
+            tied(("answer", message["id"]), at)
+        for block in blocks:
+            if type(block) is not dict:
+                continue
+            if is_answer and block.get("type") == "tool_use" and type(block.get("id")) is str:
+                tied(("call", block["id"]), at)
+            elif block.get("type") == "tool_result" and type(block.get("tool_use_id")) is str:
+                is_result = True
+                if ("call", block["tool_use_id"]) in first:
+                    tied(("call", block["tool_use_id"]), at)
+        begins.append(is_answer or (kind == "user" and not is_result))
+    allowed, open_ties = [], 0
+    for at, may_begin in enumerate(begins):
+        open_ties += crossed[at]
+        allowed.append(may_begin and open_ties == 0)
     return allowed
-
-
-def _bonds(entry: Json) -> Iterator[tuple[tuple[str, str], bool]]:
-    """What ties an entry to others: the answer it is part of, its calls, the calls it answers."""
-    message = entry.get("message")
-    if entry.get("type") == "assistant" and isinstance(message, dict):
-        if isinstance(message.get("id"), str):
-            yield ("answer", message["id"]), True
-        for call in block_ids(entry, "tool_use", "id"):
-            yield ("call", call), True
-    for call in block_ids(entry, "tool_result", "tool_use_id"):
-        yield ("call", call), False
-
-
-def _begins(entry: Json) -> bool:
-    """Whether a request may begin with this entry: an answer, or words of a person or of clew."""
-    kind = entry.get("type")
-    return kind == "assistant" or (
-        kind == "user" and not block_ids(entry, "tool_result", "tool_use_id")
-    )
 
 
 def made(

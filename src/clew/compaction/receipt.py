@@ -26,7 +26,7 @@ def covers(
         "entries": len(uuids),
         "firstUuid": uuids[0] if uuids else None,
         "lastUuid": uuids[-1] if uuids else None,
-        "promptUuids": [str(e.get("uuid")) for e in prompts(covered)][-MAX_NAMED:],
+        "promptUuids": [str(e.get("uuid")) for e in prompts(covered, last=MAX_NAMED)],
         "filesRead": read[:MAX_NAMED],
         "filesChanged": changed[:MAX_NAMED],
         "openTodos": [str(t.get("content")) for t in todos if t.get("status") != "completed"][

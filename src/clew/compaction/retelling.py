@@ -146,9 +146,17 @@ def cut(text: str, limit: int) -> str:
     return f"{text[:half]} [... {len(text) - 2 * half:,} characters ...] {text[-half:]}"
 
 
-def prompts(entries: Sequence[Json]) -> list[Json]:
-    """What a person or host said, of these entries."""
-    return [e for e in entries if e.get("type") == "user" and User(e).face == "typed"]
+def prompts(entries: Sequence[Json], *, last: int | None = None) -> list[Json]:
+    """What a person or host said, of these entries; of the end of them, with `last`."""
+    found: list[Json] = []
+    for entry in reversed(entries):
+        if len(found) == last:
+            break
+        # Most of a user's entries are results, told by a field; the others are looked at.
+        is_said = entry.get("type") == "user" and "toolUseResult" not in entry
+        if is_said and User(entry).face == "typed":
+            found.append(entry)
+    return found[::-1]
 
 
 def prompt_text(entry: Json) -> str:

@@ -313,8 +313,8 @@ class Compactor:
 
     def _last_request(self, selection: Selection, room: Room) -> str:
         """What the person asked last, word for word, where only the summary would tell of it."""
-        asked = retelling.prompts(selection.covered)
-        if not asked or selection.is_before or retelling.prompts(selection.kept):
+        asked = retelling.prompts(selection.covered, last=1)
+        if not asked or selection.is_before or retelling.prompts(selection.kept, last=1):
             return ""
         text = retelling.prompt_text(asked[-1])
         shown = retelling.cut(text, room.quote * 3)

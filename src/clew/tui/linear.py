@@ -88,6 +88,9 @@ class Dialogue:
             loop.add_signal_handler(number, self._end, code)
         self._session.agents.heard = self._hear
         self._session.tasks.listeners.append(self._news.set)
+        offer = self._session.keeping.offer()
+        if offer is not None:
+            await self._choose(offer)
         line: str | None = first or await self._line()
         while line is not None and line.strip() not in FAREWELLS:
             if line.strip() and not await self._heed(line):

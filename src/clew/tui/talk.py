@@ -147,6 +147,9 @@ class Talk:
 
     async def run(self) -> int | Clear | Resume:
         """An exit code, or what is to follow this session."""
+        offer = self._session.keeping.offer()
+        if offer is not None and (line := await self._picked(offer)):
+            await self._heed(await self._taken(Entry(text=line)), None)
         while (sent := await self._next()) is not None:
             if isinstance(sent, News):
                 if self._session.agents.has_news:
@@ -203,6 +206,11 @@ class Talk:
 
     async def _pick(self, pick: Pick) -> None:
         """A list to choose from; what is chosen is the next line."""
+        if line := await self._picked(pick):
+            self._sent.put_nowait(Entry(text=line))
+
+    async def _picked(self, pick: Pick) -> str:
+        """The line that does what was chosen; empty for nothing."""
         style = self._stage.theme[""]
 
         def text(width: int) -> list[str]:
@@ -212,8 +220,7 @@ class Talk:
         body = text if pick.text else (lambda _: ())
         chooser = Chooser(pick.title, choices, body=body, searches=len(choices) > MANY)
         answer = await self._stage.answered(self._stage.show(chooser))
-        if answer is not None:
-            self._sent.put_nowait(Entry(text=pick.rows[answer.chosen[0]].line))
+        return "" if answer is None else pick.rows[answer.chosen[0]].line
 
     async def _turn(self, turn: Turn, entry: Entry | None) -> None:
         if entry is not None:

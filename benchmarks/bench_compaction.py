@@ -1,0 +1,134 @@
+"""Compaction without the model's call: choosing, retelling, writing and taking old results out of ten
+thousand messages; and what it costs a turn that is nowhere near its window."""
+
+import asyncio
+import tempfile
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from benchmarks.measure import Figure, cpu_s
+from clew.compaction import boundary, micro, receipt, retelling
+from clew.engine.measuring import anchored
+from clew.engine.story import Story
+from clew.messages import factories
+from clew.messages.history import History
+from clew.normalize.for_api import for_api
+from clew.normalize.target import Target
+from clew.transcript.log import Log
+from clew.transcript.paths import SessionPaths
+from clew.transcript.policy import Writer
+from clew.transcript.record import Recorder
+
+Json = dict[str, Any]
+AT = "2026-01-01T00:00:00.000Z"
+SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
+MESSAGES = 10_000
+_IDS = count()
+
+
+def new_id() -> str:
+    return f"00000000-0000-4000-8000-{next(_IDS):012x}"
+
+
+def turn(number: int) -> list[Json]:
+    """A prompt, an answer with a call, its result, and words: four messages."""
+    call_id, answer_id = f"toolu_{number}", f"msg_{number}"
+    call = {"type": "tool_use", "id": call_id, "name": "Bash", "input": {"command": "ls -la src"}}
+    raw = {"file": {"filePath": f"/w/{number % 300}.py"}}
+    return [
+        factories.user(f"do thing {number} with care " * 6, uuid=new_id(), at=AT),
+        said([call], answer_id),
+        factories.tool_answer(
+            call_id, "line of output\n" * 60, uuid=new_id(), at=AT, source_uuid=None, raw=raw
+        ),
+        said([{"type": "text", "text": "It is done. " * 24}], f"{answer_id}b"),
+    ]
+
+
+def said(content: list[Json], answer_id: str) -> Json:
+    message = {
+        "id": answer_id,
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-opus-5-5",
+        "content": content,
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 900, "output_tokens": 100},
+    }
+    (entry,) = factories.assistant(message, uuids=[new_id()], at=AT, request_id=f"req_{answer_id}")
+    return entry
+
+
+def compacted(entries: list[Json]) -> tuple[Json, list[Json], boundary.Selection]:
+    """Everything of a compaction but the question and the writing."""
+    selection = boundary.with_tail(entries, 20_000)
+    covers = receipt.covers(selection.covered, todos=[], by="model")
+    told = [receipt.summary_entry(["summary"], uuid=new_id(), at=AT)]
+    entry = boundary.made(
+        selection,
+        uuid=new_id(),
+        summary_uuid=told[0]["uuid"],
+        at=AT,
+        trigger="auto",
+        pre_tokens=9,
+        post_tokens=3,
+        dropped_before=0,
+        duration_ms=1,
+        covers=covers,
+    )
+    return entry, told, selection
+
+
+class Written:
+    """A session of ten thousand messages in a log, to be compacted once."""
+
+    def __init__(self, home: Path, entries: list[Json]) -> None:
+        self.log = Log(rescue_dirs=[])
+        recorder = Recorder(
+            paths=SessionPaths(home=home, cwd="/w", session_id=SESSION),
+            log=self.log,
+            writer=Writer(session_id="", cwd="/w", version="0.1.0"),
+            now=lambda: AT,
+        )
+        self.story = Story(recorder)
+        self.story.add(entries)
+        asyncio.run(self.story.durable())
+
+    def compact(self) -> None:
+        entry, told, selection = compacted(list(self.story.history))
+        self.story.compact(entry, told, selection.kept, kept_first=False)
+        asyncio.run(self.story.durable())
+        for_api(self.story.history, Target())
+
+
+def figures() -> Iterator[Figure]:
+    entries = [entry for number in range(MESSAGES // 4) for entry in turn(number)]
+    with tempfile.TemporaryDirectory() as folder:
+        runs = []
+        for number in range(5):
+            written = Written(Path(folder) / str(number), entries)
+            runs.append(cpu_s(written.compact, runs=1))
+            written.log.close()
+    yield Figure(
+        name="compaction of 10,000 messages, all but the model's call",
+        value=min(runs) * 1e3,
+        unit="ms",
+        at_most=50,
+    )
+    record = cpu_s(lambda: retelling.record_of(entries, 100_000), runs=5)
+    yield Figure(name="the record of it as text, 100,000 tokens", value=record * 1e3, unit="ms")
+    freed = cpu_s(lambda: micro.enough(entries, 50_000), runs=5)
+    yield Figure(name="finding the old results of it", value=freed * 1e3, unit="ms", at_most=50)
+    history = History(entries)
+    short = History(entries[:40])
+    far = cpu_s(lambda: [anchored(history) for _ in range(1_000)], runs=9)
+    near = cpu_s(lambda: [anchored(short) for _ in range(1_000)], runs=9)
+    yield Figure(
+        name="asking how full the window is, 10,000 messages against 40",
+        value=far / near,
+        unit="x",
+        at_most=1.5,
+    )

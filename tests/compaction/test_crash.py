@@ -1,0 +1,112 @@
+"""A compaction that breaks off anywhere loses nothing: the log cut at every byte, the process killed."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from clew.compaction import boundary
+from clew.engine.story import Story
+from clew.messages.history import History
+from clew.testing.server import Recorded, serving
+from clew.transcript.load import load
+from tests.compaction.test_in_headless import PARAGRAPH, boundaries, painter, resumed
+from tests.compaction.test_laws import Life
+from tests.compaction.window import ARGS, Window, is_summary_request, text_of
+from tests.headless.clew_process import until
+from tests.headless.host_process import Hosted
+from tests.transcript.session import SESSION, Session, uuids
+
+
+def go_on(home: Path, data: bytes) -> list[str]:
+    """What a session with these bytes holds, once another process has gone on with it."""
+    session = Session(home)
+    path = session.paths.place.transcript
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    loaded = load(path)
+    session.recorder.resume(loaded)
+    story = Story(session.recorder, History(loaded.messages))
+    story.add([session.user("after the crash")])
+    here = uuids(list(story.history))
+    assert uuids(session.load().messages) == here
+    session.close()
+    return here[:-1]
+
+
+def lived(home: Path, keep_tokens: int) -> Life:
+    life = Life(home, Random(7))
+    for _ in range(2):
+        life.talk()
+    life.before.append(uuids(list(life.story.history)))
+    life.shorten(boundary.with_tail(list(life.story.history), keep_tokens))
+    return life
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("keep_tokens", [0, 400])
+def test_a_compaction_cut_at_any_byte_is_done_or_not_begun(
+    keep_tokens: int, tmp_path: Path
+) -> None:
+    life = lived(tmp_path / "whole", keep_tokens)
+    before, after = life.before[0], uuids(list(life.story.history))
+    loaded = life.session.load()
+    data = loaded.path.read_bytes()
+    life.session.close()
+    begin = data.index(b"compact_boundary")
+    begin = data.rindex(b"\n", 0, begin) + 1
+    done = data.rindex(b"}") + 1
+    for number, end in enumerate(range(begin, len(data) + 1)):
+        here = go_on(tmp_path / str(number), data[:end])
+        if end >= done:
+            assert here == after
+        else:
+            assert here[: len(before)] == before
+
+
+@pytest.mark.crash
+def test_an_undoing_cut_at_any_byte_shows_everything_or_the_summary(tmp_path: Path) -> None:
+    life = lived(tmp_path / "whole", 400)
+    before, after = life.before[0], uuids(list(life.story.history))
+    compacted = len(life.session.load().path.read_bytes())
+    assert asyncio.run(life.story.uncompact()) == ""
+    data = life.session.load().path.read_bytes()
+    life.session.close()
+    for number, end in enumerate(range(compacted, len(data) + 1)):
+        here = go_on(tmp_path / str(number), data[:end])
+        assert here == after or here[: len(before)] == before
+    assert here == before
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("step", ["asked", "told"])
+def test_a_process_killed_in_the_middle_of_a_compaction_goes_on(step: str, tmp_path: Path) -> None:
+    """Killed while the summary is on its way, and as soon as it was there."""
+    pids: list[int] = []
+
+    def kill(request: Recorded) -> None:
+        asks = isinstance(request.body, dict) and is_summary_request(request.body)
+        if step == "asked" and asks and pids:
+            os.kill(pids[0], signal.SIGKILL)
+
+    window = Window(painter)
+    with serving(window, strict=True, on_request=kill) as server:
+        with Hosted(tmp_path, server.url, "--session-id", SESSION, *ARGS) as host:
+            for number in range(3):
+                host.say(f"Paint part {number}. " + PARAGRAPH)
+                host.result()
+            pids.append(host.process.pid)
+            host.say("/compact")
+            if step == "told":
+                host.until(lambda f: f.get("subtype") == "compact_boundary")
+                os.kill(host.process.pid, signal.SIGKILL)
+            until(lambda: host.process.poll() is not None)
+        pids.clear()
+        resumed(tmp_path, server.url, "Go on.")
+    sent = text_of(window.asked[-1])
+    assert len(boundaries(tmp_path)) == (step == "told")
+    assert ("Paint part 0." in sent) == (step == "asked")
+    assert ("the north side is done" in sent) == (step == "told")
