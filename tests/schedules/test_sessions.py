@@ -159,3 +159,20 @@ def test_a_line_of_loop_is_read() -> None:
     assert (plain.every_s, plain.prompt, plain.at_once) == (600, "check the build", True)
     full = wish("1h --times 3 --for 2d --budget $2 check")
     assert (full.every_s, full.times, full.budget_usd, full.prompt) == (3600, 3, 2.0, "check")
+
+
+def test_hooks_at_a_turns_end_are_told_what_is_scheduled(tmp_path: Path) -> None:
+    command = {"type": "command", "command": "cat > ../stop.json"}
+    settings = json.dumps({"hooks": {"Stop": [{"hooks": [command]}]}})
+    plan = {"scenario": 1, "answers": [{"text": "Polled.", "times": "always"}]}
+    with (
+        serving(plan, strict=True) as server,
+        Hosted(tmp_path, server.url, "--settings", settings) as host,
+    ):
+        host.say("/loop 5m poll")
+        host.result()
+        host.result()
+        assert host.end() == 0
+    (told_of,) = json.loads((tmp_path / "stop.json").read_text("utf-8"))["session_crons"]
+    expected = {"id": "s1", "schedule": "every 5m", "recurring": True, "prompt": "poll"}
+    assert told_of == expected

@@ -11,6 +11,7 @@ from clew.testing.server import serving
 from tests.headless.clew_process import clew, transcripts
 from tests.headless.host_process import Hosted
 from tests.requirements import requirement
+from tests.tui.terminal import Terminal
 
 Json: TypeAlias = dict[str, Any]
 PUBLISHED = Path(__file__).parent / "published"
@@ -250,3 +251,24 @@ def test_a_host_chooses_which_skills_are_the_models_and_has_them_looked_for(home
     assert "- changelog: " in first
     assert "- commit" not in first
     assert "- late: Came late" in second
+
+
+def test_a_person_is_asked_for_what_a_command_wants_run(home: Path) -> None:
+    with serving(FINE, strict=True) as server, Terminal(home, server.url) as terminal:
+        terminal.expect("> ")
+        terminal.type("/front:check\n")
+        terminal.expect("wants it run before the model reads it")
+        terminal.expect("touch made-by-command")
+        terminal.expect("no, and this is why: ")
+        terminal.type("n\n")
+        terminal.expect("which was refused")
+        terminal.expect("> ")
+        terminal.type("/front:check\n")
+        terminal.expect("no, and this is why: ")
+        terminal.type("y\n")
+        terminal.expect("Done.")
+        terminal.expect("> ")
+        terminal.type("exit\n")
+        assert terminal.end() == 0
+    assert (home / "work" / "made-by-command").exists()
+    assert len(server.requests) == 1

@@ -305,6 +305,7 @@ def deps_of(
         budget=budget(options, thread.past),
         hooks=hands.hooks,
         background=lambda: running(hands.tool_session),
+        scheduled=hands.board.rows,
         where=lambda: hands.tool_session.cwd,
         update_permissions=app_hooks.granting(ground.rules),
     )

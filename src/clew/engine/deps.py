@@ -261,6 +261,8 @@ class Deps(Struct, frozen=True, kw_only=True):
     compaction: Compaction = NoCompaction()
     # What runs in the background, as hooks are told at a turn's end.
     background: Callable[[], list[Json]] = list
+    # What is scheduled, as they are told then too.
+    scheduled: Callable[[], list[Json]] = list
     # The folder the shell is in.
     where: Callable[[], str] = str
     # Changes what is permitted from now on, as a hook answered in a person's stead; what was wrong.

@@ -188,6 +188,7 @@ async def may_stop(deps: Deps, emit: Emit, step: Terminal, recoveries: Recoverie
         stop_hook_active=recoveries.hook > 0,
         last_assistant_message=last_words(deps.story.history),
         background_tasks=deps.background(),
+        session_crons=deps.scheduled(),
     )
     await join(deps, emit, said)
     if said.halt is not None:

@@ -7,6 +7,7 @@ came while nobody had heard the last time is not said twice: a slow answer never
 import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec import Struct
 
@@ -93,6 +94,18 @@ class Board:
 
     def running(self) -> list[Item]:
         return [one for one in self._items.values() if self._task(one).ending is None]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """What runs, as hooks are told."""
+        return [
+            {
+                "id": one.id,
+                "schedule": one.wish.rhythm(),
+                "recurring": one.wish.times != 1,
+                "prompt": one.wish.prompt,
+            }
+            for one in self.running()
+        ]
 
     def spent_since(self, one: Item) -> float:
         return self._spent() - one.spent_before
