@@ -16,6 +16,7 @@ from clew.exchange.html import block, escaped, html, prose
 from clew.exchange.markdown import fenced, markdown
 from clew.exchange.redact import Redaction
 from clew.transcript.load import load
+from tests.requirements import requirement
 from tests.sessions.place import Place
 from tests.transcript.build import SESSION, call, encoded, entry, result, said, talk, user
 
@@ -144,6 +145,7 @@ def test_subagents_are_on_the_page_and_can_be_left_out(place: Place) -> None:
     assert [json.loads(line).get("agentId") for line in lines] == [None, None, "a7", "a7", "b8"]
 
 
+@requirement("R154")
 def test_json_lines_are_the_bytes_that_were_written(place: Place) -> None:
     path = place.write([*talk(2), {"type": "tag", "tag": "x"}, b"{broken\n"])
     shown = place.clew("export", SESSION, "--format", "jsonl")
@@ -153,6 +155,8 @@ def test_json_lines_are_the_bytes_that_were_written(place: Place) -> None:
     assert whole["messages"] == load(path).messages
     assert whole["metadata"]["messageCount"] == 4
     assert whole["metadata"]["projectPath"] == str(place.cwd)
+    names = {"gitBranch", "projectPath", "created", "modified", "messageCount"}
+    assert set(whole["metadata"]) == names
 
 
 SECRET = "sk-ant-api03-abcdefghijklmnopqrstuvwx"

@@ -10,6 +10,7 @@ import pytest
 from clew.testing.server import serving
 from tests.headless.clew_process import clew, transcripts, until
 from tests.headless.host_process import BASE, Hosted
+from tests.requirements import requirement
 
 HELLO = {"scenario": 1, "answers": [{"text": "hello"}]}
 MAKES = {
@@ -37,6 +38,7 @@ def entries(home: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
 
 
+@requirement("R218")
 def test_one_turn_begins_with_init_and_ends_with_its_result(tmp_path: Path) -> None:
     with serving(HELLO, strict=True) as server, Hosted(tmp_path, server.url) as host:
         assert host.ask("initialize")["response"]["models"]
