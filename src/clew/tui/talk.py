@@ -18,10 +18,12 @@ from clew.engine.events import EngineEvent, Recorded, Signalled, TurnEnded
 from clew.engine.intake import Raw, Taken, Turn
 from clew.messages.errors import SettingsError
 from clew.permissions.request import Mode
+from clew.providers.answer_events import Asking
 from clew.tui.choosing import Choice, Chooser
 from clew.tui.entry import Entry
 from clew.tui.following import FAREWELLS, INTERRUPTED
 from clew.tui.queueing import Queued
+from clew.tui.render.markdown import get_ready
 from clew.tui.render.rows import Span, line, wrapped
 from clew.tui.render.safe import one_line, visible
 from clew.tui.screen import Screen
@@ -35,6 +37,8 @@ TWICE_S = 2.0
 TITLE_CHARACTERS = 40
 # More than that is searched by typing.
 MANY = 9
+# By then the request is on its way.
+GET_READY_S = 0.05
 CYCLE: tuple[Mode, ...] = ("default", "acceptEdits", "plan", "auto")
 
 
@@ -367,6 +371,9 @@ class Talk:
             self._screen.terminal.write(event.sequence)
         if isinstance(event, Recorded):
             self._heard(event)
+        if isinstance(event, Asking):
+            # While the service thinks, not between two words of its answer.
+            asyncio.get_running_loop().call_later(GET_READY_S, get_ready)
         self._screen.say(self._transcript.feed(event))
 
     def _heard(self, event: Recorded) -> None:

@@ -10,6 +10,7 @@ from clew.tui.render import diff, pictures
 from clew.tui.render.abilities import Abilities, abilities
 from clew.tui.render.code import Colours, language, lexed, lexer_for, lexer_named
 from clew.tui.render.folding import KEPT, Folds, lines_of
+from clew.tui.render.markdown import get_ready
 from clew.tui.render.rows import Span, cells, chopped, clipped, line, wrapped
 from clew.tui.render.safe import address, one_line, visible
 from clew.tui.render.theme import ANSI, BARE, DARK, LIGHT, PLAIN, THEMES, chosen
@@ -192,6 +193,14 @@ def test_code_without_a_language_or_with_endless_lines_stays_plain() -> None:
     assert Colours(lexer_named("python"), DARK).add("x" * 3000) == [[Span("x" * 3000)]]
     assert lexer_named("no-such-language") is None
     assert lexer_for("a/b.nothing") is None
+    found = {
+        name: lexer_for(name)
+        for name in ("a/b.PY", "x.ts", "x.h", "Makefile", "src/Dockerfile", "")
+    }
+    assert [each and each.name for each in found.values()] == [
+        "Python", "TypeScript", "C", "Makefile", "Docker", None,
+    ]  # fmt: skip
+    get_ready()
     assert Colours(lexer_named("python"), DARK).line("") == []
     assert [language(info) for info in ("py", "{.py}", "js,linenos", "", " ")] == [
         "py",

@@ -54,28 +54,55 @@ _OPENS = re.compile(r"(?:^|\s)/\*(?!.*\*/)|<!--(?!.*-->)", re.S)
 _CLOSES = re.compile(r"\*/|-->")
 
 
+# Where several languages claim the end of a file's name.
+_CLAIMED = {
+    ".h": "c",
+    ".m": "objective-c",
+    ".pl": "perl",
+    ".ts": "ts",
+    ".v": "verilog",
+    ".cls": "tex",
+}
+
+
+@cache
+def _names() -> dict[str, str]:
+    """For each name of a language and each end of a file's name, the name that it is found by.
+
+    Pygments' own search loads every language that might fit, and the plugins of anybody.
+    """
+    from pygments.lexers import LEXERS
+
+    names: dict[str, str] = dict(_CLAIMED)
+    for _, _, aliases, patterns, _ in LEXERS.values():
+        for alias in aliases:
+            names.setdefault(alias.lower(), aliases[0])
+        for pattern in patterns if aliases else ():
+            names.setdefault(pattern.removeprefix("*").lower(), aliases[0])
+    return names
+
+
 @cache
 def lexer_named(name: str) -> "Lexer | None":
     """The lexer of a language by the word on its fence."""
-    from pygments.lexers import get_lexer_by_name
-    from pygments.util import ClassNotFound
-
-    try:
-        return get_lexer_by_name(name.lower())
-    except ClassNotFound:
+    known = _names().get(name.lower())
+    if known is None:
         return None
+    from pygments.lexers import get_lexer_by_name
+
+    return get_lexer_by_name(known)
 
 
-@cache
 def lexer_for(path: str) -> "Lexer | None":
     """The lexer of a file by its name."""
-    from pygments.lexers import get_lexer_for_filename
-    from pygments.util import ClassNotFound
+    name = path.rpartition("/")[2].lower()
+    end = f".{name.rpartition('.')[2]}"
+    return lexer_named(name if name in _names() and "." not in name else end)
 
-    try:
-        return get_lexer_for_filename(path.rpartition("/")[2])
-    except ClassNotFound:
-        return None
+
+def get_ready() -> None:
+    """Loads what takes a moment, for whoever has one before the first code is shown."""
+    lexer_named("python")
 
 
 def language(info: str) -> str:

@@ -31,6 +31,11 @@ def _reader() -> "MarkdownIt":
     return MarkdownIt("commonmark").enable("strikethrough")
 
 
+def get_ready() -> None:
+    """Loads what takes a moment, for whoever has one before the first words are shown."""
+    _reader()
+
+
 def spans(text: str, theme: Theme, *, links: bool, style: str = "") -> list[Span]:
     """A text of Markdown in the styles of a theme, on top of a style of its own."""
     text = visible(text)

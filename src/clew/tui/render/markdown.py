@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from itertools import takewhile
 from typing import assert_never
 
+from clew.tui.render import code, inline
 from clew.tui.render.blocks import Blocks, Container, Leaf, Path
 from clew.tui.render.code import Colours, language, lexer_named
 from clew.tui.render.inline import spans
@@ -22,6 +23,12 @@ RULE_CELLS = 40
 WIDTH_LEAST = 12
 _BULLETS = "•◦▪"
 _BOXES = (("[ ] ", "☐ "), ("[x] ", "☑ "), ("[X] ", "☑ "))
+
+
+def get_ready() -> None:
+    """Loads the two readers: a tenth of a second that nobody should see in the middle of an answer."""
+    inline.get_ready()
+    code.get_ready()
 
 
 class Markdown:
