@@ -200,3 +200,28 @@ def test_a_fork_knows_the_way_back_and_the_original_keeps_its_own(trip: Trip) ->
     assert trip.files() == {"a": "644 2", "c": "644 4"}
     assert trip.transcript.read_bytes() == before
     assert trip.run("sessions", "check", fork).returncode == 0
+
+
+def test_the_list_of_what_is_to_be_done_goes_back_with_the_conversation(trip: Trip) -> None:
+    def todos(content: str) -> dict[str, Any]:
+        todo = {"content": content, "status": "pending", "activeForm": content}
+        return {"tool": "TodoWrite", "input": {"todos": [todo]}}
+
+    trip.turn("one", todos("paint it"))
+    trip.turn("two", todos("burn it"))
+    with (
+        serving(BOTH, strict=True) as server,
+        Terminal(trip.home, server.url, "--linear", "--resume", trip.session) as terminal,
+    ):
+        terminal.type("/todos\n")
+        terminal.expect("burn it")
+        terminal.type(f"/rewind {trip.prompt('two')[:8]} conversation\n")
+        terminal.expect("the conversation stands at")
+        terminal.type("/todos\n")
+        terminal.expect("paint it")
+        terminal.type("/rewind redo\n")
+        terminal.expect("the conversation stands at")
+        terminal.type("/todos\n")
+        terminal.expect("burn it")
+        terminal.type("/exit\n")
+        assert terminal.end() == 0

@@ -20,7 +20,7 @@ from clew.app.skills import SessionSkills
 from clew.app.thread import Thread
 from clew.config.environment import for_programs
 from clew.engine.file_record import FileRecord
-from clew.engine.toolset import SessionTools
+from clew.engine.toolset import SessionTools, listed
 from clew.hooks.run import Hooks
 from clew.options import Options
 from clew.schedules.board import Board
@@ -176,8 +176,5 @@ def tools_session(
     )
     made.in_conversation = thread.story.holds
     made.env_file = app_hooks.env_file(results)
-    made.todos = [
-        {"content": t.content, "status": t.status, "activeForm": t.active_form}
-        for t in thread.spending.state.todos
-    ]
+    made.todos = listed(thread.spending.state.todos)
     return made

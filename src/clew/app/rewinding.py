@@ -16,6 +16,7 @@ from clew.messages.messages import User
 from clew.rewind.blobs import Blobs, blobs_dir
 from clew.rewind.restore import START, Plan, carry_out_within, plan, plan_redo
 from clew.rewind.story import named, read
+from clew.session.state import TodosSet, last_todos
 from clew.transcript.load import load
 
 Json: TypeAlias = dict[str, Any]
@@ -99,6 +100,9 @@ class Rewinding:
             loaded = await asyncio.to_thread(load, self._recorder.transcript)
             self._recorder.resume(loaded)
             self._story.become(loaded.messages)
+            todos = last_todos(loaded.messages)
+            self._session.spending.change(TodosSet(todos=todos))
+            self._session.tools.take_up(todos)
 
     async def _append(self, lines: Sequence[Json]) -> None:
         self._recorder.beside(lines)

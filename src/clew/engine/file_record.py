@@ -30,7 +30,9 @@ class FileRecord:
         self._watch = watch
         self._record = record
         self._group = asyncio.TaskGroup()
-        self._looking: asyncio.Task[None] | None = None
+        self._looking: set[asyncio.Task[None]] = set()
+        # Agents beside the conversation make calls of their own; one looks at a time.
+        self._one = asyncio.Lock()
 
     async def __aenter__(self) -> "FileRecord":
         await self._group.__aenter__()
@@ -46,19 +48,22 @@ class FileRecord:
 
     async def settled(self) -> None:
         """Everything that calls did so far is recorded."""
-        if self._looking is not None:
-            await asyncio.wait([self._looking])
+        while self._looking:
+            await asyncio.wait(self._looking)
 
     async def run(self, tool: Tool[Any], raw: Any, ctx: ToolContext) -> ToolResult:
         """Runs the tool; what it did to files is recorded when it ends, however it ends."""
         await self.settled()
-        asked = await asyncio.to_thread(self._before, tool, raw, ctx.session)
+        async with self._one:
+            asked = await asyncio.to_thread(self._before, tool, raw, ctx.session)
         if asked is None:
             return await run_tool(tool, raw, ctx)
         try:
             return await run_tool(tool, raw, ctx)
         finally:
-            self._looking = self._group.create_task(self._note(asked, ctx))
+            looking = self._group.create_task(self._note(asked, ctx))
+            self._looking.add(looking)
+            looking.add_done_callback(self._looking.discard)
 
     def _before(self, tool: Tool[Any], raw: Any, session: ToolSession) -> Before | None:
         given = parse_input(tool, raw)
@@ -77,6 +82,7 @@ class FileRecord:
         return self._watch.before(Named(deep=paths), session.cwd, whole=False) if paths else None
 
     async def _note(self, before: Before, ctx: ToolContext) -> None:
-        changes, more = await asyncio.to_thread(self._watch.after, before)
+        async with self._one:
+            changes, more = await asyncio.to_thread(self._watch.after, before)
         if changes:
             self._record(ctx.message_uuid, ctx.tool_use_id, changes, more)

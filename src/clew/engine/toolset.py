@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from clew.config.mask import all_without, without
 from clew.engine.file_record import FileRecord
 from clew.messages.wording import tagged
+from clew.session.state import Todo
 from clew.tools.base import (
     Progress,
     QuestionKind,
@@ -58,6 +59,10 @@ class SessionTools:
         lines = found.data.count(b"\n") + 1
         note_seen(self._session, found, ((1, lines),), "")
         return True
+
+    def take_up(self, todos: Sequence[Todo]) -> None:
+        """The list of what is to be done, as another conversation left it."""
+        self._session.todos = listed(todos)
 
     def definitions(self) -> list[Json]:
         return self._toolbox.definitions()
@@ -149,3 +154,8 @@ class SessionTools:
             content = await fit_pictures(self._session, clean.content)
             clean = replace(clean, content=content)
         return await fitted(clean, tool.result_max_chars, self._session.spill_folder)
+
+
+def listed(todos: Sequence[Todo]) -> list[Json]:
+    """What is to be done, as its tool keeps it."""
+    return [{"content": t.content, "status": t.status, "activeForm": t.active_form} for t in todos]

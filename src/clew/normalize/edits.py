@@ -1,7 +1,7 @@
 """What a person took out of a conversation, or holds fast in it: ranges of entries, and what stands for them. Pure.
 
 Nothing of the conversation changes: a request is built from what these leave of it, and without them it is
-as before. The line that says them is described in docs/transcript.md.
+as before. The line that says them is described in docs/requests.md.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
