@@ -54,7 +54,7 @@ class Painter:
 
     def erase(self) -> str:
         """Leaves the place empty, the cursor where it began."""
-        text = self._to_row(0) + "\r\x1b[J" + SHOW
+        text = f"{self._to_row(0)}{_wiped(self.height)}{SHOW}"
         self.forget()
         return text
 
@@ -64,18 +64,25 @@ class Painter:
 
     def rewrapped(self, columns: int) -> str:
         """Erases what stood there after the terminal became narrower and broke its lines anew."""
-        above = self._now.lines[: self._row]
-        self._row = sum(max(1, -(-cells(UNSEEN.sub("", line)) // columns)) for line in above)
+        heights = [max(1, -(-cells(UNSEEN.sub("", one)) // columns)) for one in self._now.lines]
+        self._row = sum(heights[: self._row])
         if self._now.cursor is not None:
             self._row += self._now.cursor[1] // columns
-        return self.erase()
+        text = f"{self._to_row(0)}{_wiped(sum(heights))}{SHOW}"
+        self.forget()
+        return text
 
     def _whole(self, scene: Scene, above: Sequence[str]) -> str:
         """Everything anew, further down."""
-        begin = f"{HIDE}{self._to_row(0)}\r\x1b[J"
-        said = "".join(f"{_closed(line)}\r\n" for line in above)
+        begin = f"{HIDE}{self._to_row(0)}\r"
+        said = "".join(f"\x1b[K{_closed(line)}\r\n" for line in above)
+        drawn = "\r\n".join(f"\x1b[K{_closed(line)}" for line in scene.lines)
+        left = self.height - len(above) - len(scene.lines)
+        rest = _wiped(left)
+        if scene.lines and left > 0:
+            rest = f"\x1b[1B{rest}\x1b[1A"
         self._row = max(0, len(scene.lines) - 1)
-        return f"{begin}{said}{NO_WRAP}" + "\r\n".join(map(_closed, scene.lines)) + WRAP
+        return f"{begin}{said}{NO_WRAP}{drawn}{rest}{WRAP}"
 
     def _changes(self, scene: Scene) -> list[str]:
         """The lines that are different, one by one."""
@@ -88,7 +95,8 @@ class Painter:
                 self._row = row
             parts.append(f"{self._to_row(row)}\r\x1b[K{_closed(line)}")
         if len(scene.lines) < len(before):
-            parts.append(f"{self._to_row(len(scene.lines))}\r\x1b[J")
+            parts.append(self._to_row(len(scene.lines)))
+            parts.append(_wiped(len(before) - len(scene.lines)))
         return [HIDE, NO_WRAP, *parts, WRAP] if parts else []
 
     def _place(self, cursor: tuple[int, int] | None) -> list[str]:
@@ -103,6 +111,12 @@ class Painter:
         if not rows:
             return ""
         return f"\x1b[{rows}B" if rows > 0 else f"\x1b[{-rows}A"
+
+
+def _wiped(rows: int) -> str:
+    """Empties so many rows from the cursor on. Row by row: told to erase all that is below the top of
+    the screen, some terminals keep it in their scrollback first."""
+    return "\r\x1b7\x1b[K" + "\x1b[1B\x1b[K" * (rows - 1) + "\x1b8" if rows > 0 else "\r"
 
 
 def _closed(line: str) -> str:

@@ -1,0 +1,140 @@
+"""clew in a real tmux: a terminal that breaks lines anew when its size changes, and a shell that stops jobs."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from clew.testing.server import serving
+from tests.headless.clew_process import command, environment
+from tests.requirements import requirement
+from tests.tui.test_linear import NEVER_ENDS, WRITES
+
+pytestmark = pytest.mark.e2e
+
+
+class Tmux:
+    """One window of a server of its own."""
+
+    def __init__(self, home: Path, columns: int = 80, rows: int = 24) -> None:
+        program = shutil.which("tmux")
+        assert program is not None, "tmux is needed"
+        self._base = [program, "-L", f"clew-{os.getpid()}-{time.monotonic_ns()}", "-f", "/dev/null"]
+        self._home = home
+        self._size = ["-x", str(columns), "-y", str(rows)]
+
+    def run(self, *args: str) -> str:
+        done = subprocess.run(
+            [*self._base, *args], capture_output=True, text=True, encoding="utf-8", check=True
+        )
+        return done.stdout
+
+    def start(self, url: str, argv: list[str]) -> None:
+        (self._home / "work").mkdir(exist_ok=True)
+        env = environment(self._home, url) | {"NO_COLOR": "1"}
+        said = [f"{name}={value}" for name, value in env.items()]
+        line = shlex.join(["env", *said, *argv])
+        self.run("new-session", "-d", *self._size, "-c", str(self._home / "work"), line)
+        self.run("set-option", "-g", "history-limit", "100000")
+
+    def keys(self, *keys: str) -> None:
+        self.run("send-keys", *keys)
+
+    def words(self, text: str) -> None:
+        self.run("send-keys", "-l", text)
+
+    @property
+    def seen(self) -> str:
+        return self.run("capture-pane", "-p", "-J")
+
+    @property
+    def text(self) -> str:
+        return self.run("capture-pane", "-p", "-J", "-S", "-")
+
+    def resize(self, columns: int, rows: int) -> None:
+        self.run("resize-window", "-x", str(columns), "-y", str(rows))
+
+    def expect(self, words: str | Callable[[str], bool], *, within_s: float = 30) -> None:
+        is_there = words if callable(words) else (lambda text: words in text)
+        deadline = time.monotonic() + within_s
+        while not is_there(self.seen):
+            assert time.monotonic() < deadline, f"{words!r} did not come:\n{self.text}"
+
+    def close(self) -> None:
+        subprocess.run([*self._base, "kill-server"], capture_output=True, check=False)
+
+
+@pytest.fixture
+def tmux(tmp_path: Path) -> Iterator[Tmux]:
+    window = Tmux(tmp_path)
+    yield window
+    window.close()
+
+
+@requirement("R214", "R215")
+def test_type_permit_interrupt_and_paste(tmp_path: Path, tmux: Tmux) -> None:
+    with serving(WRITES, strict=True) as server:
+        tmux.start(server.url, command())
+        tmux.expect("default")
+        tmux.words("write it")
+        tmux.keys("Enter")
+        tmux.expect("yes, this once")
+        tmux.keys("Escape")
+        tmux.expect(lambda text: "yes, this once" not in text)
+        (tmp_path / "large").write_text("pasted words\n" * 80_000, "utf-8")
+        tmux.run("load-buffer", str(tmp_path / "large"))
+        tmux.run("paste-buffer", "-p")
+        tmux.expect("[Pasted text #1 +80000 lines]")
+
+
+def newest(text: str) -> int:
+    return max(int(number) for number in re.findall(r"Paragraph (\d+) of", text) or ["0"])
+
+
+@requirement("R215")
+def test_a_size_that_changes_during_a_stream_leaves_each_line_once(tmux: Tmux) -> None:
+    text = "\n\n".join(f"Paragraph {number} of the answer." for number in range(400))
+    answer = {"text": text, "delta_chars": 12, "send": {"bytes_per_s": 25_000}}
+    with serving({"scenario": 1, "answers": [answer]}) as server:
+        tmux.start(server.url, [*command(), "go"])
+        tmux.expect("Paragraph 9 ")
+        for columns, rows in ((60, 24), (100, 30), (70, 15), (120, 24)):
+            before = newest(tmux.seen)
+            tmux.resize(columns, rows)
+            tmux.expect(lambda text, last=before: newest(text) > last + 8)
+        tmux.expect("Paragraph 399")
+        tmux.expect(lambda text: "Escape stops)" not in text)
+        said = re.findall(r"Paragraph (\d+) of the answer\.", tmux.text)
+    assert said == [str(number) for number in range(400)]
+    # Of what was only drawn, what stands there now is all there is.
+    drawn = [number for number, row in enumerate(tmux.text.split("\n")) if "─" in row]
+    assert len(drawn) == 2, tmux.text
+
+
+@requirement("R215")
+def test_clew_is_stopped_by_its_shell_and_goes_on(tmux: Tmux) -> None:
+    with serving(NEVER_ENDS, strict=True) as server:
+        tmux.start(server.url, ["bash", "--norc", "-i"])
+        tmux.words(shlex.join([*command(), "go"]))
+        tmux.keys("Enter")
+        tmux.expect("A whole thought.")
+        tmux.words("half a line")
+        tmux.expect("> half a line")
+        tmux.keys("C-z")
+        tmux.expect("Stopped")
+        tmux.words("echo the shell is back")
+        tmux.keys("Enter")
+        tmux.expect("\nthe shell is back")
+        tmux.words("fg")
+        tmux.keys("Enter")
+        tmux.expect(lambda text: "> half a line" in text.split("the shell is back")[-1])
+        tmux.keys("Escape")
+        tmux.expect("[stopped]")
+        tmux.words(" and more")
+        tmux.expect("> half a line and more")
