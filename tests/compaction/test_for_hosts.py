@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from claude_agent_sdk import get_session_messages
 
 from clew.testing.server import serving
 from tests.compaction.test_in_headless import grown
@@ -138,3 +139,41 @@ def test_a_large_old_session_goes_on_as_it_is_or_from_a_summary(
     assert len(window.summaries) == 1
     assert SAID in text_of(window.asked[-1])
     assert "Paint it." not in text_of(window.asked[-1])
+
+
+def test_a_summary_that_is_ordered_during_a_turn_waits_for_its_end(tmp_path: Path) -> None:
+    def part(body: Json) -> Json:
+        if "tool_result" in text_of(body):
+            return answered("I slept.", body)
+        call = {"tool": "Bash", "input": {"command": "sleep 1"}}
+        return answered([call], body)
+
+    window = Window(part)
+    with serving(window, strict=True) as server, Hosted(tmp_path, server.url, *ARGS) as host:
+        host.say("Sleep.")
+        host.until(lambda f: f["type"] == "assistant")
+        host.say("/compact")
+        assert host.result()["result"] == "I slept."
+        assert "tokens before" in host.result()["result"]
+        assert host.end() == 0
+    assert len(window.summaries) == 1
+    assert "/compact" not in text_of(window.asked[-1])
+
+
+def test_the_published_reader_shows_the_summary_and_what_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = Window(painter)
+    with serving(window, strict=True) as server, Hosted(tmp_path, server.url, *ARGS) as host:
+        for words in ("Paint it. " + PARAGRAPH, "/compact", "And the south."):
+            host.say(words)
+            host.result()
+        assert host.end() == 0
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "config"))
+    (path,) = transcripts(tmp_path)
+    seen = get_session_messages(path.stem)
+    words = json.dumps([m.message for m in seen])
+    assert [m.type for m in seen] == ["user", "user", "assistant"]
+    assert SAID in words
+    assert "And the south." in words
+    assert "Paint it." not in words

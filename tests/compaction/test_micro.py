@@ -4,6 +4,7 @@ from clew.compaction import micro
 from clew.normalize.for_api import Outgoing, for_api
 from clew.normalize.select import TAKEN_OUT, references
 from clew.normalize.target import Target
+from clew.session.breakdown import breakdown
 from tests.compaction.build import AT, call, result, said, user
 from tests.requirements import requirement
 
@@ -100,3 +101,12 @@ def test_an_entry_of_another_writer_says_at_least_that_a_result_is_gone() -> Non
     odd = [{"type": "text", "text": "hello"}, 7, {"type": "tool_result", "tool_use_id": 7}]
     entries = [*rounds(1), note, {"type": "user", "uuid": "x", "message": {"content": odd}}]
     assert for_api(entries, Target()).violations == []
+
+
+def test_what_was_taken_out_is_not_counted_as_filling_the_window() -> None:
+    entries = rounds(1)
+    note = micro.made({"t0": "in /x"}, uuid="n", at=AT, trigger="auto", pre_tokens=9, saved=3)
+    before = next(p.tokens for p in breakdown(entries) if p.kind == "tool results")
+    after = next(p.tokens for p in breakdown([*entries, note]) if p.kind == "tool results")
+    assert before > 1_000
+    assert after < 10

@@ -285,7 +285,8 @@ class Compactor:
         )
         words = [
             asked.words,
-            self._last_request(selection, room),
+            # Between two turns what was asked last is done; quoted, it might be done again.
+            self._last_request(selection, room) if trigger == "auto" else "",
             receipt.in_words(
                 covers, kept=len(selection.kept), transcript=str(deps.story.recorder.transcript)
             ),

@@ -20,6 +20,7 @@ from clew.app.session import Session
 from clew.app.slash import known
 from clew.app.stamps import new_id
 from clew.commands.outcome import Clear, Compact, Exit, Resume
+from clew.commands.parse import Command, parse
 from clew.engine.conversation import Speaker
 from clew.engine.deps import Question, Verdict
 from clew.engine.events import Compacted, EngineEvent, Recorded, TurnEnded
@@ -250,7 +251,8 @@ class Server:
             return
         if said.uuid is not None:
             self._known.add(said.uuid)
-        if self._prompts or not said.asks or not self.session.conversation.is_running:
+        waits = not said.asks or is_command(said)
+        if self._prompts or waits or not self.session.conversation.is_running:
             self._prompts.append(said)
             self._something.set()
         else:
@@ -497,6 +499,11 @@ class Server:
                     for_host_only=not emits,
                 )
             )
+
+
+def is_command(said: Said) -> bool:
+    """Whether a line of the host's is one of clew's own commands, which no running turn hears."""
+    return said.typed is not None and isinstance(parse(said.typed, by_person=False), Command)
 
 
 def entrypoint(environ: Mapping[str, str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from clew.normalize.select import references
 from clew.normalize.tokens import block_tokens, content_tokens, tool_tokens
 
 
@@ -41,14 +42,18 @@ def breakdown(
         name = str(tool.get("name"))
         put("mcp tools" if name.startswith("mcp__") else "tools", name, tool_tokens(tool))
     names: dict[str, str] = {}
-    for entry in entries:
-        _put_entry(entry, names, put)
+    said = list(entries)
+    gone = references(said)
+    for entry in said:
+        _put_entry(entry, names, gone, put)
     parts = _scaled({key: tokens for key, tokens in sums.items() if tokens}, counted)
     found = [Part(kind=kind, name=name, tokens=n) for (kind, name), n in parts.items()]
     return sorted(found, key=lambda part: -part.tokens)
 
 
-def _put_entry(entry: dict[str, Any], names: dict[str, str], put: Any) -> None:
+def _put_entry(
+    entry: dict[str, Any], names: dict[str, str], gone: dict[str, str], put: Any
+) -> None:
     if entry.get("type") == "attachment":
         payload = entry.get("attachment")
         name = str(payload.get("type")) if type(payload) is dict else ""
@@ -63,7 +68,9 @@ def _put_entry(entry: dict[str, Any], names: dict[str, str], put: Any) -> None:
     content = message.get("content")
     for block in content if type(content) is list else [content]:
         who = "user" if entry.get("type") == "user" else "assistant"
-        put(*_source(block, names, who), block_tokens(block))
+        words = gone.get(str(block.get("tool_use_id"))) if type(block) is dict else None
+        tokens = block_tokens(block) if words is None else content_tokens(words)
+        put(*_source(block, names, who), tokens)
 
 
 def _source(block: Any, names: dict[str, str], who: str) -> tuple[str, str]:
