@@ -159,6 +159,12 @@ def keys() -> Iterator[Figure]:
                 waits.append(time.perf_counter() - begin_s)
                 while time.perf_counter() - begin_s < 0.02:
                     typist.read(0.005)
+            typist.wrote = b""
+            begin_s = time.perf_counter()
+            typist.type("\x03")
+            typist.until(b"stopped")
+            stopped_ms = (time.perf_counter() - begin_s) * 1000
+            yield Figure(name="a key that stops, shown", value=stopped_ms, unit="ms", at_most=100)
             waits.sort()
             yield Figure(
                 name="key to screen while streaming, p50", value=waits[150] * 1000, unit="ms"

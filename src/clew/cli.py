@@ -126,6 +126,8 @@ def main(argv: list[str] | None = None) -> int:
         code = dispatch(args)
         sys.stdout.flush()
     except (OSError, ExceptionGroup) as raised:
+        from clew.messages.errors import first_of, in_words
+
         error = first_of(raised)
         if not isinstance(error, OSError):
             raise
@@ -133,20 +135,11 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if isinstance(error, BrokenPipeError):
             return 0  # whoever read us has seen enough
-        from clew.messages.errors import in_words
-
         print(f"clew: {in_words(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
     return code
-
-
-def first_of(error: BaseException) -> BaseException:
-    """What went wrong first, out of the groups that tasks wrap it in."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return error
 
 
 def give_outputs() -> None:

@@ -149,3 +149,13 @@ def test_control_characters_of_the_model_do_not_reach_the_terminal(tmp_path: Pat
         screen.type("hi\r")
         screen.expect("a\\x1b]0;owned\\x07b")
         assert b"\x1b]0;owned" not in screen.raw
+
+
+def test_a_session_that_is_not_there_is_said_in_a_line(tmp_path: Path) -> None:
+    with (
+        serving(HELLO) as server,
+        OnScreen(tmp_path, server.url, "--resume", "nosuch") as screen,
+    ):
+        assert screen.end() == 1
+        assert "clew: no session 'nosuch'" in screen.text
+        assert "Traceback" not in screen.text

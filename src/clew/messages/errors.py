@@ -56,3 +56,10 @@ def in_words(error: BaseException) -> str:
     if not isinstance(error, OSError) or not error.strerror:
         return str(error)
     return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+
+
+def first_of(error: BaseException) -> BaseException:
+    """What went wrong first, out of the groups that tasks wrap it in."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error

@@ -16,7 +16,7 @@ from pathlib import Path
 from prompt_toolkit.key_binding import KeyBindings
 
 from clew.config.paths import find_config_home
-from clew.messages.errors import ClewError, CommandLineError
+from clew.messages.errors import ClewError, CommandLineError, first_of
 from clew.tui.bound import State, join, leave_insert
 from clew.tui.completion import Completion
 from clew.tui.desk import Desk
@@ -47,7 +47,10 @@ def main(options: Options | None, terminal: Terminal) -> int:
     try:
         with asyncio.Runner() as runner:
             return runner.run(Front(terminal).run(options))
-    except ClewError as error:
+    except (ClewError, ExceptionGroup) as raised:
+        error = first_of(raised)
+        if not isinstance(error, ClewError):
+            raise
         print(f"clew: {error}", file=sys.stderr)
         return 2 if isinstance(error, CommandLineError) else 1
 
