@@ -68,7 +68,7 @@ def test_no_answer_ends_the_turn(tmp_path: Path) -> None:
     with serving(plan, strict=True) as server, Terminal(tmp_path, server.url, "ask") as terminal:
         terminal.expect("own words: ")
         terminal.type("\n")
-        terminal.expect("denied_and_stopped")
+        terminal.expect("[stopped, as you said no]")
         terminal.expect("> ")
         terminal.type("\x04")
         terminal.end()

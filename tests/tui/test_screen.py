@@ -1,5 +1,6 @@
 """clew on a terminal: type, stream, permission, interrupt, the way back."""
 
+import re
 import signal
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def test_a_person_is_asked_and_obeyed(tmp_path: Path, keys: str, exists: bool) -
         screen.expect("yes, this once")
         looks_like(screen, "permission")
         screen.type(keys)
-        screen.expect("[denied" if keys == "n" else "So be it.")
+        screen.expect("[stopped" if keys == "n" else "So be it.")
     assert (tmp_path / "work" / "x.txt").exists() is exists
     if "use" in keys:
         assert "use y.txt" in str(server.requests[1].body["messages"][-1])
@@ -159,3 +160,43 @@ def test_a_session_that_is_not_there_is_said_in_a_line(tmp_path: Path) -> None:
         assert screen.end() == 1
         assert "clew: no session 'nosuch'" in screen.text
         assert "Traceback" not in screen.text
+
+
+def test_a_command_stands_above_what_it_says(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("/todos\r")
+        screen.expect("> /todos\n\n")
+        screen.type("/help\r")
+        screen.expect("@FILE")
+        assert "> /help\n\n/add-dir" in screen.text
+        # A second column stays one, in eighty columns too.
+        assert re.search("show which memory speaks here; choose where\n {34}notes", screen.text)
+
+
+def test_all_that_would_be_allowed_is_to_be_read(tmp_path: Path) -> None:
+    plan = bash("make one && cargo two && npm three && mkdir -p four && touch five")
+    with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("go\r")
+        screen.expect("w no, and this is why")
+        offers = screen.text.partition("s yes, and for this session")[2]
+        for_now, _, for_ever = offers.partition("a yes, and always in this project")
+        assert "touch" in for_now
+        assert "touch" in for_ever.partition("n no, and stop")[0]
+
+
+def test_drawing_anew_leaves_nothing_behind(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("\x0c\x0cwords")
+        screen.expect("> words")
+        assert sum(row.startswith("─") for row in screen.rows) == 2
+
+
+def test_a_hint_goes_though_nothing_else_happens(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("\x1b")
+        screen.expect("nothing runs")
+        screen.expect(READY)

@@ -188,9 +188,7 @@ class Chooser:
             lines.append(line([Span("  search: ", theme["quiet"]), Span(text[row])]))
             cursor = (0, 10 + column)
             rows -= 1
-        first = max(0, min(self._at - rows // 2, len(found) - rows))
-        for place in range(first, min(first + rows, len(found))):
-            row_lines, at = self._choice(found[place], width, theme, is_at=place == self._at)
+        for row_lines, at in self._shown(found, rows, width, theme):
             if at is not None and not self._searches:
                 cursor = (len(lines) + at[0], at[1])
             lines += row_lines
@@ -198,8 +196,28 @@ class Chooser:
             lines.append(line([Span("  nothing matches", theme["quiet"])]))
         return lines, cursor
 
+    def _shown(
+        self, found: list[int], rows: int, width: int, theme: Theme
+    ) -> list[tuple[list[Line], tuple[int, int] | None]]:
+        """The choices around the current one, each in whole; where there is no room for that, a row
+        each, and the current one in whole."""
+
+        def around(rows: int) -> range:
+            first = max(0, min(self._at - rows // 2, len(found) - rows))
+            return range(first, min(first + rows, len(found)))
+
+        def choice(place: int, *, is_whole: bool) -> tuple[list[Line], tuple[int, int] | None]:
+            is_at = place == self._at
+            return self._choice(found[place], width, theme, is_at=is_at, is_whole=is_whole)
+
+        shown = {place: choice(place, is_whole=True) for place in around(rows)}
+        if sum(len(row_lines) for row_lines, _ in shown.values()) <= rows:
+            return list(shown.values())
+        rows = max(1, rows - len(shown[self._at][0]) + 1)
+        return [choice(place, is_whole=place == self._at) for place in around(rows)]
+
     def _choice(
-        self, number: int, width: int, theme: Theme, *, is_at: bool
+        self, number: int, width: int, theme: Theme, *, is_at: bool, is_whole: bool
     ) -> tuple[list[Line], tuple[int, int] | None]:
         choice = self.choices[number]
         style = theme["marker"] if is_at else ""
@@ -207,14 +225,19 @@ class Chooser:
         if self._several and not choice.asks_words:
             mark += "[x] " if number in self._marked else "[ ] "
         name = f"{choice.key} " if choice.key else "" if self._searches else f"{number + 1} "
-        row: Row = [Span(f"{mark}{name}{one_line(choice.label)}", style)]
+        begun = f"{mark}{name}"
+        row: Row = [Span(one_line(choice.label), style)]
         if choice.asks_words and is_at:
-            begin = sum(len(span.text) for span in row) + 2
+            begin = len(begun) + len(row[0].text) + 2
             text, (at_row, column) = laid_out(
                 self.field.text, self.field.cursor_position, max(10, width - begin)
             )
-            row += [Span(": ", style), Span(text[at_row])]
+            row = [Span(begun, style), *row, Span(": ", style), Span(text[at_row])]
             return [line(clipped(row, width))], (0, begin + column)
         if choice.hint:
             row.append(Span(f"  {one_line(choice.hint)}", theme["quiet"]))
-        return [line(clipped(row, width))], None
+        if not is_whole:
+            return [line(clipped([Span(begun, style), *row], width))], None
+        first, *more = wrapped(row, width - len(begun))
+        below = [line([Span(" " * len(begun)), *each]) for each in more]
+        return [line([Span(begun, style), *first]), *below], None

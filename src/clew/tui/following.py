@@ -7,7 +7,6 @@ import signal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from clew.commands.outcome import Clear, Resume
-    from clew.engine.events import TurnEnded
     from clew.options import Options
 
 FAREWELLS = ("exit", "quit")
@@ -30,9 +29,3 @@ def following(options: Options, then: Clear | Resume) -> Options:
         drops_turn=None,
         resume=getattr(then, "session", None),
     )
-
-
-def closing(ended: TurnEnded) -> str:
-    if ended.reason.startswith("aborted"):
-        return "[stopped]"
-    return f"[{ended.reason}: {ended.message}]" if ended.is_error else ""

@@ -21,9 +21,10 @@ from clew.engine.intake import Raw, Turn
 from clew.messages.errors import ClewError, CommandLineError
 from clew.options import Options
 from clew.tui.first_run import ways
-from clew.tui.following import ENDED_BY, FAREWELLS, INTERRUPTED, closing, following
+from clew.tui.following import ENDED_BY, FAREWELLS, INTERRUPTED, following
 from clew.tui.keyboard import Keyboard
 from clew.tui.questions import Questions
+from clew.tui.render.notices import closing
 from clew.tui.telling import Telling
 
 

@@ -206,7 +206,7 @@ class Screen:
 
     def anew(self) -> None:
         """Draws everything again, for a terminal that somebody else wrote on."""
-        self._painter.forget()
+        self.terminal.write(self._painter.erase())
         self.draw()
 
     def bare(self) -> None:

@@ -6,6 +6,7 @@ that is left, so that the whole is never taller than the terminal.
 
 from __future__ import annotations
 
+import asyncio
 import time
 
 from prompt_toolkit.layout import BufferControl, HSplit, Layout, Window
@@ -112,6 +113,8 @@ class Stage:
 
     def hint(self, words: str) -> None:
         self._hint, self._hint_until_s = words, time.monotonic() + HINT_S
+        # Nothing else may happen until then, and it would stand where the mode is to be read.
+        asyncio.get_running_loop().call_later(HINT_S + 0.1, self.changed)
         self.changed()
 
     # -- what is seen

@@ -97,6 +97,7 @@ class Talk:
             conversation.say(taken.prompt, self._person(), uuid=uuid, context=taken.context)
             self._stage.queue.add(Queued(entry=entry, uuid=uuid))
         elif isinstance(taken, Show):
+            self._echo(entry)
             self._show(taken)
         elif isinstance(taken, Exit):
             self.end(0)
@@ -188,14 +189,17 @@ class Talk:
             case Turn():
                 await self._turn(taken, entry)
             case Compact():
+                self._echo(entry)
                 ended = await self._worked(self._session.conversation.compact(taken, self.emit))
                 if taken.undo and not ended.is_error:
                     self._note(ended.message)
             case Show():
+                self._echo(entry)
                 self._show(taken)
             case Pick():
                 await self._pick(taken)
             case Rewound():
+                self._echo(entry)
                 self._note(taken.text)
                 if taken.prompt:
                     self._stage.prompt.put_back(Entry(text=taken.prompt))
@@ -227,8 +231,7 @@ class Talk:
         return "" if answer is None else pick.rows[answer.chosen[0]].line
 
     async def _turn(self, turn: Turn, entry: Entry | None) -> None:
-        if entry is not None:
-            self._screen.say(self._transcript.prompt(entry.text))
+        self._echo(entry)
         conversation = self._session.conversation
         await self._worked(
             conversation.submit(
@@ -381,6 +384,11 @@ class Talk:
             queued = self._stage.queue.heard(str(entry.get("uuid")))
             if queued is not None:
                 self._screen.say(self._transcript.prompt(queued.entry.text))
+
+    def _echo(self, entry: Entry | None) -> None:
+        """What was typed, above what it comes to."""
+        if entry is not None:
+            self._screen.say(self._transcript.prompt(entry.text))
 
     def _show(self, shown: Show) -> None:
         self._note(shown.text, part="error" if shown.is_error else "")

@@ -11,7 +11,7 @@ from clew.tui.render.abilities import Abilities, abilities
 from clew.tui.render.code import Colours, language, lexed, lexer_for, lexer_named
 from clew.tui.render.folding import KEPT, Folds, lines_of
 from clew.tui.render.markdown import get_ready
-from clew.tui.render.rows import Span, cells, chopped, clipped, line, wrapped
+from clew.tui.render.rows import Span, cells, chopped, clipped, hanging, line, wrapped
 from clew.tui.render.safe import address, one_line, visible
 from clew.tui.render.theme import ANSI, BARE, DARK, LIGHT, PLAIN, THEMES, chosen
 
@@ -263,3 +263,17 @@ def test_of_very_many_folds_the_newest_are_kept() -> None:
         assert folds.keep(f"n{number}", lambda width: []) == ""
     assert len(folds.names) == KEPT
     assert folds.names[0] == "6 n5"
+
+
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("name   some words here", ["name   some words", "       here"]),
+        ("  ok some words and more", ["  ok some words and", "  more"]),
+        ("some words that go on", ["some words that go", "on"]),
+        ("a first column wide  words", ["a first column wide", "words"]),
+        ("", [""]),
+    ],
+)
+def test_what_goes_on_below_stands_under_its_column(text: str, rows: list[str]) -> None:
+    assert [line(row) for row in hanging(text, "", 20)] == rows

@@ -280,7 +280,10 @@ def test_an_open_call_ends_with_its_turn() -> None:
     fed(shown, ToolStarted(block=call(command="sleep"), title="Bash: sleep"))
     out = fed(shown, TurnEnded(reason="aborted_tools"))
     assert out == ["● Bash: sleep", "  stopped", "", "[stopped]"]
-    assert fed(shown, TurnEnded(reason="api_error", message="no")) == ["[api_error: no]"]
+    assert fed(shown, TurnEnded(reason="api_error", message="no")) == ["[no]"]
+    assert fed(shown, TurnEnded(reason="max_turns", message="3")) == ["[max turns: 3]"]
+    assert fed(shown, TurnEnded(reason="no_answer")) == ["[no answer]"]
+    assert fed(shown, TurnEnded(reason="denied_and_stopped")) == ["[stopped, as you said no]"]
 
 
 def test_an_answer_that_begins_anew_leaves_its_open_part() -> None:

@@ -17,6 +17,15 @@ from clew.hooks.progress import HookStarted
 from clew.normalize.repairs import in_words
 from clew.providers.answer_events import FellBack, Held, Retrying, Waiting, Withdrawn
 
+# A person ended these.
+STOPPED: dict[str, str] = {
+    "aborted_streaming": "[stopped]",
+    "aborted_tools": "[stopped]",
+    "denied_and_stopped": "[stopped, as you said no]",
+}
+# Their messages say all there is.
+_SAID = frozenset({"api_error", "failed"})
+
 
 def words(event: EngineEvent) -> Iterator[str]:
     """Nothing for an event that people need not read about."""
@@ -59,6 +68,11 @@ def doubted(event: Doubted) -> str:
 
 
 def closing(ended: TurnEnded) -> str:
-    if ended.reason.startswith("aborted"):
-        return "[stopped]"
-    return f"[{ended.reason}: {ended.message}]" if ended.is_error else ""
+    if ended.reason in STOPPED:
+        return STOPPED[ended.reason]
+    if not ended.is_error:
+        return ""
+    what = ended.reason.replace("_", " ")
+    if not ended.message:
+        return f"[{what}]"
+    return f"[{ended.message}]" if ended.reason in _SAID else f"[{what}: {ended.message}]"

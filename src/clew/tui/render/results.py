@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from clew.tui.render import diff
-from clew.tui.render.folding import Folds, cut, folded, lines_of
+from clew.tui.render.folding import LINE_ROWS, Folds, cut, folded, lines_of
 from clew.tui.render.look import Look
 from clew.tui.render.markdown import Markdown
 from clew.tui.render.pictures import drawn
@@ -98,7 +98,10 @@ def _rows(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
 def _failed(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
     """What went wrong, and then what was printed."""
     first, _, rest = _plain(answer.text or answer.display or "failed").partition("\n")
-    yield from folded(first, answer.title, look, folds, part="error")
+    if len(first) <= look.width * LINE_ROWS // 2:
+        yield from wrapped([Span(visible(first), look.theme["error"])], look.width)
+    else:
+        yield from folded(first, answer.title, look, folds, part="error")
     yield from folded(rest, answer.title, look, folds)
 
 

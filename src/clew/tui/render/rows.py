@@ -177,6 +177,25 @@ def wrapped(spans: Iterable[Span], width: int) -> Iterator[Row]:
     yield from wrap.end()
 
 
+# The beginning of a second column: behind two spaces or more.
+_COLUMN = re.compile(r" *(?:\S+ )*\S+ {2,}(?=\S)")
+
+
+def hanging(text: str, style: str, width: int) -> Iterator[Row]:
+    """Lines in rows; what of a line goes on below stands under its second column, else under its
+    beginning."""
+    for each in text.split("\n"):
+        column = _COLUMN.match(each)
+        lead = each[: column.end()] if column else ""
+        if not lead or cells(lead) > width // 2:
+            lead = each[: len(each) - len(each.lstrip(" "))][: width // 2]
+        indent = cells(lead)
+        before = Span(lead, style)
+        for row in wrapped([Span(each[len(lead) :], style)], width - indent):
+            yield [before, *row] if lead else row
+            before = Span(" " * indent)
+
+
 def chopped(spans: Iterable[Span], width: int) -> Iterator[Row]:
     """The spans in rows that are full, wherever that cuts: text whose spaces count."""
     width = max(2, width)

@@ -39,7 +39,7 @@ from clew.tui.render.folding import Folds, folded
 from clew.tui.render.look import Look
 from clew.tui.render.markdown import Markdown
 from clew.tui.render.recalled import recalled, thought, typed
-from clew.tui.render.rows import Line, Row, Span, clipped, line, wrapped
+from clew.tui.render.rows import Line, Row, Span, clipped, hanging, line, wrapped
 from clew.tui.render.safe import one_line, visible
 from clew.tui.render.stories import Story, stopped
 from clew.tui.render.theme import Theme
@@ -179,7 +179,7 @@ class Transcript:
 
     def note(self, text: str, *, part: str = "notice") -> list[Line]:
         """A line of the program's own; `part` names its style."""
-        rows = wrapped([Span(visible(text), self.theme[part])], self._look.width)
+        rows = hanging(visible(text), self.theme[part], self._look.width)
         return self._out("note", [line(row) for row in rows])
 
     def _noted(self, words: Iterable[str]) -> list[Line]:
@@ -318,7 +318,7 @@ class Transcript:
         for story in stories.values():
             out += self._out("call", [*story.head(self._look, is_error=True), stopped(self._look)])
         words = notices.closing(event)
-        part = "quiet" if event.reason.startswith("aborted") else "error"
+        part = "quiet" if event.reason in notices.STOPPED else "error"
         return out + (self.note(words, part=part) if words else [])
 
     # -- together
