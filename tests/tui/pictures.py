@@ -5,11 +5,13 @@ Pictures lie in tests/tui/pictures/. `CLEW_DRAW=1` draws those anew that have ch
 
 import os
 import re
+import time
 from pathlib import Path
 
 from tests.tui.screen import OnScreen
 
 PICTURES = Path(__file__).parent / "pictures"
+PATIENCE_S = 10.0
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 TIMES = re.compile(r"(?<=[ (])(\d+m)?\d+s\b")
 SPINNER = re.compile(r"^[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] ", re.M)
@@ -25,8 +27,14 @@ def told(picture: str) -> str:
 
 def looks_like(screen: OnScreen, name: str) -> None:
     """Whether the terminal, once it rests, looks like the picture of that name."""
-    screen.settle()
     path = PICTURES / f"{name}.txt"
+    wanted = path.read_text("utf-8") if path.exists() else ""
+    deadline = time.monotonic() + PATIENCE_S
+    screen.settle()
+    while told(screen.picture) != wanted and time.monotonic() < deadline:
+        screen.settle()
+        if os.environ.get("CLEW_DRAW"):
+            break
     seen = told(screen.picture)
     if os.environ.get("CLEW_DRAW"):
         path.parent.mkdir(exist_ok=True)
