@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -163,34 +163,24 @@ def compared(workload: Workload, ours: Contestant, theirs: Contestant) -> Iterat
                 found = who.run(workload, server)
             if number:  # the first one warms up
                 kept.append(found)
-    mine, other = (median([one.cpu_s for one in kept]) for kept in spent)
-    yield Figure(
-        name=f"{workload.name}: CPU, as a part of the peer's",
-        value=mine / other,
-        unit="x",
-        at_most=workload.cpu,
-        note=f"{mine:.3f} s to {other:.3f} s",
-    )
-    mine, other = (median([one.wall_s for one in kept]) for kept in spent)
-    yield Figure(
-        name=f"{workload.name}: wall, as a part of the peer's",
-        value=mine / other,
-        unit="x",
-        at_most=workload.wall,
-        note=f"{mine:.3f} s to {other:.3f} s",
-    )
-    with serving({"scenario": 1, "answers": workload.answers}) as server:
-        mine = ours.peak_mb(workload, server)
-    with serving({"scenario": 1, "answers": workload.answers}) as server:
-        other = theirs.peak_mb(workload, server)
-    yield Figure(
-        name=f"{workload.name}: memory, as a part of the peer's",
-        value=mine / other,
-        unit="x",
-        at_most=workload.memory,
-        note=f"{mine:.0f} MB to {other:.0f} MB",
-    )
+    for what, goal, of in (
+        ("CPU", workload.cpu, lambda one: one.cpu_s),
+        ("wall", workload.wall, lambda one: one.wall_s),
+    ):
+        mine, other = (statistics.median(map(of, kept)) for kept in spent)
+        yield part(f"{workload.name}: {what}", mine, other, "s", goal)
+    peaks = []
+    for who in (ours, theirs):
+        with serving({"scenario": 1, "answers": workload.answers}) as server:
+            peaks.append(who.peak_mb(workload, server))
+    yield part(f"{workload.name}: memory", *peaks, "MB", workload.memory)
 
 
-def median(values: Sequence[float]) -> float:
-    return statistics.median(values)
+def part(name: str, mine: float, other: float, unit: str, goal: float | None) -> Figure:
+    return Figure(
+        name=f"{name}, as a part of the peer's",
+        value=mine / other,
+        unit="x",
+        at_most=goal,
+        note=f"{mine:.3g} {unit} to {other:.3g} {unit}",
+    )
