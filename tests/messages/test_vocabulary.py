@@ -120,6 +120,8 @@ def test_closed_names_are_one_shared_string() -> None:
             "compact_summary",
         ),
         ({"message": {"content": "x"}, "isSynthetic": True}, "synthetic"),
+        ({"message": {"content": "x"}, "origin": {"kind": "task-notification"}}, "synthetic"),
+        ({"message": {"content": "x"}, "origin": {"kind": "human"}}, "typed"),
     ],
 )
 def test_the_faces_of_a_user_message_are_told_by_fields_alone(

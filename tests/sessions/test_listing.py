@@ -108,3 +108,8 @@ def test_a_list_reads_the_ends_of_files_only(place: Place) -> None:
         file.seek(size // 2)
         file.write(b"\0" * 1000)  # nobody looks there
     assert place.json("list")[0]["title"] == "Late"
+
+
+def test_a_session_is_one_line_whatever_its_prompt(place: Place) -> None:
+    place.write([user("a", None, "what is this\nand that"), said("b", "a")])
+    assert place.clew("list").rstrip("\n").endswith("what is this and that")

@@ -135,7 +135,7 @@ class User(Message):
             (self.is_compact_summary, "compact_summary"),
             (self.is_virtual, "virtual"),
             (self.is_meta, "meta"),
-            (self.is_synthetic, "synthetic"),
+            (self.is_synthetic or self.is_news, "synthetic"),
         ):
             if flag:
                 return face
@@ -151,6 +151,12 @@ class User(Message):
         if "isSynthetic" in self.data or "promptSource" in self.data or "origin" in self.data:
             return self.data.get("isSynthetic") is True
         return self.text.startswith(SYNTHETIC_TEXTS)
+
+    @property
+    def is_news(self) -> bool:
+        """Whether this tells the model of work beside the conversation."""
+        origin = self.data.get("origin")
+        return isinstance(origin, dict) and origin.get("kind") == "task-notification"
 
 
 class Assistant(Message):

@@ -218,7 +218,7 @@ def charges(entries: Iterable[dict[str, Any]], catalog: Catalog) -> Iterator[Cha
 def begins_turn(entry: dict[str, Any]) -> bool:
     """Whether a person, or who speaks for one, said something here; not to a subagent."""
     is_user = entry.get("type") == "user" and entry.get("isSidechain") is not True
-    return is_user and User(entry).face == "typed"
+    return is_user and ((said := User(entry)).face == "typed" or said.is_news)
 
 
 def _of_answer(entry: dict[str, Any], turn: int, catalog: Catalog) -> Charge | None:

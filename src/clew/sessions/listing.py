@@ -50,7 +50,7 @@ def run(options: argparse.Namespace) -> int:
         tag = f"  #{outline.tag}" if outline.tag else ""
         say(
             f"{outline.session_id}  {moment(outline.modified_at)}  {size(outline.size_bytes):>8}"
-            f"  {outline.title}{tag}{elsewhere}"
+            f"  {' '.join(outline.title.split())}{tag}{elsewhere}"
         )
     if not shown and not options.all:
         _hint()

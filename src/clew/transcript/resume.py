@@ -75,7 +75,8 @@ def turns_of(messages: Sequence[dict[str, Any]]) -> list[str | None]:
     turn: str | None = None
     waiting = 0
     for message in messages:
-        if message.get("type") == "user" and User(message).face == "typed":
+        said = User(message) if message.get("type") == "user" else None
+        if said is not None and (said.face == "typed" or said.is_news):
             turn = message["uuid"]
             turns[len(turns) - waiting :] = [turn] * waiting
         waiting = waiting + 1 if message.get("type") == "attachment" else 0

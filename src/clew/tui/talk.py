@@ -181,6 +181,8 @@ class Talk:
             taking, self._taking = self._taking, None
             self._stage.working = None
         assert taking is not None
+        # What a command ended, /tasks stop, may have been told of while it ran.
+        self._news()
         return Show(text="[stopped]") if taking.cancelled() else taking.result()
 
     async def _heed(self, taken: Taken, entry: Entry | None) -> bool:

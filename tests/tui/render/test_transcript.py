@@ -15,6 +15,7 @@ from clew.engine.events import (
     Noticed,
     NotSaved,
     Printed,
+    Recorded,
     Repaired,
     ToolFinished,
     ToolProgressed,
@@ -509,3 +510,14 @@ def test_where_nobody_draws_a_tail_calls_and_agents_are_told_of_as_they_begin() 
     told = FromAgent(agent_id="a", kind="k", description="look", tool_use_id="t9",
                      event=ToolStarted(block=block, title="Bash: ls"))  # fmt: skip
     assert fed(shown, told) == ["  look: Bash: ls"]
+
+
+def test_why_the_model_speaks_though_nobody_asked_is_said() -> None:
+    def told(words: str, kind: str) -> list[str]:
+        entry = {"type": "user", "message": {"content": words}, "origin": {"kind": kind}}
+        return fed(transcript(), Recorded(entries=[{"type": "assistant"}, entry]))
+
+    news = "<task-notification>\n<summary>One\n&lt;two></summary>\n</task-notification>"
+    assert told(news, "task-notification") == ["* One <two>"]
+    assert told("look again", "task-notification") == ["* look again"]
+    assert told(news, "human") == []

@@ -1,6 +1,8 @@
 """What the engine reports beside words and calls, in a sentence each. Pure."""
 
+import re
 from collections.abc import Iterator
+from typing import Any
 
 from clew.engine.events import (
     Compacted,
@@ -10,13 +12,17 @@ from clew.engine.events import (
     NotCompacted,
     Noticed,
     NotSaved,
+    Recorded,
     Repaired,
     TurnEnded,
 )
 from clew.hooks.progress import HookStarted
+from clew.messages.messages import User
 from clew.normalize.repairs import in_words
 from clew.providers.answer_events import FellBack, Held, Retrying, Waiting, Withdrawn
+from clew.tui.render.safe import one_line
 
+NEWS_CHARACTERS = 200
 # A person ended these.
 STOPPED: dict[str, str] = {
     "aborted_streaming": "[stopped]",
@@ -42,6 +48,8 @@ def words(event: EngineEvent) -> Iterator[str]:
             yield f"({event.status})"
         case NotSaved() | Noticed():
             yield from (f"! {message}" for message in event.messages)
+        case Recorded():
+            yield from filter(None, map(news, event.entries))
         case Compacting():
             yield "(the conversation is being summarised)"
         case Compacted():
@@ -54,6 +62,18 @@ def words(event: EngineEvent) -> Iterator[str]:
                 yield f"! {mended}"
         case Doubted():
             yield f"! {doubted(event)}"
+
+
+_SUMMARY = re.compile("<summary>(.*?)</summary>", re.S)
+
+
+def news(entry: dict[str, Any]) -> str:
+    """What the model is told of work beside the conversation, for who wonders why it answers."""
+    if entry.get("type") != "user" or not (told := User(entry)).is_news:
+        return ""
+    found = _SUMMARY.search(told.text)
+    words = found[1] if found else told.text
+    return f"* {one_line(words.replace('&lt;', '<').replace('&amp;', '&'))[:NEWS_CHARACTERS]}"
 
 
 def waiting(event: Waiting) -> str:
