@@ -113,6 +113,21 @@ def test_a_person_summarises_line_by_line_and_takes_it_back(tmp_path: Path) -> N
     assert "And now?" in text_of(window.asked[2])
 
 
+def test_one_key_of_the_screen_takes_a_summary_back(tmp_path: Path) -> None:
+    window = Window(painter)
+    with serving(window, strict=True) as server, OnScreen(tmp_path, server.url, *ARGS) as screen:
+        screen.expect("default")
+        screen.type("Paint it all.\r")
+        screen.expect("% left")
+        screen.type("/compact\r")
+        screen.expect("summarised:")
+        screen.type("\x1bu")
+        screen.expect("taken back")
+        screen.type("Go on.\r")
+        until(lambda: "Go on." in text_of(window.asked[-1]))
+    assert "Paint it all." in text_of(window.asked[-1])
+
+
 @requirement("C15", "W30")
 @pytest.mark.parametrize(("front", "second"), [(Terminal, "2\r"), (OnScreen, "\x1b[B\r")])
 def test_a_large_old_session_goes_on_as_it_is_or_from_a_summary(

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from clew.tui.talk import Talk
 
 HUNG_UP = ENDED_BY[signal.SIGHUP]
+UNDO = "/compact --undo"
 
 
 def main(options: Options | None, terminal: Terminal) -> int:
@@ -153,6 +154,7 @@ class Front:
             "chat:imagePaste": desk.paste_picture,
             "chat:stash": desk.stash,
             "chat:modelPicker": self._with_talk(lambda talk: talk.pick_model()),
+            "chat:undoSummary": self._with_talk(lambda talk: talk.send(Entry(text=UNDO))),
             "history:previous": desk.older,
             "history:next": desk.newer,
             "history:search": desk.search,

@@ -52,6 +52,7 @@ ACTIONS: tuple[Action, ...] = (
     action("chat:imagePaste", "Chat", "ctrl+v", "paste the picture on the clipboard"),
     action("chat:stash", "Chat", "ctrl+s", "put what is written aside, and bring it back"),
     action("chat:modelPicker", "Chat", "alt+p", "choose the model"),
+    action("chat:undoSummary", "Chat", "alt+u", "take the last summary of the conversation back"),
     action("history:previous", "Chat", "up, ctrl+p", "what was typed before"),
     action("history:next", "Chat", "down, ctrl+n", "what was typed after that"),
     action("history:search", "Chat", "ctrl+r", "search what was typed before"),
