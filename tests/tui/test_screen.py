@@ -186,6 +186,18 @@ def test_all_that_would_be_allowed_is_to_be_read(tmp_path: Path) -> None:
         assert "touch" in for_ever.partition("n no, and stop")[0]
 
 
+def test_a_line_for_the_shell_stands_once_and_what_it_printed_is_no_prompt(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("!echo from-the-shell\r")
+        screen.expect("Hello!")
+        assert len(re.findall("^(?:> )?! ?echo", screen.text, re.M)) == 1
+        screen.expect("% left")
+        screen.type("/rewind\r")
+        screen.expect("> 1 before: ! echo from-the-shell")
+        assert "bash-stdout" not in screen.text
+
+
 def test_drawing_anew_leaves_nothing_behind(tmp_path: Path) -> None:
     with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect(READY)

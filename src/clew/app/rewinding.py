@@ -57,6 +57,8 @@ class Rewinding:
         found = []
         for message in self._story.history:
             if message.get("type") == "user" and (said := User(message)).face == "typed":
+                if said.text.startswith("<bash-stdout>"):
+                    continue  # what a line for the shell printed
                 place = places.get(message["uuid"], -1)
                 since = {c.path for s in steps if s.since > place for c in s.changes}
                 found.append(Prompt(uuid=message["uuid"], text=said.text, files_since=len(since)))

@@ -67,7 +67,7 @@ def unknown(commands: Registry[Session], typed: Typed) -> Outcome | None:
     if os.path.lexists(f"/{typed.name}"):
         return None  # a sentence about a folder of the system
     near = commands.nearest(typed.name)
-    hint = f"did you mean /{near}?" if near else "/help lists them"
+    hint = f"did you mean /{near}?" if near else "/help lists them."
     return Show(
         text=f"no command /{typed.name}; {hint} A space before it sends the line as it is.",
         is_error=True,

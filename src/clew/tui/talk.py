@@ -233,7 +233,9 @@ class Talk:
         return "" if answer is None else pick.rows[answer.chosen[0]].line
 
     async def _turn(self, turn: Turn, entry: Entry | None) -> None:
-        self._echo(entry)
+        if entry is not None and not entry.text.startswith("!"):
+            # A line for the shell stands already above what it printed.
+            self._echo(entry)
         conversation = self._session.conversation
         await self._worked(
             conversation.submit(
