@@ -406,3 +406,11 @@ def test_a_service_that_fails_is_an_error_of_the_prompt(tmp_path: Path) -> None:
         failed = editor.error("session/prompt", sessionId=session, prompt=[words("hi")])
         assert failed["code"] == -32603
         assert failed["data"]["reason"] == "api_error"
+
+
+def test_a_folder_that_can_have_no_name_is_a_fault_and_not_the_end(tmp_path: Path) -> None:
+    with serving(LONG, strict=True) as server, Editor(tmp_path, server.url) as editor:
+        assert "no such folder" in editor.error("session/list", cwd="/x\0y")["message"]
+        assert "no such folder" in editor.error("session/new", cwd="/x\0y")["message"]
+        assert editor.ask("session/list") == {"sessions": []}
+        assert editor.end() == 0

@@ -197,6 +197,8 @@ def test_what_was_summarised_comes_back(tmp_path: Path) -> None:
         said = resumed(tmp_path, server.url, "/compact --undo")
         resumed(tmp_path, server.url, "Go on.")
         again = resumed(tmp_path, server.url, "/compact --show")
+        checked = clew(tmp_path, server.url, "sessions", "check", transcripts(tmp_path)[0].stem)
+    assert checked.returncode == 0, checked.stdout
     assert "taken back" in said
     sent = window.asked[-1]["messages"]
     assert [m["role"] for m in sent[: len(before)]] == [m["role"] for m in before]

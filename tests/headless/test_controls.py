@@ -153,3 +153,16 @@ def test_what_the_session_used_is_told(host: Hosted) -> None:
     said = done(host, "get_usage")["session"]
     assert said["total_cost_usd"] > 0
     assert said["modelUsage"]
+
+
+def test_an_environment_that_no_system_takes_is_said_and_ends_nothing(tmp_path: Path) -> None:
+    with serving(EDITS, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        for env in ({"D": "\0"}, {"A=B": "c"}, {"": "c"}):
+            servers = {"a": {"command": "true", "env": env}}
+            errors = host.ask("mcp_set_servers", servers=servers)["response"]["errors"]
+            # Each is begun in place of the one before, though it has the same name.
+            assert "an environment cannot hold" in errors["a"]
+        assert host.ask("mcp_set_servers", servers={})["response"]["removed"] == ["a"]
+        host.say("hi")
+        assert not host.result()["is_error"]
+        assert host.end() == 0

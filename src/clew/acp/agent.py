@@ -178,6 +178,8 @@ class Agent:
         cwd, cursor = a_text(given.get("cwd")), a_text(given.get("cursor"))
         if cursor and not (cursor.isdecimal() and len(cursor) < 9):
             return Fault(code=INVALID_PARAMS, message="cursor: none that was given out here")
+        if "\0" in cwd:
+            return Fault(code=INVALID_PARAMS, message=f"cwd: no such folder: {cwd!r}")
         begin = int(cursor or 0)
         found = page(self._environ, cwd, begin, PAGE + 1)
         more = {"nextCursor": str(begin + PAGE)} if len(found) > PAGE else {}

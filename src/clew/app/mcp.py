@@ -16,6 +16,7 @@ from clew.config.paths import Places
 from clew.context.facts import Fact
 from clew.context.server_facts import changed_fact, instructions_fact, told_of
 from clew.context.tool_listing import listing_fact, told
+from clew.mcp.config import ServerConfig
 from clew.mcp.scopes import Entry, Found, find
 from clew.options import Options
 from clew.permissions.decision import Decision
@@ -56,7 +57,7 @@ class Connected:
         # Whether what servers offer goes into the toolbox as it comes.
         self._is_open = False
         # The servers that a host put in while the session ran.
-        self._exchanged: set[str] = set()
+        self._exchanged: dict[str, ServerConfig] = {}
 
     def begin(
         self,
@@ -114,10 +115,11 @@ class Connected:
         if self.servers is None:
             self.servers = self._made()
         now = {server.name: server for server in found.servers}
-        gone = [name for name in self._exchanged if name not in now]
+        # One that is another than it was is begun anew.
+        gone = [name for name, was in self._exchanged.items() if now.get(name) != was]
         for name in gone:
             await self.servers.remove(name)
-        kept = self._exchanged - set(gone)
+        kept = self._exchanged.keys() - gone
         errors = {entry.name: entry.held for entry in found.held}
         added: list[str] = []
         for name, config in now.items():
@@ -128,7 +130,7 @@ class Connected:
                 errors[name] = wrong[0]
             else:
                 added.append(name)
-        self._exchanged = kept | set(added)
+        self._exchanged = {name: now[name] for name in (*kept, *added)}
         await self.servers.settled(EXCHANGE_WAIT_S)
         for server in self.servers.all():
             if server.name in added and server.problem:

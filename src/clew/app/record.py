@@ -7,6 +7,7 @@ from pathlib import Path
 
 from clew.app.stamps import new_id, now
 from clew.config.paths import Places
+from clew.config.regular import content
 from clew.messages.errors import SessionError, in_words
 from clew.options import Options
 from clew.transcript import choose
@@ -167,7 +168,7 @@ def branch(folder: Path) -> str:
     """The branch by `.git/HEAD`, without asking git."""
     for place in (folder, *folder.parents):
         try:
-            head = (place / ".git" / "HEAD").read_text("utf-8").strip()
+            head = content(place / ".git" / "HEAD").decode("utf-8").strip()
         except (OSError, UnicodeDecodeError):
             continue
         return head.removeprefix("ref: refs/heads/") if head.startswith("ref: ") else "HEAD"

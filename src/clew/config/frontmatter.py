@@ -180,6 +180,10 @@ def _yaml(text: str) -> Any:
                 raise ValueError("nested too deep")
             if isinstance(event, yaml.AliasEvent):
                 raise ValueError("*NAME, which stands for another value, is not taken")
+            # PyYAML has no words for a value that is not of the kind it is marked with.
+            tag = getattr(event, "tag", None)
+            if tag not in (None, "!"):
+                raise ValueError(f"{tag}, the mark of a kind, is not taken")
         return json.loads(json.dumps(yaml.load(text, loader)))
     except yaml.MarkedYAMLError as error:
         raise ValueError(error.problem or "not YAML") from None

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from clew.config.layers import Layer, Scope
 from clew.config.paths import Places
+from clew.config.regular import content
 from clew.config.settings import Fault, check
 
 Stamp = tuple[int, int, int] | None
@@ -101,7 +102,7 @@ def managed_files(places: Places) -> list[Path]:
 
 def read(scope: Scope, path: Path, root: str) -> Layer:
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = content(path).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
         return broken(scope, str(path), root, f"{path}: {reason}")

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from clew.config.regular import content
+
 
 def worktrees(cwd: str) -> tuple[str, ...]:
     """This folder, and the same folder in each other worktree of its repository."""
@@ -36,6 +38,6 @@ def _common(git: Path) -> Path | None:
 
 def _line(path: Path) -> str | None:
     try:
-        return path.read_text("utf-8").strip()
+        return content(path).decode("utf-8").strip()
     except (OSError, UnicodeDecodeError):
         return None

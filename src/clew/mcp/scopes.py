@@ -15,6 +15,7 @@ from msgspec import Struct
 from clew.config.layers import Layer, ordered, usable
 from clew.config.layers import Scope as Layered
 from clew.config.paths import Places
+from clew.config.regular import content
 from clew.config.trust import trusts
 from clew.mcp import choices
 from clew.mcp.config import Scope, ServerConfig, read_server
@@ -180,7 +181,7 @@ def project_files(places: Places) -> list[Path]:
 def read_project(path: Path, faults: list[str]) -> Json:
     """The servers of one file; one that cannot be read has none and says so."""
     try:
-        data = json.loads(path.read_bytes().decode("utf-8-sig"))
+        data = json.loads(content(path).decode("utf-8-sig"))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as error:

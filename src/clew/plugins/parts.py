@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from clew.config.regular import only_files
 from clew.plugins.manifest import Manifest, manifest, with_root
 
 Json: TypeAlias = dict[str, Any]
@@ -66,7 +67,7 @@ def read_manifest(root: Path, declared: Json | None = None) -> Manifest | str:
 def decoded(path: Path) -> Any:
     """A file's JSON, or as a text what is wrong with it."""
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=only_files) as file:
             return json.loads(file.read(MAX_BYTES).decode("utf-8-sig"))
     except OSError as error:
         return error.strerror or type(error).__name__

@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.config.paths import Places
+from clew.config.regular import content, only_files
 from clew.config.write import replace
 from clew.plugins.manifest import Source
 
@@ -149,7 +150,7 @@ class Store:
 
 def read_json(path: Path) -> Json:
     try:
-        data = json.loads(path.read_bytes())
+        data = json.loads(content(path))
     except (OSError, ValueError, RecursionError):
         return {}
     return data if isinstance(data, dict) else {}
@@ -185,7 +186,7 @@ def content_hash(path: Path) -> bytes:
     try:
         if path.is_symlink():
             return hashlib.sha256(os.fsencode(path.readlink())).digest()
-        with path.open("rb") as file:
+        with open(path, "rb", opener=only_files) as file:
             return hashlib.file_digest(file, "sha256").digest()
     except OSError:
         return b"cannot be read"

@@ -90,6 +90,9 @@ class Launcher:
             raise FileNotFoundError(f"no such program: {argv[0]}")
         if any("\0" in text for text in argv):
             raise OSError(errno.EINVAL, "an argument holds a NUL character")
+        for name, value in env.items():
+            if not name or "=" in name or "\0" in name + value:
+                raise OSError(errno.EINVAL, f"an environment cannot hold {name[:40]!r}")
         request = marshal.dumps(
             (
                 [os.fsencode(program), *map(os.fsencode, argv[1:])],

@@ -7,6 +7,8 @@ import os
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
+from clew.config.regular import only_files
+
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
 
@@ -124,7 +126,7 @@ def _read(path: str) -> "GitIgnoreSpec | None":
     from pathspec import GitIgnoreSpec
 
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+        with open(path, encoding="utf-8", errors="surrogateescape", opener=only_files) as file:
             return GitIgnoreSpec.from_lines(file)
     except (OSError, ValueError):
         return None

@@ -10,6 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from clew.config import frontmatter
+from clew.config.regular import only_files
 from clew.skills.skill import Origin, Skill, skill
 
 SKILL_FILE = "SKILL.md"
@@ -77,7 +78,7 @@ def markdown_below(
 def take(path: str, name: str, origin: Origin, found: Found, *, folder: str = "") -> None:
     """Adds the skill of a file; no file is no skill, and one that has no name to call it by neither."""
     try:
-        with open(path, "rb", buffering=0) as file:
+        with open(path, "rb", buffering=0, opener=only_files) as file:
             data = file.read(HEAD_BYTES)
             if len(data) == HEAD_BYTES and data.startswith(b"---") and b"\n---" not in data[3:]:
                 data += file.read(frontmatter.MAX_HEAD_CHARACTERS)
@@ -96,6 +97,6 @@ def take(path: str, name: str, origin: Origin, found: Found, *, folder: str = ""
 
 def body_of(one: Skill) -> str:
     """The text below the head, as it is now. Raises OSError."""
-    with Path(one.file).open("rb") as file:
+    with open(one.file, "rb", opener=only_files) as file:
         data = file.read(MAX_FILE_BYTES)
     return frontmatter.read(data.decode("utf-8", "replace")).body.strip()

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from clew.config import frontmatter
 from clew.config.frontmatter import Frontmatter
+from clew.config.regular import content
 from clew.messages.errors import in_words
 from clew.subagents.specs import Origin, Spec, Unusable, spec_of
 
@@ -30,7 +31,7 @@ def in_folder(folder: Path, origin: Origin, *, prefix: str = "") -> Found:
     found = Found()
     for path in [folder] if folder.is_file() else sorted(folder.rglob("*.md")):
         try:
-            text = path.read_bytes()[:MAX_BYTES].decode("utf-8")
+            text = content(path)[:MAX_BYTES].decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             why = in_words(error) if isinstance(error, OSError) else "not UTF-8"
             found.faults.append(f"{path}: {why}")

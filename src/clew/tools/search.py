@@ -13,6 +13,8 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator
 
+from clew.config.regular import only_files
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -143,7 +145,8 @@ def walk(top: str, above: "tuple[tuple[str, GitIgnoreSpec], ...]" = ()) -> Itera
     specs = above
     if any(entry.name == ".gitignore" for entry in entries):
         try:
-            with open(os.path.join(top, ".gitignore"), encoding="utf-8", errors="replace") as file:
+            path = os.path.join(top, ".gitignore")
+            with open(path, encoding="utf-8", errors="replace", opener=only_files) as file:
                 specs = (*above, (top, ignore_rules(file)))
         except OSError:
             pass

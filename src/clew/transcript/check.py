@@ -211,14 +211,13 @@ def _talks(chain: Chain, i: int) -> bool:
 
 def _boundaries(chain: Chain) -> Iterator[Note]:
     links = chain.links
-    last: int | None = None
-    for i, node in enumerate(links.nodes):
-        if node.is_boundary:
-            if last is not None and not any(_talks(chain, j) for j in range(last + 1, i)):
-                yield _note(chain, i, "double-boundary")
-            last = i
+    # One that was taken back closes nothing.
+    standing = [i for i, node in enumerate(links.nodes) if node.is_boundary and links.is_shown(i)]
+    for last, i in pairwise(standing):
+        if not any(_talks(chain, j) for j in range(last + 1, i)):
+            yield _note(chain, i, "double-boundary")
     live = set(chain.live)
-    closed = [i for i, node in enumerate(links.nodes) if node.is_boundary and i not in live]
+    closed = [i for i in standing if i not in live]
     for i in chain.live:
         parent = links.parents[i]
         if parent != ROOT and any(parent < b < i for b in closed) and chain.boundary == ROOT:

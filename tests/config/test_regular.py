@@ -1,0 +1,50 @@
+"""Pipes and devices where a folder's files are looked for: said, and never waited for."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.testing.server import serving
+from tests.headless.clew_process import clew
+
+FINE: dict[str, Any] = {"scenario": 1, "answers": [{"text": "Done.", "times": "always"}]}
+SAID = ".claude/commands/x.md .claude/agents/x.md .claude/settings.json .mcp.json"
+SILENT = ".claude/output-styles/x.md .claude/skills/x/SKILL.md .git/HEAD .gitignore CLAUDE.md"
+
+
+def lay(home: Path, name: str, kind: str) -> None:
+    path = home / "work" / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_what_is_no_file_is_passed_over(kind: str, tmp_path: Path) -> None:
+    search = {"tool": "Grep", "input": {"pattern": "x"}}
+    plan = {"scenario": 1, "answers": [{"content": [search]}, *FINE["answers"]]}
+    for name in (*SAID.split(), *SILENT.split()):
+        lay(tmp_path, name, kind)
+    with serving(plan, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "hi")
+    assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+    for name in SAID.split():
+        assert any(
+            name in line and "is not a regular file" in line for line in done.stderr.splitlines()
+        ), name
+
+
+def test_a_head_with_marks_of_kinds_ends_no_session(tmp_path: Path) -> None:
+    folder = tmp_path / "work" / ".claude" / "commands"
+    folder.mkdir(parents=True)
+    for n, marked in enumerate(["!!bool maybe", "!!timestamp foo", '!!int ""', "!x y"]):
+        head = f"---\ndescription:\n  - {marked}\n---\nwords"
+        (folder / f"a{n}.md").write_text(head, "utf-8")
+    with serving(FINE, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "/a0")
+    assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+    assert done.stderr.count("the mark of a kind, is not taken") == 4, done.stderr
