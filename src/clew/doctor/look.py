@@ -179,7 +179,7 @@ def examined(home: Path, cwd: str) -> Iterator[Finding]:
             sound += 1
     rest = len(files) - EXAMINED_SESSIONS
     more = f"; {rest} older ones were not read (clew sessions check)" if rest > 0 else ""
-    yield fine(subject, f"{sound} sessions of this folder are sound{more}")
+    yield fine(subject, f"{sound} of this folder's newest sessions are sound{more}")
 
 
 async def sandbox(standing: Standing, launcher: Launcher) -> Finding:

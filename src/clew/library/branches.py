@@ -9,14 +9,16 @@ from msgspec import Struct
 
 from clew.messages.encoding import decode
 from clew.messages.errors import SessionError
+from clew.messages.messages import User
 from clew.transcript.chain import build
 from clew.transcript.leaf import Marker
 from clew.transcript.links import ROOT, Links, Node
 from clew.transcript.load import Loaded, load
-from clew.transcript.siblings import block_ids
 from clew.transcript.source import Source
 
 Json = dict[str, Any]
+# What counts as a message; notes and what was told beside are none.
+SAID = ("user", "assistant")
 
 
 class Branch(Struct, frozen=True, kw_only=True):
@@ -88,14 +90,15 @@ def _prompts(links: Links, live: set[int], source: Source) -> Iterator[Prompt]:
     for i, node in enumerate(links.nodes):
         if links.is_shown(i) and node.keys.type == "user" and not node.keys.is_meta:
             entry = node.data or decode(source.read(node.at, node.size))
-            if not block_ids(entry, "tool_result", "tool_use_id"):
+            if User(entry).face == "typed":
                 bodies[i] = entry
     above: dict[int, int] = {}
     counts: dict[int, int] = {}
     for i in range(len(links.nodes)):
         if links.is_shown(i):
             owner = _owner(links, i, bodies)
-            counts[owner] = counts.get(owner, 0) + (i not in bodies)
+            is_said = i not in bodies and links.nodes[i].keys.type in SAID
+            counts[owner] = counts.get(owner, 0) + is_said
             if i in bodies:
                 above[i] = _owner(links, links.parents[i], bodies)
     below: dict[int, list[int]] = {}

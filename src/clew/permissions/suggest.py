@@ -113,6 +113,13 @@ NEVER_BY_NAME = (
     )
 )
 
+# Alone they run whatever they are given to read.
+READERS = (
+    SHELLS
+    | frozenset(WRAPPERS)
+    | frozenset(["python", "python3", "node", "ruby", "perl", "php", "lua", "deno", "bun", "xargs"])
+)
+
 SUBCOMMAND = re.compile(r"[a-z][a-z0-9-]*(?::[a-z0-9-]+)*")
 MAX_EXACT = 80
 
@@ -155,6 +162,9 @@ def for_commands(line: str, asked: set[str]) -> list[str]:
 def for_command(command: Simple) -> str | None:
     """One rule for one command: its name and what it is asked to do."""
     if command.words[0].dynamic or any(changes_meaning(a.name) for a in command.assignments):
+        return None
+    alone = all(word.text.startswith("-") for word in command.words[1:])
+    if alone and basename(command.words[0]) in READERS:
         return None
     head = prefix(command)
     if head is not None:
