@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace as with_fields
 
+from clew.config.regular import only_files
 from clew.config.write import replace
 from clew.context.facts import Fact
 from clew.messages.errors import UserError
@@ -228,7 +229,7 @@ def _free(folder: Path, name: str) -> Path:
 
 def _read(path: Path, most: int) -> str:
     try:
-        with path.open("rb") as file:
+        with open(path, "rb", opener=only_files) as file:
             return file.read(most).decode("utf-8", "replace")
     except OSError:
         return ""
