@@ -14,13 +14,20 @@ PICTURES = Path(__file__).parent / "pictures"
 PATIENCE_S = 10.0
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 TIMES = re.compile(r"(?<=[ (])(\d+m)?\d+s\b")
+LEFT = re.compile(r"\b(in|for) \d+ s\b")
 SPINNER = re.compile(r"^[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] ", re.M)
 FOLDER = re.compile(r"/\S*/work\b")
 
 
 def told(picture: str) -> str:
     """A picture without what is another each time."""
-    for pattern, instead in ((UUID, "SESSION"), (TIMES, "0s"), (SPINNER, "* "), (FOLDER, "WORK")):
+    for pattern, instead in (
+        (UUID, "SESSION"),
+        (TIMES, "0s"),
+        (LEFT, r"\1 0 s"),
+        (SPINNER, "* "),
+        (FOLDER, "WORK"),
+    ):
         picture = pattern.sub(instead, picture)
     return picture
 

@@ -9,6 +9,8 @@ import pytest
 
 from clew.testing.server import serving
 from tests.headless.clew_process import clew
+from tests.mcp.test_sessions import calls
+from tests.mcp.yard import entry
 from tests.requirements import requirement
 from tests.tui.pictures import looks_like
 from tests.tui.screen import OnScreen
@@ -156,9 +158,11 @@ def test_a_folder_is_trusted_before_its_settings_start_anything(tmp_path: Path) 
     folder.mkdir(parents=True)
     (folder / "settings.json").write_text(json.dumps(settings), "utf-8")
     with serving(HELLO) as server:
-        with OnScreen(tmp_path, server.url) as screen:
+        # Wide, so that the folder's path is in one row.
+        with OnScreen(tmp_path, server.url, columns=160) as screen:
             screen.expect("Do you trust")
             assert ".claude/settings.json: hooks" in screen.picture
+            looks_like(screen, "trust")
             screen.type("n")
             screen.expect_gone("Do you trust")
             screen.type("hi\r")
@@ -192,6 +196,38 @@ def test_a_server_of_the_project_begins_once_it_was_approved(tmp_path: Path) -> 
         screen.type("/mcp\r")
         screen.expect("one")
         screen.expect_gone("waits for approval")
+
+
+def test_a_server_of_the_project_is_shown_with_what_it_would_start(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    servers = {"mcpServers": {"notes": {"command": "no-such-notes", "args": ["--write"]}}}
+    (tmp_path / "work" / ".mcp.json").write_text(json.dumps(servers), "utf-8")
+    with serving(HELLO) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect("Do you trust")
+        screen.type("y")
+        screen.expect("may it begin?")
+        looks_like(screen, "server")
+        screen.type("n")
+        screen.expect_gone("may it begin?")
+        screen.type("/mcp\r")
+        screen.expect("notes")
+        looks_like(screen, "server-refused")
+
+
+def test_a_form_of_a_server_is_filled_in_and_goes_to_it_alone(tmp_path: Path) -> None:
+    config = json.dumps({"mcpServers": {"memo": entry("rude")}})
+    options = ("--mcp-config", config, "--allowedTools", "mcp__memo", "--", "go")
+    with (
+        serving(calls(("mcp__memo__elicit", {})), strict=True) as server,
+        OnScreen(tmp_path, server.url, *options) as screen,
+    ):
+        screen.expect("Which colour?")
+        looks_like(screen, "form")
+        screen.type("2")
+        screen.expect_gone("Which colour?")
+        screen.expect_rest()
+        (said,) = results(server)
+    assert json.loads(said["content"]) == {"action": "accept", "content": {"colour": "blue"}}
 
 
 def test_a_session_is_picked_from_those_there_are(tmp_path: Path) -> None:

@@ -101,6 +101,31 @@ def test_escape_and_ctrl_c_stop_the_turn_and_keep_what_was_said(tmp_path: Path, 
     assert "[Request interrupted by user]" in said
 
 
+def test_a_silent_line_is_told_with_how_long_it_is_waited_for(tmp_path: Path) -> None:
+    soon = {"CLEW_WAIT_HINT_MS": "1000"}
+    with (
+        serving(NEVER_ENDS, strict=True) as server,
+        OnScreen(tmp_path, server.url, "think", env=soon) as screen,
+    ):
+        screen.expect("no bytes for")
+        looks_like(screen, "silent")
+        screen.type("\x1b")
+        screen.expect("[stopped]")
+
+
+def test_the_wait_for_another_try_is_counted_down(tmp_path: Path) -> None:
+    overloaded = {"status": 529, "headers": {"retry-after": "60"}}
+    plan = {"scenario": 1, "answers": [overloaded, {"text": "Here again."}]}
+    with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("trying again in")
+        looks_like(screen, "retry")
+        screen.expect(
+            lambda text: re.search(r"in [1-5]\d s  \(\d+s, Escape stops\)", text) is not None
+        )
+        screen.type("\x1b")
+        screen.expect("[stopped]")
+
+
 @requirement("R070", "W6")
 def test_ctrl_c_twice_ends_the_session_and_keeps_what_was_said(tmp_path: Path) -> None:
     with serving(NEVER_ENDS, strict=True) as server:

@@ -134,16 +134,17 @@ async def settled(dialogs: Dialogs, session: Session) -> bool:
         return True
     said = choices.read(places)
     undecided = [e for e in session.mcp.found.held if said.says(e.name, e.value) is None]
-    approved = {}
+    approved, is_decided = {}, False
     for entry in undecided if standing.is_trusted else ():
         answer = await dialogs.server(entry.name, reach_of(entry.value))
+        is_decided = is_decided or answer is not None
         if answer is False:
             choices.deny(places, [entry.name])
         elif answer:
             approved[entry.name] = entry.value
     if approved:
         choices.approve(places, approved)
-    return bool(approved)
+    return is_decided
 
 
 def below(file: str | None, root: Path) -> str:
