@@ -1,20 +1,27 @@
-"""clew on a terminal: from its start to the first letter shown, at rest, and a key while an answer streams.
+"""clew on a terminal: from its start to the first letter shown, at rest, a long session opened, an answer.
 
 Measured in a pseudo-terminal, where waiting is the point; CPU is that of the process itself.
 """
 
+import json
 import os
 import pty
 import select
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
+from benchmarks.bench_render import DELTA, answer, session
 from benchmarks.measure import Figure
 from clew.testing.server import serving
+from clew.transcript.paths import project_dir
 
 READS = 1 << 16
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -58,14 +65,14 @@ class Typist:
             return False
         return True
 
-    def until(self, words: bytes, within_s: float = 20) -> float:
-        """How long it took until words were written, counted from the process's start."""
+    def until(self, *words: bytes, within_s: float = 20) -> float:
+        """How long it took until all words were written, counted from the process's start."""
         deadline_s = time.perf_counter() + within_s
-        while words not in self.wrote:
+        while not all(word in self.wrote for word in words):
             if time.perf_counter() > deadline_s:
                 raise RuntimeError(f"{words!r} did not come: {self.wrote[-2000:]!r}")
             self.read(0.05)
-        self.wrote = self.wrote[self.wrote.index(words) + len(words) :]
+        self.wrote = self.wrote[max(self.wrote.index(word) + len(word) for word in words) :]
         return time.perf_counter() - self.began_s
 
     @property
@@ -116,7 +123,9 @@ def figures() -> Iterator[Figure]:
         )
         yield Figure(name="launch, CPU", value=cpu_s, unit="s", at_most=0.2)
         yield from at_rest(home, server.url)
+    yield from opening()
     yield from keys()
+    yield from streaming()
 
 
 def at_rest(home: Path, url: str) -> Iterator[Figure]:
@@ -177,3 +186,203 @@ def keys() -> Iterator[Figure]:
             )
         finally:
             typist.close()
+
+
+# -- a long session
+
+
+MESSAGES = 10_000
+
+
+def kept(home: Path) -> None:
+    """A session of so many messages, as the one to go on with."""
+    name, parent = "00000000-0000-4000-8000-000000000001", None
+    path = project_dir(home / "config", str(home)) / f"{name}.jsonl"
+    path.parent.mkdir(parents=True)
+    with path.open("w", encoding="utf-8") as file:
+        for number, said in enumerate(session(MESSAGES)):
+            identity = f"00000000-0000-4000-8000-{number + 2:012x}"
+            message = said["message"]
+            if said["type"] == "assistant":
+                message |= {
+                    "id": f"msg_{number}",
+                    "type": "message",
+                    "model": "claude-sonnet-5-5",
+                    "stop_reason": "tool_use" if number % 4 == 1 else "end_turn",
+                    "stop_sequence": None,
+                    "usage": {"input_tokens": 5, "output_tokens": 7},
+                }
+            entry = {
+                "parentUuid": parent,
+                "isSidechain": False,
+                "userType": "external",
+                "cwd": str(home),
+                "sessionId": name,
+                "version": "0.1.0",
+                "gitBranch": "",
+                "type": said["type"],
+                "message": message,
+                "uuid": identity,
+                "timestamp": "2026-01-02T03:04:05.678Z",
+            }
+            file.write(json.dumps(entry) + "\n")
+            parent = identity
+
+
+def opening() -> Iterator[Figure]:
+    """From the program's start until the session's last question and the status line stand there."""
+    last = f"question {MESSAGES // 4 - 1}".encode()
+    with tempfile.TemporaryDirectory() as folder, serving({"scenario": 1, "answers": []}) as server:
+        home = Path(folder)
+        empty_s = min(opened(home, server.url, [], b"default")[0] for _ in range(4))
+        kept(home)
+        runs = [opened(home, server.url, ["--continue"], last, b"default") for _ in range(6)][1:]
+    wall_s, cpu_s = (min(run[i] for run in runs) for i in (0, 1))
+    yield Figure(
+        name="opening a session of 10,000 messages, wall",
+        value=wall_s,
+        unit="s",
+        at_most=0.4,
+        note=f"{cpu_s:.2f} s of CPU; a new session: {empty_s:.3f} s",
+    )
+
+
+def opened(home: Path, url: str, options: list[str], *words: bytes) -> tuple[float, float]:
+    typist = Typist([*clew(), *options], home, url)
+    try:
+        return typist.until(*words), typist.cpu_s
+    finally:
+        typist.close()
+
+
+# -- an answer at the pace of a model
+
+
+DELTAS_PER_S = 100
+
+
+class Paced(ThreadingHTTPServer):
+    """Says `text` once, each delta when it is due; `sent_s` holds when each went out."""
+
+    daemon_threads = True
+
+    def __init__(self, text: str) -> None:
+        super().__init__(("127.0.0.1", 0), Saying)
+        self.text = text
+        self.sent_s: list[float] = []
+
+
+class Saying(BaseHTTPRequestHandler):
+    server: Paced
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["content-length"]))
+        if self.server.sent_s:
+            self.send_error(404)
+            return
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.end_headers()
+        usage = {"input_tokens": 5, "output_tokens": 1}
+        head: dict[str, Any] = {"id": "msg_1", "type": "message", "role": "assistant"}
+        head |= {
+            "content": [],
+            "model": "claude-sonnet-5-5",
+            "stop_reason": None,
+            "stop_sequence": None,
+        }
+        self._event("message_start", message=head | {"usage": usage})
+        self._event("content_block_start", index=0, content_block={"type": "text", "text": ""})
+        self._deltas(self.server.text, self.server.sent_s)
+        self._event("content_block_stop", index=0)
+        end = {"stop_reason": "end_turn", "stop_sequence": None}
+        self._event("message_delta", delta=end, usage={"output_tokens": len(self.server.text) // 4})
+        self._event("message_stop")
+
+    def _deltas(self, text: str, sent_s: list[float]) -> None:
+        begin_s = time.perf_counter()
+        for number, at in enumerate(range(0, len(text), DELTA)):
+            time.sleep(max(0.0, begin_s + number / DELTAS_PER_S - time.perf_counter()))
+            delta = {"type": "text_delta", "text": text[at : at + DELTA]}
+            sent_s.append(time.perf_counter())
+            self._event("content_block_delta", index=0, delta=delta)
+
+    def _event(self, kind: str, **fields: Any) -> None:
+        data = json.dumps({"type": kind, **fields})
+        self.wfile.write(f"event: {kind}\ndata: {data}\n\n".encode())
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Nothing: the terminal is the subject."""
+
+
+@contextmanager
+def saying(text: str) -> Iterator[Paced]:
+    with Paced(text) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def marks(text: str) -> dict[bytes, int]:
+    """Words that stand once in the text and on the screen as they are, and the delta that completes each."""
+    words = [f"Section {n}:" for n in range(1_000)] + [f"a_{n}.py" for n in range(1_000)]
+    return {
+        word.encode(): (text.index(word) + len(word) - 1) // DELTA for word in words if word in text
+    }
+
+
+def streaming() -> Iterator[Figure]:
+    """100 KB of Markdown, 12 characters at a time, until the turn is over."""
+    text = answer() + "\n\nThat was the-very-end.\n"
+    with tempfile.TemporaryDirectory() as folder, saying(text) as server:
+        typist = Typist(clew(), Path(folder), f"http://127.0.0.1:{server.server_port}")
+        try:
+            typist.until(b"default")
+            before_mb = typist.rss_mb
+            typist.type("go\r")
+            seen_s, wrote = watched(typist, marks(text), b"the-very-end.")
+            spent_s, grown_mb = typist.cpu_s, typist.rss_mb - before_mb
+        finally:
+            typist.close()
+        late_s = max(at_s - server.sent_s[marks(text)[word]] for word, at_s in seen_s.items())
+        paced_s = server.sent_s[-1] - server.sent_s[0]
+    many = len(server.sent_s)
+    name = "100 KB of Markdown in 12-character deltas, 100/s"
+    note = f"{many} deltas in {paced_s:.0f} s, from the program's start on"
+    yield Figure(name=f"{name}: CPU in all", value=spent_s, unit="s", at_most=3.5, note=note)
+    yield Figure(
+        name=f"{name}: largest lateness",
+        value=late_s,
+        unit="s",
+        at_most=0.3,
+        note=f"from a delta sent to its words on the terminal, at {len(seen_s)} places",
+    )
+    yield Figure(name=f"{name}: memory growth", value=grown_mb, unit="MB", at_most=30)
+    yield Figure(name=f"{name}: written per delta", value=wrote / many, unit="bytes")
+
+
+def watched(
+    typist: Typist, waited: dict[bytes, int], last: bytes
+) -> tuple[dict[bytes, float], int]:
+    """When each word came, and how many bytes in all, until two seconds after the last word."""
+    seen_s: dict[bytes, float] = {}
+    wrote, left = 0, set(waited)
+    typist.wrote = b""
+    deadline_s, is_last = time.perf_counter() + 300, False
+    while time.perf_counter() < deadline_s:
+        typist.read(0.5)
+        now_s = time.perf_counter()
+        came = {word for word in left if word in typist.wrote}
+        left -= came
+        seen_s |= dict.fromkeys(came, now_s)
+        if last in typist.wrote and not is_last:
+            deadline_s, is_last = now_s + 2, True
+        wrote += max(0, len(typist.wrote) - 100)
+        typist.wrote = typist.wrote[-100:]
+    if left or not is_last:
+        raise RuntimeError(f"never seen: {sorted(left)}, {typist.wrote!r}")
+    return seen_s, wrote
