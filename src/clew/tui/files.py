@@ -46,10 +46,9 @@ class Names:
             if found:
                 return found[:most]
         wanted = word.lower()
-        hits = list(self._hits(re.escape(wanted)))
+        hits = list(self._holding(wanted))
         if len(hits) < most:
-            letters = "[^\n]*?".join(map(re.escape, wanted))
-            hits += self._hits(letters)
+            hits += self._in_order(wanted)
         return heapq.nsmallest(most, set(hits), key=lambda name: rank(name, wanted))
 
     def _below(self, folder: str) -> Iterator[str]:
@@ -60,14 +59,32 @@ class Names:
                 if rest and "/" not in rest.rstrip("/"):
                     yield name
 
-    def _hits(self, pattern: str) -> Iterator[str]:
-        whole = re.compile(f"^[^\n]*?{pattern}[^\n]*$", re.M)
+    def _holding(self, wanted: str) -> Iterator[str]:
+        """Names in which the word stands whole."""
         seen = 0
         for names, text in self._pieces:
-            at, line = 0, 0
+            line = begin = 0
+            at = text.find(wanted)
+            while at >= 0:
+                line += text.count("\n", begin, at)
+                yield names[line]
+                seen += 1
+                begin = text.index("\n", at)
+                at = text.find(wanted, begin + 1)
+            if seen > MOST_HITS:
+                return
+
+    def _in_order(self, wanted: str) -> Iterator[str]:
+        """Names in which the letters of the word come one after another."""
+        # Each letter is taken where it first comes and never given back: a name costs its length, once.
+        letters = "".join(f"[^\n{re.escape(one)}]*+{re.escape(one)}" for one in wanted)
+        whole = re.compile(f"^{letters}", re.M)
+        seen = 0
+        for names, text in self._pieces:
+            line = begin = 0
             for match in whole.finditer(text):
-                line += text.count("\n", at, match.start())
-                at = match.start()
+                line += text.count("\n", begin, match.start())
+                begin = match.start()
                 yield names[line]
                 seen += 1
             if seen > MOST_HITS:
