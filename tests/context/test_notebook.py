@@ -105,3 +105,10 @@ def test_any_words_fit_into_a_file_and_are_read_again(title: str, text: str) -> 
     assert "\n" not in fitted.title
     assert "[" not in fitted.title
     assert len(fitted.text.encode()) <= MEMORY_BYTES
+
+
+def test_a_link_out_of_the_folder_tells_nothing(notebook: Notebook, tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("hidden", "utf-8")
+    notebook.folder.mkdir()
+    (notebook.folder / "MEMORY.md").symlink_to(tmp_path / "secret")
+    assert notebook.index() == ("", False)

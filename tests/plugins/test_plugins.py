@@ -165,7 +165,7 @@ def test_a_host_names_a_folder_and_sees_all_of_it(home: Path) -> None:
     assert "toolkit:release" in init["skills"]
     assert {"toolkit:greet", "toolkit:extra"} <= set(init["slash_commands"])
     assert "toolkit:auditor" in init["agents"]
-    assert init["output_style"] == "toolkit:Pirate"
+    assert init["output_style"] == "toolkit:pirate"
     assert "toolkit:Pirate" in answer["available_output_styles"]
     assert "Speak like a pirate." in json.dumps(body["system"])
     assert str(folder) in said(body)
