@@ -137,8 +137,9 @@ def lost_results(loaded: Loaded) -> list[dict[str, Any]]:
             answer.add(message["uuid"])
         elif not block_ids(message, "tool_result", "tool_use_id"):
             break
-    callers = {caller for _, caller in unanswered(loaded.messages)}
-    if not answer or not callers <= answer:
+    callers = {caller for _, caller in unanswered(loaded.messages)} if answer else set()
+    # Nearly always there are none, and then a long session is not walked through once more.
+    if not callers or not callers <= answer:
         return []
     return missing_results(
         loaded.messages,
