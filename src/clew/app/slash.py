@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from datetime import datetime
 from importlib import import_module
 from itertools import islice
+from pathlib import Path
 
 from clew.app.session import Session
 from clew.app.stamps import new_id, now
@@ -20,6 +21,7 @@ from clew.normalize.offered import offered, references
 from clew.session.breakdown import breakdown
 from clew.session.ledger import Spend
 from clew.transcript import choose
+from clew.transcript.light import Outline
 from clew.version import VERSION
 
 SHOWN_SESSIONS = 200
@@ -137,20 +139,31 @@ async def leave(_: Session, __: str) -> Outcome:
 
 async def resume(session: Session, name: str) -> Outcome:
     places = session.rules.standing.places
-    if name:
+    everywhere = name == "--all"
+    if name and not everywhere:
         choose.named(places.config_home, str(places.cwd), name)
         return Resume(session=name)
     from clew.library.listing import newest_first
 
-    listed = newest_first(places.config_home, str(places.cwd), everywhere=False)
+    listed = newest_first(places.config_home, str(places.cwd), everywhere=everywhere)
     found = [one for one in islice(listed, SHOWN_SESSIONS) if one.session_id != session.session_id]
     if not found:
-        return Show(text="no other session of this folder is kept")
+        where = (
+            "is kept" if everywhere else "of this folder is kept; /resume --all looks in every one"
+        )
+        return Show(text=f"no other session {where}")
     rows = [
-        Row(line=f"/resume {one.session_id}", label=f"{day_of(one.modified_at)}  {one.title[:70]}")
+        Row(
+            line=f"/resume {one.session_id}",
+            label=f"{day_of(one.modified_at)}  {folder_of(one) if everywhere else ''}{one.title[:70]}",
+        )
         for one in found
     ]
     return Pick(title="go on with", rows=tuple(rows))
+
+
+def folder_of(one: Outline) -> str:
+    return f"{Path(one.cwd).name}: " if one.cwd else ""
 
 
 def day_of(modified_s: float) -> str:
@@ -292,7 +305,7 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="plugin", description="list the plugins of this session", run=elsewhere(PARTS, "plugins"), aliases=("plugins",)),
     Command(name="remember", description="keep words for later sessions, or find in this one what to keep", run=elsewhere("clew.app.slash_memory", "remember"), hint="[WORDS]"),
     Command(name="rename", description="give this session a title", run=elsewhere(RECORD, "rename"), hint="TITLE"),
-    Command(name="resume", description="list sessions, or go on with one", run=resume, hint="[SESSION]", is_interactive=True, aliases=("continue",)),
+    Command(name="resume", description="list sessions, or go on with one", run=resume, hint="[SESSION | --all]", is_interactive=True, aliases=("continue",)),
     Command(name="rewind", description="take conversation, files or both back to a message, or back again", run=rewind, hint="[MESSAGE [conversation | files | both]]", aliases=("checkpoint",)),
     Command(name="search", description="look for words in all sessions", run=elsewhere(RECORD, "search"), hint="WORDS"),
     Command(name="skills", description="list the skills of this session", run=elsewhere(PARTS, "skills")),
