@@ -262,7 +262,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R195", "--resume lists recent sessions and restores state and messages", "done"),
     Record("R196", "Very long histories resume through a summary message \"This session is being continued from a previous conversation...\" as first message", "diverges: a resume asks no model by itself; a person chooses the summary, which then comes first (W30, C15)"),
     Record("R197", "After /continue message order equals the recorded order", "done"),
-    Record("R198", "Resume picker screen (ResumeConversation), Doctor screen", "deferred: the pickers come with the screen; the doctor is there"),
+    Record("R198", "Resume picker screen (ResumeConversation), Doctor screen", "done"),
     Record("R199", "Sub-agent resume restores agentType, worktree cwd and description from sidecar metadata", "done"),
     Record("R200", "Snapshots keyed by message id support rewind", "done"),
     Record("R201", "A sub-agent shares the session id; the file path separates it", "done"),

@@ -33,7 +33,7 @@ def three_matters(home: Path, url: str) -> None:
         os.utime(path, (AT_S + number * 3600, AT_S + number * 3600))
 
 
-@requirement("R195")
+@requirement("R195", "R198")
 def test_the_sessions_to_go_on_with(tmp_path: Path) -> None:
     with serving(HELLO, strict=True) as server:
         three_matters(tmp_path, server.url)
