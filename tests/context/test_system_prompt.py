@@ -52,3 +52,14 @@ def test_an_agent_is_told_its_own_words_and_how_its_tools_are_used() -> None:
     assert first == {"type": "text", "text": "You look."}
     assert "Read" in second["text"]
     assert len(agent_prompt(" ", [])) == 1
+
+
+def test_a_style_stands_where_else_is_said_how_to_speak() -> None:
+    usual, terse = (
+        "\n".join(block["text"] for block in system_prompt("m", ["Read"], style=style))
+        for style in ("", "Say little.")
+    )
+    assert "# How you speak\n\nSay little." in terse
+    assert "Say little." not in usual
+    other = system_prompt("m", ["Read"], style="You write poems.", keeps_work=False)
+    assert len("".join(b["text"] for b in other)) < len(terse)

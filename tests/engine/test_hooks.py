@@ -76,6 +76,7 @@ async def test_the_events_of_a_turn_come_in_their_order_with_what_they_are_about
         "stop_hook_active": False,
         "last_assistant_message": "done",
         "background_tasks": [],
+        "session_crons": [],
     }
 
 

@@ -89,7 +89,7 @@ def one(rng: random.Random, folder: Path, tally: Tally) -> None:
         except subprocess.TimeoutExpired:
             tally.wrong.append(f"did not end: {told}")
             started.child.kill()
-            started.child.wait()
+            started.child.communicate()
             return
         code = started.child.returncode
         if code in (0, 1) and (harm == "pipe" or has_result(form[1], out, code)):

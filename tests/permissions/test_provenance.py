@@ -73,6 +73,8 @@ def test_a_result_is_labelled_by_the_call_that_brought_it(
         (factories.user("hi", **STAMP), ["user"]),
         (factories.user("hi", **STAMP, origin={"kind": "human"}), ["user"]),
         (factories.user("hi", **STAMP, origin={"kind": "channel"}), ["tool"]),
+        (factories.user("x", **STAMP, origin={"kind": "skill", "source": "user"}), ["user"]),
+        (factories.user("x", **STAMP, origin={"kind": "skill", "source": "project"}), ["project"]),
         (factories.user("go on", **STAMP, is_meta=True), ["session"]),
         ({"type": "user", "isCompactSummary": True, "message": {"content": "so far"}}, ["summary"]),
         (factories.tool_answer("unknown", "x", source_uuid="a", **STAMP), ["tool"]),
@@ -102,6 +104,9 @@ def test_an_entry_is_labelled_by_who_speaks(entry: Json, sources: list[Source]) 
             {"user", "project"},
         ),
         ({"type": "instructions", "files": ["odd"]}, set()),
+        ({"type": "skill_listing", "origins": ["bundled", "user"]}, {"session", "user"}),
+        ({"type": "skill_listing", "origins": ["project"]}, {"project"}),
+        ({"type": "skill_listing"}, {"project"}),
     ],
 )
 def test_an_attachment_is_labelled_by_what_it_holds(payload: Json, sources: set[Source]) -> None:

@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from clew.app.build import session as open_session
+from clew.app.session import Session
 from clew.app.stamps import new_id
 from clew.commands.outcome import Compact
 from clew.engine.conversation import Speaker
@@ -101,6 +102,19 @@ async def run(options: Options, raw: Raw) -> int:
     begin = time.monotonic()
     stopped_by: list[int] = []
     stopping = asyncio.Event()
+    at_work: list[Session] = []
+
+    def stop(number: int) -> None:
+        is_heard = any(one.conversation.interrupt() or one.agents.are_working for one in at_work)
+        if stopped_by or not is_heard:
+            os._exit(128 + number)
+        stopped_by.append(number)
+        stopping.set()
+
+    # Before there is a session: what is only cancelled then may go on as if nobody had said anything.
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, *ENDED_BY):
+        loop.add_signal_handler(number, stop, number)
     async with open_session(
         options, os.environ, str(Path.cwd()), nobody, entrypoint="sdk-cli"
     ) as session:
@@ -110,16 +124,7 @@ async def run(options: Options, raw: Raw) -> int:
         for notice in session.notices:
             print(f"clew: {notice}", file=sys.stderr)
 
-        def stop(number: int) -> None:
-            is_heard = session.conversation.interrupt() or session.agents.are_working
-            if stopped_by or not is_heard:
-                os._exit(128 + number)
-            stopped_by.append(number)
-            stopping.set()
-
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, *ENDED_BY):
-            loop.add_signal_handler(number, stop, number)
+        at_work.append(session)
         taken = await session.take(raw, front.emit)
         if isinstance(taken, Turn):
             shaped = Shaped(

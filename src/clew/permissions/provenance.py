@@ -111,6 +111,9 @@ class Provenance:
         kind, files = str(payload.get("type")), payload.get("files")
         if isinstance(files, list):
             return {LAYERS.get(str(f.get("type")), "project") for f in files if isinstance(f, dict)}
+        origins = payload.get("origins")
+        if kind == "skill_listing" and isinstance(origins, list):
+            return {SKILLS.get(str(origin), "project") for origin in origins}
         path = payload.get("filename")
         return {self._place(path) if isinstance(path, str) else ATTACHMENTS.get(kind, "tool")}
 
@@ -137,11 +140,10 @@ def speaker(entry: Json) -> Source:
     if entry.get("isCompactSummary"):
         return "summary"
     origin = entry.get("origin")
-    kind = origin.get("kind", "human") if isinstance(origin, dict) else "human"
+    named = origin if isinstance(origin, dict) else {}
+    kind = named.get("kind", "human")
     if kind == "skill":
-        return (
-            SKILLS.get(str(origin.get("source")), "project") if isinstance(origin, dict) else "tool"
-        )
+        return SKILLS.get(str(named.get("source")), "project")
     if entry.get("isMeta"):
         return "session"
     return "user" if kind == "human" else "tool"

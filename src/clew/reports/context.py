@@ -32,6 +32,7 @@ from clew.process.spawn import Launcher
 from clew.reports.table import bar, table
 from clew.session.breakdown import Part, breakdown
 from clew.session.estimate import Estimator
+from clew.skills.tool import NoSkills, SkillTool
 from clew.tools.registry import Toolbox, builtin_tools
 from clew.transcript import choose
 from clew.transcript.load import load
@@ -83,7 +84,7 @@ async def look(session: str | None, model_name: str | None) -> Window:
     model = chosen_model(
         options, freeze(found.environ), found.settings, catalog, spoke_with(loaded, catalog)
     )
-    toolbox = Toolbox(builtin_tools(), found.settings)
+    toolbox = Toolbox((*builtin_tools(), SkillTool(NoSkills())), found.settings)
     made = template(options, model, toolbox.definitions(), "")
     prompts = Prompts(found.places.own / "prompts")
     record = None if loaded is None else recorded(loaded)

@@ -59,6 +59,8 @@ def listing_fact(known: Collection[str], skills: Iterable[Skill]) -> Fact | None
         "skills": [one.name for one in new[:listed]],
         "unlisted": unlisted,
         "removed": gone,
+        # Whose words the descriptions are.
+        "origins": sorted({one.origin for one in new}),
     }
     return Fact(payload=payload, rendered=("\n".join(said),), role="system")
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Protocol, TypeAlias
 
 from msgspec import Meta, Struct
 
-from clew.tools.base import Tool, ToolContext, ToolResult, ToolSession
+from clew.tools.base import Tool, ToolContext, ToolError, ToolResult, ToolSession
 from clew.tools.delegate import Wish
 
 Json: TypeAlias = dict[str, Any]
@@ -38,6 +38,19 @@ class Keeper(Protocol):
     def search(self, query: str) -> Sequence[tuple[str, str]]:
         """Skills that fit, by name and description."""
         ...
+
+
+class NoSkills:
+    """The keeper of a session that calls none."""
+
+    def fault(self, name: str) -> str:
+        return f"there is no skill {name}"
+
+    async def load(self, name: str, arguments: str) -> Loaded:
+        raise ToolError(self.fault(f"{name} {arguments}".strip()))
+
+    def search(self, query: str) -> Sequence[tuple[str, str]]:
+        return [] if query else ()
 
 
 class SkillInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

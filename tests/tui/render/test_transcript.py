@@ -521,3 +521,10 @@ def test_why_the_model_speaks_though_nobody_asked_is_said() -> None:
     assert told(news, "task-notification") == ["* One <two>"]
     assert told("look again", "task-notification") == ["* look again"]
     assert told(news, "human") == []
+
+
+def test_a_long_first_line_of_a_failure_is_folded() -> None:
+    block = call(command="x")
+    out = fed(transcript(), finished(block, "word " * 2000, is_error=True))
+    assert out[0] == "● Bash: x"
+    assert len(out) < 40
