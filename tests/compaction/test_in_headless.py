@@ -6,7 +6,16 @@ from typing import Any
 
 from clew.messages.encoding import encode
 from clew.testing.server import serving
-from tests.compaction.window import ARGS, SUMMARY, Window, answered, said_last, size_of, text_of
+from tests.compaction.window import (
+    ARGS,
+    SUMMARY,
+    WINDOW,
+    Window,
+    answered,
+    said_last,
+    size_of,
+    text_of,
+)
 from tests.headless.clew_process import clew, transcripts
 from tests.headless.host_process import Hosted
 from tests.normalize.generator import png
@@ -349,6 +358,33 @@ def test_many_images_do_not_end_a_conversation(tmp_path: Path) -> None:
         assert host.end() == 0
     assert boundaries(tmp_path)
     assert not [b for b in window.summaries if "image/png" in text_of(b) and size_of(b) > 24_000]
+    # The last request has a part of the pictures, the log all of them.
+    assert 8 <= text_of(window.asked[-1]).count('"image/png"') < 48
+    assert all(size_of(body) <= WINDOW for body in window.asked if body not in window.refused)
+    (path,) = transcripts(tmp_path)
+    assert path.read_text("utf-8").count('"image/png"') == 48
+
+
+def test_a_request_with_too_many_bytes_for_the_service_is_answered_by_a_summary(
+    tmp_path: Path,
+) -> None:
+    """Status 413 says neither a size nor a limit."""
+    window = Window(painter, limit=1_000_000)
+    refused = 0
+
+    def narrow(body: Json) -> Json:
+        nonlocal refused
+        if len(text_of(body)) > 40_000:
+            refused += 1
+            words = "Request exceeds the maximum allowed number of bytes"
+            return {"status": 413, "error": {"type": "request_too_large", "message": words}}
+        return window(body)
+
+    with serving(narrow, strict=True) as server:
+        grown(tmp_path, server.url, 9)
+    assert refused
+    assert boundaries(tmp_path)
+    assert SAID in text_of(window.asked[-1])
 
 
 def test_an_answer_that_fills_the_window_is_gone_on_with(tmp_path: Path) -> None:
