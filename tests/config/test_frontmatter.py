@@ -56,6 +56,7 @@ def test_a_value_is_what_its_writer_meant(lines: list[str], value: Any) -> None:
         (["x:", "  day: 2026-01-01", "good: 1"], ["2: x: a date"]),
         (["x:", "  - &a 1", "  - *a", "good: 1"], ["2: x: *NAME"]),
         (["x:", f"  - {'[' * 40}", "good: 1"], ["2: x: nested too deep"]),
+        (["x:", "  - !!bool maybe", "good: 1"], ["2: x: tag:yaml.org,2002:bool, the mark of a kind"]),
         (["x: [one", "- two", "good: 1"], ["2: x: "]),
         (["x:", "  - \ud800", "good: 1"], ["2: x: "]),
         (["x:", "  - \x01", "good: 1"], ["2: x: "]),
