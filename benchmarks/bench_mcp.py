@@ -29,6 +29,7 @@ from clew.process.spawn import Launcher
 from clew.tools.base import Progress, Tool, ToolContext, ToolSession
 from clew.tools.door import run_tool
 from clew.transport.http import HttpTransport
+from clew.transport.network import Network
 
 PROGRAM = str(Path(__file__).parents[1] / "tests" / "mcp" / "server_program.py")
 CALLS = 500
@@ -45,7 +46,7 @@ def config(name: str, *args: str, **env: str) -> ServerConfig:
 def servers(folder: Path, launcher: Launcher) -> Servers:
     make = line_maker(
         launcher=launcher,
-        transport=HttpTransport({}),
+        transport=HttpTransport(Network()),
         places=find_places({"HOME": str(folder)}, folder),
         cwd=str(folder),
         environ=dict(os.environ),
