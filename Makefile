@@ -62,7 +62,7 @@ lint: $(READY) ## ruff: rules and format; import contracts
 	@$(BIN)/lint-imports --no-cache >.lint-imports.log 2>&1 || { cat .lint-imports.log; rm -f .lint-imports.log; exit 1; }
 	@rm -f .lint-imports.log
 
-type: $(READY) ## mypy, strict, over src/
+type: $(READY) ## mypy, strict, over src, benchmarks and scripts
 	@$(BIN)/mypy
 
 fmt: $(READY) ## format and fix what can be fixed

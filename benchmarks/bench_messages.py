@@ -5,11 +5,12 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from benchmarks.measure import Figure, cpu_s
-from clew.transcript.entries import Entry, parse, scan
+from clew.transcript.entries import Entry, Keys, parse, scan
 
 LINES = 20_000
 SCANNED_MB = 100
@@ -29,7 +30,7 @@ def mixed_lines() -> list[bytes]:
     result = {"type": "tool_result", "tool_use_id": "toolu_1", "content": source}
     patch = [{"oldStart": n, "lines": [" a", "-b", "+c"]} for n in range(20)]
     file = {"type": "text", "file": {"filePath": "/p/x.py", "content": source, "numLines": 60}}
-    kinds = [
+    kinds: list[dict[str, Any]] = [
         {"type": "user", "message": {"role": "user", "content": "why does it fail?"}},
         {"type": "assistant", "message": answer | {"content": [words]}, "requestId": "r"},
         {"type": "assistant", "message": answer | {"content": [call]}, "requestId": "r"},
@@ -87,7 +88,7 @@ def _scan_figures(lines: list[bytes], size_mb: float) -> Iterator[Figure]:
         return sum(1 for _ in text.splitlines())
 
     def scanned() -> int:
-        return sum(1 for line in text.splitlines() if scan(line))
+        return sum(1 for line in text.splitlines() if isinstance(scan(line), Keys))
 
     plain, keys = cpu_s(iterate, runs=3), cpu_s(scanned, runs=3)
     size = f"{len(text) / 1e6:.0f} MB"

@@ -44,7 +44,7 @@ class Workload:
 
 
 STREAM = ("--output-format", "stream-json", "--verbose", "--include-partial-messages")
-WRITES = [
+WRITES: list[dict[str, Any]] = [
     {
         "content": [{"tool": "Write", "input": {"file_path": "out.txt", "content": MEGABYTE}}],
         "delta_chars": 12,
@@ -169,11 +169,12 @@ def compared(workload: Workload, ours: Contestant, theirs: Contestant) -> Iterat
     ):
         mine, other = (statistics.median(map(of, kept)) for kept in spent)
         yield part(f"{workload.name}: {what}", mine, other, "s", goal)
-    peaks = []
+    peaks: list[float] = []
     for who in (ours, theirs):
         with serving({"scenario": 1, "answers": workload.answers}) as server:
             peaks.append(who.peak_mb(workload, server))
-    yield part(f"{workload.name}: memory", *peaks, "MB", workload.memory)
+    mine, other = peaks
+    yield part(f"{workload.name}: memory", mine, other, "MB", workload.memory)
 
 
 def part(name: str, mine: float, other: float, unit: str, goal: float | None) -> Figure:

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.measure import Figure, cpu_s
+from clew.catalog.lookup import known_models
 from clew.reports.costs import gather
 
 AT = "2026-01-02T03:04:05.678Z"
@@ -15,10 +16,11 @@ OUTPUT = "x" * 4000
 
 
 def figures() -> Iterator[Figure]:
+    catalog, _ = known_models({})
     with tempfile.TemporaryDirectory() as folder:
         small, large = (_session(Path(folder), answers) for answers in (2_000, 20_000))
-        quick = cpu_s(lambda: gather([small]), runs=3)
-        slow = cpu_s(lambda: gather([large]), runs=3)
+        quick = cpu_s(lambda: gather([small], catalog), runs=3)
+        slow = cpu_s(lambda: gather([large], catalog), runs=3)
         size_mb = large.stat().st_size / 1e6
         yield Figure(
             name=f"clew cost, {size_mb:.0f} MB, 20,000 responses, CPU", value=slow, unit="s"

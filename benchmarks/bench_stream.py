@@ -26,14 +26,14 @@ Json = dict[str, Any]
 def body(kind: str, pieces: list[str]) -> bytes:
     """The stream of one answer with one block that arrives in these pieces."""
     usage = {"input_tokens": 9, "output_tokens": 1}
-    message = {"id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": []}
-    message |= {"stop_reason": None, "stop_sequence": None, "usage": usage}
+    message: Json = {"id": "msg_1", "type": "message", "role": "assistant", "content": []}
+    message |= {"model": "m", "stop_reason": None, "stop_sequence": None, "usage": usage}
     block: Json = {"type": "text", "text": ""}
     name, field = "text_delta", "text"
     if kind == "tool_use":
         block = {"type": "tool_use", "id": "toolu_1", "name": "Edit", "input": {}}
         name, field = "input_json_delta", "partial_json"
-    ending = {"stop_reason": "end_turn", "stop_sequence": None}
+    ending: Json = {"stop_reason": "end_turn", "stop_sequence": None}
     events: list[Json] = [
         {"type": "message_start", "message": message},
         {"type": "content_block_start", "index": 0, "content_block": block},

@@ -41,8 +41,7 @@ def clew(
         capture_output=True,
         timeout=60,
         check=False,
-        **({"stdin": subprocess.DEVNULL} if "input" not in more else {}),
-        **more,
+        **({"stdin": subprocess.DEVNULL} | more if "input" not in more else more),
     )
 
 
