@@ -71,7 +71,7 @@ def test_ruff_bites_on_a_rule_and_on_the_format(house: Path) -> None:
 
 def test_mypy_bites(house: Path) -> None:
     plant(house, "src/clew/version.py", "\nWRONG: int = VERSION\n")
-    bites(house, BIN / "mypy", says="Incompatible types")
+    bites(house, BIN / "mypy", "src", says="Incompatible types")
 
 
 def test_an_import_upwards_bites_even_when_lazy(house: Path) -> None:
