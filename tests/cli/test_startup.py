@@ -1,12 +1,14 @@
 """Start-up is a feature: what the first screen may load, as a list and not as a stopwatch."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import clew
 from clew.cli import COMMANDS, main
 from clew.flags import parser
 from clew.version import VERSION
@@ -90,3 +92,31 @@ def test_outputs_that_are_full_closed_or_gone_are_said_in_a_line(
     assert done.returncode == code, done.stderr
     assert words in done.stderr
     assert "Traceback" not in done.stderr
+
+
+# No file may grow beyond a few kilobytes: as on a disk that is full.
+NO_ROOM = ("sh", "-c", 'trap "" XFSZ; ulimit -f 8; exec "$@"', "sh")
+
+
+def test_a_full_disk_leaves_nothing_that_the_next_start_fails_over(tmp_path: Path) -> None:
+    package = Path(clew.__file__).parent
+    shutil.copytree(package, tmp_path / "clew", ignore=shutil.ignore_patterns("__pycache__"))
+    words = [sys.executable, "-m", "clew", "config", "list"]
+    environ = os.environ | {"PYTHONPATH": str(tmp_path), "HOME": str(tmp_path)}
+    environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+    def run(*before: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [*before, *words],
+            env=environ,
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            check=False,
+        )
+
+    run(*NO_ROOM)
+    assert list(tmp_path.rglob("*.pyc")), "nothing was kept at all"
+    done = run()
+    assert (done.returncode, done.stderr) == (0, "")
