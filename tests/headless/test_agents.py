@@ -529,7 +529,7 @@ def test_a_persons_commands_list_agents_and_tasks_and_stop_them(tmp_path: Path) 
         (task,) = host.ask("background_tasks")["response"]["tasks"]
         host.say("/tasks")
         assert (
-            f"{task['task_id']}  agent running: some work (1 tool uses" in host.result()["result"]
+            f"{task['task_id']}  agent running: some work (1 tool use," in host.result()["result"]
         )
         host.say(f"/tasks {task['task_id']}")
         assert "- LS: ." in host.result()["result"]

@@ -94,6 +94,37 @@ def test_commands_about_the_setup(host: Hosted, tmp_path: Path) -> None:
     assert "sk-ant" not in report
 
 
+def test_commands_about_the_screen_are_settings_wherever_they_are_typed(
+    host: Hosted, tmp_path: Path
+) -> None:
+    settings = tmp_path / "config" / "settings.json"
+    assert "the prompt has vim keys" in shown(host, "/vim")
+    assert json.loads(settings.read_text("utf-8"))["editorMode"] == "vim"
+    assert "the prompt has normal keys" in shown(host, "/vim")
+    assert "no 'perhaps'" in shown(host, "/vim perhaps")
+    assert "clew's own: model, mode" in shown(host, "/statusline")
+    assert "is not set there" in shown(host, "/statusline off")
+    assert "statusLine is set" in shown(host, "/statusline echo mine")
+    assert "what this prints: echo mine" in shown(host, "/statusline")
+    assert "clew's own again" in shown(host, "/statusline off")
+    assert "statusLine" not in settings.read_text("utf-8")
+    own = tmp_path / "config" / "keybindings.json"
+    assert f"yours would be in {own}" in shown(host, "/keybindings")
+    own.write_text("{}", "utf-8")
+    assert f"yours are in {own}" in shown(host, "/keys")
+
+
+def test_usage_says_what_is_of_the_whole_session_and_what_of_this_start(tmp_path: Path) -> None:
+    slow = {"text": "Begun.", "faults": [{"at": "headers", "stall_s": 0.2}]}
+    with serving({"scenario": 1, "answers": [slow]}) as server:
+        assert "opened now" not in clew(tmp_path, server.url, "-p", "/usage").stdout
+        assert clew(tmp_path, server.url, "-p", "begin").stdout == "Begun.\n"
+        told = clew(tmp_path, server.url, "-p", "/usage", "--continue").stdout
+    assert "from the session's beginning on" in told
+    assert "1 response:" in told
+    assert ", 0.0 s of them since it was opened now" in told
+
+
 def test_the_effort_that_was_chosen_goes_with_the_next_request(tmp_path: Path) -> None:
     with serving(WORKS, strict=True) as server, Hosted(tmp_path, server.url) as host:
         assert "effort: low" in shown(host, "/effort low")

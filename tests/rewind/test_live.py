@@ -56,7 +56,7 @@ def test_at_a_terminal_a_prompt_is_picked_read_and_taken_back(trip: Trip) -> Non
         terminal.expect("Changed.")
         terminal.expect("> ")
         terminal.type("/rewind\r")
-        terminal.expect("1  before: change it  (1 files changed since)")
+        terminal.expect("1  before: change it  (1 file changed since)")
         terminal.expect("2  before: make it")
         terminal.expect("? ")
         terminal.type("1\r")

@@ -17,6 +17,7 @@ TIMES = re.compile(r"(?<=[ (])(\d+m)?\d+s\b")
 LEFT = re.compile(r"\b(in|for) \d+ s\b")
 SPINNER = re.compile(r"^[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] ", re.M)
 FOLDER = re.compile(r"/\S*/work\b")
+HOME = re.compile(r"/\S*/config\b")
 
 
 def told(picture: str) -> str:
@@ -27,6 +28,7 @@ def told(picture: str) -> str:
         (LEFT, r"\1 0 s"),
         (SPINNER, "* "),
         (FOLDER, "WORK"),
+        (HOME, "HOME"),
     ):
         picture = pattern.sub(instead, picture)
     return picture

@@ -56,7 +56,7 @@ def test_an_agent_in_the_background_asks_at_the_prompt_and_its_end_begins_a_turn
         terminal.expect("so it is made")
         terminal.expect("> ")
         terminal.type("/tasks\n")
-        terminal.expect("agent completed: some work (1 tool uses")
+        terminal.expect("agent completed: some work (1 tool use,")
         terminal.expect("> ")
         terminal.type("hello\n")
         terminal.expect("hello yourself")

@@ -52,6 +52,26 @@ def test_a_persons_own_status_line_is_asked_with_the_session_in_figures(tmp_path
         assert b"\x1b[2J" not in screen.raw
 
 
+def test_vim_and_the_last_line_are_chosen_by_commands_and_heeded_at_once(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("/statusline echo a line of mine\r")
+        screen.expect(lambda text: text.rstrip().endswith("a line of mine"))
+        screen.type("/vim on\r")
+        screen.expect("the prompt has vim keys")
+        screen.type("one two\x1b")
+        screen.settle()
+        screen.type("0x")
+        screen.expect("> ne two")
+        screen.type("S/statusline off\r")
+        screen.expect("own again")
+        screen.expect(lambda text: "Sonnet 5.5  default" in text.rstrip().splitlines()[-1])
+        screen.type("/vim off\r")
+        screen.expect("the prompt has normal keys")
+        screen.type("0x")
+        screen.expect("> 0x")
+
+
 @requirement("R267")
 def test_background_tasks_show_as_a_short_text_and_can_be_looked_into(tmp_path: Path) -> None:
     use = {
@@ -200,7 +220,7 @@ def test_a_retry_is_counted_down(tmp_path: Path) -> None:
 
 
 def test_every_key_is_listed(tmp_path: Path) -> None:
-    with serving(HELLO) as server, OnScreen(tmp_path, server.url, rows=60) as screen:
+    with serving(HELLO) as server, OnScreen(tmp_path, server.url, rows=60, columns=160) as screen:
         screen.expect(READY)
         screen.type("/keys\r")
         screen.expect("go over to the next mode of permissions")

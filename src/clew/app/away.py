@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from clew.context.notebook import Notebook
+from clew.messages.counts import count_of
 from clew.messages.messages import Assistant, User
 from clew.session.state import Todo
 from clew.transcript.load import Loaded
@@ -45,7 +46,7 @@ def _stood(loaded: Loaded, todos: Sequence[Todo], notebook: Notebook) -> Iterato
         yield f"changed since by somebody else: {', '.join(changed[:SHOWN_NAMES])}{more}"
     waiting = len(notebook.proposals())
     if waiting:
-        yield f"{waiting} memories are proposed: /memory review"
+        yield f"{count_of(waiting, 'memory is', 'memories are')} proposed: /memory review"
 
 
 def _by_others(path: Path) -> list[str]:
@@ -100,6 +101,6 @@ def _seconds_between(before: Any, after: str) -> float | None:
 def in_words(seconds: float) -> str:
     minutes = int(seconds // 60)
     if minutes < 120:
-        return f"{minutes} minutes"
+        return count_of(minutes, "minute")
     hours = minutes // 60
-    return f"{hours} hours" if hours < 48 else f"{hours // 24} days"
+    return count_of(hours, "hour") if hours < 48 else count_of(hours // 24, "day")

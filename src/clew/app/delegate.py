@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from clew.app.agent import Agent
+from clew.messages.counts import count_of
 from clew.tasks.registry import Task, Tasks
 from clew.tools.base import ToolError, ToolResult
 from clew.tools.delegate import Wish
@@ -136,5 +137,5 @@ def answered(agent: Agent, task: Task, prompt: str) -> ToolResult:
             "totalTokens": usage.tokens,
             "totalDurationMs": task.duration_ms,
         },
-        display=f"{ending.status}, {usage.tool_uses} tool uses",
+        display=f"{ending.status}, {count_of(usage.tool_uses, 'tool use')}",
     )

@@ -13,6 +13,7 @@ import msgspec
 
 from clew.app.stamps import now
 from clew.context.notebook import Memo, Notebook, fitting
+from clew.messages.counts import count_of
 from clew.messages.errors import SettingsError
 from clew.process.output import Output
 from clew.providers.base import Failure
@@ -108,7 +109,8 @@ class Dreamer:
         for memo in found:
             self._notebook.propose(memo)
         return Ending(
-            status="completed", words=f"{len(found)} proposals; /memory review shows them"
+            status="completed",
+            words=f"{count_of(len(found), 'proposal')}; /memory review shows them",
         )
 
 

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from clew.hooks.events import BY_NAME
 from clew.hooks.handlers import Callback, Hook
 from clew.hooks.run import Hooks
+from clew.messages.counts import count_of
 from clew.tools.base import AskModel
 
 Json: TypeAlias = dict[str, Any]
@@ -67,10 +68,14 @@ class Goal:
         is_met, self.last = verdict(said)
         if is_met:
             self.clear()
-            return {"systemMessage": f"goal met after {self.checks} checks: {self.last}"}
+            return {
+                "systemMessage": f"goal met after {count_of(self.checks, 'check')}: {self.last}"
+            }
         if self.checks >= MOST_CHECKS:
             self.clear()
-            return {"systemMessage": f"goal given up after {self.checks} checks: {self.last}"}
+            return {
+                "systemMessage": f"goal given up after {count_of(self.checks, 'check')}: {self.last}"
+            }
         return {
             "decision": "block",
             "reason": f"The goal is not met yet: {self.last} The goal: {goal}",

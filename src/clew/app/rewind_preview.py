@@ -5,6 +5,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from clew.messages.counts import count_of
 from clew.rewind.blobs import Blobs
 from clew.rewind.changes import Change, State
 from clew.rewind.restore import Plan
@@ -87,5 +88,5 @@ def _files(changes: list[FileChange]) -> Iterator[str]:
         room = min(left, SHOWN_LINES)
         yield from (f"    {line}" for line in change.lines[:room])
         if len(change.lines) > room:
-            yield f"    ... {len(change.lines) - room} more lines"
+            yield f"    ... {count_of(len(change.lines) - room, 'more line')}"
         left -= min(room, len(change.lines))

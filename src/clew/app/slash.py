@@ -16,6 +16,7 @@ from clew.commands.rows import table
 from clew.config.answers import assign, explained, listed, parsed
 from clew.engine.intake import Raw
 from clew.messages import factories
+from clew.messages.counts import count_of
 from clew.messages.errors import ClewError
 from clew.normalize.offered import offered, references
 from clew.session.breakdown import breakdown
@@ -26,6 +27,7 @@ from clew.version import VERSION
 
 SHOWN_SESSIONS = 200
 RECORD, SETUP = "clew.app.slash_session", "clew.app.slash_setup"
+SCREEN = "clew.app.slash_screen"
 PARTS, LOOPS = "clew.app.slash_parts", "clew.app.slash_loops"
 TASKS = "clew.app.slash_tasks"
 
@@ -39,8 +41,8 @@ def known(session: Session) -> Registry[Session]:
         from clew.app.mcp_commands import prompts as prompts_of
 
         prompts = prompts_of(session)
-    # A file hides no command of clew's own.
-    return Registry([*session.skills.commands(), *prompts, *session.commands, *BUILTIN])
+    # A file hides no command of clew's own; a front knows better what it shows.
+    return Registry([*session.skills.commands(), *prompts, *BUILTIN, *session.commands])
 
 
 async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
@@ -204,11 +206,12 @@ def money(spend: Spend) -> str:
     known_part = f"${spend.usd:,.4f}"
     if not spend.unpriced:
         return known_part
-    return f"{known_part} and {spend.unpriced} responses without a known price"
+    return f"{known_part} and {count_of(spend.unpriced, 'response')} without a known price"
 
 
 async def usage(session: Session, _: str) -> Outcome:
-    state = session.spending.state
+    """Of the whole session, however often it was gone on with; what is of this start is said so."""
+    state, past = session.spending.state, session.past
     rows = []
     for model, spend in session.ledger().by_model().items():
         tokens = spend.tokens
@@ -216,16 +219,29 @@ async def usage(session: Session, _: str) -> Outcome:
         rows.append(
             (
                 model,
-                f"{spend.requests} responses: {tokens.input:,} in, {tokens.output:,} out, "
+                f"{count_of(spend.requests, 'response')}: {tokens.input:,} in, {tokens.output:,} out, "
                 f"{tokens.cache_read:,} read from the cache, {written:,} written to it",
             )
         )
     rows += [
-        ("waited for the service", f"{state.api_ms / 1000:.1f} s"),
-        ("waited for tools", f"{state.tool_ms / 1000:.1f} s"),
-        ("lines", f"{state.lines_added} added, {state.lines_removed} removed"),
+        ("waited for the service", seconds(past.api_ms, state.api_ms)),
+        ("waited for tools", seconds(past.tool_ms, state.tool_ms)),
+        (
+            "lines",
+            f"{past.lines_added + state.lines_added:,} added, "
+            f"{past.lines_removed + state.lines_removed:,} removed",
+        ),
     ]
+    if past.duration_ms:
+        rows.insert(
+            0, ("counted", "from the session's beginning on, over all the times it was open")
+        )
     return Show(text=table(rows))
+
+
+def seconds(before_ms: float, now_ms: float) -> str:
+    whole = f"{(before_ms + now_ms) / 1000:.1f} s"
+    return f"{whole}, {now_ms / 1000:.1f} s of them since it was opened now" if before_ms else whole
 
 
 async def model(session: Session, name: str) -> Outcome:
@@ -296,6 +312,7 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="goal", description="work until something is true: show, set or clear it", run=elsewhere(LOOPS, "goal"), hint="[GOAL | clear]"),
     Command(name="help", description="list what can be typed", run=show_help),
     Command(name="hooks", description="list the hooks of this session", run=elsewhere(SETUP, "hooks")),
+    Command(name="keybindings", description="list what keys do on the screen, and where your own stand", run=elsewhere(SCREEN, "key_bindings"), aliases=("keys",)),
     Command(name="loop", description="have a prompt come again and again: list, begin, stop", run=elsewhere(LOOPS, "loop"), hint="[5m] PROMPT", is_interactive=True),
     Command(name="mcp", description="show and manage MCP servers", run=elsewhere("clew.app.mcp_commands", "manage"), hint="[SERVER]"),
     Command(name="memory", description="show which memory speaks here; choose where notes go; review proposals", run=elsewhere("clew.app.slash_memory", "memory"), hint="[to | list | show | forget | review | accept | drop]"),
@@ -310,8 +327,10 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="search", description="look for words in all sessions", run=elsewhere(RECORD, "search"), hint="WORDS"),
     Command(name="skills", description="list the skills of this session", run=elsewhere(PARTS, "skills")),
     Command(name="status", description="show how the session stands", run=status),
+    Command(name="statusline", description="show or choose the command that prints the screen's last line", run=elsewhere(SCREEN, "status_line"), hint="[COMMAND | off]"),
     Command(name="tasks", description="list what works in the background, show what one said, or stop it", run=elsewhere(TASKS, "tasks"), hint="[ID | stop [ID]]", aliases=("bashes",)),
     Command(name="todos", description="show what the model means to do", run=elsewhere(RECORD, "todos")),
     Command(name="tree", description="show the prompts of this session on all its branches", run=elsewhere(RECORD, "tree")),
     Command(name="usage", description="show tokens, times and changed lines", run=usage, aliases=("stats",)),
+    Command(name="vim", description="give the prompt vim's keys, or take them away", run=elsewhere(SCREEN, "vim"), hint="[on | off]"),
 )  # fmt: skip

@@ -6,6 +6,7 @@ from typing import TypeAlias
 from clew.app.context_editing import Editing, Effect, about_summary, excerpt, is_prompt
 from clew.app.session import Session
 from clew.commands.outcome import Outcome, Pick, Row, Show
+from clew.messages.counts import count_of
 from clew.messages.errors import UserError
 from clew.normalize.edits import KINDS, Kind
 from clew.session.breakdown import breakdown
@@ -48,7 +49,7 @@ async def _edited(
     )
     if not is_now:
         text = shown(effect, session, is_about=kind == "summarise")
-        rows = (Row(line=line, label=f"{effect.entries} messages {DONE[kind]}"),)
+        rows = (Row(line=line, label=f"{count_of(effect.entries, 'message')} {DONE[kind]}"),)
         return Pick(title="do it", rows=rows, text=text)
     if effect.problems:
         raise UserError(f"the request would be refused: {'; '.join(effect.problems)}")
@@ -58,7 +59,7 @@ async def _edited(
     editing.apply(edits)
     number = edits.edits[-1].number
     return Show(
-        text=f"edit {number}: {effect.entries} messages {DONE[kind]}; "
+        text=f"edit {number}: {count_of(effect.entries, 'message')} {DONE[kind]}; "
         f"/context restore {number} takes it back"
     )
 
@@ -70,7 +71,7 @@ def shown(effect: Effect, session: Session, *, is_about: bool = False) -> str:
     about = "about " if is_about else ""
     cost = "" if effect.anew_usd is None else f", ${effect.anew_usd:.4f}"
     lines = [
-        f"range: {effect.entries} messages, about {effect.range_tokens:,} tokens",
+        f"range: {count_of(effect.entries, 'message')}, about {effect.range_tokens:,} tokens",
         f"size: {effect.before_tokens:,} -> {about}{effect.after_tokens:,}{of} tokens",
         f"cache: {effect.cached_tokens:,} tokens before it stay as they are; "
         f"{about}{effect.anew_tokens:,} are sent and cached anew{cost}",
@@ -96,7 +97,7 @@ async def _messages(session: Session, _: Sequence[str]) -> Outcome:
 
 async def _edits(session: Session, _: Sequence[str]) -> Outcome:
     lines = [
-        f"{edit.number:>3}  {edit.kind}  {len(edit.uuids)} messages from {edit.uuids[0][:SHORT]}"
+        f"{edit.number:>3}  {edit.kind}  {count_of(len(edit.uuids), 'message')} from {edit.uuids[0][:SHORT]}"
         for edit in session.story.edits.edits
         if edit.uuids
     ]

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from clew.app.session import Session
 from clew.commands.outcome import Ask, Outcome, Show
+from clew.messages.counts import count_of
 from clew.messages.errors import UserError
 from clew.schedules import cron
 from clew.schedules.board import Wish, line
@@ -99,7 +100,7 @@ async def goal(session: Session, text: str) -> Outcome:
             return Show(text="no goal; /goal WHAT MUST BE TRUE sets one")
         last = f"\nlast check: {it.last}" if it.last else ""
         return Show(
-            text=f"{it.text}\n{it.checks} checks, ${it.cost:.2f} spent since it was set{last}"
+            text=f"{it.text}\n{count_of(it.checks, 'check')}, ${it.cost:.2f} spent since it was set{last}"
         )
     if text in ("clear", "stop", "off"):
         was = it.text

@@ -12,6 +12,7 @@ from clew.context.explain import shown, sources
 from clew.context.memory import FileCache, load
 from clew.context.mentions import noted_fact
 from clew.context.notebook import INDEX, Memo, Notebook
+from clew.messages.counts import count_of
 from clew.messages.errors import UserError
 
 ALL = "all"
@@ -47,7 +48,7 @@ def _overview(session: Session) -> Show:
         *shown(found, None, None),
         f"notes (`# words`) go to {notes_file(session.rules)}; /memory to WHERE changes that",
         f"memories: {len(notebook.memos())} in {notebook.folder}, of {INDEX} "
-        f"{len(index.splitlines())} lines are told{' (it has more)' if is_cut else ''}",
+        f"{count_of(len(index.splitlines()), 'line is', 'lines are')} told{' (it has more)' if is_cut else ''}",
     ]
     waiting = len(notebook.proposals())
     if waiting:

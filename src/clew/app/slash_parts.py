@@ -5,7 +5,7 @@ from clew.commands.outcome import Outcome, Show
 from clew.commands.rows import table
 from clew.config.answers import assign
 from clew.plugins.parts import told
-from clew.skills.listing import LONG, about, cut
+from clew.skills.listing import LONG, cut
 from clew.skills.skill import Skill
 
 
@@ -14,7 +14,7 @@ async def skills(session: Session, _: str) -> Outcome:
     rows = [
         (
             one.name,
-            f"{cut(about(one), LONG // 4)} ({one.origin}{whose(one)})",
+            f"{cut(one.description or one.when, LONG // 4)} ({one.origin}{whose(one)})",
         )
         for one in session.skills.all()
     ]

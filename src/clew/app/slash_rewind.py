@@ -5,6 +5,7 @@ from clew.app.rewinding import WHATS, Rewinding, What
 from clew.app.session import Session
 from clew.commands.outcome import Outcome, Pick, Rewound, Row, Show
 from clew.engine.intake import title_of
+from clew.messages.counts import count_of
 from clew.messages.errors import UserError
 from clew.rewind.restore import Plan
 
@@ -44,7 +45,11 @@ async def _prompts(rewinding: Rewinding) -> Outcome:
     rows = []
     for prompt in found:
         words = " ".join(title_of(prompt.text).split())[:SHOWN_CHARACTERS]
-        files = f"  ({prompt.files_since} files changed since)" if prompt.files_since else ""
+        files = (
+            f"  ({count_of(prompt.files_since, 'file')} changed since)"
+            if prompt.files_since
+            else ""
+        )
         rows.append(Row(line=f"/rewind {prompt.uuid[:SHORT]}", label=f"before: {words}{files}"))
     return Pick(title="back to", rows=tuple(rows))
 

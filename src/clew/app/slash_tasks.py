@@ -3,6 +3,7 @@
 from clew.app.session import Session
 from clew.commands.outcome import Outcome, Show
 from clew.commands.rows import table
+from clew.messages.counts import count_of
 from clew.messages.errors import UserError
 from clew.subagents.specs import Spec
 from clew.tasks.registry import Task
@@ -47,7 +48,7 @@ def row(task: Task) -> str:
     if used is None:
         return about
     last = f", now {used.last_tool}" if used.last_tool and task.ending is None else ""
-    return f"{about} ({used.tool_uses} tool uses, {used.tokens:,} tokens{last})"
+    return f"{about} ({count_of(used.tool_uses, 'tool use')}, {used.tokens:,} tokens{last})"
 
 
 def whole(task: Task) -> str:

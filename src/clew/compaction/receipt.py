@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from clew.compaction.retelling import prompts
 from clew.messages import factories
+from clew.messages.counts import count_of
 
 Json: TypeAlias = dict[str, Any]
 
@@ -74,7 +75,7 @@ def shown(boundary: Json) -> str:
     kept = (metadata.get("preservedMessages") or {}).get("uuids") or []
     lines = [
         f"{metadata['preTokens']:,} tokens before, about {metadata.get('postTokens', 0):,} now; "
-        f"{receipt.get('entries', 0)} entries summarised, {len(kept)} kept word for word"
+        f"{count_of(receipt.get('entries', 0), 'entry', 'entries')} summarised, {len(kept)} kept word for word"
     ]
     for label, name in (("changed", "filesChanged"), ("read", "filesRead"), ("open", "openTodos")):
         named = receipt.get(name) or []

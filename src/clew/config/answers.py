@@ -10,7 +10,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.config.edit import with_value
+from clew.config.edit import with_value, without
 from clew.config.layers import Layer, Scope, in_force, merge, origins, value_at
 from clew.config.load import load, read
 from clew.config.mask import mask
@@ -120,6 +120,16 @@ def assign(places: Places, scope: Scope, name: str, value: Any) -> Assigned:
     return Assigned(
         path=path, value=value, before=value_at(data, key)[1], faults=tuple(map(str, faults))
     )
+
+
+def unset(places: Places, scope: Scope, name: str) -> Path:
+    """Takes a value out of the file of a scope; raises `SettingsError` if it is not there."""
+    path, text, data = target(places, scope)
+    key = undotted(name)
+    if not key or not value_at(data, key)[0]:
+        raise SettingsError(f"{path}: {name} is not set there")
+    replace(path, without(text, key))
+    return path
 
 
 def parsed(name: str, text: str) -> Any:

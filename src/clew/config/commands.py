@@ -10,8 +10,7 @@ import os
 import sys
 from pathlib import Path
 
-from clew.config.answers import assign, explained, in_force_now, listed, parsed, spelled, target
-from clew.config.edit import without
+from clew.config.answers import assign, explained, in_force_now, listed, parsed, spelled, unset
 from clew.config.environment import VARIABLES
 from clew.config.layers import value_at
 from clew.config.load import complaints, load
@@ -20,7 +19,6 @@ from clew.config.paths import Places, find_places
 from clew.config.positions import undotted
 from clew.config.settings import BY_NAME, nearest
 from clew.config.trust import read_trusted, trusts, write_trusted
-from clew.config.write import replace
 from clew.messages.errors import SettingsError, in_words
 
 
@@ -119,11 +117,7 @@ def run_set(options: argparse.Namespace, places: Places) -> int:
 
 
 def run_unset(options: argparse.Namespace, places: Places) -> int:
-    path, text, data = target(places, options.scope)
-    key = undotted(options.key)
-    if not key or not value_at(data, key)[0]:
-        raise SettingsError(f"{path}: {options.key} is not set there")
-    replace(path, without(text, key))
+    path = unset(places, options.scope, options.key)
     show(f"{path}: {options.key} is no longer set")
     return 0
 

@@ -14,6 +14,7 @@ from clew.doctor.network import reached
 from clew.hooks.handlers import read_layers
 from clew.mcp.config import Stdio
 from clew.mcp.scopes import find
+from clew.messages.counts import count_of
 from clew.messages.errors import in_words
 from clew.permissions.in_session import entered
 from clew.permissions.modes import Refused
@@ -177,9 +178,13 @@ def examined(home: Path, cwd: str) -> Iterator[Finding]:
             )
         else:
             sound += 1
+    of = "of this folder's newest sessions"
     rest = len(files) - EXAMINED_SESSIONS
     more = f"; {rest} older ones were not read (clew sessions check)" if rest > 0 else ""
-    yield fine(subject, f"{sound} of this folder's newest sessions are sound{more}")
+    yield fine(
+        subject,
+        count_of(sound, f"{of} is sound", f"{of} are sound") + more,
+    )
 
 
 async def sandbox(standing: Standing, launcher: Launcher) -> Finding:

@@ -39,6 +39,7 @@ from clew.engine.transitions import (
 )
 from clew.messages import factories
 from clew.messages.changes import with_cost
+from clew.messages.counts import count_of
 from clew.messages.history import History
 from clew.messages.messages import Assistant
 from clew.normalize.block_rules import Violation
@@ -109,7 +110,9 @@ async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) ->
             step = FULL
         step = await hooked(deps, emit, step, recoveries, reply)
         if isinstance(step, Continue) and deps.max_rounds is not None and rounds >= deps.max_rounds:
-            step = Terminal(reason="max_turns", message=f"reached {deps.max_rounds} rounds")
+            step = Terminal(
+                reason="max_turns", message=f"reached {count_of(deps.max_rounds, 'round')}"
+            )
         if is_over_budget(deps) and not (isinstance(step, Terminal) and ended_badly(step)):
             assert deps.budget is not None
             words = f"Reached maximum budget (${deps.budget.usd})"
@@ -197,7 +200,9 @@ async def may_stop(deps: Deps, emit: Emit, step: Terminal, recoveries: Recoverie
     if not words and said.block is None:
         return step
     if not recoveries.has_left("hook"):
-        spent = f"a Stop hook went on asking for more; ended after {recoveries.hook} times"
+        spent = (
+            f"a Stop hook went on asking for more; ended after {count_of(recoveries.hook, 'time')}"
+        )
         await emit(Noticed(messages=(spent,)))
         return step
     return Continue(cause="hook", words=STOP_FEEDBACK.format(words=words or "go on"))

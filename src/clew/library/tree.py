@@ -7,6 +7,7 @@ from typing import Any
 from msgspec import Struct
 
 from clew.library.branches import Prompt, prompts
+from clew.messages.counts import count_of
 from clew.messages.encoding import decode
 from clew.transcript import light
 
@@ -42,7 +43,7 @@ def told(found: Tree) -> Iterator[str]:
         mark = "●" if one.live else "○"
         long = len(one.text) > SHOWN_WORDS
         text = f"{one.text[: SHOWN_WORDS - 1]}…" if long else one.text
-        many = f"{one.messages:,} message{'' if one.messages == 1 else 's'}"
+        many = count_of(one.messages, "message")
         yield f"{'│ ' * one.depth}{mark} {one.uuid[:8]}  {text}  ({many})"
     for fork in found.forks:
         yield f"forked at {fork['messageUuid'][:8]}: {fork['sessionId']}"

@@ -19,6 +19,7 @@ from clew.lsp.protocol import (
 )
 from clew.lsp.server import LanguageServer
 from clew.lsp.servers import LanguageServers, shown_path
+from clew.messages.counts import count_of
 from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
 
 MOST_PLACES = 100
@@ -102,7 +103,7 @@ class Lsp(Tool[LspInput]):
         return ToolResult(
             content=content,
             tool_use_result=result | {"resultCount": len(lines)},
-            display=f"{len(lines)} lines" if len(lines) != 1 else lines[0][:MAX_LINE_CHARS],
+            display=count_of(len(lines), "line") if len(lines) != 1 else lines[0][:MAX_LINE_CHARS],
         )
 
 

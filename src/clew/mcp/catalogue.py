@@ -11,6 +11,7 @@ from msgspec import Struct
 from clew.mcp import names, schemas
 from clew.mcp.content import as_json
 from clew.mcp.protocol import a_text, an_object
+from clew.messages.counts import count_of
 
 Json: TypeAlias = dict[str, Any]
 
@@ -83,7 +84,9 @@ def short(value: Any, most: int = MAX_DESCRIPTION) -> str:
 def tools_of(server: str, listed: list[Json]) -> tuple[tuple[ToolOffer, ...], tuple[str, ...]]:
     """The tools that can be offered, in the order of their names, and what was wrong with others."""
     by_name = {t["name"]: t for t in reversed(listed) if a_text(t.get("name"))}
-    faults = [f"{len(listed) - len(by_name)} tools have no name of their own"]
+    faults = [
+        f"{count_of(len(listed) - len(by_name), 'tool has', 'tools have')} no name of their own"
+    ]
     named = names.distinct(server, sorted(by_name))
     offers = [tool_of(server, name, tool, by_name[tool]) for name, tool in sorted(named.items())]
     faults = faults if len(listed) != len(by_name) else []

@@ -16,6 +16,7 @@ from msgspec import structs
 from clew.config.environment import freeze
 from clew.config.paths import Places, find_places
 from clew.config.trust import trusts
+from clew.messages.counts import count_of
 from clew.messages.errors import CommandLineError, SettingsError, in_words
 from clew.permissions.decide import decide
 from clew.permissions.decision import Decision, Finding, reason, strictest, verdict
@@ -224,7 +225,7 @@ def run_test(options: argparse.Namespace) -> int:
     else:
         for line in failed:
             show(line)
-        show(f"{len(cases)} cases, {len(failed)} otherwise")
+        show(f"{count_of(len(cases), 'case')}, {len(failed)} otherwise")
     return 1 if failed else 0
 
 

@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
+from clew.messages.counts import count_of
 from clew.providers.base import Failure, Request
 from clew.providers.overflow import Overflow, overflow_of, shrunk
 
@@ -209,9 +210,9 @@ def _delay(
 def _spent(failure: Failure, spent: Spent, policy: Policy, delay_s: float) -> str | None:
     tries = spent.attempts - spent.waited_out
     if tries >= policy.max_attempts:
-        return f"{tries} attempts failed"
+        return f"{count_of(tries, 'attempt')} failed"
     if spent.in_the_way >= policy.max_in_the_way and failure.kind in IN_THE_WAY:
-        return f"{spent.in_the_way} attempts met the same obstacle"
+        return f"{count_of(spent.in_the_way, 'attempt')} met the same obstacle"
     if spent.elapsed_s + delay_s + policy.least_attempt_s > policy.budget_s:
         if failure.retry_after_s is not None and failure.retry_after_s > policy.budget_s:
             return f"the service asks to wait {failure.retry_after_s:.0f} s"

@@ -17,6 +17,7 @@ import msgspec
 
 from clew.catalog.lookup import known_models
 from clew.config.paths import find_config_home
+from clew.messages.counts import count_of
 from clew.messages.errors import SessionError, SettingsError, in_words
 from clew.permissions.session_rules import stand
 from clew.reports.costs import Costs, SessionCost, gather
@@ -172,10 +173,10 @@ def _rows(costs: Costs, by: str) -> list[tuple[str, Spend]]:
 def shown(costs: Costs, by: str | None) -> Iterator[str]:
     total = costs.total
     if not total.requests:
-        yield f"{_count(len(costs.sessions), 'session')}, and no response of a model in it."
+        yield f"{count_of(len(costs.sessions), 'session')}, and no response of a model in it."
     else:
         yield (
-            f"{_count(len(costs.sessions), 'session')}, {_count(total.requests, 'response')}: "
+            f"{count_of(len(costs.sessions), 'session')}, {count_of(total.requests, 'response')}: "
             f"{money(total)}"
         )
         for name in [by] if by else ["model", "day"]:
@@ -183,7 +184,7 @@ def shown(costs: Costs, by: str | None) -> Iterator[str]:
             yield from _table(name, _rows(costs, name), total)
         yield from _unpriced(costs)
     if costs.unread:
-        yield f"{_count(costs.unread, 'line')} could not be read; `clew sessions check` says which."
+        yield f"{count_of(costs.unread, 'line')} could not be read; `clew sessions check` says which."
 
 
 def _table(by: str, rows: list[tuple[str, Spend]], total: Spend) -> Iterator[str]:
@@ -212,10 +213,6 @@ def _unpriced(costs: Costs) -> Iterator[str]:
         if spend.unpriced:
             yield ""
             yield (
-                f"{_count(spend.unpriced, 'response')} of {model}: no price is known; "
+                f"{count_of(spend.unpriced, 'response')} of {model}: no price is known; "
                 f"{spend.tokens.total:,} tokens are counted, their dollars in no sum."
             )
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from clew.messages import factories
+from clew.messages.counts import count_of
 from clew.messages.errors import SessionError
 from clew.messages.moments import written
 from clew.rewind.blobs import Blobs
@@ -104,7 +105,9 @@ def _files_at(story: Story, place: int, blobs: Blobs) -> Json:
     found = _files(story, wanted_at(story.steps, place), blobs)
     more = sum(step.more for step in story.steps if step.since > place)
     if more:
-        found["lost"] += ((f"{more} more files", "one call changed too many to be recorded"),)
+        found["lost"] += (
+            (count_of(more, "more file"), "one call changed too many to be recorded"),
+        )
     return found
 
 

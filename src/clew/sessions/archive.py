@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from clew.library.keeping import archive, archived, unarchive
+from clew.messages.counts import count_of
 from clew.sessions.output import FINE, CannotError, home, say, say_json, transcript
 from clew.transcript import light
 
@@ -56,6 +57,6 @@ def _archived(name: str) -> Path:
         or ((outline := light.outline(path)) is not None and outline.title == name)
     ]
     if len(found) != 1:
-        what = "no session" if not found else f"{len(found)} sessions"
+        what = "no session" if not found else count_of(len(found), "session")
         raise CannotError(f"{what} {name!r} in the archive; `clew sessions archive` lists it")
     return found[0]

@@ -3,6 +3,7 @@
 import argparse
 from typing import Any
 
+from clew.messages.counts import count_of
 from clew.sessions.output import FINE, FOUND, cwd, home, say, say_json, transcript
 from clew.transcript import choose, light
 from clew.transcript.check import RULES
@@ -33,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
         shown = found.findings if options.notes else found.problems
         reports.append({"path": str(path), "ok": not found.problems, "findings": shown})
         if not options.json:
-            state = "ok" if not found.problems else f"{len(found.problems)} problems"
+            state = "ok" if not found.problems else count_of(len(found.problems), "problem")
             say(f"{path}: {state}, {len(found.loaded.messages)} live messages")
             for finding in shown:
                 say(f"  {finding}")

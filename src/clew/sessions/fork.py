@@ -4,9 +4,10 @@ import argparse
 import time
 
 from clew.library.copies import fork
+from clew.messages.counts import count_of
 from clew.messages.moments import written
 from clew.sessions.messages import uuid_of
-from clew.sessions.output import FINE, count, say, say_json, transcript
+from clew.sessions.output import FINE, say, say_json, transcript
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,5 +31,5 @@ def run(options: argparse.Namespace) -> int:
             }
         )
     else:
-        say(f"{made.path.stem}: {count(made.messages, 'message')}, {made.title!r}")
+        say(f"{made.path.stem}: {count_of(made.messages, 'message')}, {made.title!r}")
     return FINE

@@ -3,8 +3,9 @@
 import argparse
 
 from clew.library.copies import graft
+from clew.messages.counts import count_of
 from clew.sessions.messages import uuid_of
-from clew.sessions.output import FINE, count, say, say_json, transcript
+from clew.sessions.output import FINE, say, say_json, transcript
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,5 +24,5 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"sessionId": target.stem, "from": source.stem, "messages": number})
     else:
-        say(f"{count(number, 'message')} of {source.stem} brought to {target.stem}")
+        say(f"{count_of(number, 'message')} of {source.stem} brought to {target.stem}")
     return FINE

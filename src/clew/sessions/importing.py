@@ -5,9 +5,10 @@ import time
 from pathlib import Path
 
 from clew.exchange.bring import Brought, bring
+from clew.messages.counts import count_of
 from clew.messages.errors import SessionError, in_words
 from clew.messages.moments import written
-from clew.sessions.output import CANNOT, FINE, Bar, count, cwd, home, say, say_json
+from clew.sessions.output import CANNOT, FINE, Bar, cwd, home, say, say_json
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -58,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _tell(brought: list[Brought], refused: list[tuple[str, str]]) -> None:
     for one in brought:
-        say(f"{one.session_id}: {one.kind}, {count(one.messages, 'message')}, {one.title!r}")
+        say(f"{one.session_id}: {one.kind}, {count_of(one.messages, 'message')}, {one.title!r}")
         for reason, times in sorted(one.losses.items()):
             say(f"  lost: {reason}: {times:,}")
     for name, why in refused:

@@ -6,7 +6,8 @@ from itertools import islice
 from typing import Any
 
 from clew.library.listing import Wanted, all_hidden, fitting, newest_first
-from clew.sessions.output import FINE, Bar, count, cwd, home, moment, say, say_json, size
+from clew.messages.counts import count_of
+from clew.sessions.output import FINE, Bar, cwd, home, moment, say, say_json, size
 from clew.transcript.light import Outline
 
 
@@ -85,7 +86,7 @@ def _hint() -> None:
 
     for place in moved_here(home(), cwd()):
         say(
-            f"no session of this folder, but {count(place.sessions, 'session')} of {place.cwd}, "
+            f"no session of this folder, but {count_of(place.sessions, 'session')} of {place.cwd}, "
             f"which is gone; if it was moved here: clew sessions relocate {place.cwd} ."
         )
 

@@ -59,10 +59,6 @@ def size(size_bytes: float) -> str:
     return f"{size_bytes / 1e6:.1f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e3:.1f} kB"
 
 
-def count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
-
-
 class Bar:
     """Progress of long work, on standard error and only for who looks at a terminal.
 

@@ -4,7 +4,8 @@ import argparse
 import asyncio
 from pathlib import Path
 
-from clew.sessions.output import FINE, CannotError, count, say, say_json, transcript
+from clew.messages.counts import count_of
+from clew.sessions.output import FINE, CannotError, say, say_json, transcript
 from clew.sessions.remote import place_of, store_of
 from clew.stores.base import StoreError
 from clew.stores.hydrate import send
@@ -24,7 +25,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"sessionId": path.stem, "lines": sent[""], "agents": len(sent) - 1})
     else:
-        say(f"{path.stem}: {count(sum(sent.values()), 'line')} sent")
+        say(f"{path.stem}: {count_of(sum(sent.values()), 'line')} sent")
     return FINE
 
 

@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 
 from clew.library.relocate import carry_out, gone, plan
-from clew.sessions.output import FINE, FOUND, CannotError, count, cwd, home, say, say_json
+from clew.messages.counts import count_of
+from clew.sessions.output import FINE, FOUND, CannotError, cwd, home, say, say_json
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +44,7 @@ def run(options: argparse.Namespace) -> int:
         )
     else:
         would = "would be moved" if options.dry_run else "moved"
-        say(f"{count(len(moved), 'session')} of {old} {would} to {new}")
+        say(f"{count_of(len(moved), 'session')} of {old} {would} to {new}")
         for move, why in kept:
             say(f"  {move.session_id} stays: {why}")
     return FOUND if kept else FINE
@@ -55,7 +56,7 @@ def _gone(options: argparse.Namespace) -> int:
         say_json([{"cwd": one.cwd, "sessions": one.sessions} for one in found])
         return FINE
     for one in found:
-        say(f"{one.cwd}: {count(one.sessions, 'session')}")
+        say(f"{one.cwd}: {count_of(one.sessions, 'session')}")
     if not found:
         say("every folder that has sessions is there")
     return FINE

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from clew.messages.counts import count_of
 from clew.sessions.output import FINE, FOUND, CannotError, home, say, say_json, transcript
 from clew.transcript import paths
 from clew.transcript.repair import HeldError, WouldLoseError, carry_out, plan
@@ -47,7 +48,7 @@ def _told(report: dict[str, Any]) -> Iterator[str]:
         case "nothing":
             yield f"{report['path']}: nothing to repair"
         case "append":
-            yield f"{report['lines']} lines {would}appended to {report['target']}"
+            yield f"{count_of(report['lines'], 'line')} {would}appended to {report['target']}"
         case _:
             yield f"a repaired copy {would}written to {report['target']}; the original stays"
     if report.get("backup"):

@@ -3,9 +3,10 @@
 import argparse
 from typing import Any
 
+from clew.messages.counts import count_of
 from clew.rewind.blobs import Blobs, blobs_dir
 from clew.rewind.restore import Plan, carry_out, plan, plan_redo
-from clew.sessions.output import FINE, FOUND, CannotError, count, home, say, say_json, transcript
+from clew.sessions.output import FINE, FOUND, CannotError, home, say, say_json, transcript
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -77,5 +78,5 @@ def _tell(planned: Plan, *, is_done: bool) -> None:
         say("nothing was changed; --force goes over what others changed, and without what is lost")
     if is_done:
         say(
-            f"{count(len(planned.changes), 'file')}; `clew sessions rewind {planned.path.stem} --redo`"
+            f"{count_of(len(planned.changes), 'file')}; `clew sessions rewind {planned.path.stem} --redo`"
         )

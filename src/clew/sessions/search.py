@@ -5,11 +5,11 @@ import argparse
 from clew.library.search import Scope, folders_of, search, told
 from clew.library.words import query_of
 from clew.library.worktrees import worktrees
+from clew.messages.counts import count_of
 from clew.sessions.output import (
     FINE,
     FOUND,
     CannotError,
-    count,
     cwd,
     home,
     say,
@@ -69,5 +69,5 @@ def run(options: argparse.Namespace) -> int:
     if found.behind_bytes > 0 and not options.no_index:
         say(f"({size(found.behind_bytes)} are not in the index yet: clew sessions index)")
     if len(found.hits) == limit:
-        say(f"(the newest {count(limit, 'answer')}; --limit shows more)")
+        say(f"(the newest {count_of(limit, 'answer')}; --limit shows more)")
     return FINE if found.hits else FOUND

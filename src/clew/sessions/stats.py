@@ -4,6 +4,7 @@ import argparse
 from typing import Any
 
 from clew.library.stats import stats
+from clew.messages.counts import count_of
 from clew.sessions.output import FINE, Bar, home, say, say_json, size
 
 SHOWN = 8
@@ -21,8 +22,8 @@ def run(options: argparse.Namespace) -> int:
         return FINE
     unknown = " + unknown" if found["unpricedResponses"] else ""
     say(
-        f"{found['sessions']:,} sessions and {found['subagents']:,} subagents, {size(found['sizeBytes'])}: "
-        f"{found['prompts']:,} prompts, {found['responses']:,} responses, {found['tokens']:,} tokens, "
+        f"{count_of(found['sessions'], 'session')} and {count_of(found['subagents'], 'subagent')}, {size(found['sizeBytes'])}: "
+        f"{count_of(found['prompts'], 'prompt')}, {count_of(found['responses'], 'response')}, {count_of(found['tokens'], 'token')}, "
         f"${found['knownCostUSD']:,.4f}{unknown}"
     )
     _table("models", "name", "responses", found["models"])

@@ -102,7 +102,11 @@ def name_line(one: Skill) -> str:
 
 
 def cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 3].rstrip()}..."
+    """At a word's end where there is one."""
+    if len(text) <= most:
+        return text
+    words, _, rest = text[: most - 2].rpartition(" ")
+    return f"{(words or rest[: most - 3]).rstrip()}..."
 
 
 def found(query: str, skills: Iterable[Skill], limit: int = 10) -> list[Skill]:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clew.messages.counts import count_of
 from clew.stores.base import Key, SessionStore, StoreError
 from clew.stores.merge import merge, uuids_of, whole_lines, with_last
 from clew.transcript.files import Files
@@ -36,7 +37,7 @@ class Diagnostic(Struct, frozen=True, kw_only=True):
         whose = "subagent" if self.is_agent else "session"
         return (
             f"hydrate {whose}: {self.what} (local {self.local_lines}, remote {self.remote_lines}, "
-            f"now {self.lines} lines)"
+            f"now {count_of(self.lines, 'line')})"
         )
 
 

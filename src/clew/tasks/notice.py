@@ -5,6 +5,7 @@ What a task printed is data: it can close no tag around it.
 
 from msgspec import Struct
 
+from clew.messages.counts import count_of
 from clew.messages.wording import tagged
 
 # The kind of task that says prompts when their time has come.
@@ -39,7 +40,7 @@ def in_words(notice: Notice) -> str:
     ]
     parts = [f"<{name}>{plain(value)}</{name}>" for name, value in fields if value]
     if notice.lines:
-        more = f"\n({notice.dropped_lines:,} more lines)" if notice.dropped_lines else ""
+        more = f"\n({count_of(notice.dropped_lines, 'more line')})" if notice.dropped_lines else ""
         parts.append(f"<event>{plain(chr(10).join(notice.lines))}{more}</event>")
     return tagged("task-notification", "\n" + "\n".join(parts) + "\n")
 

@@ -6,6 +6,7 @@ Must never write a control character that came from a model: a scenario may be a
 import json
 from collections.abc import Callable
 
+from clew.messages.counts import count_of
 from clew.providers.answer_events import (
     Answered,
     CompactionDue,
@@ -96,15 +97,12 @@ class Screen:
 
     def closing(self, requests: int) -> None:
         self._write("\n")
-        counted = ", ".join(
-            f"{number} {one if number == 1 else many}"
-            for number, one, many in (
-                (requests, "request", "requests"),
-                (self._answers, "answer", "answers"),
-                (self._retries, "retry", "retries"),
-            )
+        counted = (
+            count_of(requests, "request"),
+            count_of(self._answers, "answer"),
+            count_of(self._retries, "retry", "retries"),
         )
-        self._line(counted, DIM)
+        self._line(", ".join(counted), DIM)
 
     def _stream(self, text: str, style: str) -> None:
         """More of what the model says; `style` holds until the line is closed."""

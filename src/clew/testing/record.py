@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from clew.config.environment import freeze
+from clew.messages.counts import count_of
 from clew.providers.scenario_host import ENDPOINTS
 from clew.testing.http import (
     LAST_CHUNK,
@@ -154,7 +155,7 @@ async def _record(options: argparse.Namespace) -> None:
             sys.stdout.flush()
             await asyncio.Event().wait()
         finally:
-            _say(f"{len(recording.heard)} answers in {options.to}")
+            _say(f"{count_of(len(recording.heard), 'answer')} in {options.to}")
 
 
 def _json_file(text: str) -> Path:

@@ -13,6 +13,7 @@ from pathlib import Path
 from clew.app.build import session as open_session
 from clew.engine.conversation import Speaker
 from clew.engine.deps import Question, Refused, Verdict
+from clew.messages.counts import count_of
 from clew.options import Options
 from clew.providers.scenario_file import read_scenario
 from clew.testing.pace import paced
@@ -61,7 +62,9 @@ async def repair(write: Callable[[str], object], speed: float | None) -> bool:
                         said_by=Speaker(source="typed", mode=session.mode),
                         context=await session.context(),
                     )
-            write(f"\n{len(server.requests)} requests; {lines_written(home)} lines of transcript\n")
+            write(
+                f"\n{count_of(len(server.requests), 'request')}; {count_of(lines_written(home), 'line')} of transcript\n"
+            )
         return "sum(coins)" in (work / "purse.py").read_text("utf-8")
 
 

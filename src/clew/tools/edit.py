@@ -7,6 +7,7 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
 
+from clew.messages.counts import count_of
 from clew.tools import files
 from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
 from clew.tools.patch import Region, patch_of_regions, replaced
@@ -207,4 +208,4 @@ def said(done: Edited) -> str:
 
 
 def many(times: int) -> str:
-    return "1 replacement" if times == 1 else f"{times} replacements"
+    return count_of(times, "replacement")

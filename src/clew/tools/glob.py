@@ -5,6 +5,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from clew.messages.counts import count_of
 from clew.tools.base import Tool, ToolContext, ToolResult
 from clew.tools.search import Job
 from clew.tools.searching import display_path, place, ripgrep, search
@@ -55,5 +56,5 @@ class Glob(Tool[GlobInput]):
                 "numFiles": len(files),
                 "truncated": truncated,
             },
-            display=f"{len(names):,} files" if len(names) != 1 else "1 file",
+            display=count_of(len(names), "file"),
         )

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct, field
 
+from clew.messages.counts import count_of
 from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
 from clew.tools.search import Job
 from clew.tools.searching import Found, Place, display_path, place, ripgrep, search
@@ -162,7 +163,7 @@ def listed(names: list[str], most: Part, found: Found) -> ToolResult:
             "numFiles": len(kept),
             "filenames": kept,
         },
-        display=f"{len(names):,} files" if len(names) != 1 else "1 file",
+        display=count_of(len(names), "file"),
     )
 
 
@@ -178,7 +179,7 @@ def content(lines: list[str], most: Part, found: Found) -> ToolResult:
             "content": text,
             "numLines": len(kept),
         },
-        display=f"{len(lines):,} lines" if len(lines) != 1 else "1 line",
+        display=count_of(len(lines), "line"),
     )
 
 
@@ -194,5 +195,5 @@ def counted(counts: list[tuple[str, int]], most: Part, found: Found) -> ToolResu
             "content": "\n".join(kept),
             "numMatches": total,
         },
-        display=f"{total:,} in {len(counts):,} files",
+        display=f"{total:,} in {count_of(len(counts), 'file')}",
     )

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, field
 
+from clew.messages.counts import count_of
 from clew.tools.base import Tool, ToolContext, ToolError, ToolResult, refuse_odd
 
 MOST_NAMES = 1000
@@ -73,7 +74,7 @@ def listed(folder: Path, ignore: list[str], ctx: ToolContext) -> ToolResult:
     shown = found[:MOST_NAMES]
     lines = "\n".join(one.line for one in shown)
     more = f"\n(The first {MOST_NAMES:,} of {len(found):,}.)" if len(found) > MOST_NAMES else ""
-    count = f"{len(found):,} names" if len(found) != 1 else "1 name"
+    count = count_of(len(found), "name")
     return ToolResult(
         content=f"{folder} holds {count}:\n{lines}{more}" if found else f"({folder} is empty.)",
         tool_use_result={

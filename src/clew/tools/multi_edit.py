@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct, to_builtins
 
+from clew.messages.counts import count_of
 from clew.tools.base import Tool, ToolContext, ToolResult
 from clew.tools.edit import edit, many, said
 from clew.tools.patch import patch_of_regions
@@ -37,7 +38,7 @@ class MultiEdit(Tool[MultiEditInput]):
         return (given.file_path,)
 
     def title(self, given: MultiEditInput) -> str:
-        return f"{given.file_path}, {len(given.edits)} edits"
+        return f"{given.file_path}, {count_of(len(given.edits), 'edit')}"
 
     async def call(self, given: MultiEditInput, ctx: ToolContext) -> ToolResult:
         done = edit(ctx.session.path(given.file_path), given.edits, ctx)

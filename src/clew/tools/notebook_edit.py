@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from clew.messages.counts import count_of
 from clew.tools import files
 from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
 from clew.tools.edit import encoded
@@ -60,7 +61,7 @@ class NotebookEdit(Tool[NotebookEditInput]):
         files.note(ctx, written, ())
         words = {"replace": "Replaced", "insert": "Added", "delete": "Took out"}[given.edit_mode]
         return ToolResult(
-            content=f"{words} cell {cell.id} of {path}; it has now {len(notebook.cells)} cells.",
+            content=f"{words} cell {cell.id} of {path}; it has now {count_of(len(notebook.cells), 'cell')}.",
             tool_use_result={
                 "new_source": given.new_source,
                 "cell_id": cell.id,

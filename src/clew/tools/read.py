@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+from clew.messages.counts import count_of
 from clew.normalize.media import picture_type
 from clew.tools import files
 from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
@@ -273,7 +274,7 @@ def shown(path: Path, found: Lines) -> ToolResult:
                 "totalLines": found.total,
             },
         },
-        display=f"{len(parts):,} lines" if len(parts) != 1 else "1 line",
+        display=count_of(len(parts), "line"),
     )
 
 

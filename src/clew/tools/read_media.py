@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from clew.messages.counts import count_of
 from clew.tools.base import ToolContext, ToolError, ToolResult
 from clew.tools.media import DOCUMENT_MAX_BYTES, document, fit_picture, some_pages
 from clew.tools.notebook import Notebook, cells_in_words
@@ -131,5 +132,5 @@ async def read_notebook(
             "type": "notebook",
             "file": {"filePath": str(path), "cells": [one.described() for one in cells[:shown]]},
         },
-        display=f"{shown} cells" if shown != 1 else "1 cell",
+        display=count_of(shown, "cell"),
     )

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Struct
 
+from clew.messages.counts import count_of
 from clew.providers.base import Failure
 from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
 from clew.web.fetch import Elsewhere, Web
@@ -73,7 +74,7 @@ class WebSearch(Tool[WebSearchInput]):
                 "query": given.query,
                 "results": [{"title": hit.title, "url": hit.url} for hit in hits],
             },
-            display=f"{len(hits)} results",
+            display=count_of(len(hits), "result"),
         )
 
     async def _by_endpoint(self, endpoint: str, given: WebSearchInput) -> list[Hit]:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from clew.messages.counts import count_of
 from clew.tools import files
 from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
 from clew.tools.patch import patch_of_texts
@@ -115,4 +116,4 @@ def whole_range(content: str) -> tuple[tuple[int, int], ...]:
 
 def count(content: str) -> str:
     total = count_lines(content)
-    return f"{total:,} line{'' if total == 1 else 's'}"
+    return count_of(total, "line")

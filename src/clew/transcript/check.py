@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from clew.messages.counts import count_of
 from clew.messages.encoding import bare
 from clew.transcript.chain import Chain
 from clew.transcript.links import ROOT, Note
@@ -146,7 +147,7 @@ def check(
         *chain.left_out(),
     ]
     if written_ahead:
-        found.append(_of_leaf(chain, "written-ahead", f"{written_ahead} entries"))
+        found.append(_of_leaf(chain, "written-ahead", count_of(written_ahead, "entry", "entries")))
     is_lost = not messages and not stands_before_all
     if is_lost and any(node.is_conversation for node in chain.links.nodes):
         found.append(Note(rule="nothing-live", number=1, at=0))
@@ -200,7 +201,7 @@ def _roots(chain: Chain) -> Iterator[Note]:
     later = [i for i in talking if chain.boundary == ROOT or i > chain.boundary]
     between = [j for i, j in pairwise(later) if (i in live) != (j in live)]
     if len(between) > 3:
-        yield _note(chain, between[0], "mixed-writers", f"{len(between)} changes")
+        yield _note(chain, between[0], "mixed-writers", count_of(len(between), "change"))
 
 
 def _talks(chain: Chain, i: int) -> bool:

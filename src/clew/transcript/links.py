@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from clew.messages.counts import count_of
 from clew.transcript.entries import Keys
 from clew.transcript.policy import CONVERSATION
 
@@ -161,7 +162,9 @@ def _break_cycles(links: Links) -> None:
         if i != ROOT and i in path:
             cycle = path[path.index(i) :]
             first = min(cycle)
-            links.notes.append(_note("cycle", links.nodes[first], f"{len(cycle)} entries"))
+            links.notes.append(
+                _note("cycle", links.nodes[first], count_of(len(cycle), "entry", "entries"))
+            )
             before = links.before(first)
             parents[first] = ROOT if leads_to(parents, before, first) else before
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from clew.messages.counts import count_of
 from clew.messages.encoding import decode, encode
 from clew.transcript import light
 from clew.transcript.chain import Chain, build
@@ -185,7 +186,7 @@ def _salvage(lines: _Lines, line: Rejected, number: int, at: int, raw: bytes) ->
             rule="spliced" if parts else "not-an-entry",
             number=number,
             at=at,
-            detail=f"holds {len(parts)} entries" if parts else line.reason,
+            detail=f"holds {count_of(len(parts), 'entry', 'entries')}" if parts else line.reason,
         )
     )
     for start, end in parts:

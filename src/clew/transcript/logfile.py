@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from clew.messages.counts import count_of
 from clew.transcript.files import Files
 
 COPY_SIZE_BYTES = 1 << 20
@@ -29,7 +30,9 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
             if self.rescued_to
             else "they are kept in memory only; free space or make the folder writable"
         )
-        return f"{self.path}: {self.reason}: {self.unsaved_lines} lines are not saved; {where}"
+        return (
+            f"{self.path}: {self.reason}: {count_of(self.unsaved_lines, 'line')} not saved; {where}"
+        )
 
 
 class LockedError(OSError):

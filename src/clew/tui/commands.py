@@ -3,6 +3,7 @@
 from clew.app.session import Session
 from clew.commands.outcome import Outcome, Show
 from clew.commands.registry import Command
+from clew.messages.counts import count_of
 from clew.messages.messages import Assistant
 from clew.tui.app import Front
 from clew.tui.keys import listed
@@ -14,11 +15,15 @@ def commands(front: Front) -> list[Command[Session]]:
         if not text:
             return Show(text="there is no answer to copy", is_error=True)
         if not front.screen.terminal.copy(text):
-            return Show(text=f"{len(text):,} characters are too many to copy", is_error=True)
-        return Show(text=f"copied {len(text):,} characters")
+            return Show(
+                text=f"{count_of(len(text), 'character')} are too many to copy", is_error=True
+            )
+        return Show(text=f"copied {count_of(len(text), 'character')}")
 
-    async def keys(_: Session, __: str) -> Outcome:
-        return Show(text=listed(front.bindings))
+    async def keys(session: Session, _: str) -> Outcome:
+        own = session.rules.standing.places.config_home / "keybindings.json"
+        where = f"your own: {own}{'' if own.exists() else ' (not there yet)'}"
+        return Show(text=f"{listed(front.bindings)}\n{where}")
 
     return [
         Command(
@@ -27,7 +32,13 @@ def commands(front: Front) -> list[Command[Session]]:
             run=copy,
             is_interactive=True,
         ),
-        Command(name="keys", description="list what keys do here", run=keys, is_interactive=True),
+        Command(
+            name="keybindings",
+            description="list what keys do here, and where your own stand",
+            run=keys,
+            is_interactive=True,
+            aliases=("keys",),
+        ),
     ]
 
 

@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 
 from msgspec.structs import replace
-from prompt_toolkit.enums import EditingMode
 
 from clew.app.build import session as open_session
 from clew.app.session import Session
@@ -84,10 +83,8 @@ def set_up(front: Front, session: Session, programs: Programs) -> None:
     stage.theme = chosen(str(settings.get("theme", "")), os.environ)
     stage.transcript = Transcript(front.screen.terminal.size[0], stage.theme, abilities(os.environ))
     stage.status = Status(session, programs)
-    if settings.get("editorMode") == "vim":
-        front.screen.app.editing_mode = EditingMode.VI
+    front.screen.obey(settings)
     stage.changed()
-    front.screen.terminal.channel = str(settings.get("preferredNotifChannel", "auto"))
     session.commands.extend(commands(front))
     front.history.session_id = session.session_id
     front.desk.files = Files(programs, with_ignored=settings.get("respectGitignore") is False)

@@ -10,12 +10,13 @@ import os
 import signal
 import sys
 from codecs import getincrementaldecoder
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
 from prompt_toolkit.application import Application
 from prompt_toolkit.data_structures import Size
+from prompt_toolkit.enums import EditingMode
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding import KeyBindingsBase
 from prompt_toolkit.key_binding.key_processor import KeyPress
@@ -113,6 +114,14 @@ class Screen:
         )
         self.app.ttimeoutlen = ESCAPE_S
         self.app.renderer = _Drawing(self, output)
+
+    def obey(self, settings: Mapping[str, Any]) -> None:
+        """What a person's settings say about keys and bells; they may change while the screen is there."""
+        is_vim = settings.get("editorMode") == "vim"
+        mode = EditingMode.VI if is_vim else EditingMode.EMACS
+        if self.app.editing_mode != mode:
+            self.app.editing_mode = mode
+        self.terminal.channel = str(settings.get("preferredNotifChannel", "auto"))
 
     @asynccontextmanager
     async def running(self, closed: Callable[[], object]) -> AsyncIterator[None]:

@@ -102,7 +102,10 @@ class Status:
         session = self._session
         setting = session.rules.standing.settings.get("statusLine")
         command = setting.get("command") if isinstance(setting, dict) else None
-        if not isinstance(command, str) or self._asking.locked():
+        if not isinstance(command, str):
+            before, self._own = self._own, []
+            return before != []
+        if self._asking.locked():
             return False
         async with self._asking:
             before = self._own

@@ -181,8 +181,11 @@ class Talk:
             taking, self._taking = self._taking, None
             self._stage.working = None
         assert taking is not None
-        # What a command ended, /tasks stop, may have been told of while it ran.
+        # What a command ended, /tasks stop, may have been told of while it ran; or it set something.
         self._news()
+        if entry.text.startswith("/"):
+            self._screen.obey(self._session.rules.standing.settings)
+            self._begin(self.look_again())
         return Show(text="[stopped]") if taking.cancelled() else taking.result()
 
     async def _heed(self, taken: Taken, entry: Entry | None) -> bool:

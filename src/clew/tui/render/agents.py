@@ -1,6 +1,7 @@
 """An agent at work, as a line that changes: who it is, how much it did, what it does now. Pure."""
 
 from clew.engine.events import FromAgent, ToolFinished, ToolStarted
+from clew.messages.counts import count_of
 from clew.stream.events import MessageFinished, TextDelta, ThinkingDelta
 from clew.tui.render.look import Look
 from clew.tui.render.rows import Row, Span, clipped
@@ -23,7 +24,7 @@ class Agent:
 
     @property
     def counted(self) -> str:
-        return f"{self.calls} calls" if self.calls != 1 else "1 call"
+        return count_of(self.calls, "call")
 
     def heed(self, told: FromAgent) -> None:
         """Something happened in its conversation."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import TypeAlias
 
+from clew.messages.counts import count_of
 from clew.tui.render.look import Look
 from clew.tui.render.rows import Row, Span, chopped
 from clew.tui.render.safe import one_line, visible
@@ -85,7 +86,7 @@ def folded(
         what = "long lines" if any(len(each) > LINE_ROWS for each in shown) else ""
     else:
         yield from (r for each in lines[:HEAD_LINES] for r in _rows(each, width, style, LINE_ROWS))
-        what = f"{between:,} more lines"
+        what = count_of(between, "more line")
     if what:
         yield [Span(f"… {what}{folds.keep(title, whole)}", look.theme["quiet"])]
     if between > 1:

@@ -5,6 +5,7 @@ than it is shown. Pure.
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
+from clew.messages.counts import count_of
 from clew.messages.messages import User
 from clew.normalize.for_display import Item, for_display
 from clew.tui.render.folding import Folds
@@ -99,10 +100,12 @@ def thought(text: str, look: Look, folds: Folds) -> Iterator[Line]:
         return wrapped([Span(visible(text), look.theme["thinking"])], width)
 
     name = folds.keep(f"thought: {one_line(text[:60])}", whole)
-    said = f"thought, {words:,} words{name}" if words != 1 else f"thought, 1 word{name}"
+    said = f"thought, {count_of(words, 'word')}{name}"
     yield line([Span("· ", look.theme["quiet"]), Span(said, look.theme["thinking"])])
 
 
 def _short(text: str) -> str:
     rest = len(text) - RECALLED_CHARACTERS
-    return text if rest <= 0 else f"{text[:RECALLED_CHARACTERS]}… ({rest:,} more characters)"
+    return (
+        text if rest <= 0 else f"{text[:RECALLED_CHARACTERS]}… ({count_of(rest, 'more character')})"
+    )

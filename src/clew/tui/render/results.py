@@ -7,6 +7,7 @@ would give it is shown as text.
 from collections.abc import Iterator
 from typing import Any, TypeAlias
 
+from clew.messages.counts import count_of
 from clew.tui.render import diff
 from clew.tui.render.folding import LINE_ROWS, Folds, cut, folded, lines_of
 from clew.tui.render.look import Look
@@ -112,9 +113,7 @@ def _plain(text: str) -> str:
 
 def _about(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
     count = len(lines_of(answer.text))
-    words = one_line(answer.display[:_DISPLAYED_CHARACTERS]) or (
-        f"{count:,} lines" if count != 1 else "1 line"
-    )
+    words = one_line(answer.display[:_DISPLAYED_CHARACTERS]) or (count_of(count, "line"))
 
     def whole(width: int) -> Iterator[Row]:
         for each in lines_of(answer.text):

@@ -1,0 +1,20 @@
+"""How many of something, in words."""
+
+import pytest
+
+from clew.messages.counts import count_of
+
+
+@pytest.mark.parametrize(
+    ("number", "words", "said"),
+    [
+        (0, ("line",), "0 lines"),
+        (1, ("line",), "1 line"),
+        (2, ("line",), "2 lines"),
+        (1_000, ("more line",), "1,000 more lines"),
+        (1, ("entry", "entries"), "1 entry"),
+        (3, ("entry", "entries"), "3 entries"),
+    ],
+)
+def test_one_is_not_many(number: int, words: tuple[str, ...], said: str) -> None:
+    assert count_of(number, *words) == said
