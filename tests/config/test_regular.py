@@ -12,6 +12,8 @@ from tests.headless.clew_process import clew
 FINE: dict[str, Any] = {"scenario": 1, "answers": [{"text": "Done.", "times": "always"}]}
 SAID = ".claude/commands/x.md .claude/agents/x.md .claude/settings.json .mcp.json"
 SILENT = ".claude/output-styles/x.md .claude/skills/x/SKILL.md .git/HEAD .gitignore CLAUDE.md"
+# What is looked into once the folder is trusted, or once a call may change files.
+GIT = ".git/config .git/index .git/objects/info/alternates"
 
 
 def lay(home: Path, name: str, kind: str) -> None:
@@ -36,6 +38,34 @@ def test_what_is_no_file_is_passed_over(kind: str, tmp_path: Path) -> None:
         assert any(
             name in line and "is not a regular file" in line for line in done.stderr.splitlines()
         ), name
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_trusted_folder_has_no_file_that_is_waited_for(kind: str, tmp_path: Path) -> None:
+    write = {"tool": "Bash", "input": {"command": "echo 1 > made.txt"}}
+    wish = {"description": "look", "prompt": "Look.", "subagent_type": "keeper"}
+    plan = {
+        "scenario": 1,
+        "answers": [
+            {"content": [write, {"tool": "Agent", "input": wish}]},
+            {"text": "Looked."},
+            *FINE["answers"],
+        ],
+    }
+    for name in (*SILENT.split()[:2], *GIT.split(), ".claude/agent-memory/keeper/MEMORY.md"):
+        lay(tmp_path, name, kind)
+    folder = tmp_path / "work" / ".claude" / "agents"
+    folder.mkdir()
+    head = "---\ndescription: Keeps\nmemory: project\n---\nKeep."
+    (folder / "keeper.md").write_text(head, "utf-8")
+    assert clew(tmp_path, "http://127.0.0.1:9", "config", "trust").returncode == 0
+    with serving(plan, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "hi", "--allowedTools", "Bash,Agent")
+        bodies = [request.body for request in server.requests]
+    assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
+    assert "output-styles/x.md: is not a regular file" in done.stderr
+    assert "There is no MEMORY.md yet." in str(bodies[1])
+    assert (tmp_path / "work" / "made.txt").exists()
 
 
 def test_a_head_with_marks_of_kinds_ends_no_session(tmp_path: Path) -> None:

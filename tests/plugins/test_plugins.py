@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,6 +16,7 @@ from tests.tui.terminal import Terminal
 
 Json: TypeAlias = dict[str, Any]
 PUBLISHED = Path(__file__).parent / "published"
+LANGUAGE_SERVER = Path(__file__).parents[1] / "lsp" / "server_program.py"
 FINE = {"scenario": 1, "answers": [{"text": "Done.", "times": "always"}]}
 ID = "toolkit@square"
 
@@ -169,6 +171,72 @@ def test_a_host_names_a_folder_and_sees_all_of_it(home: Path) -> None:
     assert "toolkit:Pirate" in answer["available_output_styles"]
     assert "Speak like a pirate." in json.dumps(body["system"])
     assert str(folder) in said(body)
+
+
+def reloaded(host: Hosted) -> str:
+    before = len(host.frames)
+    host.say("/reload-plugins")
+    host.result()
+    return json.dumps(host.frames[before:], ensure_ascii=False)
+
+
+def test_a_running_session_takes_in_what_was_installed_and_lets_go_of_what_is_gone(
+    home: Path,
+) -> None:
+    toolkit = home / "work" / "square" / "toolkit"
+    program = {"command": sys.executable, "args": [str(LANGUAGE_SERVER)]}
+    entry = program | {"extensionToLanguage": {".txt": "plaintext"}}
+    (toolkit / ".lsp.json").write_text(json.dumps({"words": entry}), "utf-8")
+    (home / "work" / "a.txt").write_text("BAD\n", "utf-8")
+    asked = {"operation": "diagnostics", "file_path": "a.txt"}
+    found = {"tool": "ToolSearch", "input": {"query": "select:LSP"}}
+    recall = {"tool": "mcp__plugin_toolkit_memo__recall", "input": {}}
+    plan = {
+        "scenario": 1,
+        "answers": [
+            {"text": "Nothing there."},
+            {"content": [found]},
+            {"content": [{"tool": "LSP", "input": asked}, recall]},
+            {"text": "Used."},
+            {"content": [recall]},
+            {"text": "Gone."},
+        ],
+    }
+    with (
+        serving(plan, strict=True) as server,
+        Hosted(home, server.url, "--allowedTools", "mcp__plugin_toolkit_memo") as host,
+    ):
+        host.ask("initialize")
+        host.say("go")
+        host.result()
+        installed(home, "--trust")
+        told = reloaded(host)
+        assert "1 plugins" in told
+        assert "begun: MCP server plugin:toolkit:memo" in told
+        host.say("go on")
+        assert host.result()["result"] == "Used."
+        used = [request.body for request in server.requests][-1]
+        assert "from-the-hook of " in said(used)
+        assert "the combination is 1234" in said(used)
+        assert "a.txt:1:1: error: BAD is wrong" in said(used)
+        assert "- toolkit:release: Makes a release." in said(used)
+        assert "toolkit:auditor" in said(used)
+        assert host.ask("reload_skills")["response"]["skills"].count("toolkit:release") == 1
+        plugin(home, "remove", "toolkit")
+        told = reloaded(host)
+        assert "0 plugins" in told
+        assert "ended: MCP server plugin:toolkit:memo" in told
+        host.say("/output-style")
+        host.result()
+        assert "pirate" not in json.dumps(host.frames[-4:]).lower()
+        host.say("go on")
+        assert host.result()["result"] == "Gone."
+        last = [request.body for request in server.requests][-1]
+        after = json.dumps(last["messages"][len(used["messages"]) :])
+        assert "the combination is" not in after
+        assert "from-the-hook of " not in after
+        assert "toolkit:auditor" in after  # told as gone
+        assert host.end() == 0
 
 
 def test_plugins_of_another_tool_are_read_and_left_alone(home: Path) -> None:

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from clew.skills.find import MAX_FILES, Found, body_of, commands_in, skills_in
+from clew.config.folders import MAX_FILES, MAX_FOLDERS
+from clew.skills.find import Found, body_of, commands_in, skills_in
 from clew.skills.folders import BUNDLED, FromPlugin, Place, Shelf
 
 
@@ -56,6 +57,24 @@ def test_a_folder_of_too_many_files_is_read_in_part(tmp_path: Path) -> None:
     commands_in(tmp_path, "user", found)
     assert len(found.skills) == MAX_FILES
     assert "only the first" in found.faults[0]
+
+
+def test_folders_that_lead_into_themselves_are_gone_through_once(tmp_path: Path) -> None:
+    write(tmp_path / "commands" / "a.md", "A")
+    for n in range(30):
+        (tmp_path / "commands" / f"l{n}").symlink_to(tmp_path / "commands")
+    found = Found([], [])
+    commands_in(tmp_path / "commands", "user", found)
+    assert [one.name for one in found.skills] == ["a"]
+
+
+def test_no_more_than_so_many_folders_are_gone_through(tmp_path: Path) -> None:
+    for n in range(MAX_FOLDERS + 2):
+        write(tmp_path / f"f{n:04}" / "a.md", "A")
+    found = Found([], [])
+    commands_in(tmp_path, "user", found)
+    assert len(found.skills) == MAX_FOLDERS - 1  # and the one they lie in
+    assert "are not read" in found.faults[-1]
 
 
 def test_every_bundled_skill_can_be_listed_and_called() -> None:

@@ -1,5 +1,6 @@
 """What a definition of an agent says, whoever wrote it, and what an agent has by it."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,7 @@ from clew.config import frontmatter
 from clew.config.frontmatter import Frontmatter
 from clew.subagents.builtin import BUILT_IN
 from clew.subagents.catalog import Catalog
-from clew.subagents.files import in_folder, in_object
+from clew.subagents.files import MAX_BYTES, in_folder, in_object
 from clew.subagents.offer import mode_of, offered, refused
 from clew.subagents.specs import Origin, Spec, Unusable, spec_of
 
@@ -155,6 +156,28 @@ def test_the_files_of_a_folder_are_read_and_odd_ones_told(tmp_path: Path) -> Non
         "none.md: description: missing; it says when the agent is used",
         "odd.md: not UTF-8",
     ]
+
+
+def test_a_hostile_folder_of_agents_costs_no_more_than_a_complaint(tmp_path: Path) -> None:
+    (tmp_path / "good.md").write_text("---\ndescription: d\n---\nDo it.", "utf-8")
+    (tmp_path / "again").symlink_to(tmp_path)
+    (tmp_path / "all").symlink_to("/")
+    os.mkfifo(tmp_path / "pipe.md")
+    (tmp_path / "zero.md").symlink_to("/dev/zero")
+    (tmp_path / "loop.md").symlink_to("loop.md")
+    with (tmp_path / "vast.md").open("wb") as vast:
+        vast.write(b"---\ndescription: d\n---\nDo it.")
+        vast.truncate(1 << 40)
+    (tmp_path / "wide.md").write_text(f"---\ndescription: d\n---\n{'é' * MAX_BYTES}", "utf-8")
+    (tmp_path / "binary.md").write_bytes(b"\x7fELF" + bytes(range(256)))
+    found = in_folder(tmp_path, "project")
+    assert "good" in {one.name for one in found.specs}
+    said = "\n".join(found.faults)
+    assert "pipe.md: is not a regular file" in said
+    assert "zero.md: is not a regular file" in said
+    assert "vast.md: larger than 256 KiB" in said
+    assert "wide.md: larger than 256 KiB" in said
+    assert "binary.md: not UTF-8" in said
 
 
 def test_the_agents_of_an_object_are_read_and_odd_ones_told() -> None:

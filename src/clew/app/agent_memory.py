@@ -7,6 +7,7 @@ with its ordinary tools, under the ordinary rules.
 from pathlib import Path
 
 from clew.config.paths import Places
+from clew.config.regular import content
 from clew.context.facts import Fact
 from clew.messages.wording import tagged
 from clew.subagents.specs import Spec
@@ -31,8 +32,7 @@ def memory_fact(spec: Spec, places: Places) -> Fact | None:
         return None
     folder = folder_of(spec, places)
     try:
-        with (folder / FILE).open("rb") as file:
-            notes = file.read(SHOWN_BYTES).decode("utf-8", "replace")
+        notes = content(folder / FILE, SHOWN_BYTES).decode("utf-8", "replace")
     except OSError:
         notes = ""
     so_far = f"{FILE} says:\n\n{notes}" if notes else f"There is no {FILE} yet."

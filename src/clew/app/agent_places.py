@@ -16,15 +16,17 @@ FOLDER = "agents"
 def kinds_of(
     ground: Ground, brought: Brought, plugins: Iterable[tuple[str, Path]] = ()
 ) -> tuple[Catalog, tuple[str, ...]]:
-    """The kinds of agents there are, and what is wrong with the definitions of others.
-
-    `plugins` are the names and agent folders of the plugins that are there.
-    """
-    found = [in_folder(path, origin) for origin, path in folders(ground)]
-    found += [in_folder(path, "plugin", prefix=f"{name}:") for name, path in plugins]
+    """The kinds of agents there are, and what is wrong with the definitions of others."""
+    found = in_files(ground, plugins)
     found.append(in_object(ground.options.agents or {}, "flag"))
     found.append(in_object(brought.agents, "host"))
     return Catalog(spec for one in found for spec in one.specs), faults_of(found)
+
+
+def in_files(ground: Ground, plugins: Iterable[tuple[str, Path]]) -> list[Found]:
+    """`plugins` are the names and agent folders of the plugins that are there."""
+    found = [in_folder(path, origin) for origin, path in folders(ground)]
+    return found + [in_folder(path, "plugin", prefix=f"{name}:") for name, path in plugins]
 
 
 def folders(ground: Ground) -> list[tuple[Origin, Path]]:

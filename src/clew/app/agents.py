@@ -6,7 +6,7 @@ result, or news of its task.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -26,7 +26,7 @@ from clew.engine.hooked import last_words
 from clew.messages.history import History
 from clew.subagents.catalog import Catalog
 from clew.subagents.files import in_object
-from clew.subagents.specs import Spec
+from clew.subagents.specs import OF_FILES, Spec
 from clew.subagents.worktree import Git
 from clew.tasks.notice import SCHEDULE
 from clew.tasks.registry import Ending, Task, Tasks
@@ -99,6 +99,12 @@ class AllAgents:
         self.catalog.remove("host")
         self.catalog.add(found.specs)
         return tuple(found.faults)
+
+    def reload(self, found: Iterable[Spec]) -> None:
+        """The kinds that files define, instead of those that they did."""
+        for origin in OF_FILES:
+            self.catalog.remove(origin)
+        self.catalog.add(found)
 
     def recall(self, messages: Sequence[Json]) -> None:
         """Takes up what agents of the session's earlier runs came to."""

@@ -27,6 +27,7 @@ from clew.app.hands import Hands, equipped, lasts
 from clew.app.judging import Judging
 from clew.app.lent import Lent
 from clew.app.one_person import one_at_a_time
+from clew.app.reloading import Reloading
 from clew.app.session import Session
 from clew.app.speaking import Speaking
 from clew.app.stamps import new_id, now
@@ -156,6 +157,7 @@ async def session(
             skills=hands.skills,
             plugins=ground.plugins,
             speech=ground.speech,
+            reloading=Reloading(ground, hands, agents, brought),
             board=hands.board,
             goal=hands.goal,
             lent=lent,

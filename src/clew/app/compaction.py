@@ -16,6 +16,7 @@ from clew.app.stamps import now
 from clew.app.thread import Thread
 from clew.commands.outcome import Compact, Pick, Row
 from clew.compaction.budget import Room, at_of, room
+from clew.config.regular import content
 from clew.context.facts import Fact
 from clew.context.opening import Opening
 from clew.context.tool_listing import listing_fact, told
@@ -220,8 +221,7 @@ class Keeping:
 
     def _text(self, path: Path) -> str | None:
         try:
-            with path.open("rb") as file:
-                return file.read(FILE_MAX_BYTES).decode("utf-8")
+            return content(path, FILE_MAX_BYTES).decode("utf-8")
         except (OSError, ValueError):
             return None
 

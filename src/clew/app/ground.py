@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from clew.app.plugins import SessionPlugins, plugins_of
 from clew.app.service import Service, open_service
-from clew.app.styles import Speech, speech
+from clew.app.styles import Speech
 from clew.config.environment import Environment, freeze
 from clew.config.keys import in_environment
 from clew.options import SOURCES, Options
@@ -70,7 +70,7 @@ async def stand(
         began=began,
         launcher=launcher,
         plugins=plugins,
-        speech=speech(options, began, plugins.styles()),
+        speech=Speech(options, began, plugins.styles()),
         service=await open_service(
             began.environ, environment, began.settings, began.places, launcher, opened
         ),

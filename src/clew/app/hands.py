@@ -14,7 +14,6 @@ from clew.app.lsp import Code, language_servers
 from clew.app.mcp import Connected, servers_of
 from clew.app.offering import offered_tools, private_hosts
 from clew.app.own import OwnSession
-from clew.app.plugins import managed_hooks_only
 from clew.app.sandbox import SessionSandbox, session_sandbox
 from clew.app.skills import SessionSkills
 from clew.app.thread import Thread
@@ -87,9 +86,7 @@ async def equipped(
         call_tool=app_hooks.calling(lambda: mcp, tool_session),
     )
     hooks.add(brought.hooks)
-    plugin_hooks, plugin_faults = ground.plugins.hooks()
-    if not managed_hooks_only(began.layers):
-        hooks.add(plugin_hooks)
+    plugin_faults = ground.plugins.hook(hooks, began.layers)
     tool_session.may = app_hooks.asking_leave(hooks)
     await opened.enter_async_context(hooks)
     web = Web(network_from(ground.environment), partial(private_hosts, rules))

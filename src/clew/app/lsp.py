@@ -48,6 +48,17 @@ class Code:
         found = None if self._servers is None else await self._servers.news()
         return [] if found is None else [found]
 
+    async def replace(self, found: Code) -> list[Tool[Any]]:
+        """Has the servers of `found`, which has begun none, in place of those it had; its tools where
+        it had none."""
+        if self._servers is not None:
+            from clew.lsp.config import Specs
+
+            await self._servers.replace(Specs() if found._servers is None else found._servers.specs)
+            return []
+        self._servers = found._servers
+        return self.tools()
+
     async def aclose(self) -> None:
         if self._servers is not None:
             await self._servers.aclose()

@@ -6,10 +6,13 @@ Owns what joins `mcp` to the rest. A session without servers imports nothing of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from msgspec.structs import replace
 
 from clew.app.brought import NOTHING, Brought
 from clew.app.one_person import AskPerson
+from clew.app.plugins import OF_PLUGINS
 from clew.app.stamps import new_id
 from clew.config.environment import Environment
 from clew.config.paths import Places
@@ -32,6 +35,11 @@ if TYPE_CHECKING:
     from clew.mcp.servers import Servers
 
 Json: TypeAlias = dict[str, Any]
+
+Named = TypeVar("Named", ServerConfig, Entry)
+
+# Who brings servers while the session runs.
+HOST = "host"
 
 # How long a host waits for servers that it put in.
 EXCHANGE_WAIT_S = 30.0
@@ -56,8 +64,10 @@ class Connected:
         self._instructed: set[str] | None = None
         # Whether what servers offer goes into the toolbox as it comes.
         self._is_open = False
-        # The servers that a host put in while the session ran.
-        self._exchanged: dict[str, ServerConfig] = {}
+        # The servers that were put in while the session ran, or may be exchanged, by who brings them.
+        self._exchanged: dict[str, dict[str, ServerConfig]] = {
+            OF_PLUGINS: {s.name: s for s in found.servers if s.name.startswith(OF_PLUGINS)}
+        }
 
     def begin(
         self,
@@ -107,19 +117,22 @@ class Connected:
             self.servers = made()
             self.notices += tuple(self.servers.add(self.found.servers))
 
-    async def exchange(self, found: Found) -> tuple[list[str], list[str], dict[str, str]]:
-        """Takes these servers in, in place of those that came in this way before.
+    async def exchange(
+        self, found: Found, by: str = HOST
+    ) -> tuple[list[str], list[str], dict[str, str]]:
+        """Takes these servers in, in place of those that the same brought before.
 
         What was added, what is gone, and why one is not there.
         """
+        before = self._exchanged.get(by, {})
         if self.servers is None:
             self.servers = self._made()
         now = {server.name: server for server in found.servers}
         # One that is another than it was is begun anew.
-        gone = [name for name, was in self._exchanged.items() if now.get(name) != was]
+        gone = [name for name, was in before.items() if now.get(name) != was]
         for name in gone:
             await self.servers.remove(name)
-        kept = self._exchanged.keys() - gone
+        kept = before.keys() - gone
         errors = {entry.name: entry.held for entry in found.held}
         added: list[str] = []
         for name, config in now.items():
@@ -130,13 +143,23 @@ class Connected:
                 errors[name] = wrong[0]
             else:
                 added.append(name)
-        self._exchanged = {name: now[name] for name in (*kept, *added)}
+        self._exchanged[by] = {name: now[name] for name in (*kept, *added)}
         await self.servers.settled(EXCHANGE_WAIT_S)
         for server in self.servers.all():
             if server.name in added and server.problem:
                 errors[server.name] = server.problem
         self._gather()
         return added, gone, errors
+
+    async def exchange_plugins(self, found: Found) -> tuple[list[str], list[str], dict[str, str]]:
+        """Takes in what plugins bring of the servers that were found, in place of what they brought."""
+        mine = Found(servers=of_plugins(found.servers), held=of_plugins(found.held))
+        others = [s for s in self.found.servers if s not in of_plugins(self.found.servers)]
+        held = [s for s in self.found.held if s not in of_plugins(self.found.held)]
+        self.found = replace(self.found, servers=(*others, *mine.servers), held=(*held, *mine.held))
+        if self.servers is None and not mine.servers:
+            return [], [], {entry.name: entry.held for entry in mine.held}
+        return await self.exchange(mine, OF_PLUGINS)
 
     def _gather(self) -> None:
         """Brings the toolbox up to what the servers offer now.
@@ -220,6 +243,10 @@ class Connected:
             await self.servers.aclose()
 
 
+def of_plugins(found: Iterable[Named]) -> tuple[Named, ...]:
+    return tuple(one for one in found if one.name.startswith(OF_PLUGINS))
+
+
 def denied(rules: SessionRules, name: str) -> bool:
     """Whether a rule denies the tool as a whole."""
     return rules.standing.rules.for_tool("deny", name, untrusted=False) is not None
@@ -239,7 +266,14 @@ def servers_of(
     plugins: Sequence[Entry] = (),
 ) -> Connected:
     """Which servers the session has; raises `SettingsError` where --mcp-config cannot be read."""
-    found = find(
+    found = find_servers(options, standing, brought, plugins)
+    return Connected(found, toolbox, seconds(environment, "mcp_wait_ms"))
+
+
+def find_servers(
+    options: Options, standing: Standing, brought: Brought, plugins: Sequence[Entry]
+) -> Found:
+    return find(
         standing.places,
         standing.layers,
         standing.settings,
@@ -249,7 +283,6 @@ def servers_of(
         plugins=plugins,
         strict=options.strict_mcp_config,
     )
-    return Connected(found, toolbox, seconds(environment, "mcp_wait_ms"))
 
 
 def seconds(environment: Environment, field: str) -> float:

@@ -38,11 +38,13 @@ def offered_tools(
         *(
             tool
             for tool in tools
-            if (options.tools is None or tool.name in options.tools)
-            and tool.name not in options.deny
-            and not (is_alone and tool.name in NEED_A_PERSON)
+            if is_wanted(options, tool) and not (is_alone and tool.name in NEED_A_PERSON)
         ),
     ]
+
+
+def is_wanted(options: Options, tool: Tool[Any]) -> bool:
+    return (options.tools is None or tool.name in options.tools) and tool.name not in options.deny
 
 
 def private_hosts(rules: SessionRules) -> tuple[str, ...]:

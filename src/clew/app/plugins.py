@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 
 from clew.config.layers import Layer, usable
-from clew.hooks.handlers import Hook, read_hooks
+from clew.hooks.handlers import read_hooks
 from clew.mcp.scopes import Entry
 from clew.messages.errors import UserError
 from clew.options import Options
@@ -22,9 +22,13 @@ from clew.permissions.session_rules import Standing
 from clew.skills.folders import FromPlugin
 
 if TYPE_CHECKING:
+    from clew.hooks.run import Hooks
     from clew.plugins.parts import Parts
 
 Json: TypeAlias = dict[str, Any]
+
+# What the names of their MCP servers begin with.
+OF_PLUGINS = "plugin:"
 
 
 class Plugin(Struct, frozen=True, kw_only=True):
@@ -45,7 +49,7 @@ class Plugin(Struct, frozen=True, kw_only=True):
 
 
 class SessionPlugins:
-    """What was found at the start, and what is wrong with the rest."""
+    """What was found when it was looked for last, and what is wrong with the rest."""
 
     def __init__(self, plugins: Sequence[Plugin] = (), faults: Sequence[str] = ()) -> None:
         self.all = tuple(plugins)
@@ -53,6 +57,10 @@ class SessionPlugins:
 
     def __iter__(self) -> Iterator[Plugin]:
         return iter(self.all)
+
+    def replace(self, found: SessionPlugins) -> None:
+        """What is there now, in place of what was."""
+        self.all, self.faults = found.all, found.faults
 
     def skills(self) -> list[FromPlugin]:
         return [
@@ -74,23 +82,27 @@ class SessionPlugins:
     def styles(self) -> list[tuple[Path, str]]:
         return [(path, f"{one.name}:") for one in self for path in one.parts.styles]
 
-    def hooks(self) -> tuple[list[Hook], list[str]]:
-        """The hooks of those that may run, and what is wrong with some."""
-        hooks: list[Hook] = []
+    def hook(self, hooks: Hooks, layers: Sequence[Layer]) -> list[str]:
+        """Adds the hooks of those that may run; what is wrong with some."""
         faults: list[str] = []
         for one in self:
             variables = (("CLAUDE_PLUGIN_ROOT", str(one.parts.root)),)
             for said in one.parts.hooks if one.may_run else ():
-                found = read_hooks(said, source=f"plugin:{one.name}", variables=variables)
-                hooks += found.hooks
+                found = read_hooks(said, source=source_of(one), variables=variables)
                 faults += [f"plugin {one.name}: {fault}" for fault in found.faults]
-        return hooks, faults
+                if not managed_hooks_only(layers):
+                    hooks.add(found.hooks)
+        return faults
+
+    def unhook(self, hooks: Hooks) -> None:
+        for one in self:
+            hooks.remove(source_of(one))
 
     def servers(self) -> list[Entry]:
         """MCP servers; those of a plugin that may not run are told of and held back."""
         return [
             Entry(
-                name=f"plugin:{one.name}:{name}",
+                name=f"{OF_PLUGINS}{one.name}:{name}",
                 scope="user",
                 source=str(one.parts.root),
                 value=value,
@@ -108,6 +120,11 @@ class SessionPlugins:
             if one.may_run
             for name, value in one.parts.lsp_servers.items()
         }
+
+
+def source_of(one: Plugin) -> str:
+    """How its hooks are marked as its own."""
+    return f"plugin:{one.name}"
 
 
 def waiting(name: str) -> str:

@@ -17,6 +17,7 @@ from clew.app.mcp import Connected
 from clew.app.own import OwnSession
 from clew.app.planning import planning
 from clew.app.plugins import SessionPlugins
+from clew.app.reloading import Reloading
 from clew.app.skills import SessionSkills
 from clew.app.speaking import Speaking
 from clew.app.stamps import now
@@ -74,6 +75,8 @@ class Session(Struct, frozen=True, kw_only=True):
     skills: SessionSkills
     plugins: SessionPlugins
     speech: Speech
+    # Looks for plugins, skills, agents and styles again.
+    reloading: Reloading
     # What comes by itself, and the goal that turns are held to.
     board: Board
     goal: Goal

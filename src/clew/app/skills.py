@@ -79,8 +79,10 @@ class SessionSkills:
         """Only these are the model's, by name; None: all."""
         self._wanted = None if names is None else frozenset(names)
 
-    def reload(self) -> None:
-        """Looks into all files again."""
+    def reload(self, plugins: Sequence[FromPlugin] | None = None) -> None:
+        """Looks into all files again; those of `plugins` in place of the plugins' before."""
+        if plugins is not None:
+            self._shelf.replace_plugins(plugins)
         self._shelf.forget()
 
     def begin(self, tools: SessionTools, judge: Judge, ask: Ask, lent: Lent) -> None:

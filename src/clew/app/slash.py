@@ -320,6 +320,7 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="output-style", description="show or choose how the model speaks", run=elsewhere(PARTS, "output_style"), hint="[NAME]"),
     Command(name="permissions", description="show the rules, or go over to a mode", run=permissions, hint="[MODE]", aliases=("allowed-tools",)),
     Command(name="plugin", description="list the plugins of this session", run=elsewhere(PARTS, "plugins"), aliases=("plugins",)),
+    Command(name="reload-plugins", description="look for plugins, skills, agents and output styles again", run=elsewhere(PARTS, "reload"), aliases=("reload",)),
     Command(name="remember", description="keep words for later sessions, or find in this one what to keep", run=elsewhere("clew.app.slash_memory", "remember"), hint="[WORDS]"),
     Command(name="rename", description="give this session a title", run=elsewhere(RECORD, "rename"), hint="TITLE"),
     Command(name="resume", description="list sessions, or go on with one", run=resume, hint="[SESSION | --all]", is_interactive=True, aliases=("continue",)),

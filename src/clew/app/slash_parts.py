@@ -38,6 +38,21 @@ async def plugins(session: Session, _: str) -> Outcome:
     return Show(text="\n".join(lines) or "no plugin is on; clew plugin install adds one")
 
 
+async def reload(session: Session, _: str) -> Outcome:
+    found = await session.reloading.all()
+    counts = (
+        (len(found.plugins), "plugins"),
+        (len(found.skills), "commands and skills"),
+        (len(found.agents), "kinds of agents"),
+        (len(found.styles), "output styles"),
+    )
+    lines = [", ".join(f"{number} {what}" for number, what in counts)]
+    lines += [f"begun: MCP server {name}" for name in found.begun]
+    lines += [f"ended: MCP server {name}" for name in found.ended]
+    lines += [f"! {fault}" for fault in found.faults]
+    return Show(text="\n".join(lines))
+
+
 async def output_style(session: Session, name: str) -> Outcome:
     styles, now = session.speech.styles, session.speech.style
     if not name:

@@ -2,34 +2,33 @@
 
 from pathlib import Path
 
-from msgspec import Struct
-
-from clew.context.output_styles import BUILTIN, DEFAULT, FOLDER, Style, Styles, find
+from clew.context.output_styles import BUILTIN, DEFAULT, FOLDER, Styles, find
 from clew.options import SOURCES, Options
 from clew.permissions.session_rules import Standing
 
 
-class Speech(Struct, frozen=True, kw_only=True):
-    """The style that a session speaks in, and those it could."""
+class Speech:
+    """The style that a session speaks in, which stays, and those that could be, which are looked for
+    whatever is named: hosts list them."""
 
-    style: Style
-    styles: Styles
-    # As the settings spell it, whether there is such a one or not; what hosts compare with.
-    named: str = DEFAULT
-    faults: tuple[str, ...] = ()
+    def __init__(
+        self, options: Options, standing: Standing, plugins: list[tuple[Path, str]]
+    ) -> None:
+        self._options = options
+        self.reload(standing, plugins)
+        named = standing.settings.get("outputStyle")
+        # As the settings spell it, whether there is such a one or not; what hosts compare with.
+        self.named = named if isinstance(named, str) and named else DEFAULT
+        style = self.styles.named(self.named)
+        self.style = BUILTIN[0] if style is None else style
+        self.faults = self.styles.faults
+        if style is None:
+            there = ", ".join(one.name for one in self.styles.found)
+            self.faults += (f"outputStyle: there is no style {self.named!r}; there are {there}",)
 
-
-def speech(options: Options, standing: Standing, plugins: list[tuple[Path, str]]) -> Speech:
-    """Files are looked for whatever is named: hosts list what could be."""
-    styles = find([*folders(options, standing), *plugins])
-    named = standing.settings.get("outputStyle")
-    name = named if isinstance(named, str) and named else DEFAULT
-    style = styles.named(name)
-    if style is not None:
-        return Speech(style=style, styles=styles, named=name, faults=styles.faults)
-    there = ", ".join(one.name for one in styles.found)
-    missing = f"outputStyle: there is no style {name!r}; there are {there}"
-    return Speech(style=BUILTIN[0], styles=styles, named=name, faults=(*styles.faults, missing))
+    def reload(self, standing: Standing, plugins: list[tuple[Path, str]]) -> None:
+        """Looks for styles again."""
+        self.styles: Styles = find([*folders(self._options, standing), *plugins])
 
 
 def folders(options: Options, standing: Standing) -> list[tuple[Path, str]]:

@@ -19,6 +19,7 @@ def only_files(path: str, flags: int) -> int:
     raise OSError(errno.EINVAL, "is not a regular file", path)
 
 
-def content(path: Path) -> bytes:
+def content(path: Path, most_bytes: int = -1) -> bytes:
+    """What a file holds, or its beginning."""
     with open(path, "rb", opener=only_files) as file:
-        return file.read()
+        return file.read(most_bytes)

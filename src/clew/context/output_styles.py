@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from clew.config import frontmatter
+from clew.config.regular import content
 from clew.messages.errors import in_words
 
 DEFAULT = "default"
@@ -71,8 +72,7 @@ def find(places: Iterable[tuple[Path, str]]) -> Styles:
     for place, prefix in places:
         for path in [place] if place.is_file() else sorted(place.glob("*.md")):
             try:
-                with path.open("rb") as file:
-                    head = frontmatter.read(file.read(MAX_BYTES).decode("utf-8", "replace"))
+                head = frontmatter.read(content(path, MAX_BYTES).decode("utf-8", "replace"))
             except OSError as error:
                 faults.append(in_words(error))
                 continue

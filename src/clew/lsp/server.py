@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from clew.config.regular import content
 from clew.jsonrpc.child import ChildLine
 from clew.jsonrpc.connection import Connection
 from clew.jsonrpc.framing import Headed, with_header
@@ -164,7 +165,7 @@ class LanguageServer:
 
     def sync(self, path: str) -> str:
         """Makes the server know the file as it is on the disk; its text. Raises OSError."""
-        data = Path(path).read_bytes()
+        data = content(Path(path), MAX_FILE_BYTES + 1)
         found = decode(data) if len(data) <= MAX_FILE_BYTES else None
         if found is None:
             raise CannotServeError(f"{path} is no text that a language server reads.")

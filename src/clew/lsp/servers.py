@@ -5,7 +5,7 @@ the session. A server that ends by itself is begun again at the next need, a few
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from clew.context.facts import Fact
@@ -71,13 +71,23 @@ class LanguageServers:
         self._running[spec.name] = (server, task)
         return server
 
+    async def replace(self, specs: Specs) -> None:
+        """Other servers from now on; one that stays as it was goes on."""
+        self.specs = specs
+        await self._end(
+            [name for name, (s, _) in self._running.items() if s.spec not in specs.servers]
+        )
+
     async def aclose(self) -> None:
-        """Ends all of them, side by side."""
-        tasks = [task for _, task in self._running.values()]
-        for server, _ in self._running.values():
+        await self._end(list(self._running))
+
+    async def _end(self, names: Sequence[str]) -> None:
+        """Ends some, side by side."""
+        ending = [self._running.pop(name) for name in names]
+        for server, _ in ending:
             server.stop()
-        if tasks:
-            await asyncio.wait(tasks)
+        if ending:
+            await asyncio.wait([task for _, task in ending])
 
     # -- what is wrong with files that were changed
 

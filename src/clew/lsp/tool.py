@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+from clew.config.regular import content
 from clew.jsonrpc.uris import path_of, uri_of
 from clew.jsonrpc.wire import a_list, a_text, an_object
 from clew.lsp.problems import told
@@ -17,7 +18,7 @@ from clew.lsp.protocol import (
     start_of,
     symbol_lines,
 )
-from clew.lsp.server import LanguageServer
+from clew.lsp.server import MAX_FILE_BYTES, LanguageServer
 from clew.lsp.servers import LanguageServers, shown_path
 from clew.messages.counts import count_of
 from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
@@ -105,6 +106,10 @@ class Lsp(Tool[LspInput]):
             tool_use_result=result | {"resultCount": len(lines)},
             display=count_of(len(lines), "line") if len(lines) != 1 else lines[0][:MAX_LINE_CHARS],
         )
+
+
+def shown_lines(path: str) -> list[str]:
+    return content(Path(path), MAX_FILE_BYTES).decode("utf-8", "replace").split("\n")
 
 
 class Asking:
@@ -211,7 +216,7 @@ class Asking:
     def _line(self, path: str, line: int) -> str:
         if path not in self._texts:
             try:
-                self._texts[path] = Path(path).read_text("utf-8", "replace").split("\n")
+                self._texts[path] = shown_lines(path)
             except OSError:
                 self._texts[path] = []
         lines = self._texts[path]

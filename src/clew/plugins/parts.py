@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from clew.config.folders import markdown_below
 from clew.config.regular import only_files
 from clew.plugins.manifest import Manifest, manifest, with_root
 
@@ -187,10 +188,11 @@ def told(parts: Parts) -> list[str]:
 
 
 def files_in(paths: list[Path]) -> list[str]:
-    found = [
-        p for path in paths for p in ([path] if path.is_file() else sorted(path.rglob("*.md")))
-    ]
-    return [path.stem for path in found]
+    found: list[str] = []
+    for path in paths:
+        below = (names[-1] for _, names in markdown_below(path, []))
+        found += [path.stem] if path.is_file() else below
+    return found
 
 
 def commands_of(groups: Any) -> Iterator[str]:

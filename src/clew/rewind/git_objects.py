@@ -13,6 +13,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clew.config.regular import content, only_files
 from clew.rewind.git_index import offset_number
 
 MAX_BYTES = 64 << 20
@@ -57,7 +58,7 @@ class Objects:
         name = oid.hex()
         for folder in self._folders:
             try:
-                raw = (folder / name[:2] / name[2:]).read_bytes()
+                raw = content(folder / name[:2] / name[2:], MAX_BYTES)
             except OSError:
                 continue
             head, _, data = _inflated(raw, MAX_BYTES + 32).partition(b"\0")
@@ -112,7 +113,7 @@ def _stores(folder: Path) -> Iterator[Path]:
     """A repository's store and those it borrows from."""
     yield folder
     try:
-        lines = (folder / "info" / "alternates").read_bytes().split(b"\n")
+        lines = content(folder / "info" / "alternates", MAX_BYTES).split(b"\n")
     except OSError:
         return
     for line in lines:
@@ -122,7 +123,10 @@ def _stores(folder: Path) -> Iterator[Path]:
 
 def _opened(path: Path) -> _Pack | None:
     try:
-        with path.open("rb") as index, path.with_suffix(".pack").open("rb") as data:
+        with (
+            open(path, "rb", opener=only_files) as index,
+            open(path.with_suffix(".pack"), "rb", opener=only_files) as data,
+        ):
             pack = _Pack(
                 mmap.mmap(index.fileno(), 0, access=mmap.ACCESS_READ),
                 mmap.mmap(data.fileno(), 0, access=mmap.ACCESS_READ),

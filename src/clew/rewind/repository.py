@@ -4,11 +4,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from clew.config.regular import content
 from clew.rewind.git_index import Tracked, same_look, tracked
 from clew.rewind.git_objects import Objects
 from clew.rewind.tree import Look, look_of
 
 MAX_INDEX_BYTES = 32 << 20
+MAX_NAME_BYTES = 16 << 10
 
 
 class Repository:
@@ -38,7 +40,7 @@ class Repository:
         self._objects = common / "objects"
         self._written_ns = stamp[1][1]
         try:
-            index = (git / "index").read_bytes()
+            index = content(git / "index", MAX_INDEX_BYTES)
         except OSError:
             return True
         self._take(top, tracked(index) or {})
@@ -92,17 +94,21 @@ def _git_folder(folder: str) -> tuple[str, Path] | None:
             return top, git
         if git.is_file():
             try:
-                words = git.read_text("utf-8", "surrogateescape").strip()
+                words = text(git)
             except OSError:
                 return None
             return top, Path(top, words.removeprefix("gitdir:").strip())
     return None
 
 
+def text(path: Path) -> str:
+    return os.fsdecode(content(path, MAX_NAME_BYTES)).strip()
+
+
 def _common(git: Path) -> Path:
     """Where a worktree's git folder keeps what all worktrees share."""
     try:
-        return git / (git / "commondir").read_text("utf-8", "surrogateescape").strip()
+        return git / text(git / "commondir")
     except OSError:
         return git
 
@@ -110,7 +116,7 @@ def _common(git: Path) -> Path:
 def _has_long_names(common: Path) -> bool:
     """Whether contents have SHA-256 names here, or it cannot be told."""
     try:
-        return b"objectformat" in (common / "config").read_bytes().lower()
+        return b"objectformat" in content(common / "config", MAX_INDEX_BYTES).lower()
     except OSError:
         return True
 

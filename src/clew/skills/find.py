@@ -3,13 +3,12 @@
 Must never follow a folder for ever, or end a session for a file: what cannot be read is a complaint.
 """
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 from msgspec import Struct
 
 from clew.config import frontmatter
+from clew.config.folders import markdown_below, names_in
 from clew.config.regular import only_files
 from clew.skills.skill import Origin, Skill, skill
 
@@ -17,8 +16,6 @@ SKILL_FILE = "SKILL.md"
 # The head and the first words of what follows; the rest is read when the skill is called.
 HEAD_BYTES = 2048
 MAX_FILE_BYTES = 512 * 1024
-MAX_FILES = 2_000
-MAX_DEPTH = 5
 
 
 class Found(Struct):
@@ -30,7 +27,7 @@ class Found(Struct):
 
 def skills_in(folder: Path, origin: Origin, found: Found, *, space: str = "") -> None:
     """Every skill of a folder of skills: its subfolders that have a SKILL.md."""
-    for name in names_in(folder, found):
+    for name in names_in(folder, found.faults):
         path = f"{folder}/{name}/{SKILL_FILE}"
         take(path, f"{space}{name}", origin, found, folder=f"{folder}/{name}")
 
@@ -42,37 +39,12 @@ def skill_at(folder: Path, origin: Origin, found: Found, *, space: str = "") -> 
 
 def commands_in(folder: Path, origin: Origin, found: Found, *, space: str = "") -> None:
     """Every command file of a folder and of those below it, whose names stand before theirs."""
-    for path, names in markdown_below(folder, found):
+    for path, names in markdown_below(folder, found.faults):
         take(path, space + ":".join(names), origin, found)
 
 
 def command_at(path: Path, origin: Origin, found: Found, *, space: str = "") -> None:
     take(str(path), f"{space}{path.stem}", origin, found)
-
-
-def names_in(folder: Path, found: Found) -> list[str]:
-    try:
-        names = sorted(os.listdir(folder))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except OSError as error:
-        found.faults.append(f"{folder}: {error.strerror}")
-        return []
-    if len(names) > MAX_FILES:
-        found.faults.append(f"{folder}: only the first {MAX_FILES} of {len(names)} are read")
-    return [name for name in names[:MAX_FILES] if not name.startswith(".")]
-
-
-def markdown_below(
-    folder: Path, found: Found, above: tuple[str, ...] = ()
-) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Every markdown file, with the names of the folders it lies in and its own."""
-    for name in names_in(folder, found):
-        path = f"{folder}/{name}"
-        if name.endswith(".md"):
-            yield path, (*above, name.removesuffix(".md"))
-        elif len(above) < MAX_DEPTH and os.path.isdir(path):
-            yield from markdown_below(Path(path), found, (*above, name))
 
 
 def take(path: str, name: str, origin: Origin, found: Found, *, folder: str = "") -> None:

@@ -11,9 +11,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.config import frontmatter
+from clew.config.folders import markdown_below
 from clew.config.frontmatter import Frontmatter
 from clew.config.regular import content
-from clew.messages.errors import in_words
 from clew.subagents.specs import Origin, Spec, Unusable, spec_of
 
 MAX_BYTES = 256 * 1024
@@ -29,12 +29,17 @@ class Found(Struct, frozen=True, kw_only=True):
 def in_folder(folder: Path, origin: Origin, *, prefix: str = "") -> Found:
     """The agents that the files of a folder define, those of folders in it too, or one file does."""
     found = Found()
-    for path in [folder] if folder.is_file() else sorted(folder.rglob("*.md")):
+    below = markdown_below(folder, found.faults)
+    for path in [folder] if folder.is_file() else (Path(name) for name, _ in below):
         try:
-            text = content(path)[:MAX_BYTES].decode("utf-8")
+            data = content(path, MAX_BYTES + 1)
+            text = data.decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            why = in_words(error) if isinstance(error, OSError) else "not UTF-8"
+            why = error.strerror if isinstance(error, OSError) else "not UTF-8"
             found.faults.append(f"{path}: {why}")
+            continue
+        if len(data) > MAX_BYTES:
+            found.faults.append(f"{path}: larger than {MAX_BYTES // 1024} KiB")
             continue
         head = frontmatter.read(text)
         if head.values or head.faults:

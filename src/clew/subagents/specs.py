@@ -13,6 +13,8 @@ from clew.config.frontmatter import Frontmatter
 # Who wrote a definition. A later one of these stands over an earlier of the same name.
 Origin: TypeAlias = Literal["built-in", "plugin", "user", "project", "managed", "flag", "host"]
 ORIGINS: tuple[Origin, ...] = get_args(Origin)
+# Those that lie in folders, and may be others the next time one looks.
+OF_FILES: tuple[Origin, ...] = ("plugin", "user", "project", "managed")
 # Those whose word on permissions is a person's own.
 TRUSTED: frozenset[Origin] = frozenset({"built-in", "user", "managed", "flag", "host"})
 

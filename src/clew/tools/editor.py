@@ -14,6 +14,7 @@ from typing import Any, Protocol, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.config.regular import content
 from clew.tools.base import Tool, ToolContext, ToolResult
 from clew.tools.schema import parse_input
 from clew.tools.shell_script import quoted, shell
@@ -108,11 +109,10 @@ async def unsaved_bytes(buffers: Buffers, path: str) -> bytes | None:
 
 def on_disk(path: str) -> bytes | None:
     try:
-        if Path(path).stat().st_size > MAX_BYTES or not Path(path).is_file():
-            return None
-        return Path(path).read_bytes()
+        data = content(Path(path), MAX_BYTES + 1)
     except OSError:
         return None
+    return None if len(data) > MAX_BYTES else data
 
 
 def flat(text: str) -> str:

@@ -1,0 +1,92 @@
+"""What files bring besides settings, looked for again while a session runs.
+
+Plugins with all their parts, commands and skills, agents, output styles. What is not as it was is taken
+in: hooks and servers of plugins too, under the same trust as at the start. What the conversation began
+with (its system prompt, the style in it) stays; the model is told the rest with the next prompt.
+"""
+
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from clew.app.agent_places import faults_of, in_files
+from clew.app.agents import AllAgents
+from clew.app.brought import Brought
+from clew.app.ground import Ground
+from clew.app.hands import Hands
+from clew.app.lsp import language_servers
+from clew.app.mcp import find_servers
+from clew.app.offering import is_wanted
+from clew.app.plugins import plugins_of
+
+Json: TypeAlias = dict[str, Any]
+
+
+class Reloaded(Struct, frozen=True, kw_only=True):
+    """What there is now: plugins as hosts are told of them, names of the rest, and what is wrong."""
+
+    plugins: tuple[Json, ...]
+    skills: tuple[str, ...]
+    agents: tuple[str, ...]
+    styles: tuple[str, ...]
+    # MCP servers of plugins that were begun, and those that were ended.
+    begun: tuple[str, ...] = ()
+    ended: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+class Reloading:
+    """One for each session; what it looks into is what the session began with."""
+
+    def __init__(self, ground: Ground, hands: Hands, agents: AllAgents, brought: Brought) -> None:
+        self._ground = ground
+        self._hands = hands
+        self._agents = agents
+        self._brought = brought
+
+    def styles(self) -> tuple[str, ...]:
+        """Looks for output styles alone; their names."""
+        ground = self._ground
+        ground.speech.reload(ground.rules.standing, ground.plugins.styles())
+        return tuple(one.name for one in ground.speech.styles.found)
+
+    async def all(self) -> Reloaded:
+        ground, hands = self._ground, self._hands
+        # The first of what it says is that there was something to read.
+        complaints = hands.hook_settings.refresh()[1:]
+        standing, plugins = ground.rules.standing, ground.plugins
+        plugins.unhook(hands.hooks)
+        plugins.replace(plugins_of(ground.options, standing))
+        faults = plugins.hook(hands.hooks, standing.layers)
+        hands.skills.reload(plugins.skills())
+        found = in_files(ground, plugins.agents())
+        self._agents.reload(spec for one in found for spec in one.specs)
+        code = language_servers(
+            standing,
+            ground.launcher,
+            hands.tool_session.environment,
+            plugins=plugins.language_servers(),
+            detects=not ground.options.is_bare,
+        )
+        new = await hands.code.replace(code)
+        hands.toolbox.gain(tool for tool in new if is_wanted(ground.options, tool))
+        servers = find_servers(ground.options, standing, self._brought, plugins.servers())
+        begun, ended, errors = await hands.mcp.exchange_plugins(servers)
+        return Reloaded(
+            plugins=tuple(one.record() for one in plugins),
+            skills=tuple(one.name for one in hands.skills.all()),
+            agents=tuple(spec.name for spec in self._agents.catalog),
+            styles=self.styles(),
+            begun=tuple(begun),
+            ended=tuple(ended),
+            faults=(
+                *complaints,
+                *plugins.faults,
+                *faults,
+                *hands.skills.faults,
+                *faults_of(found),
+                *code.notices,
+                *ground.speech.styles.faults,
+                *(f"MCP server {name}: {why}" for name, why in errors.items()),
+            ),
+        )
