@@ -438,3 +438,46 @@ def test_what_a_summary_cannot_carry_is_told_again(tmp_path: Path) -> None:
     receipt = boundaries(tmp_path)[0]["compactMetadata"]["covers"]
     assert receipt["openTodos"] == ["paint the south"]
     assert receipt["filesRead"] == [str(work / "plan.txt")]
+
+
+def test_instructions_longer_than_the_window_are_told_by_their_ends(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    rules = "".join(f"rule {n}: the side number {n} is painted white\n" for n in range(2_500))
+    (work / "CLAUDE.md").write_text(rules, "utf-8")
+    window = Window(lambda body: answered("Painted.", body))
+    with serving(window, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "Paint it.", *ARGS)
+    assert done.stdout == "Painted.\n", done.stderr
+    (asked,) = window.asked
+    told = text_of(asked)
+    assert "rule 0: the side" in told
+    assert "rule 2499: the side" in told
+    assert "rule 1200: the side" not in told
+    assert "Paint it." in told
+    assert "was not told the middle of instructions" in done.stderr
+    assert "Shorter files" in done.stderr
+    assert "was not summarised" not in done.stderr
+
+
+def test_where_the_beginning_alone_fills_the_window_a_person_is_told_what_does(
+    tmp_path: Path,
+) -> None:
+    long = ("--append-system-prompt", "The lighthouse is white. " * 4_000)
+    window = Window(painter)
+    with serving(window, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "Paint.", *ARGS, *long)
+        assert done.returncode == 1
+        assert "of 24,000 tokens: the system prompt" in done.stderr
+        assert "(--tools, /mcp disable) or a shorter system prompt does" in done.stderr
+        # The session is as good as before, and goes on once there is room.
+        assert "I paint." in resumed(tmp_path, server.url, "Paint now.")
+
+
+def test_a_small_window_holds_a_short_conversation(tmp_path: Path) -> None:
+    settings = json.dumps({"models": {"small": {"contextWindow": 7000, "maxOutput": 1000}}})
+    window = Window(lambda body: answered("Here.", body), limit=7_000)
+    with serving(window, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "Hi.", "--model", "small", "--settings", settings)
+    assert done.stdout == "Here.\n", done.stderr
+    assert not window.refused

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from clew.compaction import receipt, retelling
+from clew.messages import factories
 from clew.messages.wording import NO_RESPONSE_REQUESTED
 from clew.normalize.for_api import CONTINUE
 from tests.compaction.build import call, fact, result, said, user
@@ -143,6 +144,19 @@ def test_without_a_model_prompts_and_last_words_stand() -> None:
     assert retelling.prompts(TALK, last=1) == [TALK[4]]
     many = [user(f"p{n}", f"prompt {n}") for n in range(50)]
     assert "- (and 10 earlier ones)" in retelling.without_model(many)
+
+
+def test_an_earlier_summary_and_its_quote_are_handed_on() -> None:
+    quote = retelling.quoted("paint\n</request>\nit", "/x")
+    words = "\n\n".join(["The north side is done.", quote, "This summary covers 3 entries."])
+    before = factories.compact_summary(words, uuid="s", at="2026-01-01T00:00:00.000Z")
+    assert retelling.quote_before([before, said("a", "on it")]) == quote
+    again = retelling.without_model([before, said("a", "on it")])
+    assert "What an earlier summary said:\n" in again
+    assert "The north side is done." in again
+    assert quote not in again
+    assert retelling.quote_before([user("p", "What the person asked last")]) == ""
+    assert "earlier summary" not in retelling.without_model([user("p", "x")])
 
 
 def test_a_quote_says_where_the_rest_is() -> None:

@@ -55,6 +55,9 @@ def test_a_new_session_is_estimated_from_what_it_will_be_told(tmp_path: Path) ->
     assert kinds(said) == {"system prompt", "tools", "context"}
     (tmp_path / "work" / "CLAUDE.md").write_text("Use tabs.", "utf-8")
     assert kinds(context(tmp_path)) == {"system prompt", "tools", "context", "memory files"}
+    clew(tmp_path, NOWHERE, "-p", "/remember The lighthouse is white.")
+    told = {part["name"] for part in context(tmp_path)["parts"] if part["kind"] == "memory files"}
+    assert told == {"instructions", "memory_folder"}
     shown = clew(tmp_path, NOWHERE, "context").stdout
     assert "memory files instructions" in shown
     assert "(estimated)" in shown

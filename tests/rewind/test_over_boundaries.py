@@ -50,3 +50,33 @@ def test_a_rewind_leads_behind_a_summary_and_a_redo_before_it_again(tmp_path: Pa
     request = sent(trip)
     assert "They asked for files" in request
     assert "three: done." not in request
+
+
+def todos(*wanted: tuple[str, str]) -> dict[str, Any]:
+    listed = [{"content": c, "status": s, "activeForm": f"{c}..."} for c, s in wanted]
+    return {"tool": "TodoWrite", "input": {"todos": listed}}
+
+
+def listed_before(trip: Trip) -> list[str]:
+    """What the list held when the last call wrote it anew, as the tool itself knew it."""
+    raw = [e["toolUseResult"] for e in trip.entries if "newTodos" in (e.get("toolUseResult") or ())]
+    return [todo["content"] for todo in raw[-1]["oldTodos"]]
+
+
+def test_the_list_of_tasks_outlives_a_summary_and_goes_back_with_the_conversation(
+    tmp_path: Path,
+) -> None:
+    trip = Trip(tmp_path)
+    trip.turn("one", todos(("north", "in_progress"), ("south", "pending")))
+    with serving({"scenario": 1, "answers": [{"text": SUMMARY, "times": "always"}]}) as server:
+        slash(trip, "/compact", server.url)
+    trip.turn("two", todos(("south", "pending"), ("east", "pending")))
+    assert listed_before(trip) == ["north", "south"]
+    # Behind the boundary, to where only what was told again knows of the list.
+    slash(trip, f"/rewind {trip.prompt('two')[:8]} conversation")
+    trip.turn("three", todos(("west", "pending")))
+    assert listed_before(trip) == ["north", "south"]
+    # Over the boundary, to before there was one.
+    slash(trip, f"/rewind {trip.prompt('one')[:8]} conversation")
+    trip.turn("four", todos(("roof", "pending")))
+    assert listed_before(trip) == []

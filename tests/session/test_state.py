@@ -1,6 +1,7 @@
 """A session's state changes by events alone, and each is told."""
 
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from msgspec.structs import asdict
@@ -95,3 +96,17 @@ def test_the_list_of_a_conversation_is_the_last_one_that_was_written() -> None:
     assert last_todos(written[2:]) == ()
     done = {"toolUseResult": {"newTodos": [todo | {"status": "completed"}]}}
     assert last_todos([*written, done]) == ()
+
+
+def test_the_list_told_again_behind_a_summary_counts_until_it_is_written_anew() -> None:
+    todo = {"content": "look", "status": "pending", "activeForm": "Looking"}
+
+    def told(content: object) -> dict[str, Any]:
+        return {"type": "attachment", "attachment": {"type": "todo", "content": content}}
+
+    kept = (Todo(content="look", status="pending", active_form="Looking"),)
+    assert last_todos([told([todo])]) == kept
+    assert last_todos([told([todo]), {"toolUseResult": {"newTodos": []}}]) == ()
+    # What another tool keeps, and what is no list.
+    assert last_todos([told([{"content": "#1 look", "status": "pending"}])]) == ()
+    assert last_todos([told("odd"), {"attachment": {"type": "date"}}]) == ()

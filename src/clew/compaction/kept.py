@@ -8,7 +8,10 @@ is what the session lets it see.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from clew.compaction.receipt import files
+from clew.compaction.retelling import cut
 from clew.context.facts import Fact
 from clew.messages.wording import tagged
 from clew.normalize.tokens import content_tokens, text_tokens
@@ -16,6 +19,8 @@ from clew.normalize.tokens import content_tokens, text_tokens
 Json: TypeAlias = dict[str, Any]
 
 MAX_FILES = 5
+# A token holds more characters than that in most languages.
+SAFE_CHARS = 2
 # Told once, when the model came upon a folder or a file; it is not told again by itself.
 CARRIED = frozenset({"nested_memory", "memory_note", "invoked_skills"})
 
@@ -54,14 +59,20 @@ def _words(rendered: Any) -> tuple[Any, ...]:
 
 
 def fitted(facts: Sequence[Fact], limit_tokens: int) -> tuple[list[Fact], list[str]]:
-    """The facts without those that are larger than this, and what is to be said of the others."""
-    sizes = [(fact, sum(map(content_tokens, fact.rendered))) for fact in facts]
-    gone = [
-        f"{fact.payload.get('type')}, about {size:,} tokens, too much for this window"
-        for fact, size in sizes
-        if size > limit_tokens
-    ]
-    return [fact for fact, size in sizes if size <= limit_tokens], gone
+    """The facts, of those that are larger than this the two ends, and what is to be said of them."""
+    told: list[Fact] = []
+    shortened: list[str] = []
+    for fact in facts:
+        size = sum(map(content_tokens, fact.rendered))
+        if size > limit_tokens:
+            limit = limit_tokens * SAFE_CHARS // len(fact.rendered)
+            fact = replace(fact, rendered=tuple(cut(words, limit) for words in fact.rendered))
+            shortened.append(
+                f"the middle of {fact.payload.get('type')}, about {size:,} tokens, too much for "
+                "this window"
+            )
+        told.append(fact)
+    return told, shortened
 
 
 def todos_fact(todos: Sequence[Json]) -> Fact | None:

@@ -9,7 +9,8 @@ from typing import Any, TypeAlias
 
 from clew.messages.encoding import encode
 from clew.messages.messages import User
-from clew.messages.wording import NO_RESPONSE_REQUESTED
+from clew.messages.wording import CONTINUED, NO_RESPONSE_REQUESTED
+from clew.normalize import select
 from clew.normalize.for_api import CONTINUE
 from clew.normalize.tokens import text_tokens
 
@@ -37,6 +38,10 @@ FOCUS = "\n\nThe person asks you to mind above all: {focus}"
 FROM_RECORD = (
     "What follows is the record of a conversation between a person and you, in plain text and shortened.\n\n"
     "{record}\n\n{instruction}"
+)
+# What `quoted` writes; only the receipt stands behind it.
+QUOTE = re.compile(
+    r"What the person asked last, in their words[^\n]*:\n<request>\n.*\n</request>", re.S
 )
 SUMMARY = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.S)
 
@@ -146,6 +151,11 @@ def cut(text: str, limit: int) -> str:
     return f"{text[:half]} [... {len(text) - 2 * half:,} characters ...] {text[-half:]}"
 
 
+def is_answered(entries: Sequence[Json]) -> bool:
+    """Whether there is anything in them that a summary could tell of."""
+    return any(entry.get("type") == "assistant" for entry in entries)
+
+
 def prompts(entries: Sequence[Json], *, last: int | None = None) -> list[Json]:
     """What a person or host said, of these entries; of the end of them, with `last`."""
     found: list[Json] = []
@@ -172,12 +182,27 @@ def without_model(entries: Sequence[Json]) -> str:
     lines = ["No summary could be written; this is what the record itself shows.", ""]
     lines.append("What the person asked, oldest first:")
     lines += [f"- (and {older} earlier ones)"] if older > 0 else []
+    before = QUOTE.sub("", summarised_before(entries)).strip()
+    if before:
+        lines[1:1] = ["", "What an earlier summary said:", cut(before, SAID_CHARS), ""]
     for entry in asked[-QUOTED_PROMPTS:]:
         lines.append(f"- {cut(' '.join(prompt_text(entry).split()), PROMPT_CHARS)}")
     said = last_said(entries)
     if said:
         lines += ["", "What you said last:", cut(said, SAID_CHARS)]
     return "\n".join(lines)
+
+
+def summarised_before(entries: Sequence[Json]) -> str:
+    """The words of the summary that a conversation begins with, if it does."""
+    last = next((entry for entry in reversed(entries) if select.is_summary(entry)), None)
+    return "" if last is None else prompt_text(last).removeprefix(CONTINUED).strip()
+
+
+def quote_before(entries: Sequence[Json]) -> str:
+    """What an earlier summary quotes the person with: one turn may be summarised more than once."""
+    found = QUOTE.search(summarised_before(entries))
+    return "" if found is None else found[0]
 
 
 def last_said(entries: Sequence[Json]) -> str:

@@ -34,6 +34,7 @@ from clew.engine.story import Story
 from clew.engine.summary import Asked, Summaries
 from clew.messages import factories
 from clew.messages.history import History
+from clew.normalize.tokens import content_tokens, tool_tokens
 from clew.providers.answer_events import CompactionDue
 from clew.providers.base import Request
 
@@ -49,6 +50,15 @@ NEVER = 1 << 62
 WARNING = (
     "{part} % of the window is used; at {auto:,} tokens the conversation is summarised. /compact does "
     "it now, /clear begins anew."
+)
+WITHOUT_TALK = (
+    "what every request begins with takes about {standing:,} of {window:,} tokens: the system prompt "
+    "{system:,}, {count} tools {tools:,}. No summary makes that smaller. A model with a larger window "
+    "(/model), fewer tools (--tools, /mcp disable) or a shorter system prompt does"
+)
+SHORTENED = (
+    "the model was not told {what}. Shorter files, or a model with a larger window (/model), let it "
+    "read all"
 )
 TURNED_OFF = (
     "automatic compaction is off (autoCompactEnabled); /compact summarises the conversation"
@@ -105,6 +115,8 @@ class Compactor:
                 return await self._free(deps, old, size, emit)
             case "shorten" if size >= self._held:
                 selection = boundary.with_tail(list(deps.story.history), room.kept)
+                if not retelling.is_answered(selection.covered):
+                    return False  # nothing to summarise yet; whether it fits, the service knows
                 order = Compact()
                 work = Work(request=request, room=room, size=size, may_ask_whole=True)
                 done = await self._shorten(deps, "auto", order, selection, work, emit)
@@ -122,6 +134,7 @@ class Compactor:
         """Makes the conversation fit, a step harder with each try."""
         self._learn(due)
         if tries > MAX_TRIES:
+            await self._tell_of_beginning(request, emit)
             return False
         if not self._around.is_on():
             await emit(Noticed(messages=(TURNED_OFF,)))
@@ -138,6 +151,21 @@ class Compactor:
         selection = boundary.with_tail(entries, keep_tokens)
         work = Work(request=request, room=room, size=size, must=True, is_last=tries == MAX_TRIES)
         return await self._shorten(deps, "auto", Compact(), selection, work, emit) is None
+
+    async def _tell_of_beginning(self, request: Request, emit: Emit) -> None:
+        """Where nothing is left to be shortened: what takes the room, and what a person can do."""
+        window = self._room(request.model).window
+        tools = request.tools or []
+        system, described = content_tokens(request.system), sum(map(tool_tokens, tools))
+        if window is not None and 2 * (system + described) > window:
+            words = WITHOUT_TALK.format(
+                standing=system + described,
+                window=window,
+                system=system,
+                count=len(tools),
+                tools=described,
+            )
+            await emit(Noticed(messages=(words,)))
 
     async def run(self, deps: Deps, order: Compact, emit: Emit) -> TurnEnded:
         """Does what a person ordered between two turns."""
@@ -269,10 +297,10 @@ class Compactor:
         """From here to the log without a wait: what is chosen and what is written belong together."""
         room = work.room
         facts = await self._around.facts(selection.covered, selection.kept, room)
-        left_out = list(asked.left_out)
+        left_out, shortened = list(asked.left_out), list[str]()
         if work.is_last:
-            facts, gone = kept.fitted(facts, room.files)
-            left_out += gone
+            facts, shortened = kept.fitted(facts, room.files)
+            left_out += shortened
         uuid, summary_uuid, at = deps.new_id(), deps.new_id(), deps.now()
         told = [
             factories.attachment(
@@ -311,12 +339,16 @@ class Compactor:
         self._is_warned = False
         await saved(deps, emit)
         await emit(Compacted(boundary=entry, entries=told, message=receipt.shown(entry)))
+        if shortened:
+            await emit(Noticed(messages=(SHORTENED.format(what="; ".join(shortened)),)))
 
     def _last_request(self, selection: Selection, room: Room) -> str:
         """What the person asked last, word for word, where only the summary would tell of it."""
-        asked = retelling.prompts(selection.covered, last=1)
-        if not asked or selection.is_before or retelling.prompts(selection.kept, last=1):
+        if selection.is_before or retelling.prompts(selection.kept, last=1):
             return ""
+        asked = retelling.prompts(selection.covered, last=1)
+        if not asked:
+            return retelling.quote_before(selection.covered)
         text = retelling.prompt_text(asked[-1])
         shown = retelling.cut(text, room.quote * 3)
         where = "" if shown == text else self._around.keep(text) or "the transcript"
@@ -349,7 +381,7 @@ class Work(Struct, frozen=True, kw_only=True):
 
 def selected(entries: Sequence[Json], order: Compact) -> Selection | str:
     """What an order covers and keeps; why it cannot be done."""
-    if not any(entry.get("type") == "assistant" for entry in entries):
+    if not retelling.is_answered(entries):
         return "there is nothing to summarise yet"
     if order.up_to is None and order.since is None:
         return boundary.with_tail(entries, 0)

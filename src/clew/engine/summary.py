@@ -49,7 +49,7 @@ class Summaries:
         whole: bool,
     ) -> Asked | str:
         """The summary of what is selected; `whole` says that the conversation may be the prompt."""
-        if not any(entry.get("type") == "assistant" for entry in selection.covered):
+        if not retelling.is_answered(selection.covered):
             return "there was no answer in it yet"
         words = retelling.instruction(focus, keeps=bool(selection.kept))
         if whole and fits(size + room.summary, room):

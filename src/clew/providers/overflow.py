@@ -51,9 +51,12 @@ def overflow_of(failure: Failure) -> Overflow | None:
 
 
 def room_for_output(input_tokens: int, limit_tokens: int) -> int | None:
-    """How long the answer may become; None where too little is left and only compaction helps."""
-    room = limit_tokens - input_tokens - SAFETY_TOKENS
-    return room if room >= MIN_OUTPUT_TOKENS else None
+    """How long the answer may become; None where too little is left and only compaction helps.
+
+    A small window holds a conversation too: what an answer needs of it is a part.
+    """
+    room = limit_tokens - input_tokens - min(SAFETY_TOKENS, limit_tokens // 20)
+    return room if room >= min(MIN_OUTPUT_TOKENS, limit_tokens // 8) else None
 
 
 def fitted(request: Request, model: Model) -> Request | Overflow:

@@ -8,6 +8,8 @@ import argparse
 import asyncio
 import os
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,6 +20,7 @@ from clew.app.asking import chosen_model, template
 from clew.app.attaching import attachments
 from clew.app.stamps import now
 from clew.app.standing import as_before, recorded, spoke_with
+from clew.app.taking import memory_folder
 from clew.catalog.lookup import known_models
 from clew.catalog.models import Model
 from clew.config.environment import freeze
@@ -90,7 +93,15 @@ async def look(session: str | None, model_name: str | None) -> Window:
     record = None if loaded is None else recorded(loaded)
     begins = as_before(made, options, prompts, record).standing
     if loaded is None:
-        entries = await _around(found.environ, cwd, found.context.directories, model, toolbox)
+        tells = found.settings.get("autoMemoryEnabled") is not False
+        opening = partial(
+            Opening,
+            cwd=cwd,
+            environ=found.environ,
+            folders=found.context.directories,
+            memories=memory_folder(found.places) if tells else None,
+        )
+        entries = await _around(opening, model, toolbox)
     else:
         entries = loaded.messages
     counted, size = _size(entries)
@@ -107,15 +118,11 @@ async def look(session: str | None, model_name: str | None) -> Window:
 
 
 async def _around(
-    environ: dict[str, str],
-    cwd: Path,
-    folders: tuple[str, ...],
-    model: Model,
-    toolbox: Toolbox,
+    begin: Callable[[Launcher], Opening], model: Model, toolbox: Toolbox
 ) -> list[Json]:
     """What a new conversation here is told."""
     launcher = Launcher()
-    opening = Opening(launcher, cwd=cwd, environ=environ, folders=folders)
+    opening = begin(launcher)
     try:
         facts = await opening.facts(model=model.id, day=now()[:10])
         listing = listing_fact((), toolbox.deferred())

@@ -119,10 +119,22 @@ def todos_of(outcome: Any) -> TodosSet | None:
 def last_todos(entries: Sequence[dict[str, Any]]) -> tuple[Todo, ...]:
     """The list as a conversation left it."""
     for entry in reversed(entries):
-        found = todos_of(entry.get("toolUseResult"))
+        found = todos_of(entry.get("toolUseResult")) or _told_again(entry.get("attachment"))
         if found is not None:
             return found.todos
     return ()
+
+
+def _told_again(payload: Any) -> TodosSet | None:
+    """The list as it was told behind a summary that covers the result which made it; what another
+    tool keeps has no such form and is kept there."""
+    if type(payload) is not dict or payload.get("type") != "todo":
+        return None
+    listed = payload.get("content")
+    known = listed if type(listed) is list else ()
+    if not all(type(t) is dict and "activeForm" in t for t in known):
+        return None
+    return todos_of({"newTodos": known})
 
 
 class Allowed(Struct, frozen=True, kw_only=True, tag="allowed"):
