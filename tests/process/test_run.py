@@ -13,7 +13,7 @@ import pytest
 from clew.messages.errors import OutsideError
 from clew.process.output import Output
 from clew.process.run import Finished, run
-from clew.process.spawn import Launcher
+from clew.process.spawn import IDLE_MOST, Launcher
 from clew.process.tree import Exit
 from tests.process.processes import lives, read_pids, wait_ended
 
@@ -246,6 +246,81 @@ def test_a_keeper_that_was_killed_is_replaced() -> None:
     asyncio.run(go())
 
 
+def parent_of(output: Output) -> int:
+    return int(bytes(output.head).split()[0])
+
+
+async def watcher_of(launcher: Launcher, command: str = ":") -> int:
+    output = Output(keep_bytes=100)
+    finished = await shell(launcher, f"echo $PPID; {command}", output)
+    assert finished.exit.code == 0
+    return parent_of(output)
+
+
+def test_a_watcher_with_nothing_left_takes_the_next_child_and_no_other_does() -> None:
+    async def go() -> None:
+        async with launching() as launcher:
+            first = await watcher_of(launcher)
+            assert await watcher_of(launcher) == first
+            assert await watcher_of(launcher, "sleep 600 & disown") == first
+            assert launcher.living == 1
+            assert await watcher_of(launcher) != first
+        wait_ended(first)
+
+    asyncio.run(go())
+
+
+def test_a_watcher_killed_while_it_waits_is_passed_over() -> None:
+    async def go() -> None:
+        async with launching() as launcher:
+            first = await watcher_of(launcher)
+            os.kill(first, signal.SIGKILL)
+            wait_ended(first)
+            assert await watcher_of(launcher) != first
+
+    asyncio.run(go())
+
+
+def test_those_that_wait_under_a_killed_keeper_are_let_go() -> None:
+    async def go() -> None:
+        async with launching() as launcher:
+            first = await watcher_of(launcher)
+            os.kill(launcher._keeper, signal.SIGKILL)
+            wait_ended(launcher._keeper)
+            assert await watcher_of(launcher) != first
+            wait_ended(first)
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize("grace_s", [0, 5])
+def test_an_order_to_end_what_has_just_ended_does_not_meet_the_next(grace_s: float) -> None:
+    async def go() -> None:
+        async with launching() as launcher:
+            child = await launcher.spawn(["true"], cwd="/", env=ENVIRONMENT, descriptors={})
+            wait_ended(child.pid)
+            child.end(grace_s=grace_s)
+            await child.wait_gone()
+            assert (await shell(launcher, "sleep 0.1; exit 4")).exit.code == 4
+
+    asyncio.run(go())
+
+
+def test_an_environment_larger_than_the_socket_arrives_whole() -> None:
+    async def go() -> None:
+        output = Output(keep_bytes=100)
+        many = {f"V{i}": "x" * 10_000 for i in range(100)}
+        async with launching() as launcher:
+            for _ in range(2):
+                await run(
+                    launcher, ["bash", "-c", "cat; echo ${#V0} ${#V99}"],
+                    cwd="/", env={**ENVIRONMENT, **many}, stdout=output,
+                )  # fmt: skip
+        assert bytes(output.head) == b"10000 10000\n" * 2
+
+    asyncio.run(go())
+
+
 def test_a_watcher_that_dies_before_it_starts_anything_is_an_error_of_the_outside() -> None:
     async def go() -> None:
         async with launching() as launcher:
@@ -295,8 +370,8 @@ def open_descriptors() -> set[str]:
 def test_many_children_at_once_leave_no_descriptor_and_no_process() -> None:
     async def go() -> None:
         async with launching() as launcher:
-            await shell(launcher, ":")
-            before = open_descriptors()
+            await asyncio.gather(*(shell(launcher, ":") for _ in range(IDLE_MOST)))
+            before = len(open_descriptors())
             done = await asyncio.gather(*(shell(launcher, f"exit {i}") for i in range(60)))
             assert [finished.exit.code for finished in done] == list(range(60))
             for _ in range(20):
@@ -307,7 +382,7 @@ def test_many_children_at_once_leave_no_descriptor_and_no_process() -> None:
                     await task
             # A cancelled start is ended by its watcher, which lets go when all is gone.
             assert launcher.living == 0
-            assert open_descriptors() <= before
+            assert len(open_descriptors()) <= before
             keeper = launcher._keeper
         wait_ended(keeper)
         assert not lives(keeper)

@@ -61,3 +61,8 @@ def test_a_tree_that_keeps_forking_is_caught() -> None:
     forking = "f() { sleep 0.01; f & f & }; echo $$ >&9; (sleep 600 & echo $! >&9; for i in 1 2 3 4 5 6 7 8; do (sleep 0.0$i; sleep 600) & done; wait)"
     for pid in killed_driver(forking, 2):
         wait_ended(pid)
+
+
+def test_watchers_that_wait_end_too() -> None:
+    for pid in killed_driver("echo $PPID >&9", 2):
+        wait_ended(pid)

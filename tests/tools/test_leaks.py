@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from clew.process.spawn import IDLE_MOST
 from clew.tools.bash import Bash
 from clew.tools.grep import Grep
 from tests.process.processes import lives, read_pids, wait_ended
@@ -47,13 +48,16 @@ def test_two_hundred_interrupted_turns_leave_nothing(workshop: Workshop) -> None
         await asyncio.wait([task])
 
     async def go() -> None:
+        launcher = workshop.session.launcher
         await interrupted(0)
-        before = descriptors()
+        before = descriptors() - len(launcher._idle)
         for number in range(200):
             await interrupted(number)
-        assert workshop.session.launcher.living == 0
-        assert descriptors() <= before
-        assert children_of(workshop.session.launcher._keeper) == []
+        assert launcher.living == 0
+        # Those that wait for the next command have nothing of the last one.
+        assert descriptors() - len(launcher._idle) <= before
+        assert len(launcher._idle) <= IDLE_MOST
+        assert not any(children_of(watcher) for watcher in children_of(launcher._keeper))
 
     workshop.use_later(go)
     assert threading.active_count() == 1
@@ -69,6 +73,7 @@ DRIVER = """
 import asyncio, os, sys
 from pathlib import Path
 from tests.tools.workshop import Workshop
+from clew.process.spawn import IDLE_MOST
 from clew.tools.bash import Bash
 
 shop = Workshop(Path(sys.argv[1]))

@@ -14,6 +14,7 @@ from clew.hooks.events import WITH_ENV_FILE
 from clew.hooks.handlers import Command, Hook
 from clew.hooks.output import Ran
 from clew.hooks.reach import HookError, Json, Reach
+from clew.process.held import held
 from clew.process.output import Output
 from clew.process.run import run
 
@@ -35,9 +36,7 @@ async def run_command(hook: Hook, handler: Command, given: Json, reach: Reach) -
         if stdout.size + stderr.size > FLOOD_BYTES:
             raise HookError(f"printed more than {FLOOD_BYTES >> 20} MiB and was ended")
 
-    with tempfile.TemporaryFile() as source:
-        source.write(json.encode(given))
-        source.seek(0)
+    with held(json.encode(given)) as source:
         finished = await run(
             reach.launcher,
             argv(handler, variables),
@@ -45,7 +44,7 @@ async def run_command(hook: Hook, handler: Command, given: Json, reach: Reach) -
             env=environment,
             stdout=stdout,
             stderr=stderr,
-            descriptors={0: source.fileno()},
+            descriptors={0: source},
             tick=look,
         )
     return Ran(exit_code=finished.exit.code, stdout=text(stdout), stderr=text(stderr))

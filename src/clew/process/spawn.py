@@ -7,7 +7,6 @@ costs more the bigger a process has grown, and copies what other threads hold.
 import asyncio
 import contextlib
 import errno
-import marshal
 import os
 import shutil
 import signal
@@ -17,12 +16,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from clew.messages.errors import OutsideError
-from clew.process.tree import GONE_WAIT_S, Child
+from clew.process.tree import GONE_WAIT_S, Child, framed
 from clew.process.walls import Walls
 from clew.process.watcher import CONTROL_FD
 
 SOURCE = Path(__file__).parents[2]
 START_WAIT_S = 20.0
+# Watchers that wait for their next tree: as many as hooks of one event commonly run side by side.
+IDLE_MOST = 10
 
 
 def keeper_command(*, adopts: bool) -> list[str]:
@@ -33,19 +34,31 @@ def keeper_command(*, adopts: bool) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", program]
 
 
+def is_silent(sock: socket.socket) -> bool:
+    """Whether the other side is there; nothing that waits has anything to say."""
+    try:
+        sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
 class Launcher:
     """Everything clew started and has not seen the end of; one for each run of clew.
 
     `adopts=False` does without the adoption of orphans, as on systems that have none.
     """
 
-    __slots__ = ("_adopts", "_control", "_keeper", "_living")
+    __slots__ = ("_adopts", "_control", "_idle", "_keeper", "_living")
 
     def __init__(self, *, adopts: bool = True) -> None:
         self._adopts = adopts
         self._control: socket.socket | None = None
         self._keeper = 0
         self._living: set[Child] = set()
+        self._idle: list[socket.socket] = []
 
     @property
     def living(self) -> int:
@@ -93,7 +106,7 @@ class Launcher:
         for name, value in env.items():
             if not name or "=" in name or "\0" in name + value:
                 raise OSError(errno.EINVAL, f"an environment cannot hold {name[:40]!r}")
-        request = marshal.dumps(
+        request = framed(
             (
                 [os.fsencode(program), *map(os.fsencode, argv[1:])],
                 os.fsencode(cwd),
@@ -102,10 +115,13 @@ class Launcher:
                 walls,
             )
         )
-        child = self._ask(list(descriptors.values()))
+        child = Child(self._watcher(walled=walls is not None))
+        self._living.add(child)
+        child.when_gone(lambda: self._back(child, walled=walls is not None))
         try:
-            message = len(request).to_bytes(4, "little") + request
-            await asyncio.get_running_loop().sock_sendall(child.sock, message)
+            sent = socket.send_fds(child.sock, [request], list(descriptors.values()))
+            if sent < len(request):
+                await asyncio.get_running_loop().sock_sendall(child.sock, request[sent:])
         except BaseException:
             child.close()
             raise
@@ -122,20 +138,37 @@ class Launcher:
             raise
         return child
 
-    def _ask(self, sources: list[int]) -> Child:
+    def _watcher(self, *, walled: bool) -> socket.socket:
+        """The socket of a watcher without a tree: one that waits, else a new one.
+
+        Walls stay around a watcher for good: those that wait are for what has none.
+        """
+        if self._control is not None and not is_silent(self._control):
+            self._drop_keeper()
+        while self._idle and not walled:
+            sock = self._idle.pop()
+            if is_silent(sock):
+                return sock
+            sock.close()
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
         with theirs:
             try:
-                self._send([theirs.fileno(), *sources])
+                self._send([theirs.fileno()])
             except OSError:
                 # The keeper is gone or stuck; its watchers do without it, and so do we.
                 self._drop_keeper()
-                self._send([theirs.fileno(), *sources])
-        child = Child(ours)
-        self._living.add(child)
-        child.when_gone(lambda: self._living.discard(child))
-        return child
+                self._send([theirs.fileno()])
+        return ours
+
+    def _back(self, child: Child, *, walled: bool) -> None:
+        self._living.discard(child)
+        if child.sock.fileno() < 0:
+            return
+        if walled or self._control is None or len(self._idle) >= IDLE_MOST:
+            child.sock.close()
+        else:
+            self._idle.append(child.sock)
 
     def _send(self, descriptors: list[int]) -> None:
         self.start()
@@ -149,6 +182,8 @@ class Launcher:
             # Its watchers do without it; killed, it cannot keep us waiting.
             os.kill(self._keeper, signal.SIGKILL)
             os.waitpid(self._keeper, 0)
+        while self._idle:
+            self._idle.pop().close()
 
     async def aclose(self, *, grace_s: float = 0.05) -> None:
         """Ends everything that still runs and waits, within bounds, until it is gone."""

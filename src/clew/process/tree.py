@@ -6,10 +6,12 @@ socket between them. Dropping the socket, by closing it or by dying, ends the tr
 
 import asyncio
 import contextlib
+import marshal
 import os
 import signal
 import socket
 from collections.abc import Callable
+from typing import Any
 
 from msgspec import Struct
 
@@ -41,6 +43,12 @@ def exit_of(wait_status: int) -> Exit:
         number = os.WTERMSIG(wait_status)
         return Exit(code=SIGNALLED + number, signal=signal_name(number))
     return Exit(code=os.WEXITSTATUS(wait_status))
+
+
+def framed(message: Any) -> bytes:
+    """What a watcher is sent: four bytes of length and a marshalled value."""
+    packed = marshal.dumps(message)
+    return len(packed).to_bytes(4, "little") + packed
 
 
 class Child:
@@ -98,7 +106,7 @@ class Child:
         """
         if not self.is_gone:
             try:
-                self.sock.send(b"end %d\n" % max(0, round(grace_s * 1000)))
+                self.sock.send(framed(max(0, round(grace_s * 1000))))
             except OSError:
                 self.close()
 
@@ -117,10 +125,14 @@ class Child:
 
     def close(self) -> None:
         """Lets go of the socket; whatever still runs is killed by its watcher."""
-        if self.is_gone:
-            return
+        if not self.is_gone:
+            self._over(is_sound=False)
+
+    def _over(self, *, is_sound: bool) -> None:
+        """Nothing is left; a watcher that said so itself may have another tree."""
         self._loop.remove_reader(self.sock)
-        self.sock.close()
+        if not is_sound:
+            self.sock.close()
         if not self._started.done():
             self._started.set_exception(OutsideError("the watcher of child processes was killed"))
             self._started.exception()
@@ -157,6 +169,8 @@ class Child:
                 self.left = int(left)
                 if not self._ended.done():
                     self._ended.set_result(exit_of(int(status)))
+            case [b"gone"]:
+                self._over(is_sound=True)
             case _:
                 self.close()
 

@@ -1,13 +1,15 @@
-"""The other side of every child: a keeper per session, and a watcher per child that outlives clew.
+"""The other side of every child: a keeper per session, and watchers that outlive clew.
 
 Runs in a bare interpreter of its own (`python -I -S`) and imports next to nothing, because the
-keeper's size is what each fork costs. The keeper forks a watcher for each request; the watcher
-starts the child in a session of its own, adopts whatever the child orphans, and ends all of it when
-it is told to or when the socket to clew falls silent: that is how clew's own death is noticed, also
-by SIGKILL. Must never import the rest of clew.
+keeper's size is what each fork costs. The keeper forks a watcher for each socket it is given; a watcher
+starts one child at a time in a session of its own, adopts whatever the child orphans, and ends all of
+it when it is told to or when the socket to clew falls silent: that is how clew's own death is noticed,
+also by SIGKILL. When nothing of a tree is left it waits for the next request; one with walls around
+itself ends instead. Must never import the rest of clew.
 
-Wire, on the socket of each child: clew sends four bytes of length and a marshalled request
-`(argv, cwd, environment, targets, walls)`, later `end <grace ms>` lines. The watcher answers with lines:
+Wire, on the socket of each watcher: clew sends messages of four bytes of length and a marshalled value,
+either a request `(argv, cwd, environment, targets, walls)`, with the child's descriptors beside its
+first byte, or a number, the grace in ms after which the tree ends. The watcher answers with lines:
 `started <pid>`, or `failed <errno>`; `ended <wait status> <descendants left>`; `gone`.
 """
 
@@ -29,6 +31,8 @@ SUBREAPER = 36
 CONTROL_FD = 3
 # How long a pass over the tree waits for the dead before the next one.
 PASS_S = 0.02
+# Whoever started clew may have ignored signals; a child must not inherit that.
+TO_DEFAULT = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 # How often a group is looked at whose members report to nobody here.
 GROUP_LOOK_S = 0.25
 
@@ -67,7 +71,7 @@ def drain(descriptor: int) -> None:
 
 
 def keep(control: _socket.socket, *, adopts: bool) -> None:
-    """Forks a watcher per request until clew is gone; ends what a killed watcher leaves behind."""
+    """Forks a watcher per socket until clew is gone; ends what a killed watcher leaves behind."""
     watchers: set[int] = set()
     wake = wake_on_child()
     poller = select.poll()
@@ -80,17 +84,16 @@ def keep(control: _socket.socket, *, adopts: bool) -> None:
             watchers.difference_update(pid for pid, _ in reaped())
             end_all(spare=watchers)
         if control.fileno() in ready:
-            descriptors = receive_descriptors(control)
+            _, descriptors = receive_with_descriptors(control, 1)
             if not descriptors:
                 break
             pid = os.fork()
             if pid == 0:
                 control.close()
                 os.close(wake)
-                serve(descriptors, adopts=adopts)
+                serve(_socket.socket(fileno=descriptors[0]), adopts=adopts)
             watchers.add(pid)
-            for descriptor in descriptors:
-                os.close(descriptor)
+            os.close(descriptors[0])
     poller.unregister(control.fileno())
     while any(pid not in watchers for pid in children(os.getpid())):
         end_all(spare=watchers)
@@ -110,39 +113,50 @@ def reaped() -> list[tuple[int, int]]:
     return dead
 
 
-def receive_descriptors(control: _socket.socket) -> list[int]:
-    """The descriptors that came with one byte; none when clew closed its end."""
-    size = 4
-    data, ancillary, _, _ = control.recvmsg(1, _socket.CMSG_LEN(64 * size))
+def receive_with_descriptors(sock: _socket.socket, size: int) -> tuple[bytes, list[int]]:
+    """At most so many bytes, and the descriptors that came beside them; no bytes at the end."""
+    number = 4
+    data, ancillary, _, _ = sock.recvmsg(size, _socket.CMSG_LEN(64 * number))
     found: list[int] = []
-    for _, kind, packed in ancillary if data else ():
+    for _, kind, packed in ancillary:
         if kind == _socket.SCM_RIGHTS:
             found += [
-                int.from_bytes(packed[i : i + size], sys.byteorder)
-                for i in range(0, len(packed) - size + 1, size)
+                int.from_bytes(packed[i : i + number], sys.byteorder)
+                for i in range(0, len(packed) - number + 1, number)
             ]
     for descriptor in found:
         os.set_inheritable(descriptor, False)
-    return found
+    return data, found
 
 
-def serve(descriptors: list[int], *, adopts: bool) -> None:
-    """A watcher's whole life, in the forked process."""
+def serve(clew: _socket.socket, *, adopts: bool) -> None:
+    """A watcher's whole life, in the forked process: one tree after another."""
     try:
-        clew = _socket.socket(fileno=descriptors[0])
-        request = receive_request(clew)
-        if request is not None:
-            if adopts:
-                adopt_orphans()
-            watch(clew, request, descriptors[1:], adopts=adopts)
+        wake = wake_on_child()
+        if adopts:
+            adopt_orphans()
+        is_open = True
+        while is_open:
+            message, descriptors = receive_message(clew)
+            if isinstance(message, tuple):
+                is_open = watch(clew, wake, message, descriptors, adopts=adopts)
+            else:
+                # A number is about a tree that has just ended by itself.
+                is_open = message is not None
     finally:
         os._exit(0)
 
 
-def receive_request(clew: _socket.socket) -> Request | None:
-    size = int.from_bytes(receive(clew, 4), "little")
-    packed = receive(clew, size)
-    return marshal.loads(packed) if size and len(packed) == size else None
+def receive_message(clew: _socket.socket) -> tuple[Request | int | None, list[int]]:
+    """A request or a grace, with the descriptors beside it; None when clew is gone."""
+    try:
+        head, descriptors = receive_with_descriptors(clew, 4)
+        head += receive(clew, 4 - len(head)) if head else b""
+        size = int.from_bytes(head, "little")
+        packed = receive(clew, size)
+    except ConnectionError:
+        return None, []
+    return (marshal.loads(packed) if size and len(packed) == size else None), descriptors
 
 
 def receive(clew: _socket.socket, size: int) -> bytes:
@@ -155,19 +169,23 @@ def receive(clew: _socket.socket, size: int) -> bytes:
     return bytes(data)
 
 
-def watch(clew: _socket.socket, request: Request, descriptors: list[int], *, adopts: bool) -> None:
-    wake = wake_on_child()
+def watch(
+    clew: _socket.socket, wake: int, request: Request, descriptors: list[int], *, adopts: bool
+) -> bool:
+    """One tree from its beginning to its end; whether this watcher may have another."""
+    is_free = request[-1] is None
     try:
         child = start(request, descriptors)
     except OSError as error:
-        tell(clew, b"failed %d\n" % (error.errno or 1))
-        return
-    for descriptor in descriptors:
-        os.close(descriptor)
-    # Holding the folder would keep it from being unmounted.
-    os.chdir("/")
+        tell(clew, b"failed %d\ngone\n" % (error.errno or 1))
+        return is_free
+    finally:
+        for descriptor in descriptors:
+            os.close(descriptor)
+        # Holding the folder would keep it from being unmounted.
+        os.chdir("/")
     tell(clew, b"started %d\n" % child)
-    follow(clew, wake, child, adopts=adopts)
+    return follow(clew, wake, child, adopts=adopts) and is_free
 
 
 def start(request: Request, descriptors: list[int]) -> int:
@@ -185,18 +203,21 @@ def start(request: Request, descriptors: list[int]) -> int:
         ],
         setsid=True,
         setsigmask=(),
-        # Whoever started clew may have ignored signals; a child must not inherit that.
-        setsigdef=signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP},
+        setsigdef=TO_DEFAULT,
     )
 
 
-def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> None:
-    """Until nothing is left of the tree: reports ends, obeys `end`, and ends all when clew is gone."""
+def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool:
+    """Until nothing is left of the tree: reports ends, obeys, and ends all when clew is gone.
+
+    Whether clew is there still.
+    """
     poller = select.poll()
     poller.register(clew.fileno(), select.POLLIN)
     poller.register(wake, select.POLLIN)
     deadline: float | None = None
     ended = False
+    is_heard = True
     while True:
         ready = [
             descriptor
@@ -204,16 +225,22 @@ def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> None
         ]
         if wake in ready:
             drain(wake)
+        news = b""
         for pid, status in reaped():
             if pid == child:
                 ended = True
-                tell(clew, b"ended %d %d\n" % (status, len(descendants(os.getpid()))))
-        if ended and not tree_lives(child, adopts=adopts):
-            tell(clew, b"gone\n")
-            return
+                news = b"ended %d " % status
+        is_over = ended and not tree_lives(child, adopts=adopts)
+        if news:
+            news += b"%d\n" % (0 if is_over else len(descendants(os.getpid())))
+        if is_over:
+            tell(clew, news + b"gone\n")
+            return is_heard
+        tell(clew, news)
         if clew.fileno() in ready:
             grace_s = orders(clew)
             if grace_s is None:
+                is_heard = False
                 poller.unregister(clew.fileno())
                 grace_s = 0.0
             if grace_s > 0:
@@ -246,19 +273,16 @@ def tree_lives(child: int, *, adopts: bool) -> bool:
 
 
 def orders(clew: _socket.socket) -> float | None:
-    """The shortest grace clew asks for, in seconds; None when clew is gone."""
-    try:
-        data = clew.recv(256)
-    except ConnectionError:
-        return None
-    graces = [int(line[4:]) for line in data.split(b"\n") if line.startswith(b"end ")]
-    return min(graces, default=0) / 1000 if data else None
+    """The grace clew asks for, in seconds; None when clew is gone."""
+    message, _ = receive_message(clew)
+    return message / 1000 if isinstance(message, int) else None
 
 
 def tell(clew: _socket.socket, line: bytes) -> None:
     """Says it if clew still listens; its silence is noticed where orders are read."""
     with contextlib.suppress(ConnectionError):
-        clew.sendall(line)
+        if line:
+            clew.sendall(line)
 
 
 def children_files(pid: int) -> list[str]:

@@ -20,6 +20,7 @@ from typing import Literal, TypeAlias
 from msgspec.structs import replace
 
 from clew.process import walls as kernel
+from clew.process.held import held
 from clew.process.output import Output
 from clew.process.run import run
 from clew.process.spawn import Launcher
@@ -211,15 +212,6 @@ def unfit(kind: Kind, policy: Policy) -> str:
             return landlock.why_not(policy, kernel.version())
         case "seatbelt":
             return "" if Path(seatbelt.PROGRAM).exists() else f"there is no {seatbelt.PROGRAM}"
-
-
-@contextlib.contextmanager
-def held(program: bytes) -> Iterator[int]:
-    """A program of system calls in a nameless file."""
-    with tempfile.TemporaryFile() as file:
-        file.write(program)
-        file.seek(0)
-        yield file.fileno()
 
 
 @contextlib.contextmanager

@@ -6,7 +6,6 @@ needs no library either: a picture within the limits goes as it is.
 
 import marshal
 import sys
-import tempfile
 from base64 import b64encode
 from binascii import a2b_base64
 from importlib.util import find_spec
@@ -16,6 +15,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from clew.normalize.media import picture_size, picture_type
+from clew.process.held import held
 from clew.process.output import Output
 from clew.process.run import run
 from clew.tools.base import ToolError, ToolSession
@@ -129,9 +129,7 @@ async def some_pages(
 async def worked(session: ToolSession, job: Json, data: bytes, library: str) -> tuple[Json, bytes]:
     """What the program made of the file. Raises ToolError."""
     out, err = Output(keep_bytes=2 * FILE_MAX_BYTES), Output(keep_bytes=20_000)
-    with tempfile.TemporaryFile() as file:
-        file.write(data)
-        file.seek(0)
+    with held(data) as source:
         finished = await run(
             session.launcher,
             command(job, library),
@@ -139,7 +137,7 @@ async def worked(session: ToolSession, job: Json, data: bytes, library: str) -> 
             env=session.environment,
             stdout=out,
             stderr=err,
-            descriptors={0: file.fileno()},
+            descriptors={0: source},
             timeout_s=WORK_TIMEOUT_S,
         )
     if finished.timed_out:

@@ -2,13 +2,13 @@
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from msgspec import Struct
 
+from clew.process.held import held
 from clew.process.run import Finished
 from clew.process.tree import SIGNALLED, signal_name
 from clew.tools.base import ToolContext, ToolError
@@ -80,10 +80,8 @@ def script(
     if len(os.fsencode(line)) <= ARGUMENT_MAX_BYTES:
         yield [shell(), "-c", line], {}
         return
-    with tempfile.TemporaryFile() as file:
-        file.write(os.fsencode(command))
-        file.seek(0)
-        yield [shell(), "-c", f"{report}. /dev/fd/{SCRIPT_FD}"], {SCRIPT_FD: file.fileno()}
+    with held(os.fsencode(command)) as source:
+        yield [shell(), "-c", f"{report}. /dev/fd/{SCRIPT_FD}"], {SCRIPT_FD: source}
 
 
 class FolderReport:

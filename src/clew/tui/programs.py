@@ -1,8 +1,8 @@
 """Small programs that the screen asks: what they print, within a time, or nothing."""
 
-import tempfile
 from collections.abc import Mapping, Sequence
 
+from clew.process.held import held
 from clew.process.output import Output
 from clew.process.run import run
 from clew.process.spawn import Launcher
@@ -27,9 +27,7 @@ class Programs:
     ) -> bytes | None:
         """What a program wrote to its standard output; None if it failed, or wrote more than that."""
         stdout, stderr = Output(keep_bytes=most_bytes), Output(keep_bytes=1)
-        with tempfile.TemporaryFile() as source:
-            source.write(given)
-            source.seek(0)
+        with held(given) as source:
             try:
                 done = await run(
                     self._launcher,
@@ -38,7 +36,7 @@ class Programs:
                     env={**self.environ, **(env or {})},
                     stdout=stdout,
                     stderr=stderr,
-                    descriptors={0: source.fileno()},
+                    descriptors={0: source},
                     timeout_s=timeout_s,
                 )
             except OSError:
