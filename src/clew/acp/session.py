@@ -260,7 +260,7 @@ class EditorSession:
 
     def _tell_usage(self) -> None:
         session = self.session
-        window, last = session.model.context_window, last_size(session.story.history)
+        window, last = session.model.context_window, last_size(list(session.story.history))
         if window is None:
             return
         total = session.ledger().total

@@ -1,5 +1,6 @@
 """What a session's requests begin with: made anew for a new one, taken up for one that goes on."""
 
+from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -30,11 +31,11 @@ def spoke_with(loaded: Loaded | None, catalog: Catalog) -> str | None:
     return next((m for m in answered_by(loaded) if catalog.find(m) is not None), None)
 
 
-def answered_by(loaded: Loaded) -> list[str]:
+def answered_by(loaded: Loaded) -> Iterator[str]:
     """The models that answered, the last one first."""
     said = (m.get("message") for m in reversed(loaded.messages) if m.get("type") == "assistant")
     names = (each.get("model") for each in said if isinstance(each, dict))
-    return [name for name in names if isinstance(name, str) and name != SYNTHETIC_MODEL]
+    return (name for name in names if isinstance(name, str) and name != SYNTHETIC_MODEL)
 
 
 class Beginning(Struct, frozen=True, kw_only=True):
@@ -101,7 +102,7 @@ def is_named(record: Json | None, named: Json) -> bool:
 def told(loaded: Loaded, model: str, changed: tuple[str, ...], catalog: Catalog) -> tuple[str, ...]:
     """What a change costs, before it is paid."""
     last = last_size(loaded.messages)
-    before = next(iter(answered_by(loaded)), model)
+    before = next(answered_by(loaded), model)
     if not changed and before != model and catalog.entry(before).id != model:
         changed = ("the model",)
     if not changed or last is None or not last.total:

@@ -6,15 +6,14 @@ or repairing twice changes nothing.
 
 from __future__ import annotations
 
+from clew.messages.blocks import ToolUse
 from clew.messages.factories import tool_answer
-from clew.messages.messages import Assistant, User
+from clew.messages.messages import Assistant
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
-
-    from clew.messages.blocks import ToolUse
 
 
 class History:
@@ -64,17 +63,28 @@ class History:
 
 def unanswered(messages: Iterable[dict[str, Any]]) -> list[tuple[ToolUse, str | None]]:
     """Calls minus results, in the order of the calls; a call without an id cannot be answered."""
-    calls: dict[str, tuple[ToolUse, str | None]] = {}
-    answered: set[str | None] = set()
+    calls: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+    answered: set[str] = set()
     for message in messages:
-        kind = message.get("type")
-        if kind == "assistant":
-            for use in (said := Assistant(message)).tool_uses:
-                if use.id:
-                    calls.setdefault(use.id, (use, said.uuid))
-        elif kind == "user":
-            answered.update(result.tool_use_id for result in User(message).tool_results)
-    return [call for call_id, call in calls.items() if call_id not in answered]
+        # Without views: a long session is walked through here before anything of it is seen.
+        match message.get("type"):
+            case "assistant":
+                for block in _blocks(message, "tool_use"):
+                    if type(call_id := block.get("id")) is str and call_id:
+                        calls.setdefault(call_id, (block, message))
+            case "user":
+                for block in _blocks(message, "tool_result"):
+                    if type(call_id := block.get("tool_use_id")) is str:
+                        answered.add(call_id)
+    left = [call for call_id, call in calls.items() if call_id not in answered]
+    return [(ToolUse(block), Assistant(message).uuid) for block, message in left]
+
+
+def _blocks(message: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    said = message.get("message")
+    content = said.get("content") if type(said) is dict else None
+    listed = content if type(content) is list else [content]
+    return [block for block in listed if type(block) is dict and block.get("type") == kind]
 
 
 def missing_results(

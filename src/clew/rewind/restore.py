@@ -27,7 +27,7 @@ from clew.rewind.changes import (
     wanted_at,
 )
 from clew.rewind.disk import CannotRestoreError, bring_about, look, take_away
-from clew.rewind.story import Story, read
+from clew.rewind.story import Story, read, tells_of_changes
 from clew.transcript.entries import encode
 from clew.transcript.leaf import NOBODY
 from clew.transcript.load import Loaded, load
@@ -278,4 +278,4 @@ def _marker(planned: Plan) -> Json:
 
 
 def steps_of(path: Path) -> list[Step]:
-    return read(path).steps
+    return read(path).steps if tells_of_changes(path) else []

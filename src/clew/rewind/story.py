@@ -24,6 +24,16 @@ class Story(Struct, frozen=True, kw_only=True):
     unread: int
 
 
+def tells_of_changes(path: Path) -> bool:
+    """Whether there are steps at all; raises `OSError` only if the file cannot be read."""
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        source = Source(fd)
+        return source.last_line_with(_CHANGE, source.size) is not None
+    finally:
+        os.close(fd)
+
+
 def read(path: Path) -> Story:
     """Raises `OSError` only if the file cannot be read."""
     changes: list[tuple[int, dict[str, Any]]] = []

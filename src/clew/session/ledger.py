@@ -7,21 +7,24 @@ a cost show the same. Nothing here knows a file or a clock.
 
 from collections.abc import Callable, Iterable, Iterator
 from decimal import Decimal
+from functools import cache
 from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.catalog.lookup import Catalog
+from clew.catalog.models import Model
 from clew.messages.messages import User
 from clew.messages.wording import SYNTHETIC_MODEL
-from clew.session.spending import Tokens, tokens_of, usd
+from clew.session.spending import Tokens, priced, tokens_of
 
 # What a response was for. `withdrawn` was broken off and asked for again; `web` reads a page, `review`
 # judges a call, `hook` answers a hook's question.
 Purpose: TypeAlias = Literal[
     "turn", "withdrawn", "subagent", "compaction", "title", "web", "review", "hook", "other"
 ]
+Find: TypeAlias = Callable[[str], Model | None]
 ANSWER = "(answer)"  # where a response that called no tool is accounted
 
 
@@ -201,16 +204,17 @@ def charges(entries: Iterable[dict[str, Any]], catalog: Catalog) -> Iterator[Cha
     records beside it.
     """
     turn = 0
+    find = cache(catalog.find)  # thousands of answers are one model's
     for entry in entries:
         kind = entry.get("type")
         if kind == "user":
             turn += begins_turn(entry)
         elif kind == "assistant":
-            charge = _of_answer(entry, turn, catalog)
+            charge = _of_answer(entry, turn, find)
             if charge is not None:
                 yield charge
         elif kind == "request-cost":
-            charge = _of_record(entry, turn, catalog)
+            charge = _of_record(entry, turn, find)
             if charge is not None:
                 yield charge
 
@@ -221,9 +225,10 @@ def begins_turn(entry: dict[str, Any]) -> bool:
     return is_user and ((said := User(entry)).face == "typed" or said.is_news)
 
 
-def _of_answer(entry: dict[str, Any], turn: int, catalog: Catalog) -> Charge | None:
+def _of_answer(entry: dict[str, Any], turn: int, find: Find) -> Charge | None:
     message = entry.get("message")
-    if type(message) is not dict or type(message.get("usage")) is not dict:
+    usage = message.get("usage") if type(message) is dict else None
+    if type(message) is not dict or type(usage) is not dict:
         return None
     model = _text(message.get("model"))
     if model == SYNTHETIC_MODEL:
@@ -235,14 +240,14 @@ def _of_answer(entry: dict[str, Any], turn: int, catalog: Catalog) -> Charge | N
         if type(b) is dict and b.get("type") in ("tool_use", "server_tool_use", "mcp_tool_use")
     )
     message_id, request_id = _text(message.get("id")), _text(entry.get("requestId"))
-    at = _text(entry.get("timestamp"))
+    at, tokens = _text(entry.get("timestamp")), tokens_of(usage)
     return Charge(
         message_id=message_id or _text(entry.get("uuid")),
         request_id=request_id,
         model=model,
         at=at,
-        tokens=tokens_of(message["usage"]),
-        usd=_priced(message["usage"], model, at, entry, catalog),
+        tokens=tokens,
+        usd=_priced(usage, tokens, find(model), at, entry),
         purpose="subagent" if entry.get("isSidechain") is True else "turn",
         turn=turn,
         agent=_text(entry.get("agentId")) or None,
@@ -254,18 +259,19 @@ def _of_answer(entry: dict[str, Any], turn: int, catalog: Catalog) -> Charge | N
 _PURPOSES: dict[str, Purpose] = {p: p for p in get_args(Purpose)}
 
 
-def _of_record(entry: dict[str, Any], turn: int, catalog: Catalog) -> Charge | None:
+def _of_record(entry: dict[str, Any], turn: int, find: Find) -> Charge | None:
     usage = entry.get("usage")
     if type(usage) is not dict:
         return None
     model, at = _text(entry.get("model")), _text(entry.get("timestamp"))
+    tokens = tokens_of(usage)
     return Charge(
         message_id=_text(entry.get("messageId")),
         request_id=_text(entry.get("requestId")),
         model=model,
         at=at,
-        tokens=tokens_of(usage),
-        usd=_priced(usage, model, at, entry, catalog),
+        tokens=tokens,
+        usd=_priced(usage, tokens, find(model), at, entry),
         purpose=_PURPOSES.get(_text(entry.get("purpose", "turn")), "other"),
         turn=turn,
         agent=_text(entry.get("agentId")) or None,
@@ -274,10 +280,10 @@ def _of_record(entry: dict[str, Any], turn: int, catalog: Catalog) -> Charge | N
 
 
 def _priced(
-    usage: dict[str, Any], model: str, at: str, entry: dict[str, Any], catalog: Catalog
+    usage: dict[str, Any], tokens: Tokens, model: Model | None, at: str, entry: dict[str, Any]
 ) -> Decimal | None:
     """The table's price; for a model it does not have, what the entry itself says."""
-    amount = usd(usage, model, at, catalog)
+    amount = priced(usage, tokens, model, at)
     said = entry.get("costUSD")
     if amount is None and type(said) in (int, float):
         return Decimal(str(said))

@@ -1,6 +1,6 @@
 """What it costs that a request begins otherwise than the one before: its cached part is sent anew."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -26,16 +26,15 @@ class Recached(Struct, frozen=True, kw_only=True):
         return f"{told}: ${self.usd:.4f} instead of ${self.cached_usd:.4f}"
 
 
-def last_size(entries: Iterable[dict[str, Any]]) -> Tokens | None:
+def last_size(entries: Sequence[dict[str, Any]]) -> Tokens | None:
     """The usage of the last answer that the service counted."""
-    found: Tokens | None = None
-    for entry in entries:
+    for entry in reversed(entries):
         message = entry.get("message")
         if entry.get("type") != "assistant" or type(message) is not dict:
             continue
         if message.get("model") != SYNTHETIC_MODEL and type(message.get("usage")) is dict:
-            found = tokens_of(message["usage"])
-    return found
+            return tokens_of(message["usage"])
+    return None
 
 
 def recached(last: Tokens, *, model: str, before: str, at: str, catalog: Catalog) -> Recached:

@@ -10,6 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from clew.catalog.lookup import Catalog
+from clew.catalog.models import Model
 from clew.catalog.prices import BATCH_FACTOR, RESIDENT_FACTOR, WEB_SEARCH_USD, price_at
 from clew.messages.usage import Usage
 
@@ -51,12 +52,13 @@ def tokens_of(usage: Any) -> Tokens:
     """The counts of a recorded usage object; what is absent or no number counts as nothing."""
     view = Usage(usage if isinstance(usage, dict) else {})
     searches = (view.server_tool_use or {}).get("web_search_requests")
-    long_writes = min(view.cache_write_1h_tokens, view.cache_write_tokens)
+    writes = view.cache_write_tokens
+    long_writes = min(view.cache_write_1h_tokens, writes) if writes else 0
     return Tokens(
         input=view.input_tokens,
         output=view.output_tokens,
         cache_read=view.cache_read_tokens,
-        cache_write_5m=view.cache_write_tokens - long_writes,
+        cache_write_5m=writes - long_writes,
         cache_write_1h=long_writes,
         web_searches=searches if type(searches) is int else 0,
     )
@@ -64,12 +66,15 @@ def tokens_of(usage: Any) -> Tokens:
 
 def usd(usage: Any, model: str, at: str, catalog: Catalog) -> Decimal | None:
     """What a response with this usage cost at that time; None if the model's price is not known."""
-    entry = catalog.find(model)
-    price = None if entry is None else price_at(entry.prices, at)
+    return priced(usage, tokens_of(usage), catalog.find(model), at)
+
+
+def priced(usage: Any, counts: Tokens, model: Model | None, at: str) -> Decimal | None:
+    """The same for whoever has counted the tokens and found the model already."""
+    price = None if model is None else price_at(model.prices, at)
     if price is None:
         return None
     view = Usage(usage if isinstance(usage, dict) else {})
-    counts = tokens_of(usage)
     amount = price.for_prompt(counts.prompt).usd(
         input_tokens=counts.input,
         output_tokens=counts.output,

@@ -11,6 +11,7 @@ import asyncio
 import os
 import signal
 import sys
+from importlib import import_module
 from pathlib import Path
 
 from prompt_toolkit.key_binding import KeyBindings
@@ -29,7 +30,6 @@ from clew.tui.queueing import Queue
 from clew.tui.render.theme import chosen
 from clew.tui.screen import Screen
 from clew.tui.stage import Stage
-from clew.tui.start import loaded
 from clew.tui.terminal import Terminal
 
 TYPE_CHECKING = False
@@ -116,7 +116,7 @@ class Front:
     async def _sessions(self, options: Options | None) -> int:
         """One session after another."""
         # On a thread, so that what is typed meanwhile is seen at once.
-        opened = await asyncio.to_thread(loaded, "clew.tui.opened")
+        opened = await asyncio.to_thread(import_module, "clew.tui.opened")
         code: int | Options = opened.Options() if options is None else options
         while not isinstance(code, int):
             if self.code is not None:

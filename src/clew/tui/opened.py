@@ -29,11 +29,14 @@ from clew.tui.programs import Programs
 from clew.tui.render.abilities import abilities
 from clew.tui.render.theme import chosen
 from clew.tui.render.transcript import Transcript
+from clew.tui.start import stands
 from clew.tui.status import Status
 from clew.tui.talk import Talk
 from clew.version import VERSION
 
 PICKED_FROM = 500
+# Of a session that goes on so much is painted: a few screens, and no small one's.
+RECALLED_ROWS, RECALLED_SCREENS = 120, 5
 
 
 async def one_session(front: Front, options: Options) -> int | Options:
@@ -74,6 +77,7 @@ async def picked(dialogs: Dialogs) -> str | None:
 
 def note(front: Front, words: str, part: str = "notice") -> None:
     if front.stage.transcript is not None:
+        front.stage.catch_up()
         front.screen.say(front.stage.transcript.note(words, part=part))
 
 
@@ -156,13 +160,15 @@ async def conversed(front: Front, session: Session, options: Options) -> int | O
     assert stage.transcript is not None
     if front.is_first:
         front.is_first = False
+        stands()
         note(front, f"clew {VERSION}; /help lists what can be typed, Escape stops a turn", "quiet")
     for fault in front.bindings.faults:
         note(front, f"keybindings.json: {fault}")
     for notice in session.notices:
         note(front, notice)
     if session.resumed is not None:
-        screen.say(stage.transcript.history(session.resumed.messages))
+        rows = max(RECALLED_ROWS, RECALLED_SCREENS * screen.terminal.size[1])
+        screen.say(stage.transcript.history(session.resumed.messages, rows))
     talk = front.talk = Talk(session, stage, screen, front.begin)
     if front.code is not None:
         talk.end(front.code)

@@ -28,7 +28,10 @@ from clew.tui.stage import Stage
 from clew.tui.terminal import Terminal
 from clew.tui.typed import Typed
 
-FRAME_S = 1 / 30
+# As often as words that come are seen to flow; what a key does is drawn at once.
+FRAME_S = 1 / 16
+# What changes after a rest is drawn with whatever else changes in the same moment.
+MOMENT_S = 0.005
 # How long an Escape waits for the rest of a sequence: less than anybody types, more than a line takes.
 ESCAPE_S = 0.04
 READ_BYTES = 1 << 16
@@ -101,6 +104,7 @@ class Screen:
         self._painter = Painter()
         self._above: list[str] = []
         self._frame: asyncio.TimerHandle | None = None
+        self._drawn_s = 0.0
         self._columns = self.terminal.size[0]
         self._is_away = False
         output = _Output(self.terminal)
@@ -192,14 +196,18 @@ class Screen:
     def changed(self) -> None:
         """Something looks different; it is drawn soon, with whatever else changes until then."""
         if self._frame is None:
-            self._frame = asyncio.get_running_loop().call_later(FRAME_S, self.draw)
+            loop = asyncio.get_running_loop()
+            due_s = max(loop.time() + MOMENT_S, self._drawn_s + FRAME_S)
+            self._frame = loop.call_at(due_s, self.draw)
 
     def draw(self) -> None:
+        self._stage.catch_up()
         if self._frame is not None:
             self._frame.cancel()
             self._frame = None
         if not self.app.is_running or self._is_away:
             return
+        self._drawn_s = asyncio.get_running_loop().time()
         columns, rows = self.terminal.size
         scene = self._stage.look(columns, rows)
         above, self._above = self._above, []
@@ -220,6 +228,7 @@ class Screen:
 
     def bare(self) -> None:
         """Writes what is still to be said and leaves no more behind."""
+        self._stage.catch_up()
         above, self._above = self._above, []
         self.terminal.write(self._painter.paint(EMPTY, above) + self._painter.erase())
 

@@ -37,7 +37,8 @@ PAUSE_S = 0.7
 class Stage:
     """`theme` may change; `transcript` and `status` come with the session, behind the prompt.
 
-    `changed` is called when something looks different; whoever draws puts itself there.
+    `changed` is called when something looks different; whoever draws puts itself there. `catch_up` is
+    called before it is looked at; whoever gathers what came puts itself there.
     """
 
     def __init__(self, theme: Theme, prompt: Prompt, completion: Completion, queue: Queue) -> None:
@@ -48,6 +49,7 @@ class Stage:
         self.transcript: Transcript | None = None
         self.status: Status | None = None
         self.changed: Callable[[], object] = lambda: None
+        self.catch_up: Callable[[], object] = lambda: None
         # Told of a dialog that nobody called for.
         self.on_question: Callable[[str], object] = lambda _: None
         self.working: Working | None = None

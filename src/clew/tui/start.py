@@ -13,26 +13,23 @@ from clew.tui.terminal import Terminal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from types import ModuleType
-
     from clew.options import Options
 
 
 def main(options: Options | None = None) -> int:
     """Without options there was nothing to be read: the prompt need not wait for what reads them."""
+    gc.disable()
     terminal = Terminal(os.environ)
     terminal.take()
     try:
-        code: int = loaded("clew.tui.app").main(options, terminal)
+        code: int = import_module("clew.tui.app").main(options, terminal)
     finally:
         terminal.give_back()
     return code
 
 
-def loaded(name: str) -> ModuleType:
-    """A module; what loading it makes stays, so nobody looks for garbage in it meanwhile."""
-    gc.disable()
-    try:
-        return import_module(name)
-    finally:
-        gc.enable()
+def stands() -> None:
+    """A session stands there. What was made on the way stays to the end, modules and a conversation:
+    nobody looks for garbage in it, now or in the middle of an answer."""
+    gc.freeze()
+    gc.enable()

@@ -19,6 +19,7 @@ from clew.engine.intake import Raw, Taken, Turn
 from clew.messages.errors import SettingsError
 from clew.permissions.request import Mode
 from clew.providers.answer_events import Asking
+from clew.stream.events import TextDelta
 from clew.tui.choosing import Choice, Chooser
 from clew.tui.entry import Entry
 from clew.tui.following import FAREWELLS, INTERRUPTED
@@ -64,6 +65,9 @@ class Talk:
         self._asked_to_end_s = 0.0
         self._is_stopped = False
         self._taking: asyncio.Task[Taken] | None = None
+        # Words of the answer that came since they were last shown.
+        self._words: list[TextDelta] = []
+        stage.catch_up = self._catch_up
         session.agents.heard = self._hear
         session.tasks.listeners.append(self._news)
 
@@ -261,7 +265,7 @@ class Talk:
             ended = await turn
         finally:
             self._stage.working = None
-        self._screen.say(self._transcript.feed(ended))
+        self._tell(ended)
         if not self._is_stopped:
             lasted_s = time.monotonic() - began_s
             self._screen.terminal.notify("clew has ended its turn", waited_s=lasted_s)
@@ -374,8 +378,11 @@ class Talk:
     # -- what is shown
 
     async def emit(self, event: EngineEvent) -> None:
-        if self._stage.working is not None:
-            self._stage.working.heed(event, time.monotonic())
+        if isinstance(event, TextDelta):
+            self._words.append(event)
+            self._screen.changed()
+            return
+        self._catch_up()
         if isinstance(event, Signalled):
             # Written as it is: of all that a hook may say, only such signals come this way.
             self._screen.terminal.write(event.sequence)
@@ -384,6 +391,18 @@ class Talk:
         if isinstance(event, Asking):
             # While the service thinks, not between two words of its answer.
             asyncio.get_running_loop().call_later(GET_READY_S, get_ready)
+        self._tell(event)
+
+    def _catch_up(self) -> None:
+        """Words come faster than they are drawn: what came between two frames is read as one."""
+        words, self._words = self._words, []
+        if words:
+            text = "".join(delta.text for delta in words)
+            self._tell(TextDelta(index=words[-1].index, text=text))
+
+    def _tell(self, event: EngineEvent | TurnEnded) -> None:
+        if self._stage.working is not None and not isinstance(event, TurnEnded):
+            self._stage.working.heed(event, time.monotonic())
         self._screen.say(self._transcript.feed(event))
 
     def _heard(self, event: Recorded) -> None:
@@ -394,6 +413,7 @@ class Talk:
 
     def _echo(self, entry: Entry | None) -> None:
         """What was typed, above what it comes to."""
+        self._catch_up()
         if entry is not None:
             self._screen.say(self._transcript.prompt(entry.text))
 
@@ -401,6 +421,7 @@ class Talk:
         self._note(shown.text, part="error" if shown.is_error else "")
 
     def _note(self, text: str, part: str = "quiet") -> None:
+        self._catch_up()
         if text:
             self._screen.say(self._transcript.note(text, part=part))
 
