@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -130,6 +132,104 @@ def test_a_file_defines_an_agent_with_its_own_words_tools_and_model(tmp_path: Pa
     assert own["model"].startswith("claude-haiku")
     assert "- reader: Reads" in json.dumps(requests[0].body)
     assert "reader" in frames[0]["agents"]
+
+
+MEMO = Path(__file__).parents[1] / "plugins" / "published" / "toolkit" / "scripts" / "server.py"
+EQUIPPED = f"""---
+description: Recalls
+tools: Read
+mcpServers:
+  - gone
+  - memo:
+      command: {sys.executable}
+      args: ["{MEMO}"]
+  - broken:
+      command: /nowhere/at/all
+hooks:
+  PreToolUse:
+    - hooks:
+        - type: command
+          command: cat >> calls.txt
+  Stop:
+    - hooks:
+        - type: command
+          command: echo over >> ends.txt
+---
+You recall.
+"""
+
+
+def equip(home: Path, where: str) -> None:
+    folder = home / where / "agents"
+    folder.mkdir(parents=True)
+    (folder / "memory.md").write_text(EQUIPPED, "utf-8")
+
+
+RECALLS = {
+    "go": [
+        uses({"tool": "LS", "input": {"path": "."}}),
+        uses(agent("recall it", subagent_type="memory")),
+        lambda body: uses(
+            {"tool": "SendMessage", "input": {"to": known_id(body), "message": "once more"}}
+        ),
+        {"text": "waiting"},
+    ],
+    "recall it": [uses({"tool": "mcp__memo__recall", "input": {}}), {"text": "recalled"}],
+    "once more": [uses({"tool": "mcp__memo__recall", "input": {}}), {"text": "again"}],
+    "<task-notification>": [{"text": "all done"}],
+}
+
+
+def known_id(body: Json) -> str:
+    found = re.search(r"agent (a[0-9a-f]{16})", json.dumps(body))
+    assert found
+    return found[1]
+
+
+def test_an_agent_brings_its_own_servers_and_hooks_for_as_long_as_it_works(tmp_path: Path) -> None:
+    equip(tmp_path, "config")
+    frames, requests = frames_of(
+        tmp_path, by_prompt(RECALLS), "--allowedTools", "mcp__memo,SendMessage"
+    )
+    assert frames[-1]["result"] == "all done"
+    bodies = [request.body for request in requests]
+    own = [b for b in bodies if "You recall." in json.dumps(b["system"])]
+    assert len(own) == 4
+    assert [tool["name"] for tool in own[0]["tools"]] == ["Read", "mcp__memo__recall"]
+    assert own[0]["tools"] == own[-1]["tools"]
+    assert "the combination is 1234" in json.dumps(own[1]["messages"])
+    assert json.dumps(own[3]["messages"]).count("the combination is 1234") == 2
+    assert "gone: the session has no such server" in json.dumps(own[0]["messages"])
+    assert "- broken: " in json.dumps(own[0]["messages"])
+    others = [b for b in bodies if b not in own]
+    assert all("mcp__memo" not in json.dumps(b["tools"]) for b in others)
+    calls = (tmp_path / "work" / "calls.txt").read_text("utf-8")
+    assert calls.count('"tool_name":"mcp__memo__recall"') == 2
+    assert '"tool_name":"LS"' not in calls
+    assert (tmp_path / "work" / "ends.txt").read_text("utf-8") == "over\nover\n"
+
+
+def test_what_a_projects_agent_starts_waits_until_the_folder_is_trusted(tmp_path: Path) -> None:
+    equip(tmp_path, "work/.claude")
+    with serving(by_prompt(RECALLS), strict=True) as server:
+        ran = clew(tmp_path, server.url, "-p", "go", "--allowedTools", "mcp__memo,SendMessage")
+        assert "its hooks and MCP servers wait until the folder is trusted" in ran.stderr
+        assert all("mcp__memo" not in json.dumps(r.body["tools"]) for r in server.requests)
+        assert not (tmp_path / "work" / "calls.txt").exists()
+        assert clew(tmp_path, server.url, "config", "trust").returncode == 0
+        ran = clew(tmp_path, server.url, "-p", "go", "--allowedTools", "mcp__memo,SendMessage")
+        assert "wait until" not in ran.stderr
+    assert (tmp_path / "work" / "calls.txt").exists()
+
+
+def test_where_the_command_line_names_the_only_servers_an_agent_brings_none(
+    tmp_path: Path,
+) -> None:
+    equip(tmp_path, "config")
+    _, requests = frames_of(tmp_path, by_prompt(RECALLS), "--strict-mcp-config")
+    own = [r.body for r in requests if "You recall." in json.dumps(r.body["system"])]
+    assert [tool["name"] for tool in own[0]["tools"]] == ["Read"]
+    assert "memo: only servers of the command line are begun" in json.dumps(own[0]["messages"])
 
 
 def test_several_agents_of_one_answer_work_at_once_and_each_result_is_its_own(

@@ -1,6 +1,7 @@
 """A folder of commands and skills in the published layouts, through the real program."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -160,6 +161,104 @@ def test_a_skill_that_brings_rules_is_asked_about_and_they_end_with_the_prompt(h
     assert "haiku" in bodies[1]["model"]
     assert ran["content"].strip() == "again"
     assert done.returncode == 0
+
+
+GUARDED = """---
+description: Looks, and leaves all as it is
+disallowed-tools: Write, Bash(rm:*)
+hooks:
+  PreToolUse:
+    - matcher: Read
+      hooks:
+        - type: command
+          command: echo read >> reads.txt
+        - type: command
+          command: echo once >> reads.txt
+          once: true
+---
+Look around.
+"""
+
+
+def guarded(home: Path, where: str) -> None:
+    path = home / where / "skills" / "look" / "SKILL.md"
+    path.parent.mkdir(parents=True)
+    path.write_text(GUARDED, "utf-8")
+
+
+READ = {"tool": "Read", "input": {"file_path": "notes.txt"}}
+WRITE = {"tool": "Write", "input": {"file_path": "new.txt", "content": "x"}}
+
+
+def test_what_a_skill_brings_and_takes_ends_with_the_prompt(home: Path) -> None:
+    guarded(home, "config")
+    remove = {"tool": "Bash", "input": {"command": "rm notes.txt"}}
+    plan = plan_of(
+        {"content": [READ, READ, WRITE, remove]}, {"text": "One."}, {"content": [READ, WRITE]}
+    )
+    with (
+        serving(plan, strict=True) as server,
+        Hosted(home, server.url, "--allowedTools", "Write,Bash") as host,
+    ):
+        host.ask("initialize")
+        host.say("/look")
+        assert host.result()["result"] == "One."
+        host.say("go on")
+        assert host.result()["result"] == "Done."
+        assert host.end() == 0
+        bodies = [request.body for request in server.requests]
+    first, last = results(bodies[1]), results(bodies[-1])
+    assert [one.get("is_error", False) for one in first] == [False, False, True, True]
+    assert [one.get("is_error", False) for one in last[4:]] == [False, False]
+    assert sorted((home / "work" / "reads.txt").read_text("utf-8").split()) == [
+        "once",
+        "read",
+        "read",
+    ]
+    assert (home / "work" / "notes.txt").exists()
+    assert (home / "work" / "new.txt").exists()
+
+
+def test_hooks_of_a_projects_skill_wait_until_the_folder_is_trusted(home: Path) -> None:
+    guarded(home, "work/.claude")
+    reads = home / "work" / "reads.txt"
+    done, _ = run(home, "/skills")
+    assert "its hooks wait for your trust" in done.stdout
+    plan = plan_of({"content": [READ, WRITE]})
+    _, bodies = run(home, "/look", "--allowedTools", "Write", plan=plan)
+    assert [one.get("is_error", False) for one in results(bodies[-1])] == [False, True]
+    assert not reads.exists()
+    trust(home)
+    run(home, "/look", "--allowedTools", "Write", plan=plan)
+    assert reads.exists()
+
+
+def test_a_skill_with_hooks_is_asked_about_and_wrong_ones_are_said(home: Path) -> None:
+    guarded(home, "config")
+    _, bodies = run(home, "go", plan=plan_of(skill(skill="look")))
+    assert [one.get("is_error") for one in results(bodies[-1])] == [True]
+    path = home / "config" / "skills" / "look" / "SKILL.md"
+    path.write_text(GUARDED.replace("PreToolUse", "Sometimes"), "utf-8")
+    done, _ = run(home, "hi")
+    assert f"{path}: hooks.Sometimes" in done.stderr
+    assert "no such event" in done.stderr
+
+
+def test_a_skill_for_another_shell_is_run_in_it(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = home / "config" / "skills" / "shell" / "SKILL.md"
+    path.parent.mkdir(parents=True)
+    path.write_text("---\nshell: powershell\n---\nIt says !`Get-Location`.", "utf-8")
+    programs = home / "programs"
+    programs.mkdir()
+    fake = programs / "pwsh"
+    fake.write_text("#!/bin/sh\necho from pwsh\n", "utf-8")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
+    done, bodies = run(home, "/shell", "--allowedTools", "PowerShell")
+    assert done.returncode == 0, done.stderr
+    assert "It says from pwsh." in said(bodies[0])
 
 
 def test_a_skill_for_certain_files_is_told_when_one_is_touched(home: Path) -> None:

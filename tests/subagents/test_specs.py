@@ -70,15 +70,40 @@ def test_what_a_member_cannot_be_is_left_out_and_told() -> None:
         "permissionMode": "everything",
         "maxTurns": "many",
         "background": "perhaps",
-        "mcpServers": ["x"],
+        "mcpServers": ["x", 3],
+        "hooks": ["x"],
+        "colour": "red",
     }
     found, faults = spec_of(Frontmatter(values=values, body=""), name="it", origin="flag")
-    assert found == Spec(name="it", description="d", prompt="p", origin="flag")
-    assert [fault.split(":")[0] for fault in faults] == [
+    assert found == Spec(
+        name="it", description="d", prompt="p", origin="flag", named_servers=("x",)
+    )
+    assert sorted(fault.split(":")[0] for fault in faults) == [
+        "background",
+        "colour",
+        "hooks",
+        "maxTurns",
         "mcpServers",
         "permissionMode",
-        "maxTurns",
-        "background",
+    ]
+
+
+def test_servers_are_named_or_described_in_a_list_or_an_object() -> None:
+    listed = spec(mcpServers=["gh", {"memo": {"command": "memo"}}])
+    assert (listed.named_servers, listed.servers) == (("gh",), {"memo": {"command": "memo"}})
+    assert spec(mcpServers={"memo": {}}).servers == {"memo": {}}
+    assert spec(mcpServers="gh, db").named_servers == ("gh", "db")
+    assert spec(hooks={"Stop": []}).hooks == {"Stop": []}
+
+
+def test_nothing_that_a_plugins_agent_would_start_or_widen_counts() -> None:
+    given = {"description": "d", "prompt": "p", "hooks": {"Stop": []}, "permissionMode": "plan"}
+    found = in_object({"it": {**given, "mcpServers": {"memo": {}}}}, "plugin")
+    (one,) = found.specs
+    assert (one.mode, one.hooks, one.servers) == (None, {}, {})
+    assert found.faults == [
+        f"agent it: {key}: does not count in a plugin"
+        for key in ("permissionMode", "hooks", "mcpServers")
     ]
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from clew.app.agent_hooks import AgentHooks
+from clew.app.agent_hooks import AgentHooks, hooks_of
 from clew.app.agent_memory import memory_fact
 from clew.app.agent_parts import (
     Birth,
@@ -18,6 +18,7 @@ from clew.app.agent_parts import (
 from clew.app.agent_skills import begun_with
 from clew.app.agent_story import Tale
 from clew.app.attaching import attachments
+from clew.app.plugins import managed_hooks_only
 from clew.app.stamps import now
 from clew.context.facts import Fact
 from clew.context.tool_listing import listing_fact, told
@@ -82,6 +83,20 @@ class Agent:
         return self._story.history
 
     async def turn(self, words: str) -> TurnEnded:
+        """Does what `words` ask, with the servers and hooks of its own definition at hand."""
+        servers, hooks = self.birth.servers, self._crew.hands.hooks
+        own = hooks_of(self.birth.spec, self.birth.agent_id)
+        if not managed_hooks_only(self._crew.ground.rules.standing.layers):
+            hooks.add(own)
+        try:
+            await servers.wake()
+            return await self._turn(words)
+        finally:
+            for source in {hook.source for hook in own}:
+                hooks.remove(source)
+            await servers.rest()
+
+    async def _turn(self, words: str) -> TurnEnded:
         """Does what `words` ask; all around it is told with the first of them."""
         context = [] if len(self._story.history) else await self._surroundings()
         first = self.birth.spec.first_words if context else ""
@@ -152,6 +167,7 @@ class Agent:
             listing_fact(told(()), self._requests.deferred()),
             self._listing(self.history),
             skills.news(self.history) if has_skills else None,
+            *self.birth.servers.facts(),
             await begun_with(skills, spec.skills),
             memory_fact(spec, crew.ground.began.places),
         ]

@@ -5,13 +5,25 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from clew.engine.deps import Emit, Hooks
+from msgspec.structs import replace
+
+from clew.engine.deps import Emit
+from clew.hooks.handlers import Hook, read_hooks
 from clew.hooks.outcome import NOTHING, Outcome
+from clew.hooks.run import Hooks
+from clew.subagents.specs import Spec
 
 Json: TypeAlias = dict[str, Any]
 
 # Nobody typed anything, and what begins and ends is the session's own affair.
 NOT_ITS_OWN = frozenset({"UserPromptSubmit", "StopFailure", "SessionStart"})
+
+
+def hooks_of(spec: Spec, agent_id: str) -> list[Hook]:
+    """What a definition wants called while this agent works; its end is an event of an agent's."""
+    said = {("SubagentStop" if name == "Stop" else name): v for name, v in spec.hooks.items()}
+    found = read_hooks(said, source=f"agent:{agent_id}").hooks
+    return [replace(hook, agent_id=agent_id) for hook in found]
 
 
 class AgentHooks:

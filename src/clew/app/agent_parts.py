@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.app.agent_hooks import AgentHooks
+from clew.app.agent_servers import AgentServers
 from clew.app.agent_skills import AgentSkills
 from clew.app.asking import target_of
 from clew.app.attaching import attachments
@@ -79,6 +80,7 @@ class Birth(Struct, frozen=True, kw_only=True):
     parent_id: str = ""
     depth: int = 1
     worktree: Worktree | None = None
+    servers: AgentServers
     # What it has said already, where it goes on.
     loaded: Loaded | None = None
 
@@ -104,9 +106,8 @@ def hands_of(crew: Crew, birth: Birth, thread: Thread, agents: Agents | None) ->
     session.may = shared.tool_session.may
     session.agents = agents
     session.owner = birth.agent_id
-    toolbox = Toolbox(
-        tools_of(shared, birth.spec, may_delegate=agents is not None), crew.ground.began.settings
-    )
+    own = tools_of(shared, birth.spec, may_delegate=agents is not None)
+    toolbox = Toolbox((*own, *birth.servers.tools()), crew.ground.began.settings)
     tools = SessionTools(
         toolbox,
         session,

@@ -3,8 +3,11 @@
 from collections.abc import Iterable
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from clew.app.brought import Brought
 from clew.app.ground import Ground
+from clew.hooks.handlers import read_hooks
 from clew.options import SOURCES
 from clew.subagents.catalog import Catalog
 from clew.subagents.files import Found, in_folder, in_object
@@ -18,15 +21,33 @@ def kinds_of(
 ) -> tuple[Catalog, tuple[str, ...]]:
     """The kinds of agents there are, and what is wrong with the definitions of others."""
     found = in_files(ground, plugins)
-    found.append(in_object(ground.options.agents or {}, "flag"))
-    found.append(in_object(brought.agents, "host"))
+    given = [in_object(ground.options.agents or {}, "flag"), in_object(brought.agents, "host")]
+    found += [checked(ground, one) for one in given]
     return Catalog(spec for one in found for spec in one.specs), faults_of(found)
 
 
 def in_files(ground: Ground, plugins: Iterable[tuple[str, Path]]) -> list[Found]:
     """`plugins` are the names and agent folders of the plugins that are there."""
     found = [in_folder(path, origin) for origin, path in folders(ground)]
-    return found + [in_folder(path, "plugin", prefix=f"{name}:") for name, path in plugins]
+    found += [in_folder(path, "plugin", prefix=f"{name}:") for name, path in plugins]
+    return [checked(ground, one) for one in found]
+
+
+def checked(ground: Ground, found: Found) -> Found:
+    """What definitions start counts where somebody vouches for them: programs, not words."""
+    is_trusted = ground.rules.standing.is_trusted
+    specs, faults = [], list(found.faults)
+    for spec in found.specs:
+        place = spec.where or f"agent {spec.name}"
+        if spec.origin == "project" and not is_trusted and (spec.hooks or spec.servers):
+            faults.append(
+                f"{place}: its hooks and MCP servers wait until the folder is trusted "
+                "(clew config trust)"
+            )
+            spec = replace(spec, hooks={}, servers={})
+        faults += [f"{place}: {fault}" for fault in read_hooks(spec.hooks).faults]
+        specs.append(spec)
+    return Found(specs=specs, faults=faults)
 
 
 def folders(ground: Ground) -> list[tuple[Origin, Path]]:

@@ -15,6 +15,7 @@ from uuid import uuid4
 from clew.app.agent import Agent, metadata
 from clew.app.agent_parts import Birth, Crew
 from clew.app.agent_past import earlier
+from clew.app.agent_servers import AgentServers
 from clew.app.checkouts import Checkouts, is_folder, text, worktree_of
 from clew.app.delegate import Delegate
 from clew.app.side import small_model
@@ -82,6 +83,10 @@ class AllAgents:
     @property
     def place(self) -> Place:
         return self._crew.thread.recorder.paths.place
+
+    async def aclose(self) -> None:
+        for agent in self.agents.values():
+            await agent.birth.servers.rest()
 
     def of(self, parent_id: str = "", depth: int = 0, cwd: Callable[[], str] = str) -> Delegate:
         """The agents as one conversation may ask for them."""
@@ -186,10 +191,11 @@ class AllAgents:
         agent_id = f"a{uuid4().hex[:16]}"
         in_worktree = spec.in_worktree if wish.in_worktree is None else wish.in_worktree
         tree = await self.checkouts.made(by.cwd(), agent_id) if in_worktree else None
-        return self._made(
+        return await self._made(
             Birth(
                 agent_id=agent_id,
                 spec=spec,
+                servers=self._servers(spec),
                 description=wish.description,
                 tool_use_id=tool_use_id,
                 model=self._crew.ground.service.catalog.entry(self.model(spec, wish.model)),
@@ -201,7 +207,12 @@ class AllAgents:
             )
         )
 
-    def _made(self, birth: Birth) -> Agent:
+    def _servers(self, spec: Spec) -> AgentServers:
+        return AgentServers(self._crew.ground, self._crew.hands.mcp, spec)
+
+    async def _made(self, birth: Birth) -> Agent:
+        """Its tools are part of what it is, so its servers are there before it."""
+        await birth.servers.wake()
         may_delegate = birth.depth < MOST_DEPTH
         below = self.of(birth.agent_id, birth.depth, lambda: birth.cwd) if may_delegate else None
         agent = Agent(self._crew, birth, self._tell, below, self.listing)
@@ -239,7 +250,7 @@ class AllAgents:
         agent_id = path.stem.removeprefix("agent-")
         birth = self._as_before(agent_id, before, before.metadata)
         await self._has_folder(birth)
-        return self._made(birth)
+        return await self._made(birth)
 
     async def _has_folder(self, birth: Birth) -> None:
         """Where it worked is there, or there again: a checkout that nothing came of was taken away."""
@@ -269,6 +280,7 @@ class AllAgents:
         return Birth(
             agent_id=agent_id,
             spec=spec,
+            servers=self._servers(spec),
             description=said.description or "",
             tool_use_id=said.tool_use_id or "",
             model=self._crew.ground.service.catalog.entry(model),

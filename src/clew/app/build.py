@@ -108,6 +108,7 @@ async def session(
             deps=deps,
         )
         agents = AllAgents(crew, kinds)
+        opened.push_async_callback(agents.aclose)
         if thread.loaded is not None:
             agents.recall(thread.loaded.messages)
         keeping.agents = agents.listing
@@ -122,7 +123,7 @@ async def session(
             ground.service.catalog,
             ground.service.provider.endpoint,
         )
-        lent = Lent(ground.rules, speaking)
+        lent = Lent(ground.rules, speaking, hands.hooks)
         hands.skills.begin(hands.tools, judge, ask, lent)
         endpoint = ground.service.provider.endpoint
         made = Session(

@@ -1,8 +1,10 @@
-"""What a skill changes while it is at work: rules, the model, its effort. Taken back with the next prompt."""
+"""What a skill changes while it is at work: rules, hooks, the model, its effort. Taken back with the next prompt."""
 
 from collections.abc import Sequence
 
 from clew.app.speaking import Speaking
+from clew.hooks.handlers import Hook
+from clew.hooks.run import Hooks
 from clew.permissions.in_session import SessionRules
 from clew.providers.base import Effort
 from clew.skills.skill import Skill
@@ -11,17 +13,25 @@ from clew.skills.skill import Skill
 class Lent:
     """Holds what was before the first skill changed it."""
 
-    def __init__(self, rules: SessionRules, speaking: Speaking) -> None:
+    def __init__(self, rules: SessionRules, speaking: Speaking, hooks: Hooks) -> None:
         self._rules = rules
+        self._hooks = hooks
         self._speaking = speaking
         self._granted: list[str] = []
+        self._denied: list[str] = []
+        self._hooked: set[str] = set()
         self._model: str | None = None
         self._effort: tuple[Effort | None] | None = None
 
-    def to(self, skill: Skill, rules: Sequence[str]) -> None:
-        if rules:
+    def to(self, skill: Skill, rules: Sequence[str], hooks: Sequence[Hook] = ()) -> None:
+        denied = skill.disallowed_tools
+        if rules or denied:
             self._granted += [rule for rule in rules if rule not in self._granted]
-            self._rules.lend(self._granted)
+            self._denied += [rule for rule in denied if rule not in self._denied]
+            self._rules.lend(self._granted, self._denied)
+        for source in {hook.source for hook in hooks} - self._hooked:
+            self._hooked.add(source)
+            self._hooks.add([hook for hook in hooks if hook.source == source])
         # An agent's model is the agent's.
         if skill.model and not skill.agent:
             self._model = self._model or self._speaking.model.id
@@ -31,9 +41,12 @@ class Lent:
             self._speaking.effort(skill.effort)
 
     def take_back(self) -> None:
-        if self._granted:
-            self._granted = []
+        if self._granted or self._denied:
+            self._granted, self._denied = [], []
             self._rules.lend(())
+        for source in self._hooked:
+            self._hooks.remove(source)
+        self._hooked.clear()
         if self._model is not None:
             model, self._model = self._model, None
             self._speaking.choose(model)

@@ -56,7 +56,7 @@ class Connected:
             *(f"MCP server {entry.name}: {entry.held}" for entry in shown(found)),
         )
         self._toolbox = toolbox
-        self._most_s = first_wait_s
+        self.most_s = first_wait_s
         self._first_wait_s: float | None = first_wait_s
         self._told_revision = toolbox.revision
         self._is_denied: Callable[[str], bool] = lambda _: False
@@ -88,7 +88,7 @@ class Connected:
         # What no call could come to is not offered.
         self._is_denied = lambda name: denied(rules, name)
 
-        def made() -> Servers:
+        def made(on_change: Callable[[], None] = self._gather, *, defers: bool = True) -> Servers:
             from clew.app.mcp_asking import Answering
             from clew.mcp.begin import line_maker
             from clew.mcp.servers import Servers
@@ -106,16 +106,20 @@ class Connected:
                 Answering(ask, judge, ask_model, new_id).helpers(
                     lambda: rules.standing.context.roots
                 ),
-                on_change=self._gather,
+                on_change=on_change,
                 startup_s=seconds(environment, "mcp_timeout_ms"),
                 patience_s=seconds(environment, "mcp_tool_timeout_ms"),
-                defers=environment.switch("tool_search"),
+                defers=defers and environment.switch("tool_search"),
             )
 
         self._made = made
         if self.found.servers:
             self.servers = made()
             self.notices += tuple(self.servers.add(self.found.servers))
+
+    def separate(self) -> Servers:
+        """Servers beside the session's, whose tools are nobody's but whose they are made for."""
+        return self._made(nothing, defers=False)
 
     async def exchange(
         self, found: Found, by: str = HOST
@@ -215,7 +219,7 @@ class Connected:
     async def settled(self) -> None:
         """Waits for all servers, as long as the first request would."""
         if self.servers is not None:
-            await self.servers.settled(self._most_s)
+            await self.servers.settled(self.most_s)
 
     async def in_host(self) -> None:
         """Waits for the servers that the host holds itself: it answers at once, or not at all."""
@@ -241,6 +245,10 @@ class Connected:
     async def aclose(self) -> None:
         if self.servers is not None:
             await self.servers.aclose()
+
+
+def nothing() -> None:
+    """Who has servers of its own asks for their tools itself."""
 
 
 def of_plugins(found: Iterable[Named]) -> tuple[Named, ...]:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from clew.app.ground import Ground
 from clew.app.lent import Lent
+from clew.app.plugins import managed_hooks_only
 from clew.app.stamps import new_id
 from clew.commands.outcome import Invoke, Outcome
 from clew.commands.registry import Command
@@ -23,6 +24,7 @@ from clew.context.memory import matches
 from clew.context.nearby import touched
 from clew.engine.deps import Granted, Question, Verdict
 from clew.engine.toolset import SessionTools
+from clew.hooks.handlers import Hook, read_hooks
 from clew.options import SOURCES
 from clew.permissions.decision import Allow, Decision, Deny, decided, reason
 from clew.skills.find import body_of
@@ -97,8 +99,9 @@ class SessionSkills:
 
     @property
     def faults(self) -> list[str]:
-        self._shelf.all()
-        return self._shelf.faults
+        hooked = [one for one in self._shelf.all().values() if one.hooks]
+        wrong = [f"{one.file}: {f}" for one in hooked for f in read_hooks(one.hooks).faults]
+        return [*self._shelf.faults, *wrong]
 
     def all(self) -> list[Skill]:
         """Every skill under the name it is called by."""
@@ -251,12 +254,25 @@ class SessionSkills:
         )
 
     def _lends(self, one: Skill) -> bool:
-        return bool(self._granted_by(one) or one.model or one.effort)
+        counts = self.counts(one)
+        return bool((counts and (one.allowed_tools or one.hooks)) or one.model or one.effort)
 
     def _granted_by(self, one: Skill) -> tuple[str, ...]:
         """The rules that count of those a skill brings."""
-        is_vouched = one.is_vouched and (one.origin != "project" or self._rules.standing.is_trusted)
-        return one.allowed_tools if is_vouched else ()
+        return one.allowed_tools if self.counts(one) else ()
+
+    def _hooks_of(self, one: Skill) -> tuple[Hook, ...]:
+        """The hooks that count of those a skill brings."""
+        if not one.hooks or not self.counts(one):
+            return ()
+        if managed_hooks_only(self._rules.standing.layers) and one.origin != "managed":
+            return ()
+        variables = (("CLAUDE_PLUGIN_ROOT", one.plugin_root or one.folder),)
+        return read_hooks(one.hooks, source=f"skill:{one.name}", variables=variables).hooks
+
+    def counts(self, one: Skill) -> bool:
+        """Whether somebody vouches for what a skill brings besides words."""
+        return one.is_vouched and (one.origin != "project" or self._rules.standing.is_trusted)
 
     # -- calling one
 
@@ -277,7 +293,7 @@ class SessionSkills:
         }
         pieces = expand(body, arguments, names=one.arguments, places=places)
         if lends:
-            self._lent.to(one, self._granted_by(one))
+            self._lent.to(one, self._granted_by(one), self._hooks_of(one))
         parts = [
             await self._printed(one, piece.line) if isinstance(piece, Wanted) else piece
             for piece in pieces
@@ -301,7 +317,7 @@ class SessionSkills:
         block = {
             "type": "tool_use",
             "id": f"toolu_{new_id()}",
-            "name": "Bash",
+            "name": one.shell,
             "input": {"command": line},
         }
         decision = self._judge(block)

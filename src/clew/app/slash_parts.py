@@ -14,7 +14,7 @@ async def skills(session: Session, _: str) -> Outcome:
     rows = [
         (
             one.name,
-            f"{cut(one.description or one.when, LONG // 4)} ({one.origin}{whose(one)})",
+            f"{cut(one.description or one.when, LONG // 4)} ({one.origin}{whose(one)}{held(session, one)})",
         )
         for one in session.skills.all()
     ]
@@ -27,6 +27,14 @@ def whose(one: Skill) -> str:
     if one.for_person:
         return ", for you alone"
     return ", for the model alone" if one.for_model else ", off"
+
+
+def held(session: Session, one: Skill) -> str:
+    """What of it does not count because nobody vouches for it."""
+    brings = bool(one.allowed_tools) * ["rules"] + bool(one.hooks) * ["hooks"]
+    if not brings or session.skills.counts(one):
+        return ""
+    return f", its {' and '.join(brings)} wait for your trust"
 
 
 async def plugins(session: Session, _: str) -> Outcome:

@@ -97,6 +97,8 @@ def described(spec: Spec) -> str:
         ("answers", "" if spec.max_turns is None else f"at most {spec.max_turns}"),
         ("memory", spec.memory or ""),
         ("skills", ", ".join(spec.skills)),
+        ("MCP", ", ".join([*spec.named_servers, *(f"{name} (its own)" for name in spec.servers)])),
+        ("hooks", ", ".join(spec.hooks)),
         ("works", "in a checkout of its own" if spec.in_worktree else ""),
         ("", "in the background" if spec.background else ""),
     ]

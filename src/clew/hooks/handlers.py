@@ -26,6 +26,8 @@ class Handler(Struct, frozen=True, kw_only=True, tag_field="type"):
     condition: str = field(name="if", default="")
     timeout: float | None = None
     status: str = field(name="statusMessage", default="")
+    # Of those that a skill brings: it is called a single time.
+    once: bool = False
 
 
 class Command(Handler, frozen=True, kw_only=True, tag="command"):
@@ -122,6 +124,8 @@ class Hook(Struct, frozen=True, kw_only=True):
     where: str = ""
     # Variables that its part of the world adds, as a plugin does its folders.
     variables: tuple[tuple[str, str], ...] = ()
+    # The agent whose events alone call it.
+    agent_id: str = ""
 
     @property
     def kind(self) -> Kind:

@@ -105,6 +105,8 @@ class Hooks:
         ]
         if not chosen:
             return NOTHING
+        spent = [hook for hook in chosen if hook.handler.once]
+        self._added = [hook for hook in self._added if hook not in spent]
         occasion = Occasion(event=row, fields=fields)
         given = self._input(row, fields)
         replies = await self._all(chosen, occasion, given, emit)
@@ -214,7 +216,7 @@ def absolute(tool_input: Json, reach: Reach) -> Json:
 
 def calls(hook: Hook, event: Event, fields: Json, here: Here) -> bool:
     """Whether an event with these fields calls a hook."""
-    if hook.event is not event:
+    if hook.event is not event or hook.agent_id not in ("", fields.get("agent_id")):
         return False
     subject = subject_of(event, fields)
     if subject is not None and not matches(hook.matcher, subject, narrow=event.is_narrow):

@@ -86,6 +86,18 @@ def find(
     entries += from_arguments(given, places.cwd)
     if not strict:
         entries += [*all_entries(places, layers, settings, environ, faults), *plugins]
+    found = settled(entries, layers, settings, environ)
+    return msgspec.structs.replace(found, faults=(*faults, *found.faults))
+
+
+def settled(
+    entries: Iterable[Entry],
+    layers: Sequence[Layer],
+    settings: Json,
+    environ: Mapping[str, str],
+) -> Found:
+    """What these descriptions, the strongest first, come to: which begin, which may not, and why."""
+    faults: list[str] = []
     servers: dict[str, ServerConfig] = {}
     held: dict[str, Entry] = {}
     for entry in entries:

@@ -56,7 +56,7 @@ class SessionRules:
         self._results = self._memory = ""
         self._sources = sources
         self._session_id = ""
-        self._lent: tuple[RuleSpelled, ...] = ()
+        self._lent: tuple[tuple[RuleSpelled, ...], tuple[RuleSpelled, ...]] = ((), ())
         found = stand(environ, cwd, mode=mode, given=given, sources=sources)
         # Whether commands are behind walls: what they may write must not open anything while they are.
         self.is_walled: Callable[[], bool] = lambda: False
@@ -198,19 +198,25 @@ class SessionRules:
         self.standing = structs.replace(before, context=structs.replace(context, mode=mode))
         return mode
 
-    def lend(self, rules: Sequence[str]) -> None:
-        """Allows these too, in the place of those that were lent before; what is denied stays denied."""
-        spelled = tuple(RuleSpelled.of(rule) for rule in rules)
+    def lend(self, allowed: Sequence[str], denied: Sequence[str] = ()) -> None:
+        """Allows and denies these too, in the place of those that were lent before; what is denied
+        stays denied."""
+        spelled = (
+            tuple(RuleSpelled.of(rule) for rule in allowed),
+            tuple(RuleSpelled.of(rule) for rule in denied),
+        )
         if spelled != self._lent:
             self._lent = spelled
             self.standing = self._stand(self.mode)
 
     def _with_lent(self) -> Given | None:
-        if not self._lent:
+        allowed, denied = self._lent
+        if not allowed and not denied:
             return self._given
         held = self._given or Given(data={})
-        lent = RulesUpdate(type="addRules", rules=self._lent, behavior="allow")
-        return structs.replace(held, data=with_update(held.data, lent))
+        data = with_update(held.data, RulesUpdate(type="addRules", rules=allowed, behavior="allow"))
+        data = with_update(data, RulesUpdate(type="addRules", rules=denied, behavior="deny"))
+        return structs.replace(held, data=data)
 
     def update(self, updates: Sequence[Update]) -> None:
         """What a person or the host changed, for the session or in a settings file, from now on.

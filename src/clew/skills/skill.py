@@ -6,7 +6,7 @@ text below the head is not kept here: it is read when the skill is called.
 """
 
 from collections.abc import Sequence
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct, structs
 
@@ -64,6 +64,22 @@ class Skill(Struct, frozen=True, kw_only=True):
     def allowed_tools(self) -> tuple[str, ...]:
         """Rules of what runs unasked while it is at work; counted of files that a person vouches for."""
         return rules(self.head.texts("allowed-tools"))
+
+    @property
+    def disallowed_tools(self) -> tuple[str, ...]:
+        """Rules of what does not run while it is at work, whoever wrote it."""
+        return rules(self.head.texts("disallowed-tools"))
+
+    @property
+    def hooks(self) -> dict[str, Any]:
+        """Programs at events while it is at work, as settings spell them; counted as rules are."""
+        found = self.head.values.get("hooks")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def shell(self) -> str:
+        """The tool that runs the commands of its text."""
+        return "PowerShell" if self.head.text("shell").lower() == "powershell" else "Bash"
 
     @property
     def model(self) -> str:

@@ -70,9 +70,13 @@ def _take(
     if isinstance(spec, Unusable):
         found.faults.append(f"{place}: {spec.why}")
     else:
-        if origin == "plugin" and spec.mode is not None:
+        if origin == "plugin":
             # Who wrote a plugin is not who says what may run here.
-            faults.append("permissionMode: does not count in a plugin")
-            spec = replace(spec, mode=None)
+            said = (spec.mode, spec.hooks, spec.servers)
+            keys = ("permissionMode", "hooks", "mcpServers")
+            faults += [
+                f"{k}: does not count in a plugin" for k, v in zip(keys, said, strict=True) if v
+            ]
+            spec = replace(spec, mode=None, hooks={}, servers={})
         found.specs.append(replace(spec, name=f"{prefix}{spec.name}"))
         found.faults.extend(f"{place}: {fault}" for fault in faults)

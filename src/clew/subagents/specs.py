@@ -4,7 +4,7 @@ Other programs write the same files and objects: their names of fields carry ove
 understood is told and left out, never guessed.
 """
 
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
@@ -30,9 +30,11 @@ KNOWN = frozenset(
         "description",
         "disallowedTools",
         "effort",
+        "hooks",
         "initialPrompt",
         "isolation",
         "maxTurns",
+        "mcpServers",
         "memory",
         "model",
         "name",
@@ -66,6 +68,11 @@ class Spec(Struct, frozen=True, kw_only=True):
     in_worktree: bool = False
     # Goes before what it is asked first.
     first_words: str = ""
+    # Programs at events while it works, as settings spell them, and the MCP servers it brings along.
+    hooks: dict[str, Any] = {}
+    servers: dict[str, Any] = {}
+    # Servers of the session that it names.
+    named_servers: tuple[str, ...] = ()
     # Whether it is told what the memory files of the folder say.
     reads_memory: bool = True
 
@@ -92,6 +99,7 @@ def spec_of(
     read = Reader(head, faults)
     model = head.text("model")
     memory = read.word("memory", MEMORIES)
+    named_servers, servers = read.servers("mcpServers")
     spec = Spec(
         name=name,
         description=described,
@@ -109,6 +117,9 @@ def spec_of(
         background=read.switch("background"),
         in_worktree=read.word("isolation", ("worktree",)) == "worktree",
         first_words=head.text("initialPrompt"),
+        hooks=read.table("hooks"),
+        servers=servers,
+        named_servers=named_servers,
     )
     return spec, faults
 
@@ -137,6 +148,25 @@ class Reader:
         if self._head.text(key) and not found:
             self._faults.append(f"{key}: expected a number from 1 on")
         return found or None
+
+    def table(self, key: str) -> dict[str, Any]:
+        found = self._head.values.get(key)
+        if found not in (None, "") and not isinstance(found, dict):
+            self._faults.append(f"{key}: expected an object")
+        return found if isinstance(found, dict) else {}
+
+    def servers(self, key: str) -> tuple[tuple[str, ...], dict[str, Any]]:
+        """The servers that are named, and those that are described: a list of both, or an object."""
+        found = self._head.values.get(key)
+        if isinstance(found, dict):
+            found = [found]
+        elif not isinstance(found, list):
+            return self._head.texts(key), {}
+        named = tuple(one for one in found if isinstance(one, str))
+        tables = [one for one in found if isinstance(one, dict)]
+        if len(named) + len(tables) < len(found):
+            self._faults.append(f"{key}: expected names and objects")
+        return named, {name: value for one in tables for name, value in one.items()}
 
     def switch(self, key: str) -> bool:
         found = self._head.flag(key)
