@@ -43,6 +43,8 @@ class Remote:
             is_faulty = self.fault and (self.only is None or self.only in target)
             if is_faulty and self.fault == "closed":
                 return
+            if is_faulty and self.fault == "silent":
+                await asyncio.Event().wait()
             status, answer = await self.answer(method, target, body)
             if is_faulty:
                 status, answer = self.broken(target, status, answer)
@@ -77,9 +79,11 @@ class Remote:
         parts = path.split("/")[2:]
         if not parts:
             listed = await self.store.list()
+            _, _, wanted = query.partition("session=")
             rows = [
                 {"sessionId": o.key.session_id, "agentId": o.key.agent_id or None, "lines": o.lines}
                 for o in listed
+                if wanted in ("", o.key.session_id)
             ]
             return 200, json.dumps(rows).encode()
         key = Key(session_id=parts[0], agent_id=parts[2] if len(parts) > 2 else "")

@@ -211,7 +211,7 @@ class Failing:
         yield b'{"uuid":"x"}\n'
         raise self.error
 
-    async def list(self) -> Sequence[Listed]:
+    async def list(self, session_id: str = "") -> Sequence[Listed]:
         return []
 
 

@@ -22,6 +22,7 @@ from clew.app.brought import NOTHING, Brought
 from clew.app.compaction import Keeping
 from clew.app.costs import budget, leave_totals, unbounded
 from clew.app.debugging import debugging, place_of
+from clew.app.elsewhere import Elsewhere, elsewhere
 from clew.app.ground import Ground, stand
 from clew.app.hands import Hands, equipped, lasts
 from clew.app.judging import Judging
@@ -76,7 +77,8 @@ async def session(
             memories=memories_of(ground),
         )
         opened.push_async_callback(opening.aclose)
-        thread = taken_in_hand(ground, opened, entrypoint=entrypoint, mirror=mirror)
+        copies = await opened.enter_async_context(elsewhere(ground))
+        thread = taken_in_hand(ground, opened, entrypoint=entrypoint, mirror=copies.beside(mirror))
         hands = await equipped(ground, thread, brought, opened)
         beginning = begun(ground, thread, hands)
         requests = requests_of(ground, thread, hands, beginning)
@@ -96,7 +98,7 @@ async def session(
         begin_servers(ground, thread, hands, judge, ask, brought)
         measure = Measure(ground.service.provider.count_tokens, ground.service.catalog)
         keeping = Keeping(ground, thread, hands, requests, opening, judge, measure)
-        deps = deps_of(ground, thread, hands, requests, judge, ask, inbox, measure, keeping)
+        deps = deps_of(ground, thread, hands, requests, judge, ask, inbox, measure, keeping, copies)
         kinds, agent_faults = kinds_of(ground, brought, ground.plugins.agents())
         crew = Crew(
             ground=ground,
@@ -135,7 +137,12 @@ async def session(
             rules=ground.rules,
             toolbox=hands.toolbox,
             mcp=hands.mcp,
-            notices=(*await notices(ground, thread, hands, beginning), *agent_faults),
+            notices=(
+                *await notices(ground, thread, hands, beginning),
+                *agent_faults,
+                *copies.news(),
+            ),
+            copies=copies,
             requests=requests,
             tools=hands.tools,
             files=hands.files,
@@ -271,6 +278,7 @@ def deps_of(
     inbox: Inbox,
     measure: Measure,
     keeping: Keeping,
+    copies: Elsewhere,
 ) -> Deps:
     """Everything that a turn of the session may touch."""
     options, service = ground.options, ground.service
@@ -297,7 +305,7 @@ def deps_of(
         arrived=lambda: [*inbox.take(), *news(hands.tool_session)],
         now=now,
         new_id=new_id,
-        refresh=hands.hook_settings.refresh,
+        refresh=lambda: (*hands.hook_settings.refresh(), *copies.news()),
         measured=measure,
         compaction=keeping,
         beside=beside,

@@ -11,6 +11,7 @@ from msgspec import Struct
 from clew.app.agents import AllAgents
 from clew.app.attaching import attachments
 from clew.app.compaction import Keeping
+from clew.app.elsewhere import Elsewhere
 from clew.app.goals import Goal
 from clew.app.lent import Lent
 from clew.app.mcp import Connected
@@ -84,6 +85,8 @@ class Session(Struct, frozen=True, kw_only=True):
     lent: Lent
     # How the conversation is kept within its window.
     keeping: Keeping
+    # Its copy in a store, if there is one.
+    copies: Elsewhere
     requests: Requests
     # A question to a model beside the conversation.
     ask_model: AskModel

@@ -61,6 +61,12 @@ KEYS: tuple[Key, ...] = (
     key("gcpAuthRefresh", STRING, "a command that renews Google credentials", executes=True),
     key("otelHeadersHelper", STRING, "a command that prints telemetry headers", executes=True),
     key("cleanupPeriodDays", WHOLE, "days until a session nobody opened is removed"),
+    key(
+        "sessionStore",
+        STRING,
+        "a store that sessions are copied to and come home from: a folder, or a URL",
+        executes=True,
+    ),
     key("includeDirectoryStructure", BOOLEAN, "tell new conversations which files lie here"),
     key("includeCoAuthoredBy", BOOLEAN, "name the agent in commits"),
     key("attribution", OBJECT, "how commits and pull requests name the agent"),

@@ -153,6 +153,8 @@ async def run(options: Options, raw: Raw) -> int:
             cost_usd=cost_of(ledger.total),
             model_usage=usage_by_model(ledger),
         )
+    for notice in session.copies.news():
+        print(f"clew: {notice}", file=sys.stderr)
     show(ended, tally, said, as_json=options.output_format == "json")
     return ENDED_BY.get(signal.Signals(stopped_by[0]), 130) if stopped_by else exit_code(ended)
 

@@ -174,6 +174,8 @@ class Server:
                 await self._gone_over(before.session_id)
             taken = await self._turns()
             self._is_open.clear()
+        for notice in session.copies.news():
+            self._channel.warn(notice)
         return None if taken is None else gone_over(options, taken)
 
     async def _gone_over(self, before: str) -> None:

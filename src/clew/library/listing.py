@@ -71,14 +71,14 @@ def newest_first(
 
 
 def _outlines(
-    files: list[tuple[int, str]],
+    files: Iterator[str],
     cwds: tuple[str, ...],
     only: set[str] | None,
     *,
     everywhere: bool,
 ) -> Iterator[light.Outline]:
     here = [canonical(place) for place in cwds]
-    for _, path in files:
+    for path in files:
         name = path.rpartition("/")[2][:-6]
         if not light.is_uuid(name) or (only is not None and name not in only):
             continue

@@ -7,6 +7,7 @@ Looks at names and states only, and hides nothing: a file that no list shows is 
 import os
 import stat
 from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop
 from pathlib import Path
 
 from msgspec import Struct
@@ -38,18 +39,21 @@ def transcripts(home: Path) -> Iterator[Found]:
         yield from in_folder(folder)
 
 
-def newest(folders: Iterable[str]) -> list[tuple[int, str]]:
-    """When each session of these folders was written last, and its file; the newest first."""
+def newest(folders: Iterable[str]) -> Iterator[str]:
+    """The sessions' files of these folders, the one written last first; put in order only as far as
+    they are asked for."""
     found: list[tuple[int, str]] = []
     for folder in folders:
         try:
             with os.scandir(folder) as entries:
                 for entry in entries:
                     if entry.name.endswith(".jsonl") and entry.is_file():
-                        found.append((entry.stat().st_mtime_ns, entry.path))
+                        found.append((-entry.stat().st_mtime_ns, entry.path))
         except OSError:
             continue
-    return sorted(found, reverse=True)
+    heapify(found)
+    while found:
+        yield heappop(found)[1]
 
 
 def project_folders(home: Path) -> list[str]:

@@ -1,14 +1,28 @@
 """`clew sessions list`: the newest first, filtered, and what is in no list and why."""
 
 import argparse
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew.library.listing import Wanted, all_hidden, fitting, newest_first
 from clew.messages.counts import count_of
-from clew.sessions.output import FINE, Bar, cwd, home, moment, say, say_json, size
+from clew.sessions.output import (
+    FINE,
+    Bar,
+    CannotError,
+    cwd,
+    home,
+    moment,
+    say,
+    say_json,
+    size,
+)
 from clew.transcript.light import Outline
+
+if TYPE_CHECKING:
+    from clew.stores.base import Listed
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -23,11 +37,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--model", default="", help="in which a model of this name answered")
     add("--cost-over", type=float, metavar="USD", help="that cost more")
     add("--hidden", action="store_true", help="the files that are in no list, and why")
+    add("--stored", action="store_true", help="what your store holds, here or not")
+    add("--store", help="a folder or a URL (default: the setting sessionStore)")
 
 
 def run(options: argparse.Namespace) -> int:
     if options.hidden:
         return _hidden(options)
+    if options.stored:
+        return _stored(options)
     wanted = Wanted(
         branch=options.branch,
         tag=options.tag,
@@ -78,6 +96,49 @@ def _hidden(options: argparse.Namespace) -> int:
     if not found:
         say("every file is in the list")
     return FINE
+
+
+def _stored(options: argparse.Namespace) -> int:
+    import asyncio
+
+    from clew.sessions.store import named
+    from clew.stores.base import StoreError
+    from clew.transcript.paths import find_session
+
+    try:
+        listed = asyncio.run(_listed(named(options.store)))
+    except StoreError as error:
+        raise CannotError(str(error)) from None
+    agents: dict[str, int] = {}
+    for one in listed:
+        session_id = one.key.session_id
+        agents[session_id] = agents.get(session_id, 0) + bool(one.key.agent_id)
+    rows = [
+        {
+            "sessionId": one.key.session_id,
+            "lines": one.lines,
+            "agents": agents[one.key.session_id],
+            "path": next((str(path) for path in find_session(home(), one.key.session_id)), None),
+        }
+        for one in sorted(listed, key=lambda one: one.key.session_id)
+        if not one.key.agent_id
+    ]
+    if options.json:
+        say_json(rows)
+        return FINE
+    for row in rows:
+        where = row["path"] or "not here; clew sessions pull brings it"
+        say(f"{row['sessionId']}  {row['lines']:>7,} lines  {where}")
+    if not rows:
+        say("the store is empty")
+    return FINE
+
+
+async def _listed(name: str) -> "Sequence[Listed]":
+    from clew.stores.named import store_of
+
+    async with store_of(name, os.environ) as store:
+        return await store.list()
 
 
 def _hint() -> None:

@@ -1,47 +1,67 @@
-"""`clew sessions pull`: a session home from a store; what is here and not there stays."""
+"""`clew sessions pull`: sessions home from a store; what is here and not there stays."""
 
 import argparse
 import asyncio
+import os
 from pathlib import Path
 
 from clew.messages.errors import SessionError
-from clew.sessions.output import CANNOT, FINE, cwd, home, say, say_json, transcript
-from clew.sessions.remote import place_of, store_of
+from clew.sessions.output import CANNOT, FINE, Bar, cwd, home, say, say_json, transcript
+from clew.sessions.store import named
 from clew.stores.hydrate import Diagnostic, hydrate
+from clew.stores.named import store_of
+from clew.stores.sending import key_of
 from clew.transcript.light import is_uuid
 from clew.transcript.paths import Place, project_dir
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("store", help="a folder or a URL; its token is read from CLEW_STORE_TOKEN")
     parser.add_argument(
-        "session", help="id (also of a session that is not here yet), title or file"
+        "session", nargs="+", help="id (also of a session that is not here yet), title or file"
     )
+    parser.add_argument("--store", help="a folder or a URL (default: the setting sessionStore)")
 
 
 def run(options: argparse.Namespace) -> int:
-    place = _place(options.session)
-    notes: list[Diagnostic] = []
-    done = asyncio.run(_hydrate(options.store, place, notes))
+    places = [_place(name) for name in options.session]
+    with Bar("fetching") as bar:
+        found = asyncio.run(_hydrate(named(options.store), places, bar))
     if options.json:
         say_json(
-            {"sessionId": place.session_id, "done": done, "diagnostics": [str(n) for n in notes]}
+            [
+                {
+                    "sessionId": place.session_id,
+                    "done": done,
+                    "diagnostics": [str(n) for n in notes],
+                }
+                for place, done, notes in found
+            ]
         )
     else:
-        for note in notes:
-            say(str(note))
-    return FINE if done else CANNOT
+        for place, _, notes in found:
+            for note in notes:
+                say(f"{place.session_id}: {note}")
+    return FINE if all(done for _, done, _ in found) else CANNOT
 
 
 def _place(name: str) -> Place:
     try:
-        return place_of(transcript(name))
+        path = transcript(name)
     except SessionError:
         if not is_uuid(name):
             raise
         return Place(session_id=name.lower(), project_dir=project_dir(Path(home()), cwd()))
+    return Place(session_id=key_of(path).session_id, project_dir=path.parent)
 
 
-async def _hydrate(name: str, place: Place, notes: list[Diagnostic]) -> bool:
-    async with store_of(name) as store:
-        return await hydrate(place, home(), store, notes.append)
+async def _hydrate(
+    name: str, places: list[Place], bar: Bar
+) -> list[tuple[Place, bool, list[Diagnostic]]]:
+    found = []
+    async with store_of(name, os.environ) as store:
+        for number, place in enumerate(places):
+            notes: list[Diagnostic] = []
+            done = await hydrate(place, home(), store, notes.append)
+            found.append((place, done, notes))
+            bar(number + 1, len(places))
+    return found

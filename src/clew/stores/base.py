@@ -43,6 +43,6 @@ class SessionStore(Protocol):
         """The transcript's bytes from its beginning; nothing for one that is not there."""
         ...
 
-    async def list(self) -> Sequence[Listed]:
-        """Every transcript, in no particular order."""
+    async def list(self, session_id: str = "") -> Sequence[Listed]:
+        """Every transcript, or those of one session, in no particular order."""
         ...

@@ -21,6 +21,8 @@ class FolderStore:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._files = Files()
+        # Sizes and lines of what this process wrote: where nothing else did, it is not read again.
+        self._known: dict[Path, tuple[int, int]] = {}
 
     async def append(self, key: Key, lines: Sequence[bytes], *, at: int) -> int:
         path = self._path(key)
@@ -35,18 +37,24 @@ class FolderStore:
         fd = files.open(path)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            held = _lines(files.read_at(fd, files.size(fd), 0))
-            known = held[at:]
-            if at > len(held) or list(lines[: len(known)]) != known[: len(lines)]:
-                raise StoreError("folder store: what it holds is not what comes before")
-            size = sum(map(len, held))
-            if size < files.size(fd):
-                os.ftruncate(fd, size)  # half a line, of an append that was cut short
-            data = b"".join(lines[len(known) :])
+            size = files.size(fd)
+            new, count = list(lines), at + len(lines)
+            if self._known.get(path) != (size, at):
+                held = _lines(files.read_at(fd, size, 0))
+                known = held[at:]
+                if at > len(held) or new[: len(known)] != known[: len(new)]:
+                    raise StoreError("folder store: what it holds is not what comes before")
+                whole = sum(map(len, held))
+                if whole < size:
+                    os.ftruncate(fd, whole)  # half a line, of an append that was cut short
+                size, count, new = whole, max(len(held), count), new[len(known) :]
+            data = b"".join(new)
+            size += len(data)
             while data:
                 data = data[files.write(fd, data) :]
             files.sync(fd)
-            return max(len(held), at + len(lines))
+            self._known[path] = size, count
+            return count
         finally:
             files.close(fd)
 
@@ -63,19 +71,19 @@ class FolderStore:
         except OSError as error:
             raise StoreError(f"folder store: {error.strerror or 'the disk failed'}") from None
 
-    async def list(self) -> Sequence[Listed]:
+    async def list(self, session_id: str = "") -> Sequence[Listed]:
         try:
-            return await asyncio.to_thread(self._list)
+            return await asyncio.to_thread(self._list, session_id or "*")
         except OSError as error:
             raise StoreError(f"folder store: {error.strerror or 'the disk failed'}") from None
 
-    def _list(self) -> Sequence[Listed]:
+    def _list(self, sessions: str) -> Sequence[Listed]:
         return [
             Listed(
                 key=Key(session_id=path.parent.name, agent_id=_agent_of(path.stem)),
-                lines=len(_lines(path.read_bytes())),
+                lines=_count(path),
             )
-            for path in sorted(self._folder.glob("*/*.jsonl"))
+            for path in sorted(self._folder.glob(f"{sessions}/*.jsonl"))
             if is_uuid(path.parent.name)
         ]
 
@@ -88,6 +96,11 @@ class FolderStore:
 
 def _agent_of(stem: str) -> str:
     return "" if stem == "session" else stem.removeprefix("agent-")
+
+
+def _count(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(piece.count(b"\n") for piece in iter(lambda: file.read(PIECE_BYTES), b""))
 
 
 def _lines(data: bytes) -> list[bytes]:

@@ -1,6 +1,6 @@
 """A store behind HTTP: a client of three calls, over the project's own transport.
 
-`GET {base}/sessions`, and for one transcript (`{base}/sessions/ID` or `.../ID/agents/AGENT`) `GET` for its bytes and
+`GET {base}/sessions` (`?session=ID`: of one), and for one transcript (`{base}/sessions/ID` or `.../ID/agents/AGENT`) `GET` for its bytes and
 `POST ?at=N` to append lines behind the first N. 409 says that what is there is something else. docs/stores.md.
 """
 
@@ -53,8 +53,10 @@ class HttpStore:
         finally:
             await exchange.close()
 
-    async def list(self) -> Sequence[Listed]:
-        request = HttpRequest(method="GET", url=f"{self._base}/sessions", headers=self._headers)
+    async def list(self, session_id: str = "") -> Sequence[Listed]:
+        query = f"?session={session_id}" if session_id else ""
+        url = f"{self._base}/sessions{query}"
+        request = HttpRequest(method="GET", url=url, headers=self._headers)
         found = await self._json(request)
         if type(found) is not list:
             raise StoreError("http store: the answer is no list")
@@ -64,7 +66,8 @@ class HttpStore:
                 raise StoreError("http store: the list holds what is no transcript")
             agent, lines = one.get("agentId"), one.get("lines")
             key = Key(session_id=one["sessionId"], agent_id=agent if type(agent) is str else "")
-            listed.append(Listed(key=key, lines=lines if type(lines) is int else 0))
+            if session_id in ("", key.session_id):
+                listed.append(Listed(key=key, lines=lines if type(lines) is int else 0))
         return listed
 
     async def _json(self, request: HttpRequest) -> Any:

@@ -16,6 +16,7 @@ from msgspec import Struct
 from clew.messages.counts import count_of
 from clew.stores.base import Key, SessionStore, StoreError
 from clew.stores.merge import merge, uuids_of, whole_lines, with_last
+from clew.stores.sending import Sender, agent_file, files_of, key_of
 from clew.transcript.files import Files
 from clew.transcript.load import load
 from clew.transcript.paths import Place, SessionPaths, own_dir
@@ -68,7 +69,7 @@ async def hydrate(place: Place, home: Path, store: SessionStore, note: Note) -> 
     has of it."""
     try:
         async with asyncio.timeout(TIMEOUT_S):
-            listed = await store.list()
+            listed = await store.list(place.session_id)
             agents = [
                 one.key
                 for one in listed
@@ -77,7 +78,7 @@ async def hydrate(place: Place, home: Path, store: SessionStore, note: Note) -> 
             own = Key(session_id=place.session_id)
             done = await _one(own, place.transcript, home, store, note)
             for key in agents:
-                await _one(key, place.agent(key.agent_id), home, store, note)
+                await _one(key, agent_file(place, key.agent_id), home, store, note)
             return done
     except StoreError as error:
         note(Diagnostic(what=str(error), ok=False))
@@ -191,19 +192,5 @@ def _back_up(path: Path, backups: Path) -> None:
 async def send(place: Place, store: SessionStore) -> dict[str, int]:
     """Appends to the store what it does not have yet; answers how many lines went, by subagent id (the
     session itself is the empty one). Raises `StoreError`."""
-    have = {one.key: one.lines for one in await store.list()}
-    sent: dict[str, int] = {}
-    files = {"": place.transcript}
-    for path in sorted((place.folder / "subagents").rglob("agent-*.jsonl")):
-        files[path.stem.removeprefix("agent-")] = path
-    for agent, path in files.items():
-        key = Key(session_id=place.session_id, agent_id=agent)
-        lines = whole_lines(await asyncio.to_thread(path.read_bytes))
-        at = have.get(key, 0)
-        if at > len(lines):
-            raise StoreError("the store has lines that are not here; pull first")
-        # The last line that is there goes again: a store that holds something else says so.
-        at = max(0, at - 1)
-        now = await store.append(key, lines[at:], at=at)
-        sent[agent] = now - have.get(key, 0)
-    return sent
+    sender = Sender(store)
+    return {key_of(path).agent_id: await sender.send(path) for path in files_of(place)}

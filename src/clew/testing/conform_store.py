@@ -88,6 +88,9 @@ async def _apart(store: SessionStore) -> None:
     listed = {one.key: one.lines for one in await store.list()}
     wanted = {key: n % 3 + 1 for n, key in enumerate(keys)}
     _must("apart", listed == wanted, "each is listed with its lines")
+    of_one = {one.key: one.lines for one in await store.list(OTHER)}
+    its_own = {key: n for key, n in wanted.items() if key.session_id == OTHER}
+    _must("apart", of_one == its_own, "those of one session are listed alone")
 
 
 CASES: dict[str, Callable[[SessionStore], Awaitable[None]]] = {

@@ -109,11 +109,11 @@ def _walk(links: Links, leaf: int, notes: list[Note], body: Body) -> tuple[list[
     kept = {b: _kept(links, b, body) for b in summarised}
     by_tail = {kept[b].entries[-1]: b for b in kept if kept[b].entries}
     upward: list[int] = []
-    seen: set[int] = set()
+    seen = bytearray(len(links.nodes))
     placed: set[int] = set()
     i, child_at = leaf, links.nodes[leaf].at if leaf != ROOT else 0
-    while i != ROOT and i not in seen:
-        seen.add(i)
+    while i != ROOT and not seen[i]:
+        seen[i] = 1
         node = links.nodes[i]
         owner = by_tail.get(i)
         if i in summarised:
@@ -127,7 +127,8 @@ def _walk(links: Links, leaf: int, notes: list[Note], body: Body) -> tuple[list[
         elif owner is not None and links.nodes[owner].at < child_at:
             # What came after the compaction hangs on the last entry it kept.
             upward += reversed(kept[owner].entries)
-            seen.update(kept[owner].entries)
+            for entry in kept[owner].entries:
+                seen[entry] = 1
             placed.add(owner)
             i = summarised[owner]
         else:

@@ -170,7 +170,8 @@ def last_field(ends: Ends, kind: str, key: str) -> str | None:
     An empty value is an answer too: it takes the title or the tag away.
     """
     needle = f'"{kind}"'.encode()
-    for part in (ends.tail, ends.head):
+    parts = (ends.tail,) if ends.tail is ends.head else (ends.tail, ends.head)
+    for part in parts:
         if needle not in part:
             continue
         for line in _lines_backwards(part):

@@ -5,7 +5,7 @@ suggests. The rules are numbered in check.py and told in docs/transcript.md. Nev
 """
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -81,10 +81,11 @@ def link(nodes: Sequence[Node], *, withdrawn: Collection[str] = ()) -> Links:
         parents=[],
         notes=notes,
         superseded=superseded,
-        shown=bytearray(
-            n.keys.type in CONVERSATION and n.keys.uuid not in withdrawn for n in unique
-        ),
+        shown=bytearray([n.keys.type in CONVERSATION for n in unique]),
     )
+    for uuid in withdrawn:
+        if uuid in index:
+            links.shown[index[uuid]] = 0
     has_forward = _find_parents(links, withdrawn)
     if has_forward:
         _break_cycles(links)
@@ -96,6 +97,9 @@ def _unique(
     nodes: Sequence[Node],
 ) -> tuple[list[Node], dict[str, int], list[Node], list[Note]]:
     """Of a uuid written twice the last content counts, in the place of the first."""
+    of_all = {node.keys.uuid: i for i, node in enumerate(nodes)}
+    if len(of_all) == len(nodes) and None not in of_all:
+        return list(nodes), cast("dict[str, int]", of_all), [], []
     unique: list[Node] = []
     index: dict[str, int] = {}
     superseded: list[Node] = []

@@ -64,6 +64,8 @@ async def one_session(options: Options, keyboard: Keyboard, telling: Telling) ->
         if session.resumed is not None:
             telling.history(session.resumed.messages)
         then = await Dialogue(session, telling, keyboard).run(options.prompt)
+    for notice in session.copies.news():
+        telling.line(f"! {notice}")
     if len(session.story.history):
         telling.line(f"\nTo go on: clew --resume {session.session_id}")
     return then if isinstance(then, int) else following(options, then)

@@ -52,19 +52,28 @@ async def one_session(front: Front, options: Options) -> int | Options:
     async with open_session(
         options, os.environ, str(Path.cwd()), dialogs.ask, entrypoint="cli"
     ) as session:
-        dialogs.rules = session.rules
-        dialogs.cwd = session.where
-        programs = Programs(session.cwd, session.rules.standing.environ)
-        try:
-            set_up(front, session, programs)
-            if await settled(dialogs, session) or await has_way(front, dialogs, session):
-                return options  # what now counts does from the session's beginning on
-            return await conversed(front, session, options)
-        finally:
-            front.talk, front.desk.files = None, None
-            await programs.aclose()
-            if len(session.story.history):
-                note(front, f"To go on: clew --resume {session.session_id}")
+        then = await while_open(front, session, options, dialogs)
+    for words in session.copies.news():
+        note(front, words)
+    return then
+
+
+async def while_open(
+    front: Front, session: Session, options: Options, dialogs: Dialogs
+) -> int | Options:
+    dialogs.rules = session.rules
+    dialogs.cwd = session.where
+    programs = Programs(session.cwd, session.rules.standing.environ)
+    try:
+        set_up(front, session, programs)
+        if await settled(dialogs, session) or await has_way(front, dialogs, session):
+            return options  # what now counts does from the session's beginning on
+        return await conversed(front, session, options)
+    finally:
+        front.talk, front.desk.files = None, None
+        await programs.aclose()
+        if len(session.story.history):
+            note(front, f"To go on: clew --resume {session.session_id}")
 
 
 async def picked(dialogs: Dialogs) -> str | None:
