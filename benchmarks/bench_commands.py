@@ -21,10 +21,10 @@ from tests.library.many import generate
 from benchmarks.measure import Figure
 from clew.app.slash import BUILTIN
 from clew.library.listing import newest_first
+from clew.process.programs import Programs
 from clew.testing.server import serving
-from clew.tui.files import Files
+from clew.tools.file_names import FileNames
 from clew.tui.opened import PICKED_FROM
-from clew.tui.programs import Programs
 
 RUNS = 5
 HELLO = {"scenario": 1, "answers": [{"text": "Hello.", "times": "always"}]}
@@ -146,7 +146,7 @@ async def completion(work: Path) -> list[Figure]:
         folder.mkdir(parents=True)
         for n in range(100):
             (folder / f"file{part * 100 + n}.py").touch()
-    files = Files(Programs(str(work), os.environ))
+    files = FileNames(Programs(str(work), os.environ), with_ignored=bool)
     begin_s = time.perf_counter()
     await files.find("f")
     first_s = time.perf_counter() - begin_s

@@ -187,7 +187,9 @@ def talk(args: list[str]) -> int:
             options = picked(options)
     except CommandLineError as error:
         print(f"clew: {error}", file=sys.stderr)
-        return 2
+        # Programs that talk to clew know two exit codes.
+        is_host = any(word.endswith("stream-json") for word in args)
+        return 1 if is_host else 2
     return front(options)(options)
 
 

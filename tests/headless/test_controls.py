@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from clew.testing.server import serving
+from tests.headless.clew_process import transcripts
 from tests.headless.host_process import Hosted
 from tests.mcp.yard import entry
 
@@ -166,3 +167,118 @@ def test_an_environment_that_no_system_takes_is_said_and_ends_nothing(tmp_path: 
         host.say("hi")
         assert not host.result()["is_error"]
         assert host.end() == 0
+
+
+def test_files_are_suggested_by_a_part_of_their_name(host: Hosted) -> None:
+    assert done(host, "file_suggestions", query="a.t") == {"suggestions": [{"path": "a.txt"}]}
+    top = done(host, "file_suggestions", query="")["suggestions"]
+    assert {"path": "a.txt"} in top
+    assert "expected a text" in refused(host, "file_suggestions")
+
+
+def test_a_title_is_made_by_the_model_for_small_work_and_kept_on_wish(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": '"Dates of the\n parser"', "times": "always"}]}
+    with serving(plan, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.ask("initialize")
+        titled = {"title": "Dates of the parser"}
+        assert done(host, "generate_session_title", description="mend the dates") == titled
+        assert "haiku" in server.requests[0].body["model"]
+        assert "mend the dates" in json.dumps(server.requests[0].body["messages"])
+        host.say("go")
+        host.until(lambda frame: frame["type"] == "result")
+        assert '"ai-title"' not in written(tmp_path)
+        done(host, "generate_session_title", description="mend the dates", persist=True)
+        assert "expected a text" in refused(host, "generate_session_title", description=" ")
+        assert host.end() == 0
+    assert '"aiTitle":"Dates of the parser"' in written(tmp_path)
+
+
+def test_no_title_comes_of_a_service_that_fails(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"status": 400, "times": "always"}]}
+    with serving(plan) as server, Hosted(tmp_path, server.url) as host:
+        host.ask("initialize")
+        assert done(host, "generate_session_title", description="x") == {"title": None}
+
+
+def written(home: Path) -> str:
+    (path,) = transcripts(home)
+    return path.read_text("utf-8")
+
+
+def test_styles_and_plugins_are_looked_for_while_the_session_runs(
+    host: Hosted, tmp_path: Path
+) -> None:
+    styles = tmp_path / "config" / "output-styles"
+    styles.mkdir(parents=True)
+    (styles / "terse.md").write_text("Few words.", "utf-8")
+    assert "terse" in done(host, "reload_output_styles")["available_output_styles"]
+    assert "terse" in done(host, "initialize")["available_output_styles"]
+
+    plugin = tmp_path / "kit"
+    said = done(host, "reload_plugins")
+    assert (said["plugins"], said["error_count"], "held" in said) == ([], 0, False)
+    assert "absolute path" in refused(host, "reload_plugins", add_plugins=[{"path": "kit"}])
+    make_plugin(plugin, tool="one")
+    said = done(
+        host,
+        "reload_plugins",
+        add_plugins=[{"type": "local", "path": str(plugin)}],
+        hold_on_cache_impact=True,
+    )
+    assert [(one["name"], one["path"]) for one in said["plugins"]] == [("kit", str(plugin))]
+    assert "kit:greet" in [one["name"] for one in said["commands"]]
+    assert "kit:helper" in [one["name"] for one in said["agents"]]
+    assert [(one["name"], one["status"]) for one in said["mcpServers"]] == [
+        ("plugin:kit:notes", "connected")
+    ]
+    assert said["held"] is False
+    hooks = tmp_path / "hooked"
+    host.say("go")
+    host.until(lambda frame: frame["type"] == "result")
+    assert hooks.read_text("utf-8") == "stop\n"
+
+    (plugin / "commands" / "greet.md").unlink()
+    (plugin / "hooks" / "hooks.json").unlink()
+    (plugin / ".mcp.json").unlink()
+    said = done(host, "reload_plugins")
+    assert "kit:greet" not in [one["name"] for one in said["commands"]]
+    assert said["mcpServers"] == []
+    host.say("again")
+    host.until(lambda frame: frame["type"] == "result")
+    assert hooks.read_text("utf-8") == "stop\n"
+
+
+def make_plugin(folder: Path, *, tool: str) -> None:
+    """A plugin with a part of each kind."""
+    stop = {"type": "command", "command": f"echo stop >> {folder.parent}/hooked"}
+    config = entry("tools")
+    files = {
+        ".claude-plugin/plugin.json": json.dumps({"name": "kit", "version": "1.2"}),
+        "commands/greet.md": "---\ndescription: greets\n---\nSay hello.",
+        "agents/helper.md": "---\nname: helper\ndescription: helps\n---\nYou help.",
+        "hooks/hooks.json": json.dumps({"hooks": {"Stop": [{"hooks": [stop]}]}}),
+        ".mcp.json": json.dumps({"mcpServers": {"notes": config}}),
+    }
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+
+
+def test_plugins_are_not_exchanged_under_a_turn_where_the_host_minds(tmp_path: Path) -> None:
+    plan = {
+        "scenario": 1,
+        "answers": [{"text": "x", "faults": [{"after_events": 3, "stall_s": "forever"}]}],
+    }
+    with serving(plan) as server, Hosted(tmp_path, server.url) as host:
+        done(host, "initialize")
+        host.say("go")
+        host.until(lambda frame: frame.get("subtype") == "init")
+        said = host.ask("reload_plugins", refuse_if_busy=True)
+        assert (said["subtype"], said["error_code"]) == ("error", "reload_plugins_busy")
+        assert done(host, "reload_plugins")["plugins"] == []
+
+
+def test_whether_anybody_looks_on_changes_nothing(host: Hosted) -> None:
+    assert done(host, "set_has_subscribers", has_subscribers=False) == {}
+    assert "expected true" in refused(host, "set_has_subscribers", has_subscribers="no")

@@ -100,7 +100,7 @@ def test_a_wrong_command_line_is_said_on_standard_error_alone(
     tmp_path: Path, args: tuple[str, ...], why: str
 ) -> None:
     done = clew(tmp_path, "http://127.0.0.1:9", "-p", "hi", *args)
-    assert done.returncode == 2
+    assert done.returncode == 1
     assert why in done.stderr
     assert done.stdout == ""
 
@@ -565,3 +565,22 @@ def test_hosts_are_told_the_style_that_the_settings_name(tmp_path: Path) -> None
         host.say("hello")
         host.result()
         assert "there is no style 'of-nobody'" in host.errors()
+
+
+def test_sigint_stops_the_turn_as_a_host_would_and_ends_the_session(tmp_path: Path) -> None:
+    sleeps = {"content": [{"tool": "Bash", "input": {"command": "echo begun > mark; sleep 300"}}]}
+    with (
+        serving({"scenario": 1, "answers": [sleeps]}) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
+    ):
+        host.ask("initialize")
+        host.say("go")
+        until((tmp_path / "work" / "mark").exists)
+        host.process.send_signal(signal.SIGINT)
+        said = host.result()
+        assert (said["subtype"], said["terminal_reason"]) == (
+            "error_during_execution",
+            "aborted_tools",
+        )
+        # Without the end of its input.
+        assert host.process.wait(timeout=30) == 1

@@ -116,3 +116,41 @@ def test_a_servers_form_is_filled_in_through_the_host(tmp_path: Path) -> None:
     assert json.loads(said) == {"action": "accept", "content": {"colour": "red"}}
     (log,) = transcripts(tmp_path)
     assert "updatedInput" not in log.read_text("utf-8")
+
+
+def test_a_host_reads_what_a_server_offers(tmp_path: Path) -> None:
+    config = json.dumps({"mcpServers": {"memo": entry("honest")}})
+    with (
+        serving({"scenario": 1, "answers": []}) as server,
+        Hosted(tmp_path, server.url, "--mcp-config", config) as host,
+    ):
+        host.ask("initialize")
+        said = host.ask("mcp_read_resource", serverName="memo", uri="memo://one")
+        assert said["response"] == {"contents": [{"uri": "memo://one", "text": "the memo"}]}
+        assert (
+            "Server not found: x" in host.ask("mcp_read_resource", serverName="x", uri="a")["error"]
+        )
+        assert "uri: expected" in host.ask("mcp_read_resource", serverName="memo")["error"]
+
+
+def test_a_hosts_own_server_says_that_its_tools_are_others_now(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": "Hi.", "times": "always"}]}
+    with (
+        serving(plan, strict=True) as server,
+        Hosted(tmp_path, server.url, "--mcp-config", CONFIG) as host,
+    ):
+        host.send(type="control_request", request_id="r", request={"subtype": "initialize"})
+        serve(host, "control_response")
+        changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+        said = {"subtype": "mcp_message", "server_name": "calc", "message": changed}
+        host.send(type="control_request", request_id="m", request=said)
+        again = host.until(
+            lambda f: (
+                f["type"] == "control_request" and f["request"]["message"]["method"] == "tools/list"
+            )
+        )
+        host.answer(again, mcp_response=answered(host, again["request"]["message"]))
+        for fields in ({"server_name": "x", "message": changed}, {"server_name": "calc"}):
+            assert host.ask("mcp_message", **fields)["subtype"] == "error"
+        host.say("go")
+        assert serve(host, "result")["result"] == "Hi."

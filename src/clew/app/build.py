@@ -45,7 +45,9 @@ from clew.engine.requests import Requests
 from clew.engine.story import Story
 from clew.normalize.repairs import from_record
 from clew.options import Options
+from clew.process.programs import Programs
 from clew.providers.preferences import preferred
+from clew.tools.file_names import FileNames
 from clew.transcript.record import Mirror
 
 Json: TypeAlias = dict[str, Any]
@@ -148,6 +150,7 @@ async def session(
             files=hands.files,
             ask_model=thread.side.ask_model,
             hooks=hands.hooks,
+            names=names_of(ground),
             cwd=cwd,
             where=lambda: hands.tool_session.cwd,
             key_source=endpoint.credentials,
@@ -176,6 +179,15 @@ async def session(
         if ground.began.settings.get("dreamAfter") is not None and lasts(options):
             dream(made, ground.began.settings["dreamAfter"], opened)
         yield made
+
+
+def names_of(ground: Ground) -> FileNames:
+    programs = Programs(ground.cwd, ground.environ, ground.launcher)
+
+    def with_ignored() -> bool:
+        return ground.rules.standing.settings.get("respectGitignore") is False
+
+    return FileNames(programs, with_ignored=with_ignored)
 
 
 def memories_of(ground: Ground) -> Path | None:

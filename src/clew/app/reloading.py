@@ -8,6 +8,7 @@ with (its system prompt, the style in it) stays; the model is told the rest with
 from typing import Any, TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.app.agent_places import faults_of, in_files
 from clew.app.agents import AllAgents
@@ -43,6 +44,8 @@ class Reloading:
         self._hands = hands
         self._agents = agents
         self._brought = brought
+        # Plugins that a host added while the session ran.
+        self._added: tuple[str, ...] = ()
 
     def styles(self) -> tuple[str, ...]:
         """Looks for output styles alone; their names."""
@@ -50,13 +53,17 @@ class Reloading:
         ground.speech.reload(ground.rules.standing, ground.plugins.styles())
         return tuple(one.name for one in ground.speech.styles.found)
 
-    async def all(self) -> Reloaded:
+    async def all(self, added: tuple[str, ...] = ()) -> Reloaded:
+        """Everything; `added` are folders of further plugins, which whoever names them trusts."""
         ground, hands = self._ground, self._hands
+        self._added += tuple(folder for folder in added if folder not in self._added)
+        options = ground.options
+        options = replace(options, plugin_folders=(*options.plugin_folders, *self._added))
         # The first of what it says is that there was something to read.
         complaints = hands.hook_settings.refresh()[1:]
         standing, plugins = ground.rules.standing, ground.plugins
         plugins.unhook(hands.hooks)
-        plugins.replace(plugins_of(ground.options, standing))
+        plugins.replace(plugins_of(options, standing))
         faults = plugins.hook(hands.hooks, standing.layers)
         hands.skills.reload(plugins.skills())
         found = in_files(ground, plugins.agents())

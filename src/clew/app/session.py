@@ -45,6 +45,7 @@ from clew.session.state import Session as Spending
 from clew.session.totals import Past
 from clew.tasks.registry import Tasks
 from clew.tools.base import AskModel
+from clew.tools.file_names import FileNames
 from clew.tools.registry import Toolbox
 from clew.transcript.load import Loaded
 
@@ -96,6 +97,8 @@ class Session(Struct, frozen=True, kw_only=True):
     # What calls do to files, where that is recorded.
     files: FileRecord | None
     hooks: Hooks
+    # The folder's files by a part of their name.
+    names: FileNames
     cwd: str
     # The folder the shell is in now.
     where: Callable[[], str]

@@ -68,7 +68,9 @@ OUTPUT_BYTES = 200_000
 
 
 class RefusedError(ClewError):
-    """A control request that is not done, and why."""
+    """A control request that is not done, and why; `code` is for programs that look for it."""
+
+    code: str | None = None
 
 
 class Controls:
@@ -87,6 +89,8 @@ class Controls:
                 response = await self._elsewhere(asked)
         except MisuseError:
             raise
+        except RefusedError as error:
+            return frames.refused(asked.request_id, str(error), code=error.code)
         except (ClewError, OSError) as error:
             return frames.refused(asked.request_id, str(error))
         answer = frames.succeeded(asked.request_id, response)
@@ -106,23 +110,10 @@ class Controls:
     async def initialize(self, _: Json) -> Json:
         """What the handshake brought was taken when the session was opened, or is just now."""
         session = self._serving.session
-        found = {one.name: one.origin for one in session.skills.all()}
         return {
             "hook_on_failure_supported": True,
-            "commands": [
-                {
-                    "name": command.name,
-                    "description": command.description,
-                    "argumentHint": command.hint,
-                    "aliases": list(command.aliases),
-                    "builtin": command.name not in found or found[command.name] == "bundled",
-                }
-                for command in known(session)
-            ],
-            "agents": [
-                {"name": spec.name, "description": spec.description, "model": spec.model}
-                for spec in session.agents.catalog
-            ],
+            "commands": commands(session),
+            "agents": agents(session),
             "models": [
                 {
                     "value": model.id,
@@ -284,6 +275,28 @@ class Controls:
         return {"version": VERSION}
 
 
+def commands(session: Session) -> list[Json]:
+    """What can be typed behind a slash."""
+    found = {one.name: one.origin for one in session.skills.all()}
+    return [
+        {
+            "name": command.name,
+            "description": command.description,
+            "argumentHint": command.hint,
+            "aliases": list(command.aliases),
+            "builtin": command.name not in found or found[command.name] == "bundled",
+        }
+        for command in known(session)
+    ]
+
+
+def agents(session: Session) -> list[Json]:
+    return [
+        {"name": spec.name, "description": spec.description, "model": spec.model}
+        for spec in session.agents.catalog
+    ]
+
+
 def output_style(session: Session) -> str:
     """The style that the settings name."""
     return session.speech.named
@@ -327,19 +340,26 @@ HANDLERS: dict[str, Handler] = {
 }
 
 # What is asked for seldom: the request's name, and the module with a function of that name.
-_FILES, _SERVERS, _STANDING = (
-    f"clew.headless.{name}_controls" for name in ("file", "server", "standing")
+_FILES, _RELOADS, _SERVERS, _STANDING = (
+    f"clew.headless.{name}_controls" for name in ("file", "reload", "server", "standing")
 )
 ELSEWHERE: dict[str, str] = {
     "apply_flag_settings": _STANDING,
     "update_settings": _STANDING,
-    "reload_skills": _STANDING,
+    "generate_session_title": _STANDING,
+    "set_has_subscribers": _STANDING,
+    "reload_skills": _RELOADS,
+    "reload_plugins": _RELOADS,
+    "reload_output_styles": _RELOADS,
     "list_permission_rules": _STANDING,
     "get_hooks_listing": _STANDING,
     "register_repo_root": _STANDING,
     "get_usage": _STANDING,
     "mcp_set_servers": _SERVERS,
     "mcp_call": _SERVERS,
+    "mcp_read_resource": _SERVERS,
+    "mcp_message": _SERVERS,
+    "file_suggestions": _FILES,
     "read_file": _FILES,
     "seed_read_state": _FILES,
 }

@@ -12,6 +12,15 @@ Json: TypeAlias = dict[str, Any]
 MOST_BYTES = 4 << 20
 
 
+async def file_suggestions(session: Session, fields: Json) -> Json:
+    """Files by a part of their name, the best first: what the screen offers behind `@`."""
+    query = fields.get("query")
+    if not isinstance(query, str):
+        raise UserError("file_suggestions: query: expected a text")
+    found = await session.names.find(query)
+    return {"suggestions": [{"path": name} for name in found]}
+
+
 def read_file(session: Session, fields: Json) -> Json:
     path = permitted(session, fields)
     wanted = fields.get("max_bytes", MOST_BYTES)

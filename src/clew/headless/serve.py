@@ -195,12 +195,12 @@ class Server:
             self._channel.warn("the host does not read; the last lines are lost to it")
 
     def stop(self, number: int) -> None:
-        """A signal: the turn ends and keeps its work. SIGINT while nothing runs ends the session."""
+        """A signal: the turn ends and keeps its work, and the session ends with it."""
         if number in ENDED_BY:
             self._ended_by = number
-            self.end()
-        if self._session is None or not self._session.conversation.interrupt():
-            self.end()
+        if self._session is not None:
+            self._session.conversation.interrupt()
+        self.end()
 
     # -- what the host says
 

@@ -6,7 +6,11 @@ from typing import Any, TypeAlias
 from clew.app.session import Session
 from clew.app.stamps import new_id
 from clew.headless.standing_controls import object_of
+from clew.jsonrpc.peer import Answer
+from clew.mcp.protocol import an_object
 from clew.mcp.scopes import find
+from clew.mcp.server import Server
+from clew.mcp.tools import CALL_PATIENCE_S, refused
 from clew.messages.errors import UserError
 
 Json: TypeAlias = dict[str, Any]
@@ -44,6 +48,40 @@ async def mcp_call(session: Session, fields: Json) -> Json:
     block = {"type": "tool_use", "id": f"toolu_{new_id()}", "name": name, "input": given}
     outcome = await session.tools.call(tool, block, message_uuid="", progress=unseen)
     return {"content": outcome.content, "isError": outcome.is_error}
+
+
+async def mcp_read_resource(session: Session, fields: Json) -> Json:
+    """What a server gives for a URI, as it gives it."""
+    uri = fields.get("uri")
+    if not isinstance(uri, str) or not uri:
+        raise UserError("mcp_read_resource: uri: expected a text")
+    await session.mcp.settled()
+    server = server_of(session, fields)
+    outcome = await server.call("resources/read", {"uri": uri}, patience_s=CALL_PATIENCE_S)
+    if not isinstance(outcome, Answer):
+        raise UserError(refused(server.name, outcome, CALL_PATIENCE_S))
+    contents = an_object(outcome.result).get("contents")
+    if not isinstance(contents, list):
+        raise UserError(f"The server {server.name} gave an answer without contents.")
+    return {"contents": contents}
+
+
+def mcp_message(session: Session, fields: Json) -> Json:
+    """What a server that the host holds says unasked: that a list of its has changed, for one."""
+    message = fields.get("message")
+    server = server_of(session, {"serverName": fields.get("server_name")})
+    if server.config.kind != "sdk" or not isinstance(message, dict):
+        raise UserError("mcp_message: expected a message of a server that the host holds")
+    server.hear(message)
+    return {}
+
+
+def server_of(session: Session, fields: Json) -> Server:
+    name, found = fields.get("serverName"), session.mcp.servers
+    server = found.get(name) if found is not None and isinstance(name, str) else None
+    if server is None:
+        raise UserError(f"Server not found: {name}")
+    return server
 
 
 async def unseen(_: Any) -> None:

@@ -14,7 +14,7 @@ from clew.hooks.handlers import Hook, read_layers
 from clew.messages.errors import UserError
 from clew.permissions.rules import Rule
 from clew.permissions.updates import FoldersUpdate
-from clew.providers.base import Effort
+from clew.providers.base import Effort, Failure
 
 Json: TypeAlias = dict[str, Any]
 
@@ -45,12 +45,6 @@ def apply_flag_settings(session: Session, fields: Json) -> Json:
             raise UserError(f"effortLevel: {level!r}: there are {', '.join(get_args(Effort))}")
         session.speaking.effort(level)
     return {"warnings": list(told)}
-
-
-def reload_skills(session: Session, _: Json) -> Json:
-    """Commands and skills, looked for anew; the model hears of what is new with the next prompt."""
-    session.skills.reload()
-    return {"skills": [one.name for one in session.skills.all()]}
 
 
 def update_settings(session: Session, fields: Json) -> Json:
@@ -165,6 +159,35 @@ def get_usage(session: Session, _: Json) -> Json:
         "rate_limits": None,
         "behaviors": None,
     }
+
+
+TITLE = (
+    "You name conversations. You are given what somebody asks for. Answer with a title for it and "
+    "nothing else: three to seven words in its language, like a heading, no full stop, no quotes."
+)
+# Of what is described, and of what is answered.
+DESCRIBED_CHARACTERS, TITLE_CHARACTERS = 4_000, 100
+
+
+async def generate_session_title(session: Session, fields: Json) -> Json:
+    """A title for what is described, by the model for small work; kept as the session's on wish."""
+    described = fields.get("description")
+    if not isinstance(described, str) or not described.strip():
+        raise UserError("generate_session_title: description: expected a text")
+    said = await session.ask_model(described[:DESCRIBED_CHARACTERS], system=TITLE, purpose="other")
+    if isinstance(said, Failure):
+        return {"title": None}
+    title = " ".join(said.split())[:TITLE_CHARACTERS].strip("\"'") or None
+    if title is not None and fields.get("persist") is True:
+        session.story.recorder.generated_title(title)
+    return {"title": title}
+
+
+def set_has_subscribers(_: Session, fields: Json) -> Json:
+    """Every frame is written as it comes, whether anybody looks on or not."""
+    if fields.get("has_subscribers") not in (True, False, None):
+        raise UserError("set_has_subscribers: has_subscribers: expected true, false or null")
+    return {}
 
 
 def object_of(fields: Json, name: str) -> Json:

@@ -8,6 +8,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeAlias
 
+from clew.jsonrpc import wire
 from clew.jsonrpc.connection import Connection, OnProgress
 from clew.jsonrpc.peer import Answer, Failure, Outcome
 from clew.jsonrpc.wire import Fault
@@ -72,6 +73,9 @@ class Client:
     @property
     def is_lost(self) -> bool:
         return self._connection.is_lost
+
+    def hear(self, message: Json) -> None:
+        self._connection.deliver(wire.read_value(message))
 
     async def call(
         self,

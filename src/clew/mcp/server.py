@@ -341,6 +341,11 @@ class Server:
             [one for one in values if isinstance(one, str)][:10] if isinstance(values, list) else []
         )
 
+    def hear(self, message: Json) -> None:
+        """A message of the server's own that came another way than its line."""
+        if self._client is not None:
+            self._client.hear(message)
+
     async def call(
         self,
         method: str,

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
     from typing import Any, Protocol
 
+    from clew.tools.file_names import FileNames
     from clew.tui.completion import Asked
-    from clew.tui.files import Files
     from clew.tui.history import History
     from clew.tui.screen import Screen
     from clew.tui.stage import Stage
@@ -48,7 +48,7 @@ class Desk:
         self._screen = screen
         self._history = history
         # Finds files, once a session is open.
-        self.files: Files | None = None
+        self.files: FileNames | None = None
         self._begin = begin
         self._sent = sent
         self._take_back = take_back
@@ -69,7 +69,7 @@ class Desk:
         if asked is not None and self.files is not None:
             self._begin(self._look_for(asked, self.files))
 
-    async def _look_for(self, asked: Asked, files: Files) -> None:
+    async def _look_for(self, asked: Asked, files: FileNames) -> None:
         self._stage.completion.found(asked, await files.find(asked.word))
         self._screen.changed()
 

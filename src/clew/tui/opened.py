@@ -17,15 +17,14 @@ from clew.flags import MODES
 from clew.mcp import choices
 from clew.mcp.commands import reach_of
 from clew.options import Options
+from clew.process.programs import Programs
 from clew.tui.app import Front
 from clew.tui.commands import commands
 from clew.tui.completion import Known
 from clew.tui.dialogs import Dialogs
 from clew.tui.entry import Entry
-from clew.tui.files import Files
 from clew.tui.following import following
 from clew.tui.picking import recent, title, when
-from clew.tui.programs import Programs
 from clew.tui.render.abilities import abilities
 from clew.tui.render.theme import chosen
 from clew.tui.render.transcript import Transcript
@@ -100,7 +99,7 @@ def set_up(front: Front, session: Session, programs: Programs) -> None:
     stage.changed()
     session.commands.extend(commands(front))
     front.history.session_id = session.session_id
-    front.desk.files = Files(programs, with_ignored=settings.get("respectGitignore") is False)
+    front.desk.files = session.names
     stage.completion.known = Known(
         commands=lambda: [(one.name, one.hint, one.description) for one in known(session)],
         arguments=lambda name: arguments(session, name),

@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from clew.commands.pasted import Pasted
-from clew.tui.programs import Programs
+from clew.process.programs import Programs
 
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 # More than the service takes; `Read` makes larger ones smaller.

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from clew.app.record import branch
 from clew.app.session import Session
 from clew.messages.usage import Usage
-from clew.tui.programs import Programs
+from clew.process.programs import Programs
 from clew.tui.render.rows import Line, Row, Span, clipped, line
 from clew.tui.render.safe import visible
 from clew.tui.render.theme import Theme

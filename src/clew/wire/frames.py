@@ -15,7 +15,7 @@ State: TypeAlias = Literal["idle", "running", "requires_action"]
 # The version of the protocol that hosts compare with; clew's own stands beside it.
 COMPATIBLE_VERSION = "2.1.328"
 # What a host may count on beyond the protocol's first version.
-CAPABILITIES = ("interrupt_receipt", "hook_on_failure")
+CAPABILITIES = ("interrupt_receipt", "hook_on_failure", "reload_plugins_refuse_if_busy_v1")
 # The name by which hosts know the tool that starts another agent.
 LISTED_AS = {"Agent": "Task"}
 

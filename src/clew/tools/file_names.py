@@ -9,12 +9,12 @@ import heapq
 import os
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from clew.process.programs import Programs
 from clew.tools.search import VERSION_CONTROL, Job
 from clew.tools.searching import own_command, ripgrep
-from clew.tui.programs import Programs
 
 STALE_S = 20.0
 PIECE = 2_000
@@ -116,12 +116,12 @@ def folders_of(name: str) -> Iterator[str]:
         at = name.find("/", at + 1)
 
 
-class Files:
+class FileNames:
     """Lists the files when first asked, and again beside the typing once the list is old."""
 
-    def __init__(self, programs: Programs, *, with_ignored: bool = False) -> None:
+    def __init__(self, programs: Programs, *, with_ignored: Callable[[], bool]) -> None:
         self._programs = programs
-        self.with_ignored = with_ignored
+        self._with_ignored = with_ignored
         self._names: Names | None = None
         self._listed_at = 0.0
         self._listing: asyncio.Lock = asyncio.Lock()
@@ -140,7 +140,7 @@ class Files:
 
     async def _list(self) -> list[str]:
         program = ripgrep()
-        if program is None and self.with_ignored:
+        if program is None and self._with_ignored():
             return await asyncio.to_thread(lambda: list(everything(Path(self._programs.cwd))))
         argv = own_command(Job()) if program is None else self._by_ripgrep(program)
         printed = await self._programs.printed(
@@ -151,7 +151,7 @@ class Files:
 
     def _by_ripgrep(self, program: str) -> list[str]:
         command = [program, "--no-config", "--hidden", "--no-messages", "--null", "--files"]
-        command += ["--no-ignore"] if self.with_ignored else ["--no-require-git"]
+        command += ["--no-ignore"] if self._with_ignored() else ["--no-require-git"]
         for name in VERSION_CONTROL:
             command += ["--glob", f"!{name}"]
         return command

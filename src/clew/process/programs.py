@@ -1,4 +1,4 @@
-"""Small programs that the screen asks: what they print, within a time, or nothing."""
+"""Small programs that are asked something: what they print, within a time, or nothing."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,10 +11,12 @@ from clew.process.spawn import Launcher
 class Programs:
     """Where they run, and with what environment. None of them outlives `aclose`."""
 
-    def __init__(self, cwd: str, environ: Mapping[str, str]) -> None:
+    def __init__(
+        self, cwd: str, environ: Mapping[str, str], launcher: Launcher | None = None
+    ) -> None:
         self.cwd = cwd
         self.environ = environ
-        self._launcher = Launcher()
+        self._launcher = launcher or Launcher()
 
     async def printed(
         self,
