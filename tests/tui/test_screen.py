@@ -46,6 +46,27 @@ def test_what_is_typed_before_the_session_is_open_is_its_first_prompt(tmp_path: 
         assert "early bird" in str(server.requests[0].body["messages"])
 
 
+@pytest.mark.parametrize("args", [(), ("--model", "claude-sonnet-5-5")])
+def test_what_is_typed_before_anything_has_read_a_key_is_sent(
+    tmp_path: Path, args: tuple[str, ...]
+) -> None:
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url, *args) as screen:
+        screen.type("early bird\r")
+        screen.expect("Hello!")
+        assert "early bird" in str(server.requests[0].body["messages"])
+
+
+def test_escape_takes_back_what_was_sent_before_the_session_is_open(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.type("early bird\r\x1b[27u")
+        screen.expect(READY)
+        screen.expect("\n> early bird\n")
+        assert server.requests == []
+        screen.type("!\r")
+        screen.expect("Hello!")
+        assert "early bird!" in str(server.requests[0].body["messages"])
+
+
 def test_a_session_that_nobody_spoke_in_leaves_nothing(tmp_path: Path) -> None:
     with serving(HELLO) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect(READY)

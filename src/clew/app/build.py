@@ -80,7 +80,9 @@ async def session(
         )
         opened.push_async_callback(opening.aclose)
         copies = await opened.enter_async_context(elsewhere(ground))
-        thread = taken_in_hand(ground, opened, entrypoint=entrypoint, mirror=copies.beside(mirror))
+        thread = await taken_in_hand(
+            ground, opened, entrypoint=entrypoint, mirror=copies.beside(mirror)
+        )
         hands = await equipped(ground, thread, brought, opened)
         beginning = begun(ground, thread, hands)
         requests = requests_of(ground, thread, hands, beginning)

@@ -1,6 +1,8 @@
 """The thread of a session: where it is written, what was said so far, and what that cost."""
 
+import asyncio
 from contextlib import AsyncExitStack
+from functools import partial
 
 from msgspec import Struct
 
@@ -39,10 +41,26 @@ class Thread(Struct, frozen=True, kw_only=True):
         return self.recorder.paths.place.session_id
 
 
-def taken_in_hand(
+async def taken_in_hand(
     ground: Ground, opened: AsyncExitStack, *, entrypoint: str, mirror: Mirror | None
 ) -> Thread:
     """The thread of a new session, or of the one that the options name."""
+    take = partial(_taken, ground, opened, entrypoint=entrypoint, mirror=mirror)
+    if mirror is not None or (ground.options.resume is None and not ground.options.continues):
+        return take()
+    # A long one takes its time, and somebody may be typing meanwhile. Mirrors are the loop's own.
+    taking = asyncio.get_running_loop().run_in_executor(None, take)
+    try:
+        return await asyncio.shield(taking)
+    except asyncio.CancelledError:
+        # What it holds by then is given back with everything else that was opened.
+        await asyncio.wait([taking])
+        raise
+
+
+def _taken(
+    ground: Ground, opened: AsyncExitStack, *, entrypoint: str, mirror: Mirror | None
+) -> Thread:
     options, service = ground.options, ground.service
     recorder, loaded = open_record(
         options, ground.began.places, opened, entrypoint=entrypoint, mirror=mirror

@@ -26,7 +26,7 @@ from clew.tui.following import ENDED_BY, INTERRUPTED
 from clew.tui.history import History
 from clew.tui.keys import own_bindings
 from clew.tui.prompt import Prompt
-from clew.tui.queueing import Queue
+from clew.tui.queueing import Queue, Queued
 from clew.tui.render.theme import chosen
 from clew.tui.screen import Screen
 from clew.tui.stage import Stage
@@ -74,10 +74,9 @@ class Front:
             self.history,
             self.begin,
             sent=self._sent,
-            take_back=lambda: None if self.talk is None else self.talk.take_back(),
+            take_back=self._take_back,
         )
-        # What was sent, and how the run is to end, before a session was there to heed it.
-        self.early: list[Entry] = []
+        # How the run is to end, though no session may be there to heed it.
         self.code: int | None = None
         self.is_first = True
         self._beside: set[asyncio.Task[None]] = set()
@@ -169,16 +168,25 @@ class Front:
 
     def _sent(self, entry: Entry, *, later: bool) -> None:
         if self.talk is None:
-            self.early.append(entry)
+            self.stage.queue.add(Queued(entry=entry, when="at the start"))
+            self.screen.changed()
         else:
             self.talk.send(entry, later=later)
+
+    def _take_back(self) -> Entry | None:
+        """The newest of what was sent and nobody has heard."""
+        if self.talk is not None:
+            return self.talk.take_back()
+        queued = self.stage.queue.take_last()
+        return None if queued is None else queued.entry
 
     def _escape(self) -> None:
         """Leaves vim's insert mode where something is written, else stops the turn."""
         if not self.stage.prompt.is_empty and leave_insert():
             return
-        is_stopped = self.talk is not None and self.talk.stop()
-        if not is_stopped:
+        if self.talk is None and (entry := self._take_back()) is not None:
+            self.stage.prompt.put_back(entry)
+        elif self.talk is None or not self.talk.stop():
             self.stage.hint("nothing runs; Ctrl-C empties the prompt")
 
     def _interrupt(self) -> None:

@@ -182,9 +182,8 @@ async def conversed(front: Front, session: Session, options: Options) -> int | O
         talk.end(front.code)
     if options.prompt:
         talk.send(Entry(text=options.prompt))
-    for entry in front.early:
-        talk.send(entry)
-    front.early.clear()
+    for queued in stage.queue.take_all():
+        talk.send(queued.entry)
     front.begin(talk.look_again())
     then = await talk.run()
     return then if isinstance(then, int) else following(options, then)

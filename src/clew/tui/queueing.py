@@ -17,6 +17,7 @@ class Queued(Struct, frozen=True, kw_only=True):
 
     entry: Entry
     uuid: str = ""
+    when: str = "after this"
 
 
 class Queue:
@@ -66,5 +67,7 @@ class Queue:
         return [line(clipped(row, width)) for row in rows]
 
     def _row(self, queued: Queued, theme: Theme) -> list[Span]:
-        when = "meanwhile" if queued.uuid else "after this"
-        return [Span(f"  {when}: ", theme["marker"]), Span(one_line(queued.entry.text)[:500])]
+        return [
+            Span(f"  {queued.when}: ", theme["marker"]),
+            Span(one_line(queued.entry.text)[:500]),
+        ]

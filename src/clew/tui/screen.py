@@ -30,7 +30,6 @@ from clew.tui.typed import Typed
 
 # As often as words that come are seen to flow; what a key does is drawn at once.
 FRAME_S = 1 / 16
-# What changes after a rest is drawn with whatever else changes in the same moment.
 MOMENT_S = 0.005
 # How long an Escape waits for the rest of a sequence: less than anybody types, more than a line takes.
 ESCAPE_S = 0.04
@@ -40,9 +39,10 @@ READ_BYTES = 1 << 16
 class Keyboard(Vt100Input):
     """What is typed, read in large pieces; a terminal that was closed is `closed`."""
 
-    def __init__(self, typed: Typed) -> None:
+    def __init__(self, typed: Typed, typed_ahead: int) -> None:
         super().__init__(sys.stdin)
         self._typed = typed
+        self._typed_ahead = typed_ahead
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._is_closed = False
 
@@ -58,6 +58,11 @@ class Keyboard(Vt100Input):
         except OSError:
             data = b""
         self._is_closed = not data
+        if self._typed_ahead:
+            # Enter came as the end of a line while the terminal was still the system's.
+            early, data = data[: self._typed_ahead], data[self._typed_ahead :]
+            self._typed_ahead -= len(early)
+            data = early.replace(b"\n", b"\r") + data
         return self._typed.feed(self._decoder.decode(data))
 
     def flush_keys(self) -> list[KeyPress]:
@@ -111,7 +116,7 @@ class Screen:
         self.app: Application[None] = Application(
             layout=stage.layout,
             key_bindings=keys,
-            input=Keyboard(Typed(self._answered)),
+            input=Keyboard(Typed(self._answered), terminal.typed_ahead),
             output=output,
             terminal_size_polling_interval=None,
             erase_when_done=True,
@@ -191,14 +196,23 @@ class Screen:
     def say(self, lines: Iterable[str]) -> None:
         """Puts finished lines above everything, in the terminal's own scrollback."""
         self._above += lines
-        self.changed()
+        self.flows()
 
     def changed(self) -> None:
-        """Something looks different; it is drawn soon, with whatever else changes until then."""
-        if self._frame is None:
-            loop = asyncio.get_running_loop()
-            due_s = max(loop.time() + MOMENT_S, self._drawn_s + FRAME_S)
-            self._frame = loop.call_at(due_s, self.draw)
+        """Something looks different; it is drawn at once, with what else changes in the same moment."""
+        self._draw_at(asyncio.get_running_loop().time() + MOMENT_S)
+
+    def flows(self) -> None:
+        """Something that changes all the time does; it is drawn with the next frame."""
+        now_s = asyncio.get_running_loop().time()
+        self._draw_at(max(now_s + MOMENT_S, self._drawn_s + FRAME_S))
+
+    def _draw_at(self, due_s: float) -> None:
+        if self._frame is not None:
+            if self._frame.when() <= due_s:
+                return
+            self._frame.cancel()
+        self._frame = asyncio.get_running_loop().call_at(due_s, self.draw)
 
     def draw(self) -> None:
         self._stage.catch_up()

@@ -99,7 +99,7 @@ class Talk:
         if isinstance(taken, Turn) and conversation.is_running:
             uuid = new_id()
             conversation.say(taken.prompt, self._person(), uuid=uuid, context=taken.context)
-            self._stage.queue.add(Queued(entry=entry, uuid=uuid))
+            self._stage.queue.add(Queued(entry=entry, uuid=uuid, when="meanwhile"))
         elif isinstance(taken, Show):
             self._echo(entry)
             self._show(taken)
@@ -266,6 +266,7 @@ class Talk:
         finally:
             self._stage.working = None
         self._tell(ended)
+        self._screen.changed()
         if not self._is_stopped:
             lasted_s = time.monotonic() - began_s
             self._screen.terminal.notify("clew has ended its turn", waited_s=lasted_s)
@@ -281,7 +282,7 @@ class Talk:
     def _tick(self) -> None:
         """Draws while a turn runs, though nothing comes: the time goes on."""
         if self._stage.working is not None:
-            self._screen.changed()
+            self._screen.flows()
             asyncio.get_running_loop().call_later(FRAMES_S, self._tick)
 
     def _give_back(self) -> None:
@@ -380,7 +381,7 @@ class Talk:
     async def emit(self, event: EngineEvent) -> None:
         if isinstance(event, TextDelta):
             self._words.append(event)
-            self._screen.changed()
+            self._screen.flows()
             return
         self._catch_up()
         if isinstance(event, Signalled):
@@ -416,6 +417,7 @@ class Talk:
         self._catch_up()
         if entry is not None:
             self._screen.say(self._transcript.prompt(entry.text))
+            self._screen.changed()
 
     def _show(self, shown: Show) -> None:
         self._note(shown.text, part="error" if shown.is_error else "")
@@ -424,6 +426,7 @@ class Talk:
         self._catch_up()
         if text:
             self._screen.say(self._transcript.note(text, part=part))
+            self._screen.changed()
 
     def _person(self) -> Speaker:
         return Speaker(source="typed", mode=self._session.mode, origin={"kind": "human"})

@@ -4,6 +4,7 @@ Owns its modes: they are taken at the start and given back on every way out. Mus
 shown. The sequences are those of xterm's control sequences, kitty's keyboard protocol and mode 2026.
 """
 
+import fcntl
 import os
 import sys
 import termios
@@ -38,6 +39,8 @@ class Terminal:
         # As the setting says.
         self.channel = "auto"
         self.has_keyboard = False
+        # So many bytes wait that were typed before the terminal was taken.
+        self.typed_ahead = 0
         self._title = ""
 
     def give_back(self) -> None:
@@ -50,6 +53,9 @@ class Terminal:
         """No echo and key by key from here on; what was typed before is kept."""
         self._before = termios.tcgetattr(self._fd)
         self._raw()
+        with suppress(*GONE):
+            waiting = fcntl.ioctl(self._fd, termios.FIONREAD, bytes(4))
+            self.typed_ahead = int.from_bytes(waiting, sys.byteorder)
 
     def _raw(self) -> None:
         tty.setraw(self._fd, termios.TCSADRAIN)

@@ -1,0 +1,143 @@
+"""Escape, at any time: from the key pressed until the screen says that the turn was stopped.
+
+Measured in a pseudo-terminal, several times in each state; what counts is the slowest.
+"""
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from benchmarks.bench_screen import Typist, clew, kept
+from benchmarks.measure import Figure
+from clew.testing.server import serving
+
+TIMES = 7
+GOAL_MS = 100
+LONG = "".join(f"A sentence with `code` and number {n} in it, and more.\n\n" for n in range(4_000))
+STREAM = {"text": LONG, "delta_chars": 12, "send": {"bytes_per_s": 40_000}, "times": "always"}
+CALL = {"content": [{"tool": "Bash", "input": {"command": "sleep 60"}}], "times": "always"}
+BUSY = {"status": 529, "headers": {"retry-after": "60"}, "times": "always"}
+SILENT = {
+    "text": "Never said.",
+    "faults": [{"at": "headers", "stall_s": "forever"}],
+    "times": "always",
+}
+BRIEF = {"text": "A brief answer."}
+HOOK = {"matcher": "Bash", "hooks": [{"type": "command", "command": "sleep 60"}]}
+PROMPT_HOOK = {"hooks": [{"type": "command", "command": "sleep 60"}]}
+
+Begin = Callable[[Typist], object]
+
+
+def asked(*words: bytes) -> Begin:
+    """A prompt was sent, and these words stand there."""
+
+    def begin(typist: Typist) -> None:
+        typist.type("go\r")
+        typist.until(*words)
+
+    return begin
+
+
+def shell(typist: Typist) -> None:
+    typist.type("!sleep 60\r")
+    typist.until(b"Escape stops")
+
+
+def summarising(typist: Typist) -> None:
+    typist.type("/compact\r")
+    typist.until(b"shortening")
+
+
+def states() -> Iterator[tuple[str, list[Any], dict[str, Any], Begin]]:
+    """What is measured: its name, the answers, the settings, and how it is reached."""
+    free = {"permissions": {"allow": ["Bash"]}}
+    yield "an answer streams", [STREAM], {}, asked(b"sentence")
+    yield "a tool runs", [CALL], free, asked(b"running")
+    yield (
+        "a hook runs before a tool",
+        [CALL],
+        free | {"hooks": {"PreToolUse": [HOOK]}},
+        asked(b"(waits)"),
+    )
+    yield (
+        "a hook runs before a prompt",
+        [STREAM],
+        {"hooks": {"UserPromptSubmit": [PROMPT_HOOK]}},
+        asked(b"Escape stops"),
+    )
+    starting = {"hooks": {"SessionStart": [PROMPT_HOOK]}}
+    yield "a hook runs at the start", [STREAM], starting, asked(b"Escape stops")
+    yield "a request is waited for to be tried again", [BUSY], {}, asked(b"trying again")
+    yield "the service is silent", [SILENT], {}, asked(b"asking the model")
+    yield "a line for the shell runs", [STREAM], {}, shell
+    yield "the conversation is summarised", [BRIEF, SILENT], {}, summarising
+
+
+def stopped_ms(answers: list[Any], settings: dict[str, Any], begin: Begin) -> Iterator[float]:
+    plan = {"scenario": 1, "answers": answers}
+    with tempfile.TemporaryDirectory() as folder, serving(plan) as server:
+        home = Path(folder)
+        (home / "config").mkdir()
+        (home / "config" / "settings.json").write_text(json.dumps(settings), "utf-8")
+        typist = Typist(clew(), home, server.url)
+        try:
+            typist.until(b"default")
+            if BRIEF in answers:
+                typist.type("go\r")
+                typist.until(b"brief answer.")
+                time.sleep(0.5)
+            for _ in range(TIMES):
+                begin(typist)
+                time.sleep(0.3)
+                yield pressed_ms(typist)
+        finally:
+            typist.close()
+
+
+def pressed_ms(typist: Typist, words: bytes = b"stopped]") -> float:
+    while typist.read(0):
+        pass
+    typist.wrote = b""
+    begin_s = time.perf_counter()
+    typist.type("\x1b")
+    typist.until(words)
+    took_ms = (time.perf_counter() - begin_s) * 1000
+    typist.type("\x15")
+    time.sleep(0.2)
+    return took_ms
+
+
+def at_the_start() -> float:
+    """What was sent to a long session before it stands is taken back."""
+    plan = {"scenario": 1, "answers": [SILENT]}
+    with tempfile.TemporaryDirectory() as folder, serving(plan) as server:
+        home = Path(folder)
+        kept(home)
+        typist = Typist([*clew(), "--continue"], home, server.url)
+        try:
+            typist.until(b">")
+            typist.type("early\r")
+            typist.until(b"at the start: ")
+            return pressed_ms(typist, b"early")
+        finally:
+            typist.close()
+
+
+def figures() -> Iterator[Figure]:
+    early = max(at_the_start() for _ in range(3))
+    yield Figure(
+        name="Escape before a long session stands", value=early, unit="ms", at_most=GOAL_MS
+    )
+    for name, answers, settings, begin in states():
+        took = sorted(stopped_ms(answers, settings, begin))
+        yield Figure(
+            name=f"Escape while {name}",
+            value=took[-1],
+            unit="ms",
+            at_most=GOAL_MS,
+            note=f"the slowest of {TIMES}; the middle: {took[TIMES // 2]:.0f} ms",
+        )
