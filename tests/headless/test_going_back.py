@@ -8,8 +8,10 @@ from typing import Any
 import pytest
 
 from clew.testing.server import serving
+from tests.headless.agents_model import agent, by_prompt, uses
 from tests.headless.clew_process import clew, command, environment, transcripts
 from tests.headless.host_process import Hosted
+from tests.headless.test_agents import agent_files
 
 SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
 ANY: dict[str, Any] = {"scenario": 1, "answers": [{"text": "Fine.", "times": "always"}]}
@@ -109,6 +111,60 @@ def test_a_host_is_told_every_line_before_the_result_of_its_turn(tmp_path: Path)
             assert seen[-1]["type"] == "last-prompt"
             assert host.end() == 0
         assert mirrored(host.frames, path) == lines(path)
+
+
+def test_what_a_line_cannot_carry_whole_is_shortened_so_that_the_copy_goes_on(
+    tmp_path: Path,
+) -> None:
+    picture = {"type": "base64", "media_type": "image/png", "data": "QUJD" * 300_000}
+    prompt = [{"type": "image", "source": picture}, {"type": "text", "text": "what is it"}]
+    plan = {"scenario": 1, "answers": [{"text": "x" * 1_200_000}, {"text": "Fine."}]}
+    with (
+        serving(plan, strict=True) as server,
+        Hosted(tmp_path, server.url, "--session-mirror") as host,
+    ):
+        host.say("y" * 900_000)
+        host.result()
+        host.say(prompt)
+        host.result()
+        assert host.end() == 0
+        errors = host.errors()
+    (path,) = transcripts(tmp_path)
+    told = [f for f in host.frames if f["type"] == "transcript_mirror"]
+    assert all(len(json.dumps(f)) < 1_048_576 for f in told)
+    seen, wanted = mirrored(host.frames, path), lines(path)
+    assert [e.get("uuid") for e in seen] == [e.get("uuid") for e in wanted]
+    other = [(s, w) for s, w in zip(seen, wanted, strict=True) if s != w]
+    named = [uuid for f in told for uuid in f.get("shortened", ())]
+    assert named == [s["uuid"] for s, _ in other]
+    assert errors.count("the host's copy has it shortened, the transcript whole") == len(named) == 2
+    (answer, _), (asked, _) = other
+    assert "characters are left out of this line" in answer["message"]["content"][0]["text"]
+    words = {"type": "text", "text": "[image: 1200000 characters are left out of this copy]"}
+    assert asked["message"]["content"] == [words, prompt[1]]
+
+
+def test_a_subagents_copy_begins_with_what_it_is(tmp_path: Path) -> None:
+    asked = {
+        "go": [uses(agent("dig", run_in_background=False)), {"text": "sent"}],
+        "dig": [{"text": "done"}],
+    }
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        Hosted(tmp_path, server.url, "--session-mirror") as host,
+    ):
+        host.say("go")
+        host.result()
+        assert host.end() == 0
+    (path,) = agent_files(tmp_path)
+    told = [f for f in host.frames if f["type"] == "transcript_mirror"]
+    entries = [e for f in told if f["filePath"] == str(path) for e in f["entries"]]
+    described = [e for e in entries if e["type"] == "agent_metadata"]
+    assert entries[0] == described[0]
+    assert [e for e in entries if e["type"] != "agent_metadata"] == lines(path)
+    beside = json.loads(path.with_suffix(".meta.json").read_bytes())
+    assert described[-1] == {"type": "agent_metadata"} | beside
+    assert described == [e for n, e in enumerate(described) if e not in described[:n]]
 
 
 def test_a_copy_is_mirrored_from_its_first_line(tmp_path: Path) -> None:

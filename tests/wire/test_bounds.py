@@ -39,3 +39,9 @@ def test_what_cannot_be_shortened_keeps_its_flat_members() -> None:
     wide = {f"k{n}": [[n] * 60] * 60 for n in range(60)}
     line = framed({"type": "user", "uuid": "u", "deep": wide}, limit=4096)
     assert json.loads(line) == {"type": "user", "uuid": "u", "truncated": True}
+
+
+def test_a_copy_of_a_transcript_has_more_room() -> None:
+    frame = {"type": "transcript_mirror", "entries": [{"text": "a" * 900_000}]}
+    assert framed(frame) == msgspec.json.encode(frame)
+    assert len(framed({"type": "transcript_mirror", "text": "a" * 1_100_000})) < 1_000_000

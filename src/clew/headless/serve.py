@@ -153,7 +153,7 @@ class Server:
             self._ask,
             entrypoint=entrypoint(self._environ),
             brought=self._brought,
-            mirror=Mirror(self.post) if options.mirrors else None,
+            mirror=Mirror(self.post, self._channel.warn) if options.mirrors else None,
         ) as session:
             before, self._session = self._session, session
             wanted = Wanted(

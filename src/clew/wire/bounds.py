@@ -11,6 +11,9 @@ Json: TypeAlias = dict[str, Any]
 
 # Hosts end a session at a line of 1,048,576 characters.
 MAX_FRAME_BYTES = 512 * 1024
+# A copy of a transcript's lines is worth more than a limit with room: short of what ends a session.
+MAX_COPY_BYTES = 1_000_000
+LIMITS = {"transcript_mirror": MAX_COPY_BYTES}
 # What is left of a text that is shortened, at first; less if that is still too much.
 KEPT = 64 * 1024
 LEAST = 64
@@ -18,8 +21,9 @@ LEAST = 64
 encode = msgspec.json.Encoder().encode
 
 
-def framed(frame: Json, limit: int = MAX_FRAME_BYTES) -> bytes:
-    """A frame as one line, without its line end, within the limit."""
+def framed(frame: Json, limit: int = 0) -> bytes:
+    """A frame as one line, without its line end, within the limit: its kind's, if none is given."""
+    limit = limit or LIMITS.get(frame.get("type", ""), MAX_FRAME_BYTES)
     line = encode(frame)
     kept = KEPT
     while len(line) > limit and kept >= LEAST:
