@@ -4,10 +4,13 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from clew.messages.encoding import encode
 from clew.testing.server import serving
 from tests.compaction.window import (
     ARGS,
+    SETTINGS,
     SUMMARY,
     WINDOW,
     Window,
@@ -481,3 +484,20 @@ def test_a_small_window_holds_a_short_conversation(tmp_path: Path) -> None:
         done = clew(tmp_path, server.url, "-p", "Hi.", "--model", "small", "--settings", settings)
     assert done.stdout == "Here.\n", done.stderr
     assert not window.refused
+
+
+@pytest.mark.parametrize("at", [0.3, 7_200, {"sm*": 0.3, "*": 0.9}])
+def test_a_person_says_in_the_settings_when_to_shorten(at: object, tmp_path: Path) -> None:
+    settings = json.loads(SETTINGS) | {"autoCompactAt": at}
+    window = Window(painter)
+    with (
+        serving(window, strict=True) as server,
+        Hosted(
+            tmp_path, server.url, "--model", "small", "--settings", json.dumps(settings)
+        ) as host,
+    ):
+        for number in range(4):
+            host.say(f"Paint side {number}. " + PARAGRAPH)
+            assert not host.result()["is_error"]
+    assert window.summaries
+    assert size_of(window.summaries[0]) < 10_000

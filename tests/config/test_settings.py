@@ -8,11 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.config import settings
+from clew.config.answers import explained
 from clew.config.layers import Layer, Scope, dropped, in_force, merge, origins, usable, value_at
 from clew.config.load import Given, changed, complaints, decoded, load
 from clew.config.paths import Places, find_places
 from clew.config.positions import dotted, scan, undotted
-from clew.config.settings import KEYS, check, nearest
+from clew.config.settings import KEYS, NO_EFFECT, check, nearest
 from clew.config.trust import is_trusted, read_trusted, trusts, write_trusted
 from tests.requirements import requirement
 
@@ -92,6 +94,19 @@ def test_a_value_is_explained_by_scope_file_and_line() -> None:
         ('{"hooks": []}', ":1: hooks: expected an object, found an array"),
         ('{"env": {"A": {}}}', ":1: env.A: expected a string, found an object"),
         ('{"env": {"A": 1}}', None),
+        ('{"autoCompactAt": 0.8}', None),
+        ('{"autoCompactAt": {"claude-haiku*": 0.6, "*": 120000}}', None),
+        ('{"autoCompactAt": 0}', ":1: autoCompactAt: expected a number above 0, found 0"),
+        (
+            '{"autoCompactAt": "half"}',
+            ":1: autoCompactAt: expected a number or an object of numbers, found a string",
+        ),
+        ('{"toolTimeouts": {"Web*": 0.5}}', None),
+        (
+            '{"toolTimeouts": {"*": "5m"}}',
+            ":1: toolTimeouts.*: expected a number, found a string",
+        ),
+        ('{"toolTimeouts": 9}', ":1: toolTimeouts: expected an object of numbers, found a number"),
         ('{"deniedMcpServers": {}}', ":1: deniedMcpServers: expected an array, found an object"),
         (
             '{"permissions": {"deny": ["a",\n3]}}',
@@ -343,3 +358,24 @@ def test_edits_are_let_through_by_a_folders_settings_once_it_is_trusted() -> Non
         "permissions.defaultMode"
     ]
     assert in_force([said], trusted=True)[1] == []
+
+
+def test_every_key_is_read_by_the_program_or_said_to_have_no_effect() -> None:
+    """A key that clew only writes, or only names, would be a promise that nobody keeps."""
+    source = Path(settings.__file__).parents[1]
+    only_names = {"config/settings.py", "tools/config_tool.py"}
+    read = "\n".join(
+        path.read_text("utf-8")
+        for path in source.rglob("*.py")
+        if str(path.relative_to(source)) not in only_names
+    )
+    # A rule list is read by the names of its behaviours; a schema is for editors.
+    silent = {key.name for key in KEYS if f'"{key.name.split(".")[-1]}"' not in read} - {"$schema"}
+    # These words are read, as git's own and as a flag's.
+    silent |= {"worktree", "verbose"}
+    assert {key.name for key in KEYS if not key.has_effect} == silent
+
+
+def test_a_key_without_effect_says_so(places: Places) -> None:
+    assert explained(places, "companyAnnouncements")[1] == f"  {NO_EFFECT}"
+    assert NO_EFFECT not in "\n".join(explained(places, "model"))

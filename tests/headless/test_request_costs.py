@@ -141,7 +141,8 @@ def test_close_to_the_limit_the_service_counts_before_a_request_leaves(
         asked = [request.target.partition("?")[0] for request in server.requests][1:]
     assert (done.returncode, done.stdout) == (0, "Fine.\n")
     assert "/v1/messages/count_tokens" in asked
-    assert "being summarised" in done.stderr
+    # One short exchange is no conversation to be shortened, as long as the service takes it.
+    assert ("being summarised" in done.stderr) is (counted == 199_500)
 
 
 def test_an_answer_gets_the_room_that_is_left_where_nothing_may_be_summarised(

@@ -1,6 +1,7 @@
 """WebFetch and WebSearch, called by a scripted model in the real process, against a site on loopback."""
 
 import json
+import socket
 from pathlib import Path
 from typing import Any
 
@@ -238,3 +239,23 @@ def test_what_is_no_address_runs_nowhere(tmp_path: Path, url: str) -> None:
         tmp_path, [call("WebFetch", url=url), {"text": "Done."}], "--allowedTools", "WebFetch"
     )
     assert results[0]["is_error"]
+
+
+def test_a_tool_that_hangs_is_given_up_after_the_time_of_the_settings(tmp_path: Path) -> None:
+    """A site that takes the connection and says nothing, ever."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        _, results = run(
+            tmp_path,
+            [
+                call("ToolSearch", query="select:WebFetch"),
+                call("WebFetch", url=f"http://127.0.0.1:{port}/"),
+                call("Glob", pattern="*"),
+                {"text": "Done."},
+            ],
+            *ALLOWED,
+            *settings(port, toolTimeouts={"Web*": 0.2}),
+        )
+    assert results[1]["is_error"] is True
+    assert "WebFetch did not end within 0.2 s and was given up" in str(results[1]["content"])
+    assert "is_error" not in results[2]

@@ -77,8 +77,9 @@ class Sitting:
                 path.chmod(random.choice((0o600, 0o644, 0o755)))
             case "folder":
                 top = self.work / "d"
-                if top.is_dir():
-                    top.rename(self.work / f"d{random.randrange(9)}{len(self.states)}")
+                other = self.work / f"d{random.randrange(9)}{len(self.states)}"
+                if top.is_dir() and not os.path.lexists(other):
+                    top.rename(other)
         return self._watch.after(before)
 
     def _clear(self, path: Path) -> None:

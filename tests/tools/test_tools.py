@@ -3,7 +3,9 @@
 import asyncio
 import json
 import operator
+import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -227,3 +229,53 @@ def test_the_limits_of_commands_are_read_in_either_spelling(prefix: str) -> None
         bash_timeout_ms=3000, bash_max_timeout_ms=4000, bash_max_output_chars=5000
     )
     assert limits_from(freeze({}).number) == Limits()
+
+
+class HangingInput(Struct, frozen=True, kw_only=True):
+    in_thread: bool = False
+
+
+class Hanging(Tool[HangingInput]):
+    """Never ends by itself; a thread of it ends when it is told to."""
+
+    name = "Hanging"
+    description = "Hang"
+    input_type = HangingInput
+
+    def __init__(self) -> None:
+        self.go = threading.Event()
+
+    async def call(self, given: HangingInput, ctx: ToolContext) -> ToolResult:
+        if given.in_thread:
+            await asyncio.to_thread(self.go.wait)
+        await asyncio.Event().wait()
+        raise AssertionError
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+def test_a_tool_that_hangs_is_given_up_and_says_so(in_thread: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    tool = Hanging()
+    shop = Workshop(folder, Limits(call_timeouts_s={"Hang*": 0.05}))
+    try:
+        found = shop.use(tool, in_thread=in_thread)
+    finally:
+        tool.go.set()
+        shop.close()
+    assert found.is_error
+    assert "Hanging did not end within 0.05 s and was given up" in str(found.content)
+
+
+def test_a_tools_time_is_that_of_the_nearest_pattern_and_some_have_their_own() -> None:
+    usual = Limits()
+    assert usual.call_timeout_s("Read", owns_its_time=False) == 300
+    assert usual.call_timeout_s("Bash", owns_its_time=True) is None
+    said = Limits(call_timeouts_s={"*": 9, "Web*": 5, "WebFetch": 2.5, "mcp__a__*": 7})
+    assert said.call_timeout_s("Read", owns_its_time=False) == 9
+    assert said.call_timeout_s("WebSearch", owns_its_time=False) == 5
+    assert said.call_timeout_s("WebFetch", owns_its_time=False) == 2.5
+    assert said.call_timeout_s("mcp__a__b", owns_its_time=True) == 7
+    assert said.call_timeout_s("mcp__b__b", owns_its_time=True) is None
+    own = {tool.name for tool in builtin_tools() if tool.owns_its_time}
+    assert own == {"Agent", "Bash", "Monitor", "PowerShell", "TaskOutput"}

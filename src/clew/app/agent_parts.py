@@ -211,7 +211,7 @@ def deps_of(
         crew.deps,
         story=thread.story,
         request=requests,
-        answer=lambda: service.answering(ground.options.fallback_models),
+        answer=lambda: service.answering(ground.fallbacks),
         tools=hands.tools,
         judge=judge,
         review=judge.review,

@@ -37,6 +37,7 @@ def template(
     definitions: list[Json],
     session_id: str,
     style: Style = BUILTIN[0],
+    language: str = "",
 ) -> Request:
     """A request without its messages: the same for every turn, and for the next run's."""
     return Request(
@@ -49,6 +50,7 @@ def template(
             extra=options.append_system_prompt,
             style=style.text,
             keeps_work=style.keeps_work,
+            language=language,
         ),
         tools=definitions,
         thinking=options.thinking,

@@ -241,8 +241,10 @@ def returned(ground: Ground, thread: Thread) -> tuple[str, ...]:
 def begun(ground: Ground, thread: Thread, hands: Hands) -> Beginning:
     """What the session's requests begin with."""
     options, service = ground.options, ground.service
-    style = ground.speech.style
-    made = template(options, thread.model, hands.tools.definitions(), thread.session_id, style)
+    style, language = ground.speech.style, ground.speech.language
+    made = template(
+        options, thread.model, hands.tools.definitions(), thread.session_id, style, language
+    )
     return taken_up(
         preferred(made, service.preferences),
         options,
@@ -250,7 +252,7 @@ def begun(ground: Ground, thread: Thread, hands: Hands) -> Beginning:
         thread.recorder,
         thread.loaded,
         service.catalog,
-        style.text,
+        style.text + language,
     )
 
 
@@ -310,7 +312,7 @@ def deps_of(
     return Deps(
         story=thread.story,
         request=requests,
-        answer=lambda: service.answering(options.fallback_models, with_events=options.partial),
+        answer=lambda: service.answering(ground.fallbacks, with_events=options.partial),
         catalog=service.catalog,
         tools=hands.tools,
         judge=judge,

@@ -35,6 +35,12 @@ class Ground(Struct, frozen=True, kw_only=True):
     speech: Speech
 
     @property
+    def fallbacks(self) -> tuple[str, ...]:
+        """The models to use while the first is overloaded: the flag's, else those of the settings."""
+        named = str(self.began.settings.get("fallbackModel", "")).split(",")
+        return self.options.fallback_models or tuple(filter(None, map(str.strip, named)))
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """What must never be shown: the keys of the environment, and the one that is used."""
         key = self.service.provider.endpoint.api_key

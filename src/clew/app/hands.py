@@ -164,7 +164,7 @@ def tools_session(
         launcher=ground.launcher,
         spill_folder=results,
         environment=for_programs(ground.environ),
-        limits=limits_from(ground.environment.number),
+        limits=limits_from(ground.environment.number, ground.began.settings.get("toolTimeouts")),
         may_read=ground.rules.may_read,
         ask_model=thread.side.ask_model,
         ask_service=thread.side.ask_service,

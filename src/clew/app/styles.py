@@ -1,14 +1,17 @@
 """The output style of a session: what the settings name, out of all there are."""
 
+import re
 from pathlib import Path
 
 from clew.context.output_styles import BUILTIN, DEFAULT, FOLDER, Styles, find
 from clew.options import SOURCES, Options
 from clew.permissions.session_rules import Standing
 
+NAME_OF_LANGUAGE = re.compile(r"[^\W\d_][\w '()-]{1,39}")
+
 
 class Speech:
-    """The style that a session speaks in, which stays, and those that could be, which are looked for
+    """The style and language that a session speaks in, which stay, and those that could be, which are looked for
     whatever is named: hosts list them."""
 
     def __init__(
@@ -25,6 +28,11 @@ class Speech:
         if style is None:
             there = ", ".join(one.name for one in self.styles.found)
             self.faults += (f"outputStyle: there is no style {self.named!r}; there are {there}",)
+        language = str(standing.settings.get("language", ""))
+        # A project's settings may name one; words that instruct are no name.
+        self.language = language if NAME_OF_LANGUAGE.fullmatch(language) else ""
+        if language and not self.language:
+            self.faults += (f"language: {language[:60]!r} is no name of a language",)
 
     def reload(self, standing: Standing, plugins: list[tuple[Path, str]]) -> None:
         """Looks for styles again."""

@@ -17,7 +17,7 @@ from clew.config.mask import mask
 from clew.config.paths import Places
 from clew.config.positions import Path as KeyPath
 from clew.config.positions import dotted, undotted
-from clew.config.settings import BY_NAME, OPEN_OBJECTS, check
+from clew.config.settings import BY_NAME, NO_EFFECT, OPEN_OBJECTS, check
 from clew.config.trust import trusts
 from clew.config.write import replace
 from clew.messages.errors import SettingsError
@@ -76,6 +76,7 @@ def explained(places: Places, name: str) -> list[str]:
     known = BY_NAME.get(name)
     if known is not None:
         lines.append(f"{known.name}: {known.meaning}; {known.kind}")
+        lines += [] if known.has_effect else [f"  {NO_EFFECT}"]
     loaded = load(places)
     layers, inert = in_force(loaded.layers, trusted=trusts(places))
     said = origins(layers, path)

@@ -17,7 +17,7 @@ from clew.config.load import complaints, load
 from clew.config.mask import mask
 from clew.config.paths import Places, find_places
 from clew.config.positions import undotted
-from clew.config.settings import BY_NAME, nearest
+from clew.config.settings import BY_NAME, NO_EFFECT, nearest
 from clew.config.trust import read_trusted, trusts, write_trusted
 from clew.messages.errors import SettingsError, in_words
 
@@ -112,6 +112,9 @@ def run_set(options: argparse.Namespace, places: Places) -> int:
     done = assign(places, options.scope, options.key, parsed(options.key, options.value))
     for fault in done.faults:
         sys.stderr.write(f"{done.path}: {fault}\n")
+    known = BY_NAME.get(options.key)
+    if known is not None and not known.has_effect:
+        sys.stderr.write(f"{options.key}: {NO_EFFECT}\n")
     show(f"{done.path}: {options.key} = {spelled(done.value)}")
     return 0
 
@@ -126,6 +129,7 @@ def run_keys(_options: argparse.Namespace, _places: Places) -> int:
     for known in BY_NAME.values():
         choices = f" ({', '.join(known.choices)})" if known.choices else ""
         marks = " [trust]" if known.executes else " [managed]" if known.managed_only else ""
+        marks += "" if known.has_effect else " [kept]"
         show(f"{known.name}{marks}: {known.meaning}; {known.kind}{choices}")
     return 0
 

@@ -21,7 +21,10 @@ STRINGS = "an array of strings"
 RULES = "an array of permission rules"
 TEXTS = "an object of strings"
 LIST = "an array"
-ANY = "any value"
+NUMBERS = "an object of numbers"
+NUMBER_OR_NUMBERS = "a number or an object of numbers"
+
+OBJECTS = (OBJECT, TEXTS, NUMBERS, NUMBER_OR_NUMBERS)
 
 MODES = ("default", "acceptEdits", "plan", "auto", "dontAsk", "bypassPermissions", "manual")
 RULE_LISTS = ("allow", "ask", "deny", "askAfterUntrusted")
@@ -40,6 +43,8 @@ class Key(Struct, frozen=True, kw_only=True):
     choices: tuple[str, ...] = ()
     executes: bool = False
     managed_only: bool = False
+    # Other programs heed it; clew keeps it, and says so when it is asked.
+    has_effect: bool = True
 
 
 def key(name: str, kind: str, meaning: str, **more: Any) -> Key:
@@ -56,11 +61,40 @@ KEYS: tuple[Key, ...] = (
     key("maxThinkingTokens", WHOLE, "the most tokens of thinking in a turn"),
     key("env", TEXTS, "variables for the session and the programs it starts", executes=True),
     key("apiKeyHelper", STRING, "a command that prints the API key", executes=True),
-    key("awsAuthRefresh", STRING, "a command that renews AWS credentials", executes=True),
-    key("awsCredentialExport", STRING, "a command that prints AWS credentials", executes=True),
-    key("gcpAuthRefresh", STRING, "a command that renews Google credentials", executes=True),
-    key("otelHeadersHelper", STRING, "a command that prints telemetry headers", executes=True),
-    key("cleanupPeriodDays", WHOLE, "days until a session nobody opened is removed"),
+    key(
+        "awsAuthRefresh",
+        STRING,
+        "a command that renews AWS credentials",
+        executes=True,
+        has_effect=False,
+    ),
+    key(
+        "awsCredentialExport",
+        STRING,
+        "a command that prints AWS credentials",
+        executes=True,
+        has_effect=False,
+    ),
+    key(
+        "gcpAuthRefresh",
+        STRING,
+        "a command that renews Google credentials",
+        executes=True,
+        has_effect=False,
+    ),
+    key(
+        "otelHeadersHelper",
+        STRING,
+        "a command that prints telemetry headers",
+        executes=True,
+        has_effect=False,
+    ),
+    key(
+        "cleanupPeriodDays",
+        WHOLE,
+        "days until a session nobody opened is removed",
+        has_effect=False,
+    ),
     key(
         "sessionStore",
         STRING,
@@ -68,13 +102,13 @@ KEYS: tuple[Key, ...] = (
         executes=True,
     ),
     key("includeDirectoryStructure", BOOLEAN, "tell new conversations which files lie here"),
-    key("includeCoAuthoredBy", BOOLEAN, "name the agent in commits"),
-    key("attribution", OBJECT, "how commits and pull requests name the agent"),
+    key("includeCoAuthoredBy", BOOLEAN, "name the agent in commits", has_effect=False),
+    key("attribution", OBJECT, "how commits and pull requests name the agent", has_effect=False),
     key("outputStyle", STRING, "the output style"),
     key("language", STRING, "the language of answers"),
     key("theme", STRING, "the colours of the terminal"),
     key("editorMode", STRING, "the keys of the input", choices=("normal", "emacs", "vim")),
-    key("verbose", BOOLEAN, "show what tools print, whole"),
+    key("verbose", BOOLEAN, "show what tools print, whole", has_effect=False),
     key(
         "preferredNotifChannel",
         STRING,
@@ -89,11 +123,11 @@ KEYS: tuple[Key, ...] = (
             "notifications_disabled",
         ),
     ),
-    key("spinnerTipsEnabled", BOOLEAN, "show tips while waiting"),
+    key("spinnerTipsEnabled", BOOLEAN, "show tips while waiting", has_effect=False),
     key("autoCompactEnabled", BOOLEAN, "shorten a history that grows too long"),
     key(
         "autoCompactAt",
-        ANY,
+        NUMBER_OR_NUMBERS,
         "when to do that: a part of the window up to 1, a number of tokens, or an object of these by model",
     ),
     key(
@@ -117,8 +151,16 @@ KEYS: tuple[Key, ...] = (
     key("respectGitignore", BOOLEAN, "leave ignored files out of completion"),
     key("plansDirectory", STRING, "the folder of plan files"),
     key("statusLine", OBJECT, "the command behind the status line", executes=True),
-    key("subagentStatusLine", OBJECT, "the command behind a subagent's line", executes=True),
-    key("fileSuggestion", OBJECT, "the command behind @-completion", executes=True),
+    key(
+        "subagentStatusLine",
+        OBJECT,
+        "the command behind a subagent's line",
+        executes=True,
+        has_effect=False,
+    ),
+    key(
+        "fileSuggestion", OBJECT, "the command behind @-completion", executes=True, has_effect=False
+    ),
     key(
         "webPrivateHosts",
         STRINGS,
@@ -146,13 +188,24 @@ KEYS: tuple[Key, ...] = (
     key("allowedMcpServers", LIST, "servers that may be used", managed_only=True),
     key("deniedMcpServers", LIST, "servers that may not be used"),
     key("enabledPlugins", OBJECT, "plugins that are on", executes=True),
-    key("extraKnownMarketplaces", OBJECT, "further sources of plugins", executes=True),
+    key(
+        "extraKnownMarketplaces",
+        OBJECT,
+        "further sources of plugins",
+        executes=True,
+        has_effect=False,
+    ),
     key("strictKnownMarketplaces", LIST, "the only sources of plugins", managed_only=True),
     key("sandbox", OBJECT, "the operating system's walls around commands", executes=True),
-    key("worktree", OBJECT, "how git worktrees are made"),
-    key("skipWebFetchPreflight", BOOLEAN, "fetch without asking a service first"),
-    key("forceLoginMethod", STRING, "the only way to log in"),
-    key("companyAnnouncements", STRINGS, "lines shown at the start"),
+    key(
+        "toolTimeouts",
+        NUMBERS,
+        "the seconds a call may take, by the tool's name or a pattern of names",
+    ),
+    key("worktree", OBJECT, "how git worktrees are made", has_effect=False),
+    key("skipWebFetchPreflight", BOOLEAN, "fetch without asking a service first", has_effect=False),
+    key("forceLoginMethod", STRING, "the only way to log in", has_effect=False),
+    key("companyAnnouncements", STRINGS, "lines shown at the start", has_effect=False),
     key("allowManagedHooksOnly", BOOLEAN, "run managed hooks alone", managed_only=True),
     key(
         "allowManagedPermissionRulesOnly",
@@ -190,11 +243,17 @@ KEYS: tuple[Key, ...] = (
         executes=True,
     ),
     key("permissions.disableAutoMode", STRING, "take mode auto away", choices=("disable",)),
-    key("permissions.skipDangerousModePermissionPrompt", BOOLEAN, "do not warn of bypass mode"),
+    key(
+        "permissions.skipDangerousModePermissionPrompt",
+        BOOLEAN,
+        "do not warn of bypass mode",
+        has_effect=False,
+    ),
 )
 
 BY_NAME = {k.name: k for k in KEYS}
-OPEN_OBJECTS = {k.name for k in KEYS if k.kind in (OBJECT, TEXTS)} - {"permissions"}
+NO_EFFECT = "other programs heed it, clew keeps it and does nothing with it"
+OPEN_OBJECTS = {k.name for k in KEYS if k.kind in OBJECTS} - {"permissions"}
 
 
 class Fault(Struct, frozen=True, kw_only=True):
@@ -251,7 +310,21 @@ def check_value(known: Key, path: Path, value: Any) -> list[Fault]:
     if known.kind == TEXTS:
         odd = [(k, v) for k, v in value.items() if not isinstance(v, (str, int, float, bool))]
         return [Fault(path=(*path, k), what=f"expected a string, found {found(v)}") for k, v in odd]
+    if known.kind in (NUMBERS, NUMBER_OR_NUMBERS):
+        named = value.items() if isinstance(value, dict) else [(None, value)]
+        return [
+            Fault(path=path if k is None else (*path, k), what=what)
+            for k, v in named
+            if (what := not_above_zero(v))
+        ]
     return []
+
+
+def not_above_zero(value: Any) -> str:
+    """What is wrong with a value that should be a number above 0; nothing if it is one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return f"expected a number, found {found(value)}"
+    return "" if 0 < value < float("inf") else f"expected a number above 0, found {value}"
 
 
 def has_kind(kind: str, value: Any) -> bool:
@@ -262,8 +335,10 @@ def has_kind(kind: str, value: Any) -> bool:
             return isinstance(value, bool)
         case "a whole number":
             return isinstance(value, int) and not isinstance(value, bool)
-        case "an object" | "an object of strings":
+        case "an object" | "an object of strings" | "an object of numbers":
             return isinstance(value, dict)
+        case "a number or an object of numbers":
+            return isinstance(value, dict | int | float) and not isinstance(value, bool)
         case _:
             return isinstance(value, list)
 

@@ -40,6 +40,12 @@ SPEECH = """\
 - Name code by path and line, as `src/app.py:42`. Show the decisive lines, not whole files.
 - If you cannot or should not do something, say so in a sentence and offer the nearest thing you can do."""
 
+LANGUAGE = """\
+# Language
+
+Speak {language} with the person, whatever language files and tools speak. Code, names and what is \
+written into files stay in the language of their surroundings."""
+
 TOOLS_HEAD = """\
 # Tools
 
@@ -75,6 +81,7 @@ def system_prompt(
     extra: str | None = None,
     style: str = "",
     keeps_work: bool = True,
+    language: str = "",
 ) -> list[dict[str, str]]:
     """The blocks of the system prompt: who you are, and how to work.
 
@@ -84,6 +91,8 @@ def system_prompt(
     conduct = [WORK, SPEECH]
     if style:
         conduct = [*([WORK] if keeps_work else []), f"# How you speak\n\n{style}"]
+    if language:
+        conduct.append(LANGUAGE.format(language=language))
     if instead is not None:
         blocks = [instead]
     else:

@@ -41,6 +41,7 @@ class McpTool(Tool[Given]):
     """One tool of one server; `server` is whoever serves that name now."""
 
     is_mcp = True
+    owns_its_time = True
 
     def __init__(
         self, offer: ToolOffer, server: Server, *, patience_s: float, is_deferred: bool

@@ -69,6 +69,7 @@ class SkillTool(Tool[SkillInput]):
         "that you were told."
     )
     input_type = SkillInput
+    owns_its_time = True
     also_called = ("SlashCommand",)
     renamed = (("command", "skill"), ("name", "skill"), ("arguments", "args"))
 

@@ -41,6 +41,7 @@ class Agent(Tool[AgentInput]):
         "that you can name or a search of one or two calls: do these yourself."
     )
     input_type = AgentInput
+    owns_its_time = True
     also_called = ("Task",)
     search_words = "subagent delegate parallel research"
     result_max_chars = None

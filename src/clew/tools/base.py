@@ -268,6 +268,8 @@ class Tool(ABC, Generic[Input]):
     renamed: tuple[tuple[str, str], ...] = ()
     # Fields that are filled in on the way; the model is not told of them.
     hidden_fields: tuple[str, ...] = ()
+    # Ends by a limit of its own, or works as long as there is work: the general limit is not for it.
+    owns_its_time: bool = False
     # A longer result is kept in a file and shown by its two ends; None for a tool that pages itself.
     result_max_chars: int | None = RESULT_MAX_CHARS
     # The schema of an input that is somebody else's: it comes whole, as the field `values`.

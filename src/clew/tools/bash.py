@@ -66,6 +66,7 @@ class Bash(Tool[CommandInput]):
         "For reading, searching and changing files prefer Read, Grep, Glob, Edit and Write."
     )
     input_type = CommandInput
+    owns_its_time = True
     result_max_chars = None
 
     def is_read_only(self, given: CommandInput) -> bool:

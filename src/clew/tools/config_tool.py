@@ -17,17 +17,13 @@ from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
 CHANGEABLE = frozenset(
     {
         "alwaysThinkingEnabled",
-        "cleanupPeriodDays",
         "effortLevel",
         "fallbackModel",
-        "includeCoAuthoredBy",
         "language",
         "maxThinkingTokens",
         "model",
         "respectGitignore",
-        "spinnerTipsEnabled",
         "theme",
-        "verbose",
     }
 )
 

@@ -1,5 +1,6 @@
 """The one door through which a tool runs: whatever happens inside comes out as a result."""
 
+import asyncio
 from typing import Any
 
 from clew.messages.errors import ClewError, in_words
@@ -12,8 +13,18 @@ async def run_tool(tool: Tool[Input], raw: Any, ctx: ToolContext) -> ToolResult:
     given = parse_input(tool, raw)
     if isinstance(given, ToolResult):
         return given
+    most_s = ctx.session.limits.call_timeout_s(tool.name, owns_its_time=tool.owns_its_time)
+    clock = asyncio.timeout(most_s)
     try:
-        return await tool.call(given, ctx)
+        async with clock:
+            return await tool.call(given, ctx)
+    except TimeoutError as error:
+        if not clock.expired():
+            return failed(in_words(error))
+        return failed(
+            f"{tool.name} did not end within {most_s:g} s and was given up. What it had begun may be "
+            "done in part: look before you try again, and try less at once or another way."
+        )
     except (ClewError, OSError) as error:
         return failed(in_words(error))
     except Exception as error:  # noqa: BLE001 one of the three doors: a tool must not end the session

@@ -43,6 +43,7 @@ class Monitor(Tool[MonitorInput]):
         "earlier. To wait for one command to end use Bash with run_in_background."
     )
     input_type = MonitorInput
+    owns_its_time = True
 
     def title(self, given: MonitorInput) -> str:
         return given.description or given.command.strip().split("\n", 1)[0]

@@ -26,6 +26,7 @@ class PowerShell(Tool[CommandInput]):
         "changing files prefer Read, Grep, Glob, Edit and Write."
     )
     input_type = CommandInput
+    owns_its_time = True
     result_max_chars = None
 
     def is_enabled(self, settings: Mapping[str, Any]) -> bool:

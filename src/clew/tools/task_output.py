@@ -32,6 +32,7 @@ class TaskOutput(Tool[TaskOutputInput]):
         "There is no need to ask again and again: you are told when a task has ended."
     )
     input_type = TaskOutputInput
+    owns_its_time = True
     also_called = ("BashOutput",)
     renamed = (("bash_id", "task_id"), ("shell_id", "task_id"))
     result_max_chars = None
