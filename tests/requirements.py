@@ -270,7 +270,7 @@ RECORDS: tuple[Record, ...] = (
     Record("R203", "Without metadata a resumed agent must not silently degrade to the general-purpose type", "done"),
     Record("R204", "recordSidechainTranscript writes with isSidechain true and an agentId, own parent chain", "done"),
     Record("R205", "Remote agents have their own metadata (read, list)", "done"),
-    Record("R206", "Task kinds: local agent, backgrounded main session, remote agent, in-process team mate, background shell, workflow, dream, monitor", "deferred: agents, named agents, shells and monitors are tasks of one registry; the session itself in the background, dream, workflows and remote runs are not there yet"),
+    Record("R206", "Task kinds: local agent, backgrounded main session, remote agent, in-process team mate, background shell, workflow, dream, monitor", "deferred: agents, named agents, the session\'s own turn in the background, shells, monitors, schedules and dreams are tasks of one registry; remote runs need a service that clew has not, and workflows of other programs are read, not begun"),
     Record("R207", "Sub-agent tool progress carries parentToolUseID so the UI can nest it", "done"),
     Record("R208", "hydrateRemoteSession: switch session, fetch remote log, replace the local JSONL, set the ingress URL in a finally block, return false on failure without raising to the …", "done"),
     Record("R209", "Diagnostics for hydration contain no personal data", "done"),

@@ -439,6 +439,29 @@ def endless(prompt: str) -> Json:
     }
 
 
+def test_a_host_puts_an_agent_that_is_waited_for_into_the_background(tmp_path: Path) -> None:
+    asked = {
+        "go": [uses(agent("dig")), {"text": "not waiting"}],
+        "dig": [endless("dig")],
+        "<task-notification>": [{"text": "it was stopped"}],
+    }
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        Hosted(tmp_path, server.url) as host,
+    ):
+        host.say("go")
+        begun = host.until(lambda f: f.get("subtype") == "task_started")
+        other = host.ask("background_tasks", tool_use_id="toolu_other")["response"]
+        assert other == {"backgrounded": False, "tasks": []}
+        said = host.ask("background_tasks", tool_use_id=begun["tool_use_id"])["response"]
+        assert said["backgrounded"]
+        assert [task["task_id"] for task in said["tasks"]] == [begun["task_id"]]
+        assert host.result()["result"] == "not waiting"
+        host.ask("stop_task", task_id=begun["task_id"])
+        assert host.result()["result"] == "it was stopped"
+        assert host.end() == 0
+
+
 def test_a_host_stops_an_agent_and_the_model_hears_of_it(tmp_path: Path) -> None:
     asked = {
         "go": [uses(agent("dig", run_in_background=True)), {"text": "begun"}],

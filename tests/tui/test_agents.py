@@ -83,4 +83,4 @@ def test_a_turn_goes_on_without_an_agent_that_was_left_to_the_background(tmp_pat
         screen.type("/tasks stop\r")
         screen.expect("it was stopped")
         screen.type("\x02")
-        screen.expect("no agent is waited for")
+        screen.expect("nothing runs that could go on")

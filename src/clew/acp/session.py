@@ -291,7 +291,7 @@ def ended_as(ended: TurnEnded) -> Json | Fault:
             return {"stopReason": "refusal"}
         case "completed" if ended.stop_reason == "max_tokens":
             return {"stopReason": "max_tokens"}
-        case "completed" | "stopped_by_hook":
+        case "completed" | "stopped_by_hook" | "left":
             return {"stopReason": "end_turn"}
     code = AUTH_REQUIRED if ended.status == 401 else INTERNAL_ERROR
     return Fault(code=code, message=ended.message or ended.reason, data={"reason": ended.reason})

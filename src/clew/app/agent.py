@@ -1,5 +1,6 @@
 """One agent: a conversation of its own, made of the same parts as its session's."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -81,6 +82,10 @@ class Agent:
     @property
     def history(self) -> History:
         return self._story.history
+
+    def begin_with(self, said: Sequence[Json]) -> None:
+        """What was said elsewhere is where it goes on from."""
+        self._story.add(said)
 
     async def turn(self, words: str) -> TurnEnded:
         """Does what `words` ask, with the servers and hooks of its own definition at hand."""

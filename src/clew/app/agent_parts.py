@@ -30,7 +30,7 @@ from clew.context.opening import Opening
 from clew.context.prompts import Prompts
 from clew.context.system_prompt import agent_prompt
 from clew.engine.conversation import Inbox
-from clew.engine.deps import Deps, Question, Verdict
+from clew.engine.deps import Deps, Question, Verdict, stays
 from clew.engine.measuring import Measure
 from clew.engine.requests import Requests
 from clew.engine.story import Story
@@ -132,15 +132,17 @@ def tools_of(shared: Hands, spec: Spec, *, may_delegate: bool) -> Iterable[Tool[
 
 def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, hands: Hands) -> Requests:
     service, template = crew.ground.service, crew.requests.template
-    definitions = hands.toolbox.definitions()
-    made = replace(
-        template,
-        model=birth.model.id,
-        system=agent_prompt(birth.spec.prompt, [tool["name"] for tool in definitions]),
-        tools=definitions,
-        effort=birth.spec.effort or template.effort,
-        agent_id=birth.agent_id,
-    )
+    # What the session offers stays offered, so that what is cached for it counts here too.
+    toolbox = crew.hands.toolbox if birth.spec.is_session else hands.toolbox
+    made = replace(template, model=birth.model.id, agent_id=birth.agent_id)
+    if not birth.spec.is_session:
+        names = [tool["name"] for tool in toolbox.definitions()]
+        made = replace(
+            made,
+            system=agent_prompt(birth.spec.prompt, names),
+            tools=toolbox.definitions(),
+            effort=birth.spec.effort or template.effort,
+        )
     beginning = taken_up(
         made,
         crew.ground.options,
@@ -152,7 +154,7 @@ def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, hands: Hands)
     return Requests(
         beginning.request,
         target_of(birth.model, service.provider.endpoint),
-        lambda: beginning.tools_of(hands.toolbox.definitions()),
+        lambda: beginning.tools_of(toolbox.definitions()),
     )
 
 
@@ -226,6 +228,7 @@ def deps_of(
         max_rounds=birth.spec.max_turns,
         hooks=hooks,
         background=lambda: running(hands.tool_session),
+        leaves=stays,
         where=lambda: hands.tool_session.cwd,
     )
 

@@ -25,6 +25,7 @@ from clew.engine.deps import Emit
 from clew.engine.events import EngineEvent, TurnEnded
 from clew.engine.hooked import last_words
 from clew.messages.history import History
+from clew.subagents.builtin import ITSELF
 from clew.subagents.catalog import Catalog
 from clew.subagents.files import in_object
 from clew.subagents.specs import OF_FILES, Spec
@@ -128,12 +129,16 @@ class AllAgents:
     def are_working(self) -> bool:
         return bool(self.tasks.working(KIND))
 
-    def leave(self) -> list[Task]:
-        """The session waits no longer for the agents it waits for; which they were."""
+    def leave(self, tool_use_id: str | None = None) -> list[Task]:
+        """The session waits no longer for the agents it waits for, or for the one of a call; which
+        they were."""
         waited = [
             task
             for task in self.tasks.running
-            if task.kind == KIND and not task.is_background and not task.owner
+            if task.kind == KIND
+            and not task.is_background
+            and not task.owner
+            and tool_use_id in (None, task.tool_use_id)
         ]
         for task in waited:
             self.tasks.leave(task)
@@ -210,6 +215,26 @@ class AllAgents:
     def _servers(self, spec: Spec) -> AgentServers:
         return AgentServers(self._crew.ground, self._crew.hands.mcp, spec)
 
+    async def itself(self, said: Sequence[Json], words: str, title: str) -> Task:
+        """The session's own work in the background: an agent that goes on from what was said."""
+        self.tasks.check_room()
+        agent_id = f"a{uuid4().hex[:16]}"
+        template = self._crew.requests.template
+        agent = await self._made(
+            Birth(
+                agent_id=agent_id,
+                spec=ITSELF,
+                servers=self._servers(ITSELF),
+                description=title,
+                # No call began it; hosts tell its frames from the session's by this.
+                tool_use_id=agent_id,
+                model=self._crew.ground.service.catalog.entry(template.model),
+                cwd=self._crew.hands.tool_session.cwd,
+            )
+        )
+        agent.begin_with(said)
+        return self.put_to_work(agent, words, in_background=True)
+
     async def _made(self, birth: Birth) -> Agent:
         """Its tools are part of what it is, so its servers are there before it."""
         await birth.servers.wake()
@@ -269,7 +294,8 @@ class AllAgents:
         return max(found, key=lambda path: path.stat().st_mtime)
 
     def _as_before(self, agent_id: str, before: ResumedAgent, said: AgentMetadata) -> Birth:
-        spec = self.catalog.find(said.agent_type)
+        is_session = said.agent_type == ITSELF.name
+        spec = ITSELF if is_session else self.catalog.find(said.agent_type)
         if spec is None:
             why = f"it was of the kind {said.agent_type}, which is not defined any more"
             raise ToolError(NOT_KNOWN.format(name=agent_id, why=why))

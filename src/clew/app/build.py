@@ -11,6 +11,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from clew.app import hooks as app_hooks
 from clew.app.agent_parts import Crew
 from clew.app.agent_places import kinds_of
@@ -26,6 +28,7 @@ from clew.app.elsewhere import Elsewhere, elsewhere
 from clew.app.ground import Ground, stand
 from clew.app.hands import Hands, equipped, lasts
 from clew.app.judging import Judging
+from clew.app.leaving import Leaving
 from clew.app.lent import Lent
 from clew.app.one_person import one_at_a_time
 from clew.app.reloading import Reloading
@@ -102,7 +105,11 @@ async def session(
         begin_servers(ground, thread, hands, judge, ask, brought)
         measure = Measure(ground.service.provider.count_tokens, ground.service.catalog)
         keeping = Keeping(ground, thread, hands, requests, opening, judge, measure)
-        deps = deps_of(ground, thread, hands, requests, judge, ask, inbox, measure, keeping, copies)
+        leaving = Leaving()
+        deps = replace(
+            deps_of(ground, thread, hands, requests, judge, ask, inbox, measure, keeping, copies),
+            leaves=leaving.is_time,
+        )
         kinds, agent_faults = kinds_of(ground, brought, ground.plugins.agents())
         crew = Crew(
             ground=ground,
@@ -132,8 +139,11 @@ async def session(
         lent = Lent(ground.rules, speaking, hands.hooks)
         hands.skills.begin(hands.tools, judge, ask, lent)
         endpoint = ground.service.provider.endpoint
+        conversation = Conversation(deps, inbox, watch)
+        leaving.begin(agents, conversation, thread.story)
         made = Session(
-            conversation=Conversation(deps, inbox, watch),
+            conversation=conversation,
+            leaving=leaving,
             story=thread.story,
             opening=opening,
             session_id=thread.session_id,

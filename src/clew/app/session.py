@@ -13,6 +13,7 @@ from clew.app.attaching import attachments
 from clew.app.compaction import Keeping
 from clew.app.elsewhere import Elsewhere
 from clew.app.goals import Goal
+from clew.app.leaving import Leaving
 from clew.app.lent import Lent
 from clew.app.mcp import Connected
 from clew.app.own import OwnSession
@@ -74,6 +75,8 @@ class Session(Struct, frozen=True, kw_only=True):
     commands: list[Command["Session"]]
     own: OwnSession
     agents: AllAgents
+    # Puts the session's own work into the background.
+    leaving: Leaving
     skills: SessionSkills
     plugins: SessionPlugins
     speech: Speech

@@ -297,6 +297,7 @@ async def status(session: Session, _: str) -> Outcome:
 BUILTIN: tuple[Command[Session], ...] = (
     Command(name="add-dir", description="show or add folders to work in", run=elsewhere(SETUP, "add_folder"), hint="[FOLDER]"),
     Command(name="agents", description="list the kinds of agents, show one, or take over what one did in its checkout", run=elsewhere(TASKS, "agents"), hint="[KIND | merge ID | discard ID]"),
+    Command(name="background", description="let the running turn go on in the background, or have a prompt worked on there", run=elsewhere(TASKS, "background"), hint="[PROMPT]", is_interactive=True),
     Command(name="bug-report", description="write what a report of a fault needs into a file", run=elsewhere(SETUP, "bug_report"), hint="[FILE]"),
     Command(name="clear", description="begin a new session", run=clear, is_interactive=True, aliases=("new", "reset")),
     Command(name="compact", description="replace the conversation, or a part of it, by its summary", run=compact, hint="[WHAT MATTERS | --before N | --from N | --list | --show | --undo]"),

@@ -63,6 +63,16 @@ def whole(task: Task) -> str:
     return "\n".join(part for part in parts if part)
 
 
+async def background(session: Session, prompt: str) -> Outcome:
+    """The turn that runs, or a prompt with all that was said so far, beside the conversation."""
+    if prompt:
+        task = await session.leaving.beside(prompt)
+        return Show(text=f"agent {task.id} works on it; /tasks {task.id} shows how far it is")
+    if session.leaving.ask():
+        return Show(text="this turn goes on in the background from its next step on")
+    return Show(text="no turn runs; /background PROMPT has one worked on beside the conversation")
+
+
 async def agents(session: Session, arguments: str) -> Outcome:
     word, _, rest = arguments.partition(" ")
     if word == "merge":

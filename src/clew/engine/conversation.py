@@ -69,6 +69,8 @@ class Conversation:
         self._watch = watch
         self._turn: asyncio.Task[TurnEnded] | None = None
         self._is_interrupted = False
+        # How many turns were begun.
+        self.turns = 0
 
     @property
     def is_running(self) -> bool:
@@ -173,6 +175,7 @@ class Conversation:
         self, work: Coroutine[Any, Any, TurnEnded], emit: Emit, *, title: str
     ) -> TurnEnded:
         self._is_interrupted = False
+        self.turns += 1
         before = self._deps.story.said
         async with asyncio.TaskGroup() as group:
             self._turn = group.create_task(work)

@@ -225,6 +225,10 @@ async def nobody_late() -> Sequence[Json]:
     return ()
 
 
+async def stays() -> bool:
+    return False
+
+
 class Deps(Struct, frozen=True, kw_only=True):
     """Handed to a turn; the same for every turn of a session but where a setting changed."""
 
@@ -263,6 +267,8 @@ class Deps(Struct, frozen=True, kw_only=True):
     background: Callable[[], list[Json]] = list
     # What is scheduled, as they are told then too.
     scheduled: Callable[[], list[Json]] = list
+    # Between two steps: whether the turn ends here because it goes on elsewhere.
+    leaves: Callable[[], Awaitable[bool]] = stays
     # The folder the shell is in.
     where: Callable[[], str] = str
     # Changes what is permitted from now on, as a hook answered in a person's stead; what was wrong.

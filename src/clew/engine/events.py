@@ -128,13 +128,14 @@ EndReason: TypeAlias = Literal[
     "aborted_tools",
     "denied_and_stopped",
     "stopped_by_hook",
+    "left",
     "loop_stopped",
     "no_answer",
     "failed",
     "unshaped",
 ]
 
-ENDED_WELL: frozenset[EndReason] = frozenset({"completed", "stopped_by_hook"})
+ENDED_WELL: frozenset[EndReason] = frozenset({"completed", "stopped_by_hook", "left"})
 
 
 class TurnEnded(Struct, frozen=True, kw_only=True):

@@ -117,6 +117,8 @@ async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) ->
             assert deps.budget is not None
             words = f"Reached maximum budget (${deps.budget.usd})"
             step = Terminal(reason="budget_exhausted", message=words)
+        if isinstance(step, Continue) and await deps.leaves():
+            step = Terminal(reason="left")
         if isinstance(step, Terminal):
             return TurnEnded(
                 reason=step.reason,

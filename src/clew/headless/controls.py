@@ -155,9 +155,16 @@ class Controls:
             await tasks.stop(task)
         return {}
 
-    async def background_tasks(self, _: Json) -> Json:
-        running = self._serving.session.tasks.running
-        return {"tasks": [row(task) for task in running if task.is_background]}
+    async def background_tasks(self, fields: Json) -> Json:
+        """Puts what the turn waits for into the background, all of it or what one call began; all that
+        runs there then."""
+        session, call = self._serving.session, fields.get("tool_use_id")
+        left = session.agents.leave(call if isinstance(call, str) else None)
+        running = session.tasks.running
+        return {
+            "backgrounded": bool(left) or call is None,
+            "tasks": [row(task) for task in running if task.is_background],
+        }
 
     async def get_task_output(self, fields: Json) -> Json:
         task = self._serving.session.tasks.get(text(fields, "task_id"))

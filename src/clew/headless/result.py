@@ -31,6 +31,7 @@ SUBTYPES: dict[EndReason, str] = {
 TERMINAL_REASONS: dict[EndReason, str] = {
     "denied_and_stopped": "aborted_tools",
     "stopped_by_hook": "hook_stopped",
+    "left": "completed",
     "refused": "completed",
     "no_answer": "completed",
     "loop_stopped": "aborted_tools",

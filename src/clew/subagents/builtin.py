@@ -54,4 +54,13 @@ one, and say why. Give the steps in order, each with its files, and what could g
     disallowed=("Agent", "Edit", "MultiEdit", "NotebookEdit", "Write"),
 )
 
+# Not one that anybody chooses: the session's own work, which goes on beside it.
+ITSELF = Spec(
+    name="main-session",
+    description="What the session itself was doing",
+    prompt="",
+    origin="built-in",
+    is_session=True,
+)
+
 BUILT_IN = (GENERAL, EXPLORE, PLAN)

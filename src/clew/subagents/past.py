@@ -7,6 +7,8 @@ from clew.messages.messages import Assistant
 
 Json: TypeAlias = dict[str, Any]
 
+# Messages about an agent, and whether they tell how it ended.
+HEARD = {"task-notification": True, "task-left": False}
 SHOWN_STEPS = 8
 SHOWN_CHARACTERS = 120
 
@@ -19,8 +21,8 @@ def told_ends(entries: Iterable[Json]) -> dict[str, bool]:
         if type(raw) is dict and type(raw.get("agentId")) is str:
             told[raw["agentId"]] = raw.get("status") != "async_launched"
         origin = entry.get("origin")
-        if type(origin) is dict and origin.get("kind") == "task-notification":
-            told[str(origin.get("runId"))] = True
+        if type(origin) is dict and origin.get("kind") in HEARD:
+            told[str(origin.get("runId"))] = HEARD[origin["kind"]]
     return told
 
 

@@ -73,6 +73,8 @@ class Spec(Struct, frozen=True, kw_only=True):
     servers: dict[str, Any] = {}
     # Servers of the session that it names.
     named_servers: tuple[str, ...] = ()
+    # Whether it works under the session's own instructions, with the session's tools.
+    is_session: bool = False
     # Whether it is told what the memory files of the folder say.
     reads_memory: bool = True
 

@@ -42,7 +42,12 @@ ACTIONS: tuple[Action, ...] = (
     action("app:redraw", "Global", "ctrl+l", "draw the screen anew"),
     action("app:toggleTranscript", "Global", "ctrl+o", "see what was folded, whole"),
     action("app:tasks", "Global", "ctrl+t", "see what runs in the background"),
-    action("task:background", "Global", "ctrl+b", "wait no longer for the agents at work"),
+    action(
+        "task:background",
+        "Global",
+        "ctrl+b",
+        "put agents that are waited for, else the turn, into the background",
+    ),
     action("chat:cancel", "Chat", "escape", "stop the turn"),
     action("chat:submit", "Chat", "enter", "send; during a turn: say it to the model meanwhile"),
     action("chat:queue", "Chat", "tab, alt+q", "during a turn: send it when the turn has ended"),

@@ -327,10 +327,16 @@ class Talk:
         self._choose("See in whole", [(name, "") for name in names], chosen)
 
     def leave_agents(self) -> None:
-        """The turn goes on without the agents it waits for; they go on in the background."""
+        """The turn goes on without the agents it waits for; where it waits for none, the turn itself
+        goes on in the background."""
         left = self._session.agents.leave()
-        titles = ", ".join(one_line(task.title) for task in left)
-        self._stage.hint(f"in the background: {titles}" if left else "no agent is waited for")
+        if left:
+            titles = ", ".join(one_line(task.title) for task in left)
+            self._stage.hint(f"in the background: {titles}")
+        elif self._session.leaving.ask():
+            self._stage.hint("in the background from the next step on: this turn")
+        else:
+            self._stage.hint("nothing runs that could go on in the background")
 
     def see_tasks(self) -> None:
         """What runs in the background, and what one of them said."""

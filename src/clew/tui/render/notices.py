@@ -28,6 +28,7 @@ STOPPED: dict[str, str] = {
     "aborted_streaming": "[stopped]",
     "aborted_tools": "[stopped]",
     "denied_and_stopped": "[stopped, as you said no]",
+    "left": "[goes on in the background]",
 }
 # Their messages say all there is.
 _SAID = frozenset({"api_error", "failed"})
