@@ -180,8 +180,31 @@ def test_what_is_redacted_is_in_no_form(place: Place) -> None:
             assert hidden not in shown, (form, hidden)
         assert "~/notes" in shown
         plain = place.clew("export", SESSION, "--format", form)
-        assert (SECRET in plain) is (form in ("json", "jsonl")), "programs get every byte"
+        assert SECRET not in plain, form
         assert "ada@example.org" in plain
+        assert SECRET in place.clew("export", SESSION, "--format", form, "--raw"), form
+
+
+def test_only_lines_that_hold_a_secret_are_changed_and_raw_lines_are_as_written(
+    place: Place,
+) -> None:
+    thought = block_of("thinking", thinking="hm", signature="c2ln" * 90)
+    told = block_of("tool_use", id="toolu_9", name="Bash", input={"password": "correct-horse"})
+    path = place.write(
+        [*talk(2), said("w", None, thought, told), user("u", "w", f"my key is {SECRET}")]
+    )
+    written = path.read_bytes().splitlines()
+    lines = place.clew("export", SESSION, "--format", "jsonl").encode().splitlines()
+    assert [a == b for a, b in zip(written, lines, strict=True)] == [True] * 4 + [False] * 2
+    assert "c2ln" * 90 in lines[4].decode()
+    assert "correct-horse" not in lines[4].decode()
+    assert json.loads(lines[5])["message"]["content"] == "my key is sk-ant-[masked]"
+    raw = place.clew("export", SESSION, "--format", "jsonl", "--raw").encode()
+    assert raw == path.read_bytes()
+    whole = json.loads(place.clew("export", SESSION, "--format", "json", "--raw"))
+    assert whole["messages"] == load(path).messages
+    wrong = place.clew("export", SESSION, "--raw", "--redact", code=2)
+    assert "name one of them" in wrong
 
 
 def test_an_account_tells_everything_in_its_order() -> None:

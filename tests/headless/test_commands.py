@@ -54,6 +54,8 @@ def test_commands_about_the_record_of_the_session(host: Hosted, tmp_path: Path) 
     assert page.stat().st_mode & 0o777 == 0o600
     assert "is there already" in shown(host, "/export page.html")
     assert f"clew-{path.stem[:8]}.md" in shown(host, "/export --redact")
+    assert "raw.jsonl" in shown(host, "/export raw.jsonl --raw")
+    assert "name one of them" in shown(host, "/export x.md --raw --redact")
 
 
 def test_a_fork_goes_on_in_a_copy_and_leaves_the_session_as_it_is(

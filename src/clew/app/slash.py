@@ -308,7 +308,7 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="doctor", description="say what is wrong with this setup", run=elsewhere(SETUP, "doctor"), hint="[--offline]"),
     Command(name="effort", description="show or choose how hard the model thinks", run=elsewhere(SETUP, "effort"), hint="[LEVEL]"),
     Command(name="exit", description="end the session", run=leave, is_interactive=True, aliases=("quit",)),
-    Command(name="export", description="write this session into a file: .md, .html, .json, .jsonl", run=elsewhere(RECORD, "export"), hint="[FILE] [--redact]"),
+    Command(name="export", description="write this session into a file: .md, .html, .json, .jsonl", run=elsewhere(RECORD, "export"), hint="[FILE] [--redact | --raw]"),
     Command(name="fork", description="go on in a copy of this session, up to a message", run=elsewhere(RECORD, "fork"), hint="[MESSAGE]", is_interactive=True, aliases=("branch",)),
     Command(name="goal", description="work until something is true: show, set or clear it", run=elsewhere(LOOPS, "goal"), hint="[GOAL | clear]"),
     Command(name="help", description="list what can be typed", run=show_help),

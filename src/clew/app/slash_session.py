@@ -57,14 +57,14 @@ async def rename(session: Session, title: str) -> Outcome:
 
 async def export(session: Session, arguments: str) -> Outcome:
     """Into a file of the working folder, in the form that its name says."""
-    from clew.exchange.export import exported, form_of, redaction_here, write
+    from clew.exchange.export import exported, form_of, redaction_of, write
 
-    words = [word for word in arguments.split() if word != "--redact"]
-    is_redacted = "--redact" in arguments.split()
+    given = arguments.split()
+    redaction = redaction_of(redacts="--redact" in given, is_raw="--raw" in given)
+    words = [word for word in given if word not in ("--redact", "--raw")]
     name = " ".join(words) or f"clew-{session.session_id[:8]}.md"
     target = new_file(session, name)
     path = await kept(session)
-    redaction = redaction_here() if is_redacted else None
     data = exported(path, form_of(target), redaction, subagents=True)
     write(target, data)
     return Show(text=f"{target}: {len(data):,} bytes")

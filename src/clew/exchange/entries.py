@@ -23,7 +23,7 @@ VERSION = "2.0"
 def lines(path: Path, redaction: Redaction | None, *, subagents: bool) -> Iterator[bytes]:
     """Every line of the session, then every line of its subagents, each with its `agentId`.
 
-    Without redaction a line is the bytes that were written.
+    A line that loses nothing is the bytes that were written.
     """
     yield from _lines(path, redaction, "")
     if subagents:
@@ -41,12 +41,10 @@ def _lines(path: Path, redaction: Redaction | None, agent: str) -> Iterator[byte
             entry = None
         if type(entry) is not dict:
             continue
-        if redaction is None and (not agent or entry.get("agentId") == agent):
-            yield raw + b"\n"
-            continue
-        if agent:
-            entry = entry | {"agentId": agent, "isSidechain": True}
-        yield encode(entry if redaction is None else redaction.value(entry)) + b"\n"
+        told = entry if redaction is None else redaction.value(entry)
+        if agent and entry.get("agentId") != agent:
+            told = told | {"agentId": agent, "isSidechain": True}
+        yield (raw if told == entry else encode(told)) + b"\n"
 
 
 def whole(path: Path, redaction: Redaction | None, *, subagents: bool) -> Json:

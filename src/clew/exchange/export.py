@@ -6,6 +6,7 @@ from pathlib import Path
 
 from clew.exchange.redact import SECRETS, Redaction
 from clew.messages.encoding import encode
+from clew.messages.errors import UserError
 
 FORMATS = {"html": ".html", "markdown": ".md", "json": ".json", "jsonl": ".jsonl"}
 _BY_SUFFIX = {suffix: name for name, suffix in FORMATS.items()} | {".htm": "html"}
@@ -17,6 +18,7 @@ def form_of(target: Path | None) -> str:
 
 
 def exported(path: Path, form: str, redaction: Redaction | None, *, subagents: bool) -> bytes:
+    """A session in a form; without redaction every byte of it is as it was written."""
     if form == "jsonl":
         from clew.exchange.entries import lines
 
@@ -27,7 +29,7 @@ def exported(path: Path, form: str, redaction: Redaction | None, *, subagents: b
         return encode(whole(path, redaction, subagents=subagents)) + b"\n"
     from clew.exchange.gather import account_of
 
-    account = account_of(path, redaction or SECRETS, subagents=subagents)
+    account = account_of(path, redaction, subagents=subagents)
     if form == "html":
         from clew.exchange.html import html
 
@@ -35,6 +37,15 @@ def exported(path: Path, form: str, redaction: Redaction | None, *, subagents: b
     from clew.exchange.markdown import markdown
 
     return markdown(account).encode("utf-8", "replace")
+
+
+def redaction_of(*, redacts: bool, is_raw: bool) -> Redaction | None:
+    """What is taken out: secrets, unless a person says otherwise; with `redacts` all that says who."""
+    if redacts and is_raw:
+        raise UserError("--redact takes out, --raw leaves everything: name one of them")
+    if is_raw:
+        return None
+    return redaction_here() if redacts else SECRETS
 
 
 def redaction_here() -> Redaction:

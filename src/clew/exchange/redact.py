@@ -34,7 +34,8 @@ class Redaction(Struct, frozen=True, kw_only=True):
         return text
 
     def value(self, value: Any) -> Any:
-        """A decoded JSON value with every text in it treated so; pictures and signatures go."""
+        """A decoded JSON value with every text in it treated so; pictures and signatures go with all
+        that says who, and stay as they are where only secrets do."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
@@ -44,10 +45,13 @@ class Redaction(Struct, frozen=True, kw_only=True):
         return value
 
     def _member(self, key: str, item: Any) -> Any:
-        if key in ("signature", "data") and isinstance(item, str) and len(item) > 200:
-            return "[removed]"
-        return self.value(item)
+        if not isinstance(item, str):
+            return self.value(item)
+        if key in ("signature", "data") and len(item) > 200:
+            return item if self.only_secrets else "[removed]"
+        # The name of a field may be what tells that its value is a secret.
+        return self.text(mask(f"{key}={item}")[len(key) + 1 :])
 
 
-# A page is for eyes, perhaps for others': what is secret in it is nobody's business.
+# Whatever leaves clew may come before others: what is secret in it is nobody's business.
 SECRETS = Redaction(only_secrets=True)

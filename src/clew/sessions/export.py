@@ -4,7 +4,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from clew.exchange.export import FORMATS, exported, form_of, redaction_here, write
+from clew.exchange.export import FORMATS, exported, form_of, redaction_of, write
 from clew.sessions.output import FINE, CannotError, say, say_json, size, transcript
 
 
@@ -20,6 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--redact", action="store_true", help="without secrets, folders, names, addresses, pictures"
     )
+    add("--raw", action="store_true", help="every byte as it was written, secrets too")
     add("--no-agents", action="store_true", help="without the subagents")
     add("--force", action="store_true", help="over a file that is there")
 
@@ -28,7 +29,7 @@ def run(options: argparse.Namespace) -> int:
     path = transcript(options.session)
     target = None if options.output in (None, "-") else Path(options.output)
     named = options.format or form_of(target)
-    redaction = redaction_here() if options.redact else None
+    redaction = redaction_of(redacts=options.redact, is_raw=options.raw)
     data = exported(path, named, redaction, subagents=not options.no_agents)
     if target is None:
         if options.json:
