@@ -7,10 +7,21 @@ from typing import Any
 import pytest
 
 from clew.transcript import paths
+from clew.transcript.leaf import NOBODY
 from clew.transcript.load import load
 from tests.requirements import requirement
 from tests.sessions.place import Place
-from tests.transcript.build import SESSION, call, said, summary, talk, user, write
+from tests.transcript.build import (
+    SESSION,
+    call,
+    last_prompt,
+    result,
+    said,
+    summary,
+    talk,
+    user,
+    write,
+)
 from tests.transcript.session import OTHER, Session
 
 
@@ -85,7 +96,7 @@ def test_repair_says_first_and_then_does(place: Place) -> None:
     assert Path(done["backup"]).read_bytes() == before
     assert Path(done["backup"]).is_relative_to(place.home / "clew" / "backups")
     assert done["remaining"] == []
-    assert "nothing to repair" in place.clew("repair", SESSION)
+    assert "nothing needs repair" in place.clew("repair", SESSION)
     place.clew("check", SESSION)
 
 
@@ -105,7 +116,35 @@ def test_repair_writes_a_new_session_where_the_old_one_cannot_be_added_to(place:
 
 def test_repair_leaves_what_it_cannot_mend_named(place: Place) -> None:
     place.write([m | {"isSidechain": True} for m in talk(1)])
-    assert "remains: line 1: C10" in place.clew("repair", SESSION, code=1)
+    told = place.clew("repair", SESSION, code=1)
+    assert "stays: line 1: C10 nothing-live: nothing in it is a conversation of its own" in told
+
+
+def test_repair_mends_warnings_where_that_is_wished_and_says_why_others_stay(place: Place) -> None:
+    u1, a1, u2, a2 = talk(2)
+    path = place.write([u1, b"{oops\n", a1, u2, a2, result("r", "a2", "z")])
+    before = path.read_bytes()
+    left = place.json("repair", SESSION, code=1)
+    assert left["action"] == "nothing"
+    assert [(one["rule"], one["why"].split()[0]) for one in left["remaining"]] == [
+        ("L02", "nothing"),
+        ("T02", "its"),
+    ]
+    told = place.clew("repair", SESSION, code=1)
+    assert "nothing needs repair" in told
+    assert "stays: line 2: L02 not-an-entry: nothing is rewritten in the file" in told
+    done = place.json("repair", SESSION, "--warnings", code=1)
+    assert (done["action"], path.read_bytes()) == ("new session", before)
+    assert [one["rule"] for one in done["remaining"]] == ["T02"]
+
+
+def test_what_somebody_took_back_is_no_damage(place: Place) -> None:
+    lines = [*talk(1)]
+    for n in range(4):
+        lines += [last_prompt("a1", explicit=True), user(f"v{n}", "a1"), said(f"w{n}", f"v{n}")]
+    reset = {"type": "last-prompt", "leafUuid": NOBODY, "explicit": True, "sessionId": SESSION}
+    place.write([*lines, reset, *talk(1, start=7)])
+    assert ": ok, 2 live messages" in place.clew("check", SESSION)
 
 
 @requirement("W29")

@@ -8,7 +8,14 @@ import pytest
 from claude_agent_sdk import get_session_messages
 
 from clew.transcript.load import load
-from clew.transcript.repair import HeldError, WouldLoseError, carry_out, plan
+from clew.transcript.repair import (
+    TRUTHS,
+    HeldError,
+    WouldLoseError,
+    carry_out,
+    plan,
+    why_it_stays,
+)
 from tests.requirements import requirement
 from tests.transcript.build import call, encoded, names, said, talk, user, write
 from tests.transcript.session import Session
@@ -48,6 +55,42 @@ def test_what_was_live_stays_live_and_no_error_remains(
         monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
         seen = [m.uuid for m in get_session_messages(done.plan.target.stem)]
         assert set(seen) == talking(repaired)
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_a_copy_that_mends_warnings_is_clean_or_says_what_happened(
+    name: str, tmp_path: Path
+) -> None:
+    path = write(tmp_path, ODD[name])
+    before, live = path.read_bytes(), load(path, whole=True)
+    done = carry_out(plan(path, warnings=True), tmp_path / "backups")
+    if done.plan.kind == "new session":
+        assert path.read_bytes() == before
+    repaired = load(done.plan.target, whole=True)
+    kept = [m.uuid for m in live.chain.nodes() if not is_void(live, m)]
+    assert [u for u in ids(repaired) if u in set(kept)] == kept
+    assert {finding.name for finding in done.remaining} <= set(TRUTHS)
+    assert all(why_it_stays(finding) == TRUTHS[finding.name] for finding in done.remaining)
+
+
+def test_lines_of_one_answer_agree_in_a_copy(tmp_path: Path) -> None:
+    """As old writers left them: the usage of the moment, ids on some lines only."""
+    parts = [said(f"a{n}", f"a{n - 1}" if n > 1 else "u1", of="m") for n in (1, 2, 3)]
+    for tokens, part in zip((1, 44, 40), parts, strict=True):
+        part["message"]["usage"] = {"input_tokens": 3, "output_tokens": tokens}
+    parts[1].pop("requestId")
+    nameless = [said(f"b{n}", f"b{n - 1}" if n > 1 else "u2") for n in (1, 2)]
+    for part in nameless:
+        part["message"].pop("id")
+        part.pop("requestId")
+    path = write(tmp_path, [user("u1", None), *parts, user("u2", "a3"), *nameless])
+    done = carry_out(plan(path, warnings=True), tmp_path / "backups")
+    assert done.remaining == []
+    answers = [m for m in load(done.plan.target).messages if m["type"] == "assistant"]
+    assert [m["message"]["usage"]["output_tokens"] for m in answers] == [44, 44, 44, 5, 5]
+    assert [m["requestId"] for m in answers[:3]] == ["req_m"] * 3
+    assert answers[3]["message"]["id"] == answers[4]["message"]["id"]
+    assert answers[3]["requestId"] == answers[4]["requestId"]
 
 
 def ids(loaded: Any) -> list[str]:

@@ -4,19 +4,22 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec import to_builtins
+
 from clew.messages.counts import count_of
 from clew.sessions.output import FINE, FOUND, CannotError, home, say, say_json, transcript
 from clew.transcript import paths
-from clew.transcript.repair import HeldError, WouldLoseError, carry_out, plan
+from clew.transcript.repair import HeldError, WouldLoseError, carry_out, plan, why_it_stays
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("session", help="id, title or file")
     parser.add_argument("--dry-run", action="store_true", help="say what would be done")
+    parser.add_argument("--warnings", action="store_true", help="mend warnings too, in a copy")
 
 
 def run(options: argparse.Namespace) -> int:
-    planned = plan(transcript(options.session))
+    planned = plan(transcript(options.session), warnings=options.warnings)
     report: dict[str, Any] = {
         "path": str(planned.source),
         "action": planned.kind,
@@ -33,7 +36,10 @@ def run(options: argparse.Namespace) -> int:
         except WouldLoseError as error:
             raise CannotError(str(error)) from None
         backup = str(done.backup) if done.backup else None
-        report |= {"backup": backup, "remaining": done.remaining}
+        remaining = [
+            {**to_builtins(finding), "why": why_it_stays(finding)} for finding in done.remaining
+        ]
+        report |= {"backup": backup, "remaining": remaining}
     if options.json:
         say_json(report)
     else:
@@ -46,12 +52,12 @@ def _told(report: dict[str, Any]) -> Iterator[str]:
     would = "would be " if report["dryRun"] else ""
     match report["action"]:
         case "nothing":
-            yield f"{report['path']}: nothing to repair"
+            yield f"{report['path']}: nothing needs repair"
         case "append":
             yield f"{count_of(report['lines'], 'line')} {would}appended to {report['target']}"
         case _:
             yield f"a repaired copy {would}written to {report['target']}; the original stays"
     if report.get("backup"):
         yield f"a copy of what was there before is in {report['backup']}"
-    for finding in report.get("remaining", ()):
-        yield f"  remains: {finding}"
+    for one in report.get("remaining", ()):
+        yield f"  stays: line {one['line']}: {one['rule']} {one['name']}: {one['why']}"

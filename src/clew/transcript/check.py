@@ -16,6 +16,7 @@ import msgspec
 from clew.messages.counts import count_of
 from clew.messages.encoding import bare
 from clew.transcript.chain import Chain
+from clew.transcript.leaf import Marker
 from clew.transcript.links import ROOT, Note
 from clew.transcript.siblings import block_ids
 
@@ -130,17 +131,19 @@ def check(
     session_id: str,
     written_ahead: int = 0,
     stands_before_all: bool = False,
+    markers: Sequence[Marker] = (),
 ) -> list[Finding]:
     """Every finding about a session, in file order; `notes` are those its lines gave.
 
     `stands_before_all`: somebody took it back to before its first message, so that none is live.
+    `markers` say where somebody took it back: what they left behind then is no damage.
     """
     found = [
         *notes,
         *chain.links.notes,
         *chain.notes,
         *_entries(chain, session_id),
-        *_roots(chain),
+        *_roots(chain, [marker.at for marker in markers if marker.is_explicit]),
         *_boundaries(chain),
         *_tools(chain, messages),
         *_answers(chain, messages),
@@ -190,18 +193,39 @@ def _entries(chain: Chain, session_id: str) -> Iterator[Note]:
             yield _note(chain, i, "wrong-session")
 
 
-def _roots(chain: Chain) -> Iterator[Note]:
-    """A root above which something talks, and branches whose lines alternate."""
+def _roots(chain: Chain, taken_back: Sequence[int]) -> Iterator[Note]:
+    """A root that cuts off what talks above it, and branches whose lines alternate."""
     links = chain.links
-    talking = [i for i in range(len(links.nodes)) if _talks(chain, i)]
-    for i in talking[1:]:
-        if links.parents[i] == ROOT and not links.nodes[i].is_boundary and i in chain.live[:1]:
-            yield _note(chain, i, "second-root")
     live = set(chain.live)
+    talking = [i for i in range(len(links.nodes)) if _talks(chain, i)]
+
+    def is_taken_back(i: int, j: int) -> bool:
+        return any(links.nodes[i].at < at < links.nodes[j].at for at in taken_back)
+
+    for j in chain.live[:1]:
+        cut_off = [i for i in talking if i < j and i not in live]
+        is_root = links.parents[j] == ROOT and not links.nodes[j].is_boundary
+        if is_root and _talks(chain, j) and cut_off and not is_taken_back(cut_off[-1], j):
+            yield _note(chain, j, "second-root")
     later = [i for i in talking if chain.boundary == ROOT or i > chain.boundary]
-    between = [j for i, j in pairwise(later) if (i in live) != (j in live)]
-    if len(between) > 3:
+    between = [
+        j
+        for i, j in pairwise(later)
+        if (i in live) != (j in live)
+        and links.nodes[j].keys.prompt_source is None
+        and not is_taken_back(i, j)
+        and _said_before(chain, j) != i
+    ]
+    if len(between) > 1:
         yield _note(chain, between[0], "mixed-writers", count_of(len(between), "change"))
+
+
+def _said_before(chain: Chain, i: int) -> int:
+    """What was said last before this entry, in its own branch."""
+    i = chain.links.parents[i]
+    while i != ROOT and not _talks(chain, i):
+        i = chain.links.parents[i]
+    return i
 
 
 def _talks(chain: Chain, i: int) -> bool:

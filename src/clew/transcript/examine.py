@@ -39,6 +39,7 @@ def examine(path: Path) -> Examination:
         session_id=session_id_of(path),
         written_ahead=len(loaded.owed),
         stands_before_all=loaded.stands_before_all,
+        markers=loaded.side.markers,
     )
     return Examination(path=path, loaded=loaded, findings=findings)
 

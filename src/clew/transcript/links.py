@@ -83,9 +83,8 @@ def link(nodes: Sequence[Node], *, withdrawn: Collection[str] = ()) -> Links:
         superseded=superseded,
         shown=bytearray([n.keys.type in CONVERSATION for n in unique]),
     )
-    for uuid in withdrawn:
-        if uuid in index:
-            links.shown[index[uuid]] = 0
+    for uuid in index.keys() & withdrawn:
+        links.shown[index[uuid]] = 0
     has_forward = _find_parents(links, withdrawn)
     if has_forward:
         _break_cycles(links)

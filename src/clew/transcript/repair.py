@@ -2,13 +2,14 @@
 
 What only lacks something at its end is appended to, after a copy was laid aside. Anything else is
 written anew as a session of its own beside the original: entries linked as the loader links them,
-each line readable, each call answered. The original stays as it is.
+each line readable, each call answered. The original stays as it is. Warnings alone are mended in such a
+copy where that is wished; those that tell what happened stay, and it is said why.
 """
 
 import os
 import shutil
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,7 +20,7 @@ from clew.messages.encoding import decode, encode
 from clew.messages.history import missing_results
 from clew.messages.wording import RESULT_MISSING
 from clew.transcript.chain import past_boundary
-from clew.transcript.check import Finding
+from clew.transcript.check import RULES, Finding
 from clew.transcript.examine import Examination, examine, session_id_of
 from clew.transcript.links import ROOT, Links, Node, leads_to
 from clew.transcript.load import load, read_lines
@@ -37,6 +38,23 @@ _AHEAD = tuple(OWED)  # compared, not hashed: a damaged line's type can be anyth
 _LONG_AGO = "1970-01-01T00:00:00.000Z"
 
 Kind = Literal["nothing", "append", "new session"]
+
+# What no copy can mend: it is what happened, or what is not there any more.
+TRUTHS = {
+    "second-root": "joining the two talks would put words before a prompt that were not there; both are kept",
+    "mixed-writers": "both writers' branches are kept; `clew sessions tree` shows them",
+    "double-boundary": "two summaries were made; the later one counts",
+    "parent-before-summary": "somebody went on from before the summary; what they saw then is what counts",
+    "kept-not-found": "what the summary kept is not in the file any more",
+    "result-without-call": "its call is not in the file any more; requests leave the result out",
+    "duplicate-result": "both results were written; requests carry the first",
+    "duplicate-call": "both calls were made under one id; requests give the second one its own",
+    "hollow-thinking": "what was thought is not in the file any more; requests leave the block out",
+    "nothing-live": "nothing in it is a conversation of its own",
+}
+# What is damaged in the file itself stays in it, for nothing is rewritten.
+STAYS = "nothing is rewritten in the file; a copy without it: clew sessions repair --warnings"
+MENDABLE = {rule.name for rule in RULES if rule.severity == "warning"} - set(TRUTHS)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,12 +83,20 @@ class WouldLoseError(Exception):
     """The repaired file would not hold the conversation that the original loads as."""
 
 
-def plan(path: Path, *, new_uuid: Callable[[], str] | None = None) -> Plan:
+def why_it_stays(finding: Finding) -> str:
+    """Why a problem remains in a file that was repaired."""
+    return TRUTHS.get(finding.name, STAYS)
+
+
+def plan(path: Path, *, warnings: bool = False, new_uuid: Callable[[], str] | None = None) -> Plan:
+    """With `warnings` a copy is made for those alone too."""
     found = examine(path)
     new_uuid = new_uuid or (lambda: str(uuid.uuid4()))
     wrong = {finding.name for finding in found.problems}
-    if not found.errors and "written-ahead" not in wrong:
-        kind: Kind = "nothing"
+    if warnings and wrong & MENDABLE:
+        kind: Kind = "new session"
+    elif not found.errors and "written-ahead" not in wrong:
+        kind = "nothing"
     elif wrong & {f.name for f in found.errors} <= _APPENDABLE and _ends_with_calls(found):
         kind = "append"
     else:
@@ -161,7 +187,9 @@ def _anew(
         results.setdefault(call, []).append(result | {"sessionId": session_id})
     time = _LONG_AGO
     tree = {node.at: i for i, node in enumerate(links.nodes)}
-    for at, entry in _in_order(found):
+    entries = list(_in_order(found))
+    counted = _Counted(entry for _, entry in entries)
+    for at, entry in entries:
         if entry.get("type") in _AHEAD:
             continue  # what was written ahead stands in its place now
         if at not in tree:
@@ -178,7 +206,8 @@ def _anew(
         is_first = node.is_boundary or parent == ROOT
         fixed = {"parentUuid": None if is_first else links.nodes[parent].uuid}
         rest = {key: value for key, value in entry.items() if key != "parentUuid"}
-        yield fixed | rest | {"uuid": node.uuid, "sessionId": session_id, "timestamp": time}
+        stamped = fixed | rest | {"uuid": node.uuid, "sessionId": session_id, "timestamp": time}
+        yield counted.mended(stamped)
         yield from (result | {"timestamp": time} for result in results.get(node.uuid, []))
     chain = found.loaded.chain
     stands_at = chain.leaf if chain.leaf in chain.live else next(iter(chain.live[-1:]), ROOT)
@@ -187,6 +216,50 @@ def _anew(
         leaf = links.nodes[stands_at].uuid
         marker = {"type": "last-prompt", "leafUuid": leaf, "sessionId": session_id}
         yield marker | ({"explicit": True} if stands_at in links.parents else {})
+
+
+class _Counted:
+    """What readers count answers by: one usage and one pair of ids for all lines of an answer."""
+
+    def __init__(self, entries: Iterable[dict[str, Any]]) -> None:
+        self._usages: dict[str, dict[str, Any]] = {}
+        self._requests: dict[str, str] = {}
+        self._given: dict[str, str] = {}
+        for entry in entries:
+            said = entry.get("message")
+            if entry.get("type") != "assistant" or not isinstance(said, dict):
+                continue
+            answer = said.get("id")
+            if not isinstance(answer, str) or not answer:
+                continue
+            usage, request = said.get("usage"), entry.get("requestId")
+            if isinstance(usage, dict) and _weight(usage) >= _weight(self._usages.get(answer, {})):
+                self._usages[answer] = usage
+            if isinstance(request, str) and request:
+                self._requests.setdefault(answer, request)
+
+    def mended(self, entry: dict[str, Any]) -> dict[str, Any]:
+        """An entry as its answer's others: the usage that was final, and ids, if it had none."""
+        said = entry.get("message")
+        if entry.get("type") != "assistant" or not isinstance(said, dict):
+            return entry
+        if entry.get("isApiErrorMessage"):
+            return entry
+        answer = said.get("id")
+        if not isinstance(answer, str) or not answer:
+            # Entries without an id that follow each other are one answer to whoever reads them.
+            answer = self._given.get(str(entry.get("parentUuid"))) or f"msg_{entry['uuid']}"
+            self._given[entry["uuid"]] = answer
+        usage = self._usages.get(answer)
+        fixed = {"id": answer} | ({} if usage is None else {"usage": usage})
+        request = entry.get("requestId") or self._requests.get(answer) or f"req_{answer}"
+        return entry | {"requestId": request, "message": said | fixed}
+
+
+def _weight(usage: dict[str, Any]) -> int:
+    """The final one of several counts says the most: answers only grow."""
+    tokens = usage.get("output_tokens")
+    return tokens if type(tokens) is int else -1
 
 
 def _past_void(links: Links, i: int, void: set[int]) -> int:
