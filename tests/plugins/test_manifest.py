@@ -37,8 +37,15 @@ def test_a_plugin_without_a_proper_name_is_none(data: Any) -> None:
         ({"source": "url", "url": "ext::sh -c id"}, "source.url: expected an address of a git repository"),
         ({"source": "url", "url": "https://h", "sha": "abc"}, "source.sha: expected a whole commit id"),
         ({"source": "directory"}, "source.path: missing"),
-        ({"source": "npm"}, "source: npm is not supported; there are folders, github, url and git-subdir"),
-        ({}, "source: it is not supported; there are folders, github, url and git-subdir"),
+        ({"source": "npm", "package": "@a/far", "version": "1.2.0"}, Source(url="npm:@a/far", ref="1.2.0")),
+        ({"source": "npm", "package": "far", "registry": "https://h"}, Source(url="npm:far", registry="https://h")),
+        ({"source": "npm"}, "source.package: expected the name of a package"),
+        ({"source": "npm", "package": "--x"}, "source.package: expected the name of a package"),
+        ({"source": "npm", "package": "git+ssh://h/x"}, "source.package: expected the name of a package"),
+        ({"source": "npm", "package": "far", "version": "file:../x"}, "source.version: expected a version or a tag"),
+        ({"source": "npm", "package": "far", "registry": "file:///x"}, "source.registry: expected an address"),
+        ({"source": "zip"}, "source: zip is not supported; there are folders, github, url, git-subdir and npm"),
+        ({}, "source: it is not supported; there are folders, github, url, git-subdir and npm"),
     ],
 )  # fmt: skip
 def test_a_source_is_a_folder_or_a_repository(value: Any, found: Source | str) -> None:
@@ -54,6 +61,16 @@ def test_what_a_person_types_is_a_source() -> None:
         "https://h/x",
         "https://github.com/a/b.git#v",
     ]
+
+
+def test_a_package_is_named_as_npm_names_it() -> None:
+    assert typed_source("npm:far") == Source(url="npm:far")
+    assert typed_source("npm:@a/far@1.2.0") == Source(url="npm:@a/far", ref="1.2.0")
+    assert str(typed_source("npm:@a/far@1.2.0")) == "npm:@a/far@1.2.0"
+    assert str(typed_source("npm:@a/far")) == "npm:@a/far"
+    assert not typed_source("https://h/x.git").is_package
+    with pytest.raises(ValueError, match="expected the name of a package"):
+        typed_source("npm:../x")
 
 
 def test_a_marketplace_keeps_what_can_be_read() -> None:

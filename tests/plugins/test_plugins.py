@@ -1,14 +1,19 @@
 """A plugin in the published layout, from its marketplace to a session and out again."""
 
+import gzip
 import json
+import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
+from clew.messages.errors import UserError
+from clew.plugins.npm import unpack
 from clew.testing.server import serving
 from tests.headless.clew_process import clew
 from tests.headless.host_process import Hosted
@@ -62,7 +67,7 @@ def git(folder: Path, *args: str) -> str:
 
 
 def test_installing_tells_what_a_plugin_adds_and_runs_none_of_it(home: Path) -> None:
-    assert "offers 1\n! plugins[1]: far: source: npm is not supported" in plugin(
+    assert "offers 2\n! plugins[2]: zipped: source: zip is not supported" in plugin(
         home, "marketplace", "add", "./square"
     )
     assert "toolkit: Everything a plugin can bring" in plugin(home, "marketplace", "list")
@@ -147,6 +152,80 @@ def test_a_repository_is_installed_updated_and_pinned(home: Path) -> None:
     assert "pinned" in plugin(home, "list")
     _, (body,) = run(home, "/toolkit:new")
     assert "New." not in said(body)
+
+
+NPM = """#!/bin/sh
+echo "$@" >> "$HOME/npm-said"
+for last; do true; done
+case "$last" in
+  far@9*) echo "npm error code E404" >&2; exit 1 ;;
+esac
+while [ "$1" != --pack-destination ]; do shift; done
+tar -czf "$2/far.tgz" -C "$HOME/packed" package
+"""
+
+
+def npm_there(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shutil.copytree(home / "work" / "square" / "toolkit", home / "packed" / "package")
+    (home / "packed" / "package" / "package.json").write_text(
+        '{"name": "far", "scripts": {"prepare": "touch ran", "postinstall": "touch ran"}}', "utf-8"
+    )
+    (home / "packed" / "package" / "out").symlink_to("/etc")
+    program = home / "programs" / "npm"
+    program.parent.mkdir()
+    program.write_text(NPM, "utf-8")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+
+
+def test_a_package_is_unpacked_and_nothing_of_it_runs(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    npm_there(home, monkeypatch)
+    plugin(home, "marketplace", "add", "./square")
+    told = plugin(home, "install", "far")
+    assert "installed toolkit@square at 1.2.0" in told
+    (copy,) = (home / "config" / "clew" / "plugins" / "copies" / ID).iterdir()
+    assert (copy / "scripts" / "server.py").is_file()
+    assert not (copy / "out").is_symlink()
+    said_to_npm = (home / "npm-said").read_text("utf-8")
+    assert said_to_npm.startswith("pack --ignore-scripts --pack-destination ")
+    assert said_to_npm.endswith("-- far\n")
+    _, (body,) = run(home, "/toolkit:greet Ada")
+    assert "Greet Ada from the plugin" in said(body)
+    assert "npm pack: npm error code E404" in plugin(home, "install", "npm:far@9.9.9", fails=True)
+    assert "which has no commits" in plugin(home, "pin", "toolkit", "a" * 40, fails=True)
+    plugin(home, "update", "toolkit")
+    wrong = plugin(home, "install", "npm:git+ssh://host/x", fails=True)
+    assert "expected the name of a package" in wrong
+    monkeypatch.setenv("PATH", str(home / "nothing"))
+    assert "needs npm, which cannot be run" in plugin(home, "install", "npm:far", fails=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "size", "why"),
+    [
+        ("package/../../x.md", tarfile.REGTYPE, 1, "leads out of the package"),
+        ("package/vast.md", tarfile.REGTYPE, 1 << 40, "too large for a plugin"),
+        ("package/cut.md", tarfile.REGTYPE, 1 << 20, "cannot be unpacked"),
+    ],
+)
+def test_an_archive_that_is_odd_leaves_nothing_outside(
+    tmp_path: Path, name: str, kind: bytes, size: int, why: str
+) -> None:
+    member = tarfile.TarInfo(name)
+    member.type, member.size = kind, size
+    archive = tmp_path / "a.tgz"
+    archive.write_bytes(gzip.compress(member.tobuf() + b"x" * 512))
+    with pytest.raises(UserError, match=why):
+        unpack(archive, tmp_path / "made" / "whole", "npm:far")
+    assert not (tmp_path / "x.md").exists()
+
+
+def test_what_is_no_archive_is_said(tmp_path: Path) -> None:
+    (tmp_path / "a.tgz").write_bytes(b"no archive")
+    with pytest.raises(UserError, match="cannot be unpacked"):
+        unpack(tmp_path / "a.tgz", tmp_path / "made", "npm:far")
 
 
 def test_a_host_names_a_folder_and_sees_all_of_it(home: Path) -> None:

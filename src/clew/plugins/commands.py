@@ -49,7 +49,10 @@ def arguments() -> argparse.ArgumentParser:
     made = word(
         "install", run_install, "install a plugin of a marketplace, a folder or a repository"
     )
-    made.add_argument("plugin", help="NAME[@MARKETPLACE], ./FOLDER, owner/name or URL[#REF]")
+    made.add_argument(
+        "plugin",
+        help="NAME[@MARKETPLACE], ./FOLDER, owner/name, URL[#REF] or npm:PACKAGE[@VERSION]",
+    )
     scoped(made)
     trusting(made)
     made = word("list", run_list, "every plugin: whether it is on, trusted, and what it adds")

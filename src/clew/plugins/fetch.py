@@ -1,4 +1,5 @@
-"""Brings a plugin or a marketplace onto this machine: a folder is copied, a repository cloned.
+"""Brings a plugin or a marketplace onto this machine: a folder is copied, a repository cloned, a package
+unpacked.
 
 Nothing of what is brought is run: no hooks of git, no submodules, no transports but the usual ones.
 """
@@ -12,6 +13,7 @@ from pathlib import Path
 from clew.config.write import make_private
 from clew.messages.errors import UserError
 from clew.plugins.manifest import Source
+from clew.plugins.npm import unpacked
 from clew.process.spawn import Launcher
 from clew.subagents.worktree import Git
 
@@ -28,7 +30,10 @@ def bring(source: Source, into: Path, *, base: Path, environ: Mapping[str, str])
     with tempfile.TemporaryDirectory(dir=into.parent, prefix=".bringing-") as made:
         draft = Path(made, "whole")
         commit = ""
-        if source.url:
+        if source.is_package:
+            asyncio.run(unpacked(source, draft, environ))
+            found = inside(draft, source.path)
+        elif source.url:
             commit = asyncio.run(clone(source, draft, environ))
             found = inside(draft, source.path)
         else:

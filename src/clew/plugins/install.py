@@ -19,7 +19,7 @@ from clew.config.paths import Places
 from clew.config.write import replace
 from clew.messages.errors import UserError
 from clew.plugins.fetch import bring, inside
-from clew.plugins.manifest import Market, Offer, Source, market, typed_source
+from clew.plugins.manifest import NPM, Market, Offer, Source, market, typed_source
 from clew.plugins.parts import Parts, decoded, parts_of, read_manifest
 from clew.plugins.store import LOCAL, Installed, Known, Store, fingerprint
 
@@ -65,7 +65,7 @@ def found(desk: Desk, wanted: str) -> tuple[Source, Json, Path, str]:
     name, _, at = wanted.partition("@")
     looks_like_place = "/" in wanted or wanted.startswith((".", "~")) or ":" in wanted
     if looks_like_place:
-        return typed_source(wanted), {}, desk.places.cwd, LOCAL
+        return typed(wanted), {}, desk.places.cwd, LOCAL
     offers: list[tuple[str, Path, Offer]] = [
         (market_name, base_of(Path(known.path)), one)
         for market_name, known in desk.store.markets().items()
@@ -177,8 +177,9 @@ def pin(desk: Desk, one: Installed, commit: str, *, trusts: bool | None) -> Inst
     """Holds a plugin at a commit, by default the one that is there; of a folder, at its content."""
     if one.is_foreign:
         raise UserError(f"{one.id} was installed by another tool, which settles its version")
-    if commit and not one.source.url:
-        raise UserError(f"{one.id} is a copy of a folder, which has no commits; pin it as it is")
+    if commit and (not one.source.url or one.source.is_package):
+        kind = "package" if one.source.is_package else "folder"
+        raise UserError(f"{one.id} is a copy of a {kind}, which has no commits; pin it as it is")
     if commit and commit != one.commit:
         source = structs.replace(one.source, ref="", commit=commit)
         one, _ = renewed(desk, one, source, trusts=trusts)
@@ -247,7 +248,7 @@ def base_of(path: Path) -> Path:
 
 def add_market(desk: Desk, words: str) -> Market:
     """A marketplace: a folder or file on this machine, where it stays, or a repository, which is copied."""
-    source = typed_source(words)
+    source = typed(words)
     permitted(desk.places, source)
     if not source.url:
         path = (desk.places.cwd / Path(source.path).expanduser()).resolve()
@@ -268,6 +269,13 @@ def add_market(desk: Desk, words: str) -> Market:
     return said
 
 
+def typed(words: str) -> Source:
+    try:
+        return typed_source(words)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
 def update_market(desk: Desk, name: str) -> Market:
     known = desk.store.markets().get(name)
     if known is None:
@@ -275,7 +283,7 @@ def update_market(desk: Desk, name: str) -> Market:
             f"no marketplace {name}; clew plugin marketplace list shows those there are"
         )
     source = known.source
-    return add_market(desk, f"{source.url}#{source.ref}" if source.url else source.path)
+    return add_market(desk, str(source) if source.url else source.path)
 
 
 def remove_market(desk: Desk, name: str) -> None:
@@ -304,6 +312,8 @@ def named_by(listed: Sequence[Any], source: Source) -> bool:
         said = entry if isinstance(entry, dict) else {}
         repo = said.get("repo")
         url = f"https://github.com/{repo}.git" if isinstance(repo, str) else said.get("url")
+        if isinstance(said.get("package"), str):
+            url = f"{NPM}{said['package']}"
         if source.url and url == source.url:
             return True
         path = said.get("path")

@@ -15,6 +15,9 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 SHORT = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
 REMOTE = ("https://", "http://", "ssh://", "git@", "file://")
+NPM = "npm:"
+PACKAGE = re.compile(r"(?:@[a-z0-9][a-z0-9._~-]*/)?[a-z0-9][a-z0-9._~-]*")
+VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+-]*")
 # What may be declared as paths beside the folders that are looked into anyway.
 KINDS = ("commands", "agents", "skills", "outputStyles", "hooks", "mcpServers", "lspServers")
 
@@ -30,18 +33,27 @@ class Manifest(Struct, frozen=True, kw_only=True):
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """Where a plugin or marketplace comes from: a local folder, or a git repository."""
+    """Where a plugin or marketplace comes from: a local folder, a git repository, an npm package."""
 
-    # An address of a repository; empty for a folder.
+    # An address of a repository, or `npm:` and the name of a package; empty for a folder.
     url: str = ""
     # The folder, or the one within the repository.
     path: str = ""
+    # A branch or tag; of a package its version.
     ref: str = ""
     commit: str = ""
+    # Of a package: where it is asked for, if not where npm itself would ask.
+    registry: str = ""
+
+    @property
+    def is_package(self) -> bool:
+        return self.url.startswith(NPM)
 
     def __str__(self) -> str:
         if not self.url:
             return self.path
+        if self.is_package:
+            return self.url + (f"@{self.ref}" if self.ref else "")
         return self.url + (f"#{self.ref or self.commit}" if self.ref or self.commit else "")
 
 
@@ -146,11 +158,33 @@ def source(value: Any) -> Source | str:
         return Source(url=url, path=text(value, "path"), **more)
     if kind in ("directory", "file", "local"):
         return Source(path=text(value, "path")) if value.get("path") else "source.path: missing"
-    return f"source: {kind or 'it'} is not supported; there are folders, github, url and git-subdir"
+    if kind == "npm":
+        return package(text(value, "package"), text(value, "version"), text(value, "registry"))
+    return f"source: {kind or 'it'} is not supported; there are folders, github, url, git-subdir and npm"
+
+
+def package(name: str, version: str, registry: str = "") -> Source | str:
+    """A package by its name in a registry; npm would take much else for one."""
+    if not PACKAGE.fullmatch(name):
+        return "source.package: expected the name of a package"
+    if version and not VERSION.fullmatch(version):
+        return "source.version: expected a version or a tag"
+    if registry and not registry.startswith(("https://", "http://")):
+        return "source.registry: expected an address"
+    return Source(url=f"{NPM}{name}", ref=version, registry=registry)
 
 
 def typed_source(words: str) -> Source:
-    """What a person types: a folder, `owner/name`, or an address; behind # a branch, tag or commit."""
+    """What a person types: a folder, `owner/name`, or an address; behind # a branch, tag or commit;
+    or `npm:` and a package. Raises ValueError."""
+    if words.startswith(NPM):
+        named = words.removeprefix(NPM)
+        # The first character may be the mark of a scope.
+        name, _, version = named[1:].partition("@")
+        found = package(named[:1] + name, version)
+        if isinstance(found, str):
+            raise ValueError(f"{words}: {found}")
+        return found
     place, _, ref = words.partition("#")
     more = {"commit": ref} if COMMIT.fullmatch(ref) else {"ref": ref}
     if place.startswith(REMOTE):
