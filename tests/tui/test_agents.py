@@ -7,6 +7,7 @@ from tests.headless.agents_model import agent, by_prompt, results, uses
 from tests.headless.clew_process import until
 from tests.headless.test_agents import endless
 from tests.requirements import requirement
+from tests.tui.pictures import looks_like
 from tests.tui.screen import OnScreen
 from tests.tui.terminal import Terminal
 
@@ -84,3 +85,22 @@ def test_a_turn_goes_on_without_an_agent_that_was_left_to_the_background(tmp_pat
         screen.expect("it was stopped")
         screen.type("\x02")
         screen.expect("nothing runs that could go on")
+
+
+@requirement("R267")
+def test_the_question_of_an_agent_names_it_above_its_own_line(tmp_path: Path) -> None:
+    asked = {
+        "go": [uses(agent("make it", description="make a folder")), {"text": "heard"}],
+        "make it": [uses({"tool": "Bash", "input": {"command": "mkdir made"}}), {"text": "ready"}],
+    }
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        OnScreen(tmp_path, server.url) as screen,
+    ):
+        screen.expect("default")
+        screen.type("go\r")
+        screen.expect("yes, this once")
+        looks_like(screen, "agent-permission")
+        screen.type("y")
+        screen.expect("heard")
+    assert (tmp_path / "work" / "made").is_dir()

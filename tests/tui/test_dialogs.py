@@ -109,6 +109,27 @@ def test_a_long_command_is_scrolled_through_and_none_of_it_is_hidden(tmp_path: P
         assert all(f"touch file-{number}\n" in seen for number in range(60))
 
 
+def test_what_was_not_seen_in_whole_is_not_taken_by_its_letter(tmp_path: Path) -> None:
+    command = "make one && cargo two && npm three && mkdir -p four && touch five"
+    call = {"content": [{"tool": "Bash", "input": {"command": command}}]}
+    plan = {"scenario": 1, "answers": [call, {"text": "Done with it.", "times": "always"}]}
+    with (
+        serving(plan, strict=True) as server,
+        OnScreen(tmp_path, server.url, columns=60, rows=15) as screen,
+    ):
+        screen.expect("default")
+        screen.type("go\r")
+        screen.expect("yes, this once")
+        assert "Bash(touch *)" not in screen.picture
+        screen.type("a")
+        screen.expect("Bash(touch *)")
+        looks_like(screen, "small")
+        screen.type("a")
+        screen.expect("Done with it.")
+    kept = (tmp_path / "work" / ".claude" / "settings.local.json").read_text("utf-8")
+    assert "Bash(touch *)" in kept
+
+
 def test_letters_meant_for_the_prompt_answer_no_dialog_that_comes_up(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     first = {"tool": "Bash", "input": {"command": f"until [ -e {gate} ]; do sleep 0.05; done"}}

@@ -251,3 +251,28 @@ def test_a_yes_to_edits_lets_the_next_one_through_and_nothing_protected(tmp_path
         terminal.type("not that one\n")
         terminal.expect("Done.")
     assert sorted(p.name for p in (tmp_path / "work").iterdir()) == ["a.txt", "b.txt"]
+
+
+def test_what_was_shown_in_part_is_seen_whole(tmp_path: Path) -> None:
+    call = {"content": [{"tool": "Bash", "input": {"command": "seq 1000 1500"}}]}
+    plan = {"scenario": 1, "answers": [call, {"text": "Counted."}]}
+    with (
+        serving(plan, strict=True) as server,
+        Terminal(tmp_path, server.url, "--allowedTools", "Bash") as terminal,
+    ):
+        terminal.expect("> ")
+        terminal.type("/see\n")
+        terminal.expect("nothing was shown in part")
+        terminal.expect("> ")
+        terminal.type("count\n")
+        terminal.expect("… 492 more lines (/see shows no. 1)")
+        terminal.expect("Counted.")
+        terminal.expect("> ")
+        terminal.type("/see\n")
+        terminal.expect("1 Bash: seq 1000 1500")
+        terminal.expect("> ")
+        terminal.type("/see 2\n")
+        terminal.expect("! nothing was shown in part as no. 2")
+        terminal.expect("> ")
+        terminal.type("/see 1\n")
+        terminal.expect("\r\n".join(str(number) for number in range(1000, 1501)))

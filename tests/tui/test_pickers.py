@@ -80,7 +80,7 @@ def test_what_going_back_would_do(tmp_path: Path) -> None:
         screen.expect("So be it.")
         screen.expect_rest()
         screen.type("/rewind\r")
-        screen.expect("files changed since")
+        screen.expect("changed since")
         screen.type("\r")
         screen.expect("take back")
         looks_like(screen, "rewind")

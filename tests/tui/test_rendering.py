@@ -84,7 +84,7 @@ def test_long_output_is_folded_and_ctrl_o_shows_it_whole(tmp_path: Path) -> None
     ):
         screen.expect(READY)
         screen.type("count\r")
-        screen.expect("… 492 more lines (ctrl+o: 1)")
+        screen.expect("… 492 more lines (ctrl+o shows no. 1)")
         screen.expect("The end.")
         assert "1250" not in screen.text
         screen.type("\x0f")

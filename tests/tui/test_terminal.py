@@ -49,6 +49,7 @@ def test_a_persons_own_status_line_is_asked_with_the_session_in_figures(tmp_path
     )
     with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect(" mine\\x1b[2J Sonnet 5.5 True")
+        looks_like(screen, "status-line")
         assert b"\x1b[2J" not in screen.raw
 
 

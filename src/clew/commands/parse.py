@@ -95,3 +95,19 @@ def _mention(readings: tuple[str, ...]) -> Mention:
             last = max(first, int(span[2] or span[1]))
             return Mention(paths=(reading, reading[: span.start()]), first=first, last=last)
     return Mention(paths=readings)
+
+
+def as_typed(text: str) -> str:
+    """The line that a person typed, where the record keeps it in parts."""
+    shell = re.fullmatch("<bash-input>(.*)</bash-input>", text, re.S)
+    if shell is not None:
+        return f"! {shell[1]}"
+    name = (
+        re.search("<command-name>(.*?)</command-name>", text)
+        if text.startswith("<command-m")
+        else None
+    )
+    if name is None:
+        return text
+    arguments = re.search("<command-args>(.*)</command-args>", text, re.S)
+    return f"{name[1]} {arguments[1] if arguments else ''}".rstrip()

@@ -11,10 +11,11 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from clew.commands.outcome import Compact
+from clew.commands.parse import as_typed
 from clew.engine.deps import Deps, Emit
 from clew.engine.events import Noticed, Recorded, TurnEnded
 from clew.engine.hooked import BLOCKED_PROMPT, entries, fire, heard
-from clew.engine.intake import as_typed, title_of
+from clew.engine.intake import title_of
 from clew.engine.loop import run_turn, saved
 from clew.engine.token_budget import TokenBudget, wished_tokens
 from clew.hooks.outcome import Outcome

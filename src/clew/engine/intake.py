@@ -6,7 +6,6 @@ the world goes through the same tools and the same rules as the model's calls. A
 answers a rule's question by having typed the line; nobody's word takes a denial back.
 """
 
-import re
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, assert_never
@@ -26,7 +25,7 @@ from clew.commands.outcome import (
     Rewound,
     Show,
 )
-from clew.commands.parse import Command, Mention, Note, Prompt, Shell, parse
+from clew.commands.parse import Command, Mention, Note, Prompt, Shell, as_typed, parse
 from clew.commands.pasted import Pasted, content
 from clew.context.facts import Fact
 from clew.context.mentions import file_fact, folder_fact, noted_fact
@@ -300,19 +299,3 @@ def title_of(prompt: str | Sequence[Json]) -> str:
     """A prompt in the words by which a person finds it again."""
     text = prompt if isinstance(prompt, str) else " ".join(str(b.get("text", "")) for b in prompt)
     return as_typed(text)
-
-
-def as_typed(text: str) -> str:
-    """The line that a person typed, where the record keeps it in parts."""
-    shell = re.fullmatch("<bash-input>(.*)</bash-input>", text, re.S)
-    if shell is not None:
-        return f"! {shell[1]}"
-    name = (
-        re.search("<command-name>(.*?)</command-name>", text)
-        if text.startswith("<command-m")
-        else None
-    )
-    if name is None:
-        return text
-    arguments = re.search("<command-args>(.*)</command-args>", text, re.S)
-    return f"{name[1]} {arguments[1] if arguments else ''}".rstrip()

@@ -37,6 +37,20 @@ class Answer(Struct, frozen=True, kw_only=True):
     words: str = ""
 
 
+class _Shown(Struct):
+    """A choice as it is drawn: in whole, or `clip`, what a single row has of it."""
+
+    number: int
+    lines: list[Line]
+    clip: Line = ""
+    cursor: int | None = None
+    is_whole: bool = True
+
+    @property
+    def in_a_row(self) -> "_Shown":
+        return self if len(self.lines) == 1 else _Shown(self.number, [self.clip], is_whole=False)
+
+
 def no_body(_: int) -> Sequence[Line]:
     return ()
 
@@ -44,7 +58,8 @@ def no_body(_: int) -> Sequence[Line]:
 class Chooser:
     """`answer` is done once: with None when the question was dismissed.
 
-    With `several` Space marks; with `searches` what is typed narrows the list.
+    With `several` Space marks; with `searches` what is typed narrows the list. Nothing is taken that
+    did not stand there in whole when it was last drawn: its key goes to it first.
     """
 
     def __init__(
@@ -66,6 +81,9 @@ class Chooser:
         self._searches = searches
         self._marked: set[int] = set()
         self._at = at
+        # The choices that stood there in whole when it was last drawn.
+        self._seen: set[int] = set()
+        self._ends: dict[int, int] = {}
         self._scrolled = 0
         self._page = 1
 
@@ -130,10 +148,12 @@ class Chooser:
     def _letter(self, key: str) -> None:
         for number, choice in enumerate(self.choices):
             if key == choice.key or (key == str(number + 1) and not choice.key.isdecimal()):
-                self._at = number
+                self._at = self.found.index(number)
+                if not self._is_seen(number) or choice.asks_words:
+                    return
                 if self._several:
                     self._mark()
-                elif not choice.asks_words:
+                else:
                     self._take(number)
                 return
 
@@ -145,7 +165,11 @@ class Chooser:
         choice = self.choices[number]
         if choice.asks_words and not self.field.text.strip():
             return
-        self._take(number)
+        if self._is_seen(number):
+            self._take(number)
+
+    def _is_seen(self, number: int) -> bool:
+        return self._searches or number in self._seen
 
     def _take(self, number: int) -> None:
         choice = self.choices[number]
@@ -164,6 +188,7 @@ class Chooser:
         body = self._window(list(self._body(width)), rows - len(head) - len(foot), width, theme)
         above = [*head, *body]
         placed = None if cursor is None else (cursor[0] + len(above), cursor[1])
+        self._seen = {number for number, end in self._ends.items() if len(above) + end <= rows}
         return [*above, *foot][:rows], placed
 
     def _window(self, body: list[Line], rows: int, width: int, theme: Theme) -> list[Line]:
@@ -188,17 +213,18 @@ class Chooser:
             lines.append(line([Span("  search: ", theme["quiet"]), Span(text[row])]))
             cursor = (0, 10 + column)
             rows -= 1
-        for row_lines, at in self._shown(found, rows, width, theme):
-            if at is not None and not self._searches:
-                cursor = (len(lines) + at[0], at[1])
-            lines += row_lines
+        self._ends = {}
+        for shown in self._shown(found, rows, width, theme):
+            if shown.cursor is not None and not self._searches:
+                cursor = (len(lines), shown.cursor)
+            lines += shown.lines
+            if shown.is_whole:
+                self._ends[shown.number] = len(lines)
         if not found:
             lines.append(line([Span("  nothing matches", theme["quiet"])]))
         return lines, cursor
 
-    def _shown(
-        self, found: list[int], rows: int, width: int, theme: Theme
-    ) -> list[tuple[list[Line], tuple[int, int] | None]]:
+    def _shown(self, found: list[int], rows: int, width: int, theme: Theme) -> list[_Shown]:
         """The choices around the current one, each in whole; where there is no room for that, a row
         each, and the current one in whole."""
 
@@ -206,20 +232,14 @@ class Chooser:
             first = max(0, min(self._at - rows // 2, len(found) - rows))
             return range(first, min(first + rows, len(found)))
 
-        def choice(place: int, *, is_whole: bool) -> tuple[list[Line], tuple[int, int] | None]:
-            is_at = place == self._at
-            return self._choice(found[place], width, theme, is_at=is_at, is_whole=is_whole)
+        whole = {at: self._choice(found[at], at, width, theme) for at in around(rows)}
+        if sum(len(one.lines) for one in whole.values()) <= rows:
+            return list(whole.values())
+        rows = max(1, rows - len(whole[self._at].lines) + 1)
+        return [whole[at] if at == self._at else whole[at].in_a_row for at in around(rows)]
 
-        shown = {place: choice(place, is_whole=True) for place in around(rows)}
-        if sum(len(row_lines) for row_lines, _ in shown.values()) <= rows:
-            return list(shown.values())
-        rows = max(1, rows - len(shown[self._at][0]) + 1)
-        return [choice(place, is_whole=place == self._at) for place in around(rows)]
-
-    def _choice(
-        self, number: int, width: int, theme: Theme, *, is_at: bool, is_whole: bool
-    ) -> tuple[list[Line], tuple[int, int] | None]:
-        choice = self.choices[number]
+    def _choice(self, number: int, at: int, width: int, theme: Theme) -> _Shown:
+        choice, is_at = self.choices[number], at == self._at
         style = theme["marker"] if is_at else ""
         mark = "> " if is_at else "  "
         if self._several and not choice.asks_words:
@@ -233,11 +253,10 @@ class Chooser:
                 self.field.text, self.field.cursor_position, max(10, width - begin)
             )
             row = [Span(begun, style), *row, Span(": ", style), Span(text[at_row])]
-            return [line(clipped(row, width))], (0, begin + column)
+            return _Shown(number, [line(clipped(row, width))], cursor=begin + column)
         if choice.hint:
             row.append(Span(f"  {one_line(choice.hint)}", theme["quiet"]))
-        if not is_whole:
-            return [line(clipped([Span(begun, style), *row], width))], None
         first, *more = wrapped(row, width - len(begun))
         below = [line([Span(" " * len(begun)), *each]) for each in more]
-        return [line([Span(begun, style), *first]), *below], None
+        clip = line(clipped([Span(begun, style), *row], width))
+        return _Shown(number, [line([Span(begun, style), *first]), *below], clip=clip)

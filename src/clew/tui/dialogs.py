@@ -74,11 +74,15 @@ class Dialogs:
 
         def body(width: int) -> Sequence[Line]:
             lines = [line(row) for row in proposed.rows(self._stage.theme, width)]
-            lines += self._lines(f"  it asks: {visible(question.why)}", width, "quiet")
             findings = question.decision.findings
-            if len(findings) > 1:
-                for finding in findings:
-                    lines += self._lines(part(finding), width, PARTS[finding.verdict])
+            parts = {part(one): PARTS[one.verdict] for one in findings if len(findings) > 1}
+            why = visible(question.why)
+            # What one of the parts says need not be said twice.
+            is_told = any(words.endswith(f" {why}") for words in parts)
+            begun = "  it asks because of what is marked ?" if is_told else f"  it asks: {why}"
+            lines += self._lines(begun, width, "quiet")
+            for words, style in parts.items():
+                lines += self._lines(words, width, style)
             return lines
 
         return body

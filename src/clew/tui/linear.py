@@ -25,6 +25,7 @@ from clew.tui.following import ENDED_BY, FAREWELLS, INTERRUPTED, following
 from clew.tui.keyboard import Keyboard
 from clew.tui.questions import Questions
 from clew.tui.render.notices import closing
+from clew.tui.seeing import see
 from clew.tui.telling import Telling
 
 
@@ -54,6 +55,7 @@ async def one_session(options: Options, keyboard: Keyboard, telling: Telling) ->
         options, os.environ, str(Path.cwd()), questions.ask, entrypoint="cli"
     ) as session:
         questions.rules = session.rules
+        session.commands.extend([see(telling)])
         for notice in session.notices:
             telling.line(f"! {notice}")
         telling.line(f"clew: {session.model.name}, mode {session.mode}; Escape stops, Ctrl-D ends")

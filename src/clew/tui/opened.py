@@ -156,6 +156,12 @@ async def settled(dialogs: Dialogs, session: Session) -> bool:
     return is_decided
 
 
+def at_home(folder: str, home: str) -> str:
+    """A folder as people write it."""
+    is_below = bool(home) and Path(folder).is_relative_to(home)
+    return str(Path("~", Path(folder).relative_to(home))) if is_below else folder
+
+
 def below(file: str | None, root: Path) -> str:
     """The name of a file of the folder, as it is from there."""
     path = Path(file or "")
@@ -169,7 +175,12 @@ async def conversed(front: Front, session: Session, options: Options) -> int | O
     if front.is_first:
         front.is_first = False
         stands()
-        note(front, f"clew {VERSION}; /help lists what can be typed, Escape stops a turn", "quiet")
+        where = at_home(session.cwd, os.environ.get("HOME", ""))
+        note(front, f"clew {VERSION}, {session.model.name}, in {where}", "quiet")
+        note(front, "/help lists what can be typed, Escape stops a turn", "quiet")
+    else:
+        goes_on = "another conversation" if session.resumed is not None else "a new conversation"
+        note(front, f"── {goes_on} ──", "quiet")
     for fault in front.bindings.faults:
         note(front, f"keybindings.json: {fault}")
     for notice in session.notices:

@@ -22,7 +22,7 @@ class Telling:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._is_mid_line = False
-        self._transcript = Transcript(LINE_CELLS, BARE, see_with="", announces=True)
+        self._transcript = Transcript(LINE_CELLS, BARE, see_with="/see", announces=True)
 
     def line(self, text: str) -> None:
         self._end_line()
@@ -33,6 +33,14 @@ class Telling:
     def history(self, messages: list[Json]) -> None:
         """What was said before, so that whoever resumes sees where they are."""
         self._lines(self._transcript.history(messages, RECALLED_ROWS))
+
+    @property
+    def folded(self) -> list[str]:
+        """The names of what was shown in part."""
+        return self._transcript.folded
+
+    def whole(self, name: str) -> list[Line]:
+        return self._transcript.see(name)
 
     async def emit(self, event: EngineEvent) -> None:
         match event:

@@ -133,7 +133,7 @@ def test_long_output_is_folded_and_can_be_seen_whole() -> None:
     text = "\n".join(f"line {i}" for i in range(1000))
     out = fed(shown, finished(call(command="seq"), text))
     assert len(out) == 11
-    assert out[6] == "  … 991 more lines (ctrl+o: 1)"
+    assert out[6] == "  … 991 more lines (ctrl+o shows no. 1)"
     assert shown.folded == ["1 Bash: seq"]
     assert shown.see("1 Bash: seq") == shown.see("1") == text.split("\n")
     assert shown.see("2") == shown.see("x") == []
@@ -178,14 +178,14 @@ def test_a_new_file_is_shown_to_a_bound() -> None:
     raw = {"type": "create", "filePath": "a.py", "content": content, "structuredPatch": []}
     out = fed(shown, finished(call("Write", file_path="a.py"), "done", raw))
     assert out[:3] == ["● Write: a.py", "  new, +100", "    1 + x = 0"]
-    assert out[-1] == "  … and more (ctrl+o: 1)"
+    assert out[-1] == "  … and more (ctrl+o shows no. 1)"
     assert len(shown.see("1")) == 100
 
 
 def test_what_the_model_reads_is_a_line_for_people_that_can_be_opened() -> None:
     shown = transcript()
     out = fed(shown, finished(call("Read", file_path="a.py"), "1\tx\n2\ty\n", display="2 lines"))
-    assert out == ["● Read: a.py", "  2 lines (ctrl+o: 1)"]
+    assert out == ["● Read: a.py", "  2 lines (ctrl+o shows no. 1)"]
     assert shown.see("1") == ["1    x", "2    y"]
 
 
@@ -255,7 +255,7 @@ def test_thinking_is_folded_and_short_while_it_goes_on() -> None:
         shown.feed(ThinkingDelta(index=0, thinking="deep thoughts about it "))
     assert len(shown.tail(60, 10)) == 3
     out = fed(shown, BlockFinished(index=0, block={"type": "thinking"}))
-    assert out == ["· thought, 400 words (ctrl+o: 1)"]
+    assert out == ["· thought, 400 words (ctrl+o shows no. 1)"]
     assert shown.see("1")[0].startswith("deep thoughts")
 
 
@@ -448,15 +448,47 @@ def test_a_session_that_goes_on_shows_its_end() -> None:
     ]  # fmt: skip
     out = transcript().history(turn)
     assert out == [
-        "", "> hello", "", "· thought, 2 words (ctrl+o: 1)", "", "So it is", "", "● Bash: ls", "  a",
+        "", "> hello", "", "· thought, 2 words (ctrl+o shows no. 1)", "", "So it is", "", "● Bash: ls", "  a",
         "  b", "", "── what came before is a summary now ──", "", "● Bash: ls", "  stopped",
     ]  # fmt: skip
     assert transcript().history(turn * 20, rows=120)[0] == "… 24 earlier messages"
     many = transcript().history(turn * 2000, rows=20)
-    assert len(many) == 21
-    assert many[0] == "… 11,976 earlier messages"
+    assert len(many) == 23
+    assert many[:3] == ["… 11,976 earlier messages", "", "● Bash: ls"]
     assert transcript().history(iter(turn), rows=3)[0] == "… the beginning is not shown"
     assert transcript().history([]) == []
+
+
+def said(text: str, kind: str = "user", **more: Any) -> dict[str, Any]:
+    return {"type": kind, "uuid": text, "message": {"role": kind, "content": text}} | more
+
+
+def test_a_session_that_goes_on_looks_as_it_did() -> None:
+    calls = [call(command="ls -l"), call(command="ls -l") | {"id": "t2"}]
+    two = {"type": "assistant", "uuid": "2", "message": {"content": calls}}
+    out = transcript().history(
+        [
+            said("<bash-input>ls</bash-input>"),
+            said("<bash-stdout>a</bash-stdout><bash-stderr>b</bash-stderr>"),
+            said("<command-message>x</command-message><command-name>/review</command-name>"),
+            two,
+            said("[Request interrupted by user]"),
+            said("[Request interrupted by user]", promptSource="typed"),
+        ]
+    )
+    assert out == [
+        "", "! ls", "", "ab", "", "> /review", "", "● Bash: ls -l", "  stopped", "● Bash: ls -l",
+        "  stopped", "", "[stopped]", "", "> [Request interrupted by user]",
+    ]  # fmt: skip
+
+
+def test_of_a_long_thing_its_beginning_stands_above_its_end() -> None:
+    answer = "The beginning.\n\n" + "".join(f"- item {n}\n" for n in range(50))
+    out = transcript().history([said("go"), said(answer, "assistant")], rows=4)
+    assert out == [
+        "… the beginning is not shown", "", "The beginning.", "  …",
+        "• item 46", "• item 47", "• item 48", "• item 49",
+    ]  # fmt: skip
 
 
 def test_the_whole_answer_goes_out_as_it_is_painted() -> None:

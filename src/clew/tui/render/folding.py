@@ -49,7 +49,7 @@ class Folds:
         self._kept[self._number] = one_line(title), whole
         if len(self._kept) > KEPT:
             del self._kept[next(iter(self._kept))]
-        return f" ({self._hint}: {self._number})" if self._hint else ""
+        return f" ({self._hint} shows no. {self._number})" if self._hint else ""
 
 
 # What programs print for a terminal of their own: colours, moves, titles.

@@ -2,15 +2,19 @@
 than it is shown. Pure.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
+from clew.commands.parse import as_typed
 from clew.messages.counts import count_of
 from clew.messages.messages import User
+from clew.messages.wording import INTERRUPTED, INTERRUPTED_FOR_TOOL_USE
 from clew.normalize.for_display import Item, for_display
-from clew.tui.render.folding import Folds
+from clew.tui.render.folding import Folds, folded
 from clew.tui.render.look import Look
 from clew.tui.render.markdown import Markdown
+from clew.tui.render.notices import STOPPED
 from clew.tui.render.rows import Line, Span, line, wrapped
 from clew.tui.render.safe import one_line, visible
 from clew.tui.render.stories import Story, stopped
@@ -21,6 +25,7 @@ Json: TypeAlias = dict[str, Any]
 FIRST_LOOK = 24
 # Of one message.
 RECALLED_CHARACTERS = 20_000
+_PRINTED = re.compile("<bash-stdout>(.*)</bash-stdout><bash-stderr>(.*)</bash-stderr>", re.S)
 
 
 def recalled(messages: Sequence[Json], rows: int, look: Look, folds: Folds) -> list[Line]:
@@ -28,24 +33,41 @@ def recalled(messages: Sequence[Json], rows: int, look: Look, folds: Folds) -> l
     count = FIRST_LOOK
     while True:
         begin = max(0, len(messages) - count)
-        lines = list(_told(messages[begin:], look, folds))
-        if begin == 0 or len(lines) >= rows:
+        told = list(_told(messages[begin:], look, folds))
+        if begin == 0 or sum(map(len, told)) >= rows:
             break
         count *= 4
-    left = max(0, len(lines) - rows)
-    if not begin and not left:
+    lines: list[Line] = []
+    while told and len(lines) < rows:
+        room = rows - len(lines)
+        lines = _end_of(told.pop(), room) + lines
+    if not begin and not told:
         return lines
     words = f"… {begin:,} earlier messages" if begin else "… the beginning is not shown"
-    return [line([Span(words, look.theme["quiet"])]), *lines[left:]]
+    return [line([Span(words, look.theme["quiet"])]), *lines]
 
 
-def _told(messages: Sequence[Json], look: Look, folds: Folds) -> Iterator[Line]:
+def _end_of(lines: list[Line], rows: int) -> list[Line]:
+    """The last rows of a thing that was said, below its first: nobody is to guess what they are of."""
+    if len(lines) <= rows + 2:
+        return lines
+    return [*lines[:2], "  …", *lines[-rows:]]
+
+
+def _told(messages: Sequence[Json], look: Look, folds: Folds) -> Iterator[list[Line]]:
+    """Each thing that was said or done, apart from what is above it as it was while it went by."""
     items = for_display(messages)
+    was_call = False
     for number, item in enumerate(items):
         shown = list(_item(item, items[number + 1 : number + 12], look, folds))
         if shown:
-            yield ""
-            yield from shown
+            is_call = _kind(item) == "tool_use"
+            yield shown if was_call and is_call else ["", *shown]
+            was_call = is_call
+
+
+def _kind(item: Item) -> Any:
+    return item.block.get("type") if isinstance(item.block, dict) else None
 
 
 def _item(item: Item, behind: list[Item], look: Look, folds: Folds) -> Iterator[Line]:
@@ -55,12 +77,27 @@ def _item(item: Item, behind: list[Item], look: Look, folds: Folds) -> Iterator[
         yield from _call(block, behind, look, folds)
     elif kind == "text" and speaker == "assistant":
         yield from answered(str(block.get("text", "")), look)
-    elif kind == "text" and speaker == "user" and User(item.entry).face == "typed":
-        yield from typed(str(block.get("text", "")), look)
+    elif kind == "text" and speaker == "user":
+        yield from _by_user(User(item.entry), str(block.get("text", "")), look, folds)
     elif kind == "thinking":
         yield from thought(str(block.get("thinking", "")), look, folds)
     elif speaker == "system" and item.entry.get("subtype") == "compact_boundary":
         yield line([Span("── what came before is a summary now ──", look.theme["quiet"])])
+
+
+def _by_user(entry: User, text: str, look: Look, folds: Folds) -> Iterator[Line]:
+    """What stands in a person's name: their words, what their shell printed, their stop."""
+    if text in (INTERRUPTED, INTERRUPTED_FOR_TOOL_USE) and entry.is_synthetic:
+        yield line([Span(STOPPED["aborted_streaming"], look.theme["quiet"])])
+    elif (printed := _PRINTED.fullmatch(text)) is not None:
+        rows = folded(printed[1] + printed[2], "what the shell printed", look, folds, part="")
+        yield from map(line, rows)
+    elif entry.face == "typed":
+        words = as_typed(text)
+        if words.startswith("! "):
+            yield line([Span(visible(_short(words)), look.theme["person"])])
+        else:
+            yield from typed(words, look)
 
 
 def _call(block: Json, behind: list[Item], look: Look, folds: Folds) -> Iterator[Line]:
