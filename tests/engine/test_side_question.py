@@ -11,6 +11,7 @@ from clew.providers.answer import Answering
 from clew.providers.base import Failure
 from clew.providers.scenario import from_value
 from clew.providers.scripted import ScriptedProvider
+from clew.session.ledger import Charge, Spend
 from clew.session.state import Session, State
 from clew.transcript.load import load
 from clew.transcript.log import Log
@@ -30,6 +31,8 @@ class Asker:
             session_id=SESSION_ID, original_cwd="/", cwd="/", started_at="", initial_model="x"
         )
         self.session = Session(state)
+        self.told: list[Any] = []
+        self.session.listen(lambda *event: self.told.append(event))
         self.side = SideQuestions(
             answer=lambda: Answering(self.provider, new_tool_id=lambda: f"toolu_{uuid4().hex}"),
             models={"small": "haiku"},
@@ -51,8 +54,9 @@ async def test_the_small_model_answers_and_the_ledger_knows_what_for(tmp_path: P
     )
     assert "tools" not in body
     assert "cache_control" not in str(body)
-    (charge,) = asker.session.ledger
+    (charge,) = (event for event, _ in asker.told if isinstance(event, Charge))
     assert (charge.purpose, charge.model) == ("web", "claude-haiku-5-5")
+    assert asker.session.ledger.total.usd == charge.usd
     assert charge.usd
 
 
@@ -67,7 +71,7 @@ async def test_a_refusal_is_a_value_and_costs_nothing(tmp_path: Path) -> None:
     answer = await asker.side.ask_model("?")
     assert isinstance(answer, Failure)
     assert answer.status == 400
-    assert len(asker.session.ledger) == 0
+    assert asker.session.ledger.total == Spend()
 
 
 async def test_an_answer_without_words_is_a_failure(tmp_path: Path) -> None:

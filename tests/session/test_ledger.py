@@ -1,5 +1,6 @@
 """Cost equals the recorded usage, each response counted once, and every sum adds up."""
 
+import pickle
 from decimal import Decimal
 from typing import Any
 
@@ -15,6 +16,7 @@ from clew.session.ledger import (
     Charge,
     Ledger,
     Spend,
+    Sums,
     charges,
     is_spent,
     server_of,
@@ -257,3 +259,21 @@ def test_a_budget_is_spent_when_it_is_reached() -> None:
     assert not is_spent(Spend(usd=Decimal("0.9")), Decimal(1))
     assert is_spent(Spend(usd=Decimal(1)), Decimal(1))
     assert not is_spent(Spend(usd=Decimal(9)), None)
+
+
+@requirement("W13")
+@given(CHARGES, st.integers(1, 3))
+def test_the_sums_of_a_running_session_are_those_of_its_ledger(
+    given_charges: list[Charge], times: int
+) -> None:
+    sums = Sums(charge for charge in given_charges for _ in range(times))
+    ledger = Ledger(given_charges)
+    assert (sums.total, sums.by_model()) == (ledger.total, ledger.by_model())
+
+
+def test_the_sums_of_a_running_session_do_not_grow_with_it() -> None:
+    ledger = Ledger([charge(number) for number in range(2_000)])
+    sums = Sums(ledger)
+    assert sums.total == ledger.total
+    known = len(pickle.dumps(Sums([charge(number) for number in range(200)])))
+    assert len(pickle.dumps(sums)) <= known * 1.1

@@ -465,3 +465,35 @@ def test_the_published_reader_sees_the_same_messages(
     assert {message.uuid for message in seen} == set(uuids(loaded.messages))
     assert len(seen) == len(turn)
     assert list_sessions()[0].custom_title == "Named"
+
+
+def test_what_a_compaction_closed_is_forgotten_and_what_it_kept_is_written_once(
+    session: Session,
+) -> None:
+    old = [m for n in range(50) for m in (session.user(f"p{n}"), *session.answer(text(f"a{n}")))]
+    kept = [session.user("two"), *session.answer(text("2"), call("toolu_kept"))]
+    session.recorder.record([*old, *kept])
+    summary = session.summary()
+    segment = {
+        "headUuid": kept[0]["uuid"],
+        "tailUuid": kept[-1]["uuid"],
+        "anchorUuid": summary["uuid"],
+    }
+    boundary = session.boundary(preservedSegment=segment)
+    session.recorder.record_compaction([*old, *kept], boundary, [summary])
+    session.recorder.closed_before(boundary, kept)
+    with pytest.raises(MisuseError, match="not in the session"):
+        session.recorder.rewind(old[0]["uuid"])
+    result = session.result("toolu_kept")
+    session.recorder.record([boundary, summary, *kept, result])
+    later = session.user("and now?")
+    session.recorder.record([later])
+    written = chain(session.recorder.transcript) if session.load() else []
+    by_uuid = {line["uuid"]: line for line in written}
+    assert len(written) == len(by_uuid) == len(old) + len(kept) + 4
+    assert by_uuid[result["uuid"]]["parentUuid"] == kept[-1]["uuid"]
+    assert by_uuid[later["uuid"]]["parentUuid"] == result["uuid"]
+    session.recorder.withdraw([later["uuid"]])
+    again = session.user("no: now")
+    session.recorder.record([again])
+    assert session.load().messages[-1]["parentUuid"] == result["uuid"]

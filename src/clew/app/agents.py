@@ -24,7 +24,6 @@ from clew.context.facts import Fact
 from clew.engine.deps import Emit
 from clew.engine.events import EngineEvent, TurnEnded
 from clew.engine.hooked import last_words
-from clew.messages.history import History
 from clew.subagents.builtin import ITSELF
 from clew.subagents.catalog import Catalog
 from clew.subagents.files import in_object
@@ -93,7 +92,7 @@ class AllAgents:
         """The agents as one conversation may ask for them."""
         return Delegate(self, parent_id, depth, cwd)
 
-    def listing(self, history: History) -> Fact | None:
+    def listing(self, history: Iterable[Json]) -> Fact | None:
         """What a conversation is to be told of the kinds there are."""
         if not self._crew.requests.offers("Agent"):
             return None

@@ -9,7 +9,7 @@ from clew.catalog.lookup import Catalog
 from clew.catalog.models import Model
 from clew.engine.deps import Budget
 from clew.options import Options
-from clew.session.ledger import Ledger
+from clew.session.ledger import Ledger, Sums
 from clew.session.state import Session as Spending
 from clew.session.state import State, last_todos
 from clew.session.totals import Past, cost_state, restore
@@ -38,7 +38,7 @@ def spent_so_far(
         environment=environ,
         todos=() if loaded is None else last_todos(loaded.messages),
     )
-    return Spending(state, ledger), past
+    return Spending(state, Sums(ledger)), past
 
 
 def taken_up(loaded: Loaded, catalog: Catalog) -> tuple[Ledger, Past]:

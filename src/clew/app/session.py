@@ -41,7 +41,7 @@ from clew.hooks.run import Hooks
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import Mode
 from clew.schedules.board import Board
-from clew.session.ledger import Ledger
+from clew.session.ledger import Sums
 from clew.session.state import Session as Spending
 from clew.session.totals import Past
 from clew.tasks.registry import Tasks
@@ -129,9 +129,10 @@ class Session(Struct, frozen=True, kw_only=True):
             facts = await self.opening.facts(model=self.model.id, day=now()[:10])
         deferred = [name for name in self.requests.deferred() if self.toolbox.get(name)]
         skills = self.skills.news(history) if self.requests.offers("Skill") else None
-        agents = self.agents.listing(history) if self.requests.offers("Agent") else None
-        listings = [listing_fact(told(history), deferred), agents, skills]
-        return attachments([*facts, *filter(None, [*listings, planning(self.rules, history)])])
+        heard = [entry for entry in history if entry.get("type") == "attachment"]
+        agents = self.agents.listing(heard) if self.requests.offers("Agent") else None
+        listings = [listing_fact(told(heard), deferred), agents, skills]
+        return attachments([*facts, *filter(None, [*listings, planning(self.rules, heard)])])
 
     async def take(self, raw: Raw, emit: Emit) -> Taken:
         """What was typed or piped in, as a turn for `conversation.submit` or as an outcome."""
@@ -147,6 +148,6 @@ class Session(Struct, frozen=True, kw_only=True):
             return Turn(prompt=taken.prompt, context=[*taken.context, *await self.context()])
         return taken
 
-    def ledger(self) -> Ledger:
+    def ledger(self) -> Sums:
         """What the conversation cost so far, by its record."""
         return self.spending.ledger

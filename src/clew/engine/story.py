@@ -104,6 +104,7 @@ class Story:
         if not self.recorder.is_kept:
             self._before.append(self.history)
         parts = (kept, told) if kept_first else (told, kept)
+        self.recorder.closed_before(boundary, kept)
         self.become([boundary, *parts[0], *parts[1]])
 
     async def uncompact(self) -> str:

@@ -30,8 +30,7 @@ class History:
         return self._length
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        for index in range(self._length):
-            yield self._shared[index]
+        return iter(self._shared[: self._length])
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         return self._shared[range(self._length)[index]]

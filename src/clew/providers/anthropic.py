@@ -15,11 +15,11 @@ from msgspec.structs import replace
 
 from clew.catalog.lookup import CATALOG, Catalog
 from clew.config.environment import freeze
-from clew.messages.encoding import encode
 from clew.providers.base import Description, Failure, Json, Request
 from clew.providers.endpoint import Endpoint, endpoint_from, request_headers
 from clew.providers.refusal import failure_of_content, failure_of_response
 from clew.providers.request_body import Built, build, build_count
+from clew.providers.writing import Writing
 from clew.stream.decode import EventDecoder
 from clew.stream.events import StreamFault
 from clew.stream.objects import parse_object
@@ -59,6 +59,7 @@ class AnthropicProvider:
         self.refusal_timeout_s = REFUSAL_TIMEOUT_S
         self.max_answer_bytes = MAX_ANSWER_BYTES
         self.max_stream_bytes = MAX_STREAM_BYTES
+        self._writing = Writing()
 
     def warm(self) -> None:
         """Begins what the first request needs (TLS) while the caller still prepares it."""
@@ -119,6 +120,9 @@ class AnthropicProvider:
         """What reads one that comes in one piece."""
         return events_of_body(body)
 
+    def written(self, body: Json, agent_id: str | None) -> bytes:
+        return self._writing.body(body, agent_id)
+
     def missing_credentials(self) -> Failure | None:
         endpoint = self.endpoint
         if endpoint.hindrance:
@@ -148,7 +152,7 @@ class AnthropicProvider:
                 session_id=request.session_id,
                 agent_id=request.agent_id,
             ),
-            body=encode(built.body, beyond_double="string"),
+            body=self.written(built.body, request.agent_id),
         )
 
 

@@ -7,6 +7,7 @@ was meant for the Messages API (`endpoint` sees to that).
 from clew.providers.anthropic import AnthropicProvider, MessagesAttempt
 from clew.providers.base import Description, Failure, Request
 from clew.providers.chat_body import build_chat
+from clew.providers.writing import written
 from clew.stream.chat import ChatDecoder, events_of_completion
 from clew.stream.events import Json, StreamFault
 
@@ -33,6 +34,10 @@ class ChatProvider(AnthropicProvider):
             endpoint=self.endpoint.shown,
             credentials=self.endpoint.credentials,
         )
+
+    def written(self, body: Json, agent_id: str | None) -> bytes:
+        del agent_id  # every request's messages are made anew: nothing of the last one is the same
+        return written(body)
 
     def decoder(self) -> ChatDecoder:
         return ChatDecoder(max_event_bytes=self.max_answer_bytes)

@@ -5,7 +5,7 @@ What it costs is the session's, told apart by who spent it; what it wants to do 
 
 from msgspec.structs import replace
 
-from clew.session.ledger import Charge, Ledger, Spend
+from clew.session.ledger import Charge, Spend, Sums
 from clew.session.state import Change, Listener, Session, State, TodosSet
 
 
@@ -22,7 +22,7 @@ class Beside(Session):
         return self._session.state
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> Sums:
         return self._session.ledger
 
     def listen(self, listener: Listener) -> None:

@@ -91,34 +91,57 @@ def spend_of(charge: Charge) -> Spend:
     )
 
 
-class Ledger:
-    """The charges of a session, each response once. `total` is kept as charges come."""
+class Sums:
+    """What a session spent, in all and by model, kept as charges come.
+
+    Its size does not grow with the session: one by one only the last charges are known, so that a
+    response that is said again counts once. A `Ledger` knows all.
+    """
+
+    _most: int | None = 100
 
     def __init__(self, charges: Iterable[Charge] = ()) -> None:
         self._charges: dict[tuple[str, str], Charge] = {}
         self._total = Spend()
+        self._models: dict[str, Spend] = {}
         for charge in charges:
             self.add(charge)
+
+    @property
+    def total(self) -> Spend:
+        return self._total
+
+    def by_model(self) -> dict[str, Spend]:
+        return dict(self._models)
+
+    def add(self, charge: Charge) -> None:
+        """Takes a response in; one that is known already is replaced by what is said last."""
+        known = self._charges.get(charge.key)
+        if known is not None:
+            self._count(known.model, Spend() - spend_of(known))
+            charge = _joined(known, charge)
+        self._charges[charge.key] = charge
+        self._count(charge.model, spend_of(charge))
+        if self._most is not None and len(self._charges) > 2 * self._most:
+            self._charges = dict(list(self._charges.items())[-self._most :])
+
+    def _count(self, model: str, spend: Spend) -> None:
+        self._total += spend
+        self._models[model] = self._models.get(model, Spend()) + spend
+        if not self._models[model].requests:
+            del self._models[model]
+
+
+class Ledger(Sums):
+    """The charges of a session, each response once."""
+
+    _most = None
 
     def __len__(self) -> int:
         return len(self._charges)
 
     def __iter__(self) -> Iterator[Charge]:
         return iter(self._charges.values())
-
-    @property
-    def total(self) -> Spend:
-        return self._total
-
-    def add(self, charge: Charge) -> None:
-        """Takes a response in; one that is known already is replaced by what is said last."""
-        known = self._charges.get(charge.key)
-        if known is None:
-            self._charges[charge.key] = charge
-            self._total += spend_of(charge)
-            return
-        joined = self._charges[charge.key] = _joined(known, charge)
-        self._total += spend_of(joined) - spend_of(known)
 
     def by(self, name_of: Callable[[Charge], str]) -> dict[str, Spend]:
         """Sums by whatever `name_of` says of a charge; together they are the total."""
@@ -127,9 +150,6 @@ class Ledger:
             name = name_of(charge)
             found[name] = found.get(name, Spend()) + spend_of(charge)
         return found
-
-    def by_model(self) -> dict[str, Spend]:
-        return self.by(lambda charge: charge.model)
 
     def by_purpose(self) -> dict[str, Spend]:
         return self.by(lambda charge: charge.purpose)

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, assert_never, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.session.ledger import Charge, Ledger
+from clew.session.ledger import Charge, Sums
 
 Status: TypeAlias = Literal["pending", "in_progress", "completed"]
 STATUSES: frozenset[str] = frozenset(get_args(Status))
@@ -207,9 +207,9 @@ class Session:
     """The one way to a session's state and ledger. Listeners are called in order, at once; one that
     writes only queues, so that a change waits for no disk."""
 
-    def __init__(self, state: State, ledger: Ledger | None = None) -> None:
+    def __init__(self, state: State, ledger: Sums | None = None) -> None:
         self._state = state
-        self._ledger = Ledger() if ledger is None else ledger
+        self._ledger = Sums() if ledger is None else ledger
         self._listeners: list[Listener] = []
 
     @property
@@ -217,7 +217,7 @@ class Session:
         return self._state
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> Sums:
         return self._ledger
 
     @property

@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct
 
 from clew.catalog.lookup import Catalog
-from clew.session.ledger import Charge, Ledger, Spend, charges
+from clew.session.ledger import Charge, Ledger, Spend, Sums, charges
 from clew.session.spending import Tokens
 from clew.session.state import LinesChanged, Session
 
@@ -38,7 +38,7 @@ class Past(Struct, frozen=True, kw_only=True):
     lines_removed: int = 0
 
 
-def usage_by_model(ledger: Ledger) -> dict[str, dict[str, Any]]:
+def usage_by_model(ledger: Sums) -> dict[str, dict[str, Any]]:
     """Each model's totals, as readers of logs and results know them; an unknown price is null."""
     return {name: _usage(spend) for name, spend in ledger.by_model().items()}
 

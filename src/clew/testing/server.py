@@ -263,6 +263,7 @@ def _line(record: Recorded) -> str:
 
 async def _serve_file(options: argparse.Namespace, log: TextIO | None) -> None:
     def note(record: Recorded) -> None:
+        server.requests.clear()  # nobody here reads them, and a server may run for days
         if log is not None:
             log.write(_line(record))
             log.flush()

@@ -100,6 +100,10 @@ class Recorder:
             raise MisuseError("the boundary keeps an entry that is not in the history")
         return self.record([boundary, *following])
 
+    def closed_before(self, boundary: Message, kept: Sequence[Message]) -> None:
+        """From here on nobody names what stands before `boundary` and is not among `kept`."""
+        self._main.begin_anew(boundary["uuid"], {message["uuid"] for message in kept})
+
     def withdraw(self, uuids: Iterable[str]) -> None:
         """Takes messages out of the conversation; what is next hangs on what they hung on."""
         at = self._now()

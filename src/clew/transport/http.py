@@ -181,9 +181,12 @@ class HttpExchange:
             raise TransportError(
                 "configuration", f"the request's headers cannot be sent ({_bad_header(headers)})"
             ) from error
-        head = self._http.send(event) or b""
-        body = self._http.send(h11.Data(data=request.body)) or b"" if request.body else b""
-        return head + body + (self._http.send(h11.EndOfMessage()) or b"")
+        events = [
+            event,
+            *([h11.Data(data=request.body)] if request.body else []),
+            h11.EndOfMessage(),
+        ]
+        return b"".join(self._http.send(each) or b"" for each in events)
 
     async def _ask(self, channel: Channel, wire: bytes, *, gone_is_fine: bool) -> Head | None:
         """Writes the request and reads the head; None if a connection at rest proved closed."""

@@ -1,0 +1,78 @@
+"""Bodies of requests as bytes, for conversations that grow: a message is written once.
+
+A conversation sends the messages of its last request again and some more. They are known by being the
+same objects, which nobody ever mutates; from the first one that is another on, all is written anew.
+Must give what writing the whole body at once gives, byte for byte.
+"""
+
+from itertools import compress, count
+from operator import is_not
+from typing import Any
+
+from clew.messages.encoding import encode
+from clew.providers.base import Json
+
+# Writing fewer messages costs nothing worth keeping bytes for.
+LEAST_MESSAGES = 64
+# A conversation, and agents of its own that run beside it.
+MOST_CONVERSATIONS = 4
+
+
+class Writing:
+    """What was written for each conversation's last request; of those, the last few."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str | None, Written] = {}
+
+    def body(self, body: Json, whose: str | None) -> bytes:
+        """`body` as JSON; `whose` tells conversations apart that take turns."""
+        messages = body.get("messages")
+        if type(messages) is not list or len(messages) < LEAST_MESSAGES:
+            return written(body)
+        kept = self._kept.pop(whose, None) or Written()
+        self._kept[whose] = kept
+        while len(self._kept) > MOST_CONVERSATIONS:
+            del self._kept[next(iter(self._kept))]
+        members = list(body.items())
+        place = list(body).index("messages")
+        before, after = dict(members[:place]), dict(members[place + 1 :])
+        return b"".join(
+            (
+                written(before)[:-1],
+                b',"messages":[' if before else b'"messages":[',
+                kept.grown_to(messages),
+                b"]," if after else b"]",
+                written(after)[1:],
+            )
+        )
+
+
+class Written:
+    """Messages, and their bytes behind one another with a comma between them.
+
+    `_ends[i]` is where the bytes of message `i` end.
+    """
+
+    def __init__(self) -> None:
+        self._messages: list[Any] = []
+        self._ends: list[int] = []
+        self._data = bytearray()
+
+    def grown_to(self, messages: list[Any]) -> bytearray:
+        """The bytes of `messages`; what is the same as before is taken from before."""
+        known = len(self._messages)
+        same = next(compress(count(), map(is_not, self._messages, messages)), known)
+        same = min(same, len(messages))
+        del self._messages[same:], self._ends[same:]
+        del self._data[self._ends[-1] if same else 0 :]
+        for message in messages[same:]:
+            if self._messages:
+                self._data += b","
+            self._data += written(message)
+            self._messages.append(message)
+            self._ends.append(len(self._data))
+        return self._data
+
+
+def written(value: Any) -> bytes:
+    return encode(value, beyond_double="string")
