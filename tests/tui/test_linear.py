@@ -144,6 +144,98 @@ def test_words_typed_meanwhile_reach_the_model_in_the_same_turn(tmp_path: Path) 
         assert "and be quick" in str(server.requests[1].body["messages"])
 
 
+WAITS = {
+    "scenario": 1,
+    "answers": [
+        {"content": [{"tool": "Bash", "input": {"command": "head -1 pipe"}}]},
+        {"when": {"tool_result": "Bash"}, "text": "I waited."},
+        {"text": "Heard: so be it.", "times": "always"},
+    ],
+}
+HEAD = ("--allowedTools", "Bash(head:*)")
+
+
+def test_commands_typed_during_a_turn_are_done_and_the_model_does_not_hear_them(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "work").mkdir()
+    os.mkfifo(tmp_path / "work" / "pipe")
+    with (
+        serving(WAITS, strict=True) as server,
+        Terminal(tmp_path, server.url, *HEAD) as terminal,
+    ):
+        terminal.expect("> ")
+        terminal.type("wait\n")
+        terminal.expect("● Bash")
+        terminal.type("/status\n")
+        terminal.expect("claude-sonnet")
+        terminal.type("/model\n")
+        terminal.expect("[done when the turn has ended]")
+        (tmp_path / "work" / "pipe").write_text("go\n", "utf-8")
+        terminal.expect("I waited.")
+        terminal.expect("the model from the next prompt on (number; Enter for nothing)? ")
+        terminal.type("\n")
+        terminal.expect("> ")
+        assert len(server.requests) == 2
+        assert "/status" not in str(server.requests[1].body["messages"])
+        terminal.type("exit\n")
+        assert terminal.end() == 0
+
+
+def test_words_that_a_turn_ended_without_are_answered_next_and_after_a_stop_given_back(
+    tmp_path: Path,
+) -> None:
+    plan = {
+        "scenario": 1,
+        "answers": [
+            {"content": ["One thought."], "faults": [{"after_events": 4, "stall_s": 2}]},
+            {"text": "So be it."},
+            {"content": ["Another."], "faults": [{"after_events": 4, "stall_s": "forever"}]},
+        ],
+    }
+    with serving(plan, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
+        terminal.expect("> ")
+        terminal.type("think\n")
+        terminal.expect("One")
+        terminal.type("and quickly\n")
+        terminal.expect("So be it.")
+        assert "and quickly" in str(server.requests[1].body["messages"])
+        terminal.expect("> ")
+        terminal.type("again\n")
+        terminal.expect("Another")
+        terminal.type("something else\n")
+        terminal.expect("something else")
+        terminal.type("\x1b")
+        terminal.expect("[the model did not hear: something else]")
+
+
+def test_each_turn_says_whose_it_is_and_a_bell_says_that_it_ended(tmp_path: Path) -> None:
+    with serving(WRITES, strict=True) as server:
+        with Terminal(tmp_path, server.url) as terminal:
+            terminal.expect("You> ")
+            terminal.type("write it\n")
+            terminal.expect("\x07")
+            terminal.expect("this is why: ")
+            terminal.type("y\n")
+            terminal.expect("clew: So be it.")
+            terminal.expect("\x07")
+            terminal.expect("You> ")
+            terminal.type("\x04")
+            assert terminal.end() == 0
+        off = tmp_path / "config" / "settings.json"
+        off.write_text('{"preferredNotifChannel": "notifications_disabled"}', "utf-8")
+        with Terminal(tmp_path, server.url, "--continue") as terminal:
+            terminal.expect("You> write it")
+            terminal.expect("clew: So be it.")
+            terminal.type("/status\n")
+            terminal.expect("claude-sonnet")
+            assert "\x07" not in terminal.seen
+            terminal.type("\x04")
+            assert terminal.end() == 0
+        piped = clew(tmp_path, server.url, input="/status\n")
+    assert "\x07" not in piped.stdout
+
+
 def test_lines_of_a_pipe_are_one_prompt_after_another(tmp_path: Path) -> None:
     with serving(HELLO, strict=True) as server:
         done = clew(tmp_path, server.url, input="one\ntwo\n")

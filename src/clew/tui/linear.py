@@ -14,17 +14,19 @@ from typing import assert_never
 
 from clew.app.build import session as open_session
 from clew.app.session import Session
+from clew.app.stamps import new_id
 from clew.commands.outcome import Clear, Compact, Exit, Pick, Resume, Rewound, Show
 from clew.engine.conversation import Speaker
 from clew.engine.events import Compacted, EngineEvent, NotCompacted, TurnEnded
-from clew.engine.intake import Raw, Turn
-from clew.messages.errors import ClewError, CommandLineError
+from clew.engine.intake import Raw, Taken, Turn
+from clew.messages.errors import ClewError, CommandLineError, first_of
 from clew.options import Options
 from clew.tui.first_run import ways
 from clew.tui.following import ENDED_BY, FAREWELLS, INTERRUPTED, following
 from clew.tui.keyboard import Keyboard
 from clew.tui.questions import Questions
 from clew.tui.render.notices import closing
+from clew.tui.render.recalled import PERSON
 from clew.tui.seeing import see
 from clew.tui.telling import Telling
 
@@ -33,7 +35,10 @@ def main(options: Options) -> int:
     try:
         with asyncio.Runner() as runner:
             return runner.run(run(options))
-    except ClewError as error:
+    except (ClewError, ExceptionGroup) as raised:
+        error = first_of(raised)
+        if not isinstance(error, ClewError):
+            raise
         print(f"clew: {error}", file=sys.stderr)
         return 2 if isinstance(error, CommandLineError) else 1
 
@@ -56,6 +61,8 @@ async def one_session(options: Options, keyboard: Keyboard, telling: Telling) ->
     ) as session:
         questions.rules = session.rules
         session.commands.extend([see(telling)])
+        channel = session.rules.standing.settings.get("preferredNotifChannel")
+        telling.rings = channel != "notifications_disabled"
         for notice in session.notices:
             telling.line(f"! {notice}")
         telling.line(f"clew: {session.model.name}, mode {session.mode}; Escape stops, Ctrl-D ends")
@@ -81,7 +88,12 @@ class Dialogue:
         self._telling = telling
         self._keyboard = keyboard
         self._code = 0
-        self._is_stopping = False
+        self._is_stopping = self._is_stopped = False
+        self._is_ending = False
+        # What was asked for during a turn and has to wait for its end.
+        self._later: list[Taken] = []
+        # What was said during a turn, by the uuid it would be heard under.
+        self._said: dict[str, str] = {}
         self._then: Clear | Resume | None = None
         self._news = asyncio.Event()
 
@@ -100,7 +112,10 @@ class Dialogue:
         while line is not None and line.strip() not in FAREWELLS:
             if line.strip() and not await self._heed(line):
                 break
-            line = await self._line()
+            while self._later and not self._is_ending:
+                if not await self._do(self._later.pop(0)):
+                    return self._code if self._then is None else self._then
+            line = None if self._is_ending else await self._line()
         return self._code if self._then is None else self._then
 
     async def _line(self) -> str | None:
@@ -110,7 +125,7 @@ class Dialogue:
                 await self._running(self._session.conversation.answer_unheard(self._telling.emit))
             self._news.clear()
             async with asyncio.TaskGroup() as group:
-                line = group.create_task(self._keyboard.prompted("> "))
+                line = group.create_task(self._keyboard.prompted(PERSON))
                 news = group.create_task(self._agents_news())
                 await asyncio.wait([line, news], return_when=asyncio.FIRST_COMPLETED)
                 news.cancel()
@@ -132,8 +147,12 @@ class Dialogue:
 
     async def _heed(self, line: str) -> bool:
         """Does what a line says; False when the session ends with it."""
-        raw = Raw(text=line, by_person=True)
-        taken = await self._session.take(raw, self._telling.emit)
+        return await self._do(await self._taken(line))
+
+    async def _taken(self, line: str) -> Taken:
+        return await self._session.take(Raw(text=line, by_person=True), self._telling.emit)
+
+    async def _do(self, taken: Taken) -> bool:
         match taken:
             case Turn():
                 await self._turn(taken)
@@ -169,23 +188,54 @@ class Dialogue:
         return not answer or await self._heed(answer)
 
     async def _turn(self, turn: Turn) -> None:
+        conversation = self._session.conversation
         await self._running(
-            self._session.conversation.submit(
+            conversation.submit(
                 turn.prompt, self._telling.emit, said_by=self._person(), context=turn.context
             )
         )
+        while conversation.has_unheard and not self._is_stopped:
+            await self._running(conversation.answer_unheard(self._telling.emit))
+        # What was said before a stop meant a turn that is no more.
+        unheard = [line for uuid, line in self._said.items() if conversation.take_back(uuid)]
+        self._said.clear()
+        for line in unheard:
+            self._telling.line(f"[the model did not hear: {line}]")
 
     def _person(self) -> Speaker:
         return Speaker(source="typed", mode=self._session.mode, origin={"kind": "human"})
 
     async def _running(self, turn: Awaitable[TurnEnded]) -> None:
-        conversation = self._session.conversation
-        self._is_stopping = False
-        with self._keyboard.during_turn(
-            stop=conversation.interrupt, say=lambda words: conversation.say(words, self._person())
-        ):
-            ended = await turn
+        self._is_stopping = self._is_stopped = False
+        async with asyncio.TaskGroup() as group:
+            with self._keyboard.during_turn(
+                stop=self._interrupt,
+                say=lambda words: group.create_task(self._meanwhile(words)),
+            ):
+                ended = await turn
         self._telling.line(closing(ended))
+        self._telling.ring()
+
+    async def _meanwhile(self, line: str) -> None:
+        """A line that was typed while a turn runs: the model hears words, a command is done, at once or
+        when the turn has ended."""
+        if line in FAREWELLS:
+            self._end(0)
+            return
+        taken = await self._taken(line)
+        conversation = self._session.conversation
+        if isinstance(taken, Turn) and conversation.is_running:
+            uuid = new_id()
+            self._said[uuid] = line
+            conversation.say(taken.prompt, self._person(), uuid=uuid, context=taken.context)
+        elif isinstance(taken, Show):
+            await self._do(taken)
+        elif isinstance(taken, Exit):
+            self._end(0)
+        else:
+            if conversation.is_running:
+                self._telling.line("[done when the turn has ended]")
+            self._later.append(taken)
 
     async def _compact(self, order: Compact) -> None:
         told: list[str] = []
@@ -205,11 +255,16 @@ class Dialogue:
 
     def _stop(self) -> None:
         """The second Ctrl-C of a turn ends the session too: what was said is on the disk by then."""
-        if self._is_stopping or not self._session.conversation.interrupt():
+        if self._is_stopping or not self._interrupt():
             self._end(INTERRUPTED)
         self._is_stopping = True
 
+    def _interrupt(self) -> bool:
+        self._is_stopped = self._session.conversation.interrupt()
+        return self._is_stopped
+
     def _end(self, code: int) -> None:
         self._code = code
+        self._is_ending = True
         self._keyboard.give_up()
-        self._session.conversation.interrupt()
+        self._interrupt()

@@ -27,6 +27,7 @@ class Questions:
 
     async def ask(self, question: Question) -> Verdict:
         """One call, one answer. No answer is a no that ends the turn."""
+        self._telling.ring()
         match question.kind:
             case "choices":
                 return await self._choices(question.block["input"])

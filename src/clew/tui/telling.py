@@ -3,7 +3,8 @@
 from typing import Any, TextIO, TypeAlias
 
 from clew.engine.events import EngineEvent, Signalled
-from clew.stream.events import BlockFinished, TextDelta
+from clew.stream.events import BlockDropped, BlockFinished, TextDelta
+from clew.tui.render.recalled import MODEL
 from clew.tui.render.rows import Line
 from clew.tui.render.safe import visible
 from clew.tui.render.theme import BARE
@@ -22,6 +23,10 @@ class Telling:
     def __init__(self, out: TextIO) -> None:
         self._out = out
         self._is_mid_line = False
+        # Whether the words that come now were said to be the model's.
+        self._is_speaking = False
+        # Whether a person wants to hear that something waits for them.
+        self.rings = True
         self._transcript = Transcript(LINE_CELLS, BARE, see_with="/see", announces=True)
 
     def line(self, text: str) -> None:
@@ -42,12 +47,23 @@ class Telling:
     def whole(self, name: str) -> list[Line]:
         return self._transcript.see(name)
 
+    def ring(self) -> None:
+        """A person is waited for: the turn has ended, or something is asked."""
+        if self.rings and self._out.isatty():
+            self._out.write("\x07")
+            self._out.flush()
+
     async def emit(self, event: EngineEvent) -> None:
         match event:
             case TextDelta():
                 self._transcript.interrupted()
+                if not self._is_speaking:
+                    self._end_line()
+                    self._write(MODEL)
+                self._is_speaking = True
                 self._write(visible(event.text))
-            case BlockFinished() if event.block.get("type") == "text":
+            case BlockFinished() | BlockDropped() if event.block.get("type") == "text":
+                self._is_speaking = False
                 self._end_line()
             case Signalled() if self._out.isatty():
                 # Written as it is: of all that a hook may say, only such signals come this way.
@@ -59,6 +75,7 @@ class Telling:
     def _lines(self, lines: list[Line]) -> None:
         if lines:
             self._end_line()
+            self._is_speaking = False
             self._write("".join(f"{line}\n" for line in lines))
 
     def _write(self, text: str) -> None:

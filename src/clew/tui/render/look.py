@@ -12,7 +12,9 @@ class Look(Struct, frozen=True):
     width: int
     theme: Theme
     abilities: Abilities = Abilities()
+    # Whether words say whose they are: for who hears them and sees neither colour nor place.
+    says_who: bool = False
 
     def narrowed(self, cells: int) -> "Look":
         """The same with less room."""
-        return Look(max(1, self.width - cells), self.theme, self.abilities)
+        return Look(max(1, self.width - cells), self.theme, self.abilities, self.says_who)

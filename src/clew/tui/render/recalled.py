@@ -23,6 +23,8 @@ Json: TypeAlias = dict[str, Any]
 
 # So many messages are looked at first, then four times as many, until there is enough to show.
 FIRST_LOOK = 24
+# Whose words they are, where that is said.
+PERSON, MODEL = "You> ", "clew: "
 # Of one message.
 RECALLED_CHARACTERS = 20_000
 _PRINTED = re.compile("<bash-stdout>(.*)</bash-stdout><bash-stderr>(.*)</bash-stderr>", re.S)
@@ -115,13 +117,15 @@ def _call(block: Json, behind: list[Item], look: Look, folds: Folds) -> Iterator
 
 def answered(text: str, look: Look) -> Iterator[Line]:
     markdown = Markdown(look.theme, look.width, links=look.abilities.links)
+    who = [Span(MODEL)] if look.says_who else []
     for row in (*markdown.feed(_short(text)), *markdown.finish()):
-        yield line(row)
+        yield line([*who, *row])
+        who = []
 
 
 def typed(text: str, look: Look) -> Iterator[Line]:
     """What a person said."""
-    mark = Span("> ", look.theme["marker"])
+    mark = Span(PERSON if look.says_who else "> ", look.theme["marker"])
     spans = [Span(visible(_short(text).strip("\n").expandtabs(4)), look.theme["person"])]
     for number, row in enumerate(wrapped(spans, look.width - 2)):
         yield line([mark if number == 0 else Span("  "), *row])

@@ -67,7 +67,7 @@ class Transcript:
         announces: bool = False,
     ) -> None:
         """`see_with`: what to press to see what is folded; `announces`: nobody draws the tail, so a
-        call is told of when it begins."""
+        call is told of when it begins, and words say whose they are."""
         self.width = width
         self.theme = theme
         self.abilities = abilities or Abilities()
@@ -88,7 +88,7 @@ class Transcript:
 
     @property
     def _look(self) -> Look:
-        return Look(max(2, self.width), self.theme, self.abilities)
+        return Look(max(2, self.width), self.theme, self.abilities, self._announces)
 
     def resize(self, width: int) -> None:
         """What comes from now on fits this width."""
