@@ -14,7 +14,7 @@ def test_no_rows_are_no_lines() -> None:
 
 def test_a_choice_that_nobody_makes_is_a_list_of_the_lines_that_make_it() -> None:
     pick = Pick(title="Where to", rows=(Row(line="/rewind a", label="One"),), text="Read this.")
-    assert as_list(pick).text == "Read this.\nWhere to:\n/rewind a\n    One"
+    assert as_list(pick).text == "Read this.\nWhere to:\n/rewind a  One"
 
 
 def test_what_is_too_wide_for_the_first_column_stands_above_its_words() -> None:

@@ -64,7 +64,7 @@ def test_a_fork_goes_on_in_a_copy_and_leaves_the_session_as_it_is(
     (path,) = transcripts(tmp_path)
     before = path.read_bytes()
     host.say("/fork ffff")
-    assert "no message begins with ffff" in "".join(host.result()["errors"])
+    assert "no message 'ffff'" in "".join(host.result()["errors"])
     host.say("/fork")
     host.say("go on there")
     while host.result().get("result") != "And here.":

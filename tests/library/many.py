@@ -20,7 +20,7 @@ def generate(home: Path, *, sessions: int, projects: int, entries: int, words: i
         folder.mkdir(parents=True)
     made = []
     for number in range(sessions):
-        session_id = str(uuid.UUID(int=(number + 1) << 64 | 0x4000 << 64 | 0x8000 << 48, version=4))
+        session_id = str(uuid.UUID(int=(number + 1) << 80, version=4))
         lines = []
         parent = None
         for n in range(entries):

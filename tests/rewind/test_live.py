@@ -110,7 +110,7 @@ def test_without_a_person_the_choices_are_lines_to_type(trip: Trip) -> None:
     trip.turn("one", write("a", "1\n"))
     trip.turn("two", read("a"), edit("a", "1", "2"))
     listed = slash(trip, "/rewind")
-    assert f"/rewind {trip.prompt('two')[:8]}\n    before: two" in listed
+    assert f"/rewind {trip.prompt('two')[:8]}  before: two" in listed
     shown = slash(trip, f"/rewind {trip.prompt('two')[:8]}")
     assert "-2" in shown
     assert "+1" in shown
@@ -216,11 +216,11 @@ def test_the_list_of_what_is_to_be_done_goes_back_with_the_conversation(trip: Tr
         terminal.type("/todos\n")
         terminal.expect("burn it")
         terminal.type(f"/rewind {trip.prompt('two')[:8]} conversation\n")
-        terminal.expect("the conversation stands at")
+        terminal.expect("the conversation stands before “two”")
         terminal.type("/todos\n")
         terminal.expect("paint it")
         terminal.type("/rewind redo\n")
-        terminal.expect("the conversation stands at")
+        terminal.expect("the conversation stands behind the answer to “two”")
         terminal.type("/todos\n")
         terminal.expect("burn it")
         terminal.type("/exit\n")

@@ -15,6 +15,8 @@ PATIENCE_S = 10.0
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 TIMES = re.compile(r"(?<=[ (])(\d+m)?\d+s\b")
 LEFT = re.compile(r"\b(in|for) \d+ s\b")
+SIZES = re.compile(r"\b\d+\.\d kB\b")
+SHORT = re.compile(r"(?<=/tree )[0-9a-f]{8}\b")
 SPINNER = re.compile(r"^[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] ", re.M)
 FOLDER = re.compile(r"/\S*/work\b")
 HOME = re.compile(r"/\S*/config\b")
@@ -29,6 +31,8 @@ def told(picture: str) -> str:
         (SPINNER, "* "),
         (FOLDER, "WORK"),
         (HOME, "HOME"),
+        (SIZES, "N kB"),
+        (SHORT, "PROMPT"),
     ):
         picture = pattern.sub(instead, picture)
     return picture

@@ -70,14 +70,14 @@ def standing_against(planned: Plan) -> list[str]:
     ]
 
 
-def shown(planned: Plan, blobs: Blobs) -> str:
-    """The whole preview."""
+def shown(planned: Plan, blobs: Blobs, where: str) -> str:
+    """The whole preview; `where` says in words where the conversation would stand."""
     changes = file_changes(planned, blobs)
     lines = [*_files(changes), *standing_against(planned)]
     if not lines:
         lines = ["no file changes"]
     if planned.conversation:
-        lines.append(f"the conversation would stand at {planned.leaf or 'its beginning'}")
+        lines.append(f"the conversation would stand {where}")
     return "\n".join(lines)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from msgspec import Struct
 
 from clew.app.session import Session
+from clew.library.branches import prompt_above
 from clew.messages.errors import SessionError, UserError
 from clew.messages.messages import User
 from clew.rewind.blobs import Blobs, blobs_dir
@@ -21,6 +22,7 @@ from clew.transcript.load import load
 
 Json: TypeAlias = dict[str, Any]
 What: TypeAlias = Literal["both", "conversation", "files"]
+SHOWN_CHARACTERS = 60
 WHATS: tuple[What, ...] = get_args(What)
 
 
@@ -78,6 +80,16 @@ class Rewinding:
             conversation=what != "files",
         )
 
+    async def where(self, planned: Plan) -> str:
+        """Where the conversation stands when it was done, in the words that were said there."""
+        if planned.leaf is None or not planned.conversation:
+            return "at its beginning"
+        to = await asyncio.to_thread(prompt_above, planned.path, planned.to)
+        if to is not None and to.uuid == planned.to and planned.redo_of is None:
+            return f"before {quoted(to.text)}"
+        at = await asyncio.to_thread(prompt_above, planned.path, planned.leaf)
+        return f"at {planned.leaf}" if at is None else f"behind the answer to {quoted(at.text)}"
+
     async def planned_redo(self) -> Plan:
         await self._settled()
         return await asyncio.to_thread(plan_redo, self._recorder.transcript, self.blobs)
@@ -119,3 +131,8 @@ class Rewinding:
                 said = User(message)
                 return said.text if said.face == "typed" else ""
         return ""
+
+
+def quoted(words: str) -> str:
+    more = "…" if len(words) > SHOWN_CHARACTERS else ""
+    return f"“{words[:SHOWN_CHARACTERS]}{more}”"

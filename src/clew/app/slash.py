@@ -6,6 +6,7 @@ from datetime import datetime
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
+from typing import Literal
 
 from clew.app.session import Session
 from clew.app.stamps import new_id, now
@@ -25,7 +26,7 @@ from clew.transcript import choose
 from clew.transcript.light import Outline
 from clew.version import VERSION
 
-SHOWN_SESSIONS = 200
+SHOWN_SESSIONS = 50
 RECORD, SETUP = "clew.app.slash_session", "clew.app.slash_setup"
 SCREEN = "clew.app.slash_screen"
 PARTS, LOOPS = "clew.app.slash_parts", "clew.app.slash_loops"
@@ -161,7 +162,8 @@ async def resume(session: Session, name: str) -> Outcome:
         )
         for one in found
     ]
-    return Pick(title="go on with", rows=tuple(rows))
+    of: Literal["sessions", "all sessions"] = "all sessions" if everywhere else "sessions"
+    return Pick(title="go on with", rows=tuple(rows), of=of)
 
 
 def folder_of(one: Outline) -> str:
@@ -332,7 +334,7 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="statusline", description="show or choose the command that prints the screen's last line", run=elsewhere(SCREEN, "status_line"), hint="[COMMAND | off]"),
     Command(name="tasks", description="list what works in the background, show what one said, or stop it", run=elsewhere(TASKS, "tasks"), hint="[ID | stop [ID]]", aliases=("bashes",)),
     Command(name="todos", description="show what the model means to do", run=elsewhere(RECORD, "todos")),
-    Command(name="tree", description="show the prompts of this session on all its branches", run=elsewhere(RECORD, "tree")),
+    Command(name="tree", description="show the prompts of this session on all its branches, to go on from one", run=elsewhere(RECORD, "tree"), hint="[MESSAGE]"),
     Command(name="usage", description="show tokens, times and changed lines", run=usage, aliases=("stats",)),
     Command(name="vim", description="give the prompt vim's keys, or take them away", run=elsewhere(SCREEN, "vim"), hint="[on | off]"),
 )  # fmt: skip

@@ -9,7 +9,6 @@ from clew.messages.counts import count_of
 from clew.messages.errors import UserError
 from clew.rewind.restore import Plan
 
-SHOWN_PROMPTS = 30
 SHOWN_CHARACTERS = 70
 SHORT = 8
 FORCE, REDO = "force", "redo"
@@ -39,7 +38,7 @@ async def rewind(session: Session, arguments: str) -> Outcome:
 
 
 async def _prompts(rewinding: Rewinding) -> Outcome:
-    found = (await rewinding.prompts())[:SHOWN_PROMPTS]
+    found = await rewinding.prompts()
     if not found:
         return Show(text="nothing was said yet")
     rows = []
@@ -64,7 +63,11 @@ async def _preview(rewinding: Rewinding, message: str) -> Outcome:
         )
         for what in WHATS
     ]
-    return Pick(title="take back", rows=tuple(rows), text=shown(planned, rewinding.blobs))
+    return Pick(
+        title="take back",
+        rows=tuple(rows),
+        text=shown(planned, rewinding.blobs, await rewinding.where(planned)),
+    )
 
 
 def _forced(planned: Plan) -> str:
@@ -74,9 +77,10 @@ def _forced(planned: Plan) -> str:
 
 
 async def _done(rewinding: Rewinding, planned: Plan, words: str, *, is_forced: bool) -> Outcome:
+    where = await rewinding.where(planned)
     if not planned.is_clear and not is_forced:
         return Show(
-            text=f"{shown(planned, rewinding.blobs)}\nnothing was changed; "
+            text=f"{shown(planned, rewinding.blobs, where)}\nnothing was changed; "
             f"/rewind {words} {FORCE} goes over what others changed, and without what is lost",
             is_error=True,
         )
@@ -84,7 +88,7 @@ async def _done(rewinding: Rewinding, planned: Plan, words: str, *, is_forced: b
     await rewinding.carry_out(planned, force=is_forced)
     lines = [f"{change.verb}: {change.path}" for change in planned.changes]
     if planned.conversation:
-        lines.append(f"the conversation stands at {planned.leaf or 'its beginning'}")
+        lines.append(f"the conversation stands {where}")
     if planned.redo_of is None:
         lines.append(f"/rewind {REDO} takes this back")
     return Rewound(text="\n".join(lines), prompt=said)

@@ -1,14 +1,19 @@
 """Slash commands about this session's record: its tree, a copy of it, its title, it as a file, words in it."""
 
+import asyncio
 import time
 from pathlib import Path
 
 from clew.app.session import Session
-from clew.commands.outcome import Outcome, Resume, Show
+from clew.commands.outcome import Outcome, Pick, Resume, Row, Show
+from clew.library.branches import Prompt
 from clew.messages.errors import SessionError, UserError
 from clew.messages.moments import written
+from clew.rewind.story import named
 
 SEARCHED = 20
+# Enough of a uuid to be told from the others of a session.
+SHORT = 8
 
 
 async def kept(session: Session) -> Path:
@@ -25,27 +30,51 @@ async def fork(session: Session, message: str) -> Outcome:
     from clew.library.copies import fork as copied
 
     path = await kept(session)
-    uuid = whole_uuid(path, message) if message else None
+    uuid = named(path, message) if message else None
     made = copied(path, uuid, title="", at=written(time.time_ns() // 1_000_000))
     return Resume(session=made.path.stem)
 
 
-def whole_uuid(path: Path, beginning: str) -> str:
-    """The prompt that a uuid, or the beginning of one, means."""
-    from clew.library.branches import prompts
-
-    found = [one.uuid for one in prompts(path) if one.uuid.startswith(beginning)]
-    if len(found) != 1:
-        many = "several messages begin" if found else "no message begins"
-        raise SessionError(f"{many} with {beginning}; /tree shows them")
-    return found[0]
-
-
-async def tree(session: Session, _: str) -> Outcome:
-    from clew.library.tree import told
+async def tree(session: Session, message: str) -> Outcome:
+    """Every prompt on every branch; of one of them, the ways to go on from there."""
+    from clew.library.tree import prompt_line
     from clew.library.tree import tree as tree_of
 
-    return Show(text="\n".join(told(tree_of(await kept(session)))))
+    path = await kept(session)
+    found = await asyncio.to_thread(tree_of, path)
+    if message:
+        uuid = named(path, message)
+        prompt = next((one for one in found.prompts if uuid in (one.uuid, one.end)), None)
+        if prompt is None:
+            raise SessionError(f"{message} is no prompt; /tree shows them")
+        return ways_from(prompt)
+    rows = [
+        *(Row(line=f"/tree {one.uuid[:SHORT]}", label=prompt_line(one)) for one in found.prompts),
+        *(
+            Row(
+                line=f"/resume {fork['sessionId']}",
+                label=f"a fork at {fork['messageUuid'][:SHORT]}",
+            )
+            for fork in found.forks
+        ),
+    ]
+    said = found.forked_from
+    text = f"a fork of {said['sessionId']} at {said['messageUuid']}" if said else ""
+    return Pick(title="go to", rows=tuple(rows), text=text)
+
+
+def ways_from(prompt: Prompt) -> Pick:
+    """On from a prompt, on whatever branch it stands."""
+    rows = []
+    if prompt.live:
+        line = f"/rewind {prompt.uuid[:SHORT]} conversation"
+        rows.append(Row(line=line, label="before it, to say it otherwise; files stay as they are"))
+    if not (prompt.live and prompt.is_leaf):
+        line = f"/rewind {prompt.end} conversation"
+        rows.append(Row(line=line, label="behind its answer; files stay as they are"))
+    label = "behind its answer, in a copy; this session stays as it is"
+    rows.append(Row(line=f"/fork {prompt.end}", label=label))
+    return Pick(title="go on", rows=tuple(rows), text=prompt.text)
 
 
 async def rename(session: Session, title: str) -> Outcome:

@@ -1,9 +1,11 @@
 """What a slash command comes to. A command changes nothing of the conversation itself: it returns what
 is to be done, and the front or the engine does it."""
 
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
+
+from clew.commands.rows import table
 
 
 class Show(Struct, frozen=True, kw_only=True):
@@ -54,17 +56,27 @@ class Row(Struct, frozen=True, kw_only=True):
 
 
 class Pick(Struct, frozen=True, kw_only=True):
-    """Something to choose from; `text` is to be read first. Choosing nothing changes nothing."""
+    """Something to choose from; `text` is to be read first. Choosing nothing changes nothing.
+
+    `of` says of what there is more than the rows: a front that can find among all of it may.
+    """
 
     title: str
     rows: tuple[Row, ...]
     text: str = ""
+    of: Literal["", "sessions", "all sessions"] = ""
+
+
+# Where nobody chooses, so many are enough to say what there is.
+LISTED = 200
 
 
 def as_list(pick: Pick) -> Show:
     """What can be chosen, for where nobody chooses: each with the line that does it."""
-    rows = [f"{row.line}\n    {row.label}" for row in pick.rows]
-    return Show(text="\n".join(part for part in (pick.text, f"{pick.title}:", *rows) if part))
+    rows = table((row.line, row.label) for row in pick.rows[:LISTED])
+    rest = len(pick.rows) - LISTED
+    more = f"... and {rest} more" if rest > 0 else ""
+    return Show(text="\n".join(filter(None, (pick.text, f"{pick.title}:", rows, more))))
 
 
 class Rewound(Struct, frozen=True, kw_only=True):

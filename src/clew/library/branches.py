@@ -62,9 +62,10 @@ def branch(path: Path, uuid: str | None = None) -> Branch:
 
 class Prompt(Struct, frozen=True, kw_only=True):
     """Something a person said, where it stands in the tree, and how many messages answer it before the
-    next; `live` if the session stands on its branch."""
+    next; `live` if the session stands on its branch, `end` is the last of what belongs to it."""
 
     uuid: str
+    end: str
     text: str
     timestamp: str
     depth: int
@@ -75,12 +76,25 @@ class Prompt(Struct, frozen=True, kw_only=True):
 
 def prompts(path: Path) -> Iterator[Prompt]:
     """Every prompt of every branch, a branch behind what it leaves; depth counts the forks above."""
+    yield from _of(load(path, whole=True))
+
+
+def prompt_above(path: Path, uuid: str) -> Prompt | None:
+    """The prompt that a message is or answers, on whatever branch."""
     loaded = load(path, whole=True)
     links = loaded.chain.links
-    live = set(loaded.chain.live)
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    found = {links.index[one.uuid]: one for one in _of(loaded)}
+    i, seen = links.index.get(uuid, ROOT), set[int]()
+    while i != ROOT and i not in found and i not in seen:
+        seen.add(i)
+        i = links.parents[i]
+    return found.get(i)
+
+
+def _of(loaded: Loaded) -> Iterator[Prompt]:
+    fd = os.open(loaded.path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        yield from _prompts(links, live, Source(fd))
+        yield from _prompts(loaded.chain.links, set(loaded.chain.live), Source(fd))
     finally:
         os.close(fd)
 
@@ -94,10 +108,13 @@ def _prompts(links: Links, live: set[int], source: Source) -> Iterator[Prompt]:
                 bodies[i] = entry
     above: dict[int, int] = {}
     counts: dict[int, int] = {}
+    ends: dict[int, int] = {}
     for i in range(len(links.nodes)):
         if links.is_shown(i):
             owner = _owner(links, i, bodies)
             is_said = i not in bodies and links.nodes[i].keys.type in SAID
+            if is_said or i in bodies:
+                ends[owner] = i
             counts[owner] = counts.get(owner, 0) + is_said
             if i in bodies:
                 above[i] = _owner(links, links.parents[i], bodies)
@@ -110,6 +127,7 @@ def _prompts(links: Links, live: set[int], source: Source) -> Iterator[Prompt]:
         children = below.get(i, [])
         yield Prompt(
             uuid=links.nodes[i].uuid,
+            end=links.nodes[ends[i]].uuid,
             text=_text(bodies[i]),
             timestamp=links.nodes[i].keys.timestamp or "",
             depth=depth,

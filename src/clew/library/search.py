@@ -60,16 +60,27 @@ class Result(Struct, frozen=True, kw_only=True):
     without_index: str
 
 
-def search(home: Path, query: Query, scope: Scope, *, limit: int, use_index: bool = True) -> Result:
-    """The newest answers first, at most `limit` of them."""
+def search(
+    home: Path,
+    query: Query,
+    scope: Scope,
+    *,
+    limit: int,
+    use_index: bool = True,
+    reads_files: bool = True,
+) -> Result:
+    """The newest answers first, at most `limit` of them; with `reads_files` off what the index does not
+    know yet is left out, for who asks with each letter."""
     files = list(transcripts(home))
     by_path = {found.path: found for found in files}
     reason = "" if use_index else "as was asked"
     if use_index:
         try:
-            return _by_index(home, query, scope, files, by_path, limit)
+            return _by_index(home, query, scope, files, by_path, limit, reads_files=reads_files)
         except (OSError, sqlite3.Error, UnicodeEncodeError) as error:
             reason = str(error)  # a path that is no text cannot be kept in the index
+    if not reads_files:
+        return Result(hits=[], behind_bytes=sum(one.size for one in files), without_index=reason)
     mine = sorted(filter(scope.holds, files), key=lambda one: -one.mtime_ns)
     lines = _first(scan(query, [(one.path, 0) for one in mine]), limit)
     behind = sum(one.size for one in mine)
@@ -83,6 +94,8 @@ def _by_index(
     files: list[Found],
     by_path: dict[str, Found],
     limit: int,
+    *,
+    reads_files: bool,
 ) -> Result:
     with index(home) as found:
         connection = found.connection
@@ -91,7 +104,7 @@ def _by_index(
             take_in(found, waiting)
             waiting = []
         behind = _behind(waiting, unread_tails(connection), by_path, scope)
-        lines = _first(scan(query, behind), limit)
+        lines = _first(scan(query, behind), limit) if reads_files else []
         known = _indexed(connection, query, scope, limit, {one.found.path for one in waiting})
         named = _named(connection, {line.path for line in [*lines, *known]}, by_path)
     order = {line.path: by_path[line.path].mtime_ns for line in [*lines, *known]}

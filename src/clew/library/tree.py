@@ -40,13 +40,17 @@ def told(found: Tree) -> Iterator[str]:
     if found.forked_from:
         yield f"a fork of {found.forked_from['sessionId']} at {found.forked_from['messageUuid']}"
     for one in found.prompts:
-        mark = "●" if one.live else "○"
-        long = len(one.text) > SHOWN_WORDS
-        text = f"{one.text[: SHOWN_WORDS - 1]}…" if long else one.text
-        many = count_of(one.messages, "message")
-        yield f"{'│ ' * one.depth}{mark} {one.uuid[:8]}  {text}  ({many})"
+        yield prompt_line(one, f"{one.uuid[:8]}  ")
     for fork in found.forks:
         yield f"forked at {fork['messageUuid'][:8]}: {fork['sessionId']}"
+
+
+def prompt_line(one: Prompt, name: str = "") -> str:
+    """Where a prompt stands in the tree, and how it begins; filled is where the session stands."""
+    mark = "●" if one.live else "○"
+    long = len(one.text) > SHOWN_WORDS
+    text = f"{one.text[: SHOWN_WORDS - 1]}…" if long else one.text
+    return f"{'│ ' * one.depth}{mark} {name}{text}  ({count_of(one.messages, 'message')})"
 
 
 def _lineage(path: Path) -> Json | None:

@@ -3,8 +3,8 @@
 import argparse
 
 from clew.library.keeping import sizes
-from clew.messages.counts import count_of
-from clew.sessions.output import FINE, home, say, say_json, size
+from clew.messages.counts import count_of, size_of
+from clew.sessions.output import FINE, home, say, say_json
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,7 +28,7 @@ def run(options: argparse.Namespace) -> int:
     for one in sorted(found, key=lambda one: -one.size_bytes):
         if one.files:
             say(
-                f"{size(one.size_bytes):>9}  {count_of(one.files, 'file'):>12}  {one.name}  {one.path}"
+                f"{size_of(one.size_bytes):>9}  {count_of(one.files, 'file'):>12}  {one.name}  {one.path}"
             )
-    say(f"{size(total):>9}  in all")
+    say(f"{size_of(total):>9}  in all")
     return FINE

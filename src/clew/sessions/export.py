@@ -5,7 +5,8 @@ import sys
 from pathlib import Path
 
 from clew.exchange.export import FORMATS, exported, form_of, redaction_of, write
-from clew.sessions.output import FINE, CannotError, say, say_json, size, transcript
+from clew.messages.counts import size_of
+from clew.sessions.output import FINE, CannotError, say, say_json, transcript
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,5 +44,5 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"path": str(target.absolute()), "format": named, "sizeBytes": len(data)})
     else:
-        say(f"{target}: {size(len(data))}")
+        say(f"{target}: {size_of(len(data))}")
     return FINE

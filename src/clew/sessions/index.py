@@ -4,7 +4,8 @@ import argparse
 
 from clew.library.database import database_path
 from clew.library.indexing import update
-from clew.sessions.output import FINE, Bar, home, say, say_json, size
+from clew.messages.counts import size_of
+from clew.sessions.output import FINE, Bar, home, say, say_json
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,5 +19,5 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"path": str(path), "readBytes": read_bytes, "sizeBytes": path.stat().st_size})
     else:
-        say(f"read {size(read_bytes)}; the index is {size(path.stat().st_size)}: {path}")
+        say(f"read {size_of(read_bytes)}; the index is {size_of(path.stat().st_size)}: {path}")
     return FINE

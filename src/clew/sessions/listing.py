@@ -7,18 +7,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from clew.library.listing import Wanted, all_hidden, fitting, newest_first
-from clew.messages.counts import count_of
-from clew.sessions.output import (
-    FINE,
-    Bar,
-    CannotError,
-    cwd,
-    home,
-    moment,
-    say,
-    say_json,
-    size,
-)
+from clew.messages.counts import count_of, size_of
+from clew.sessions.output import FINE, Bar, CannotError, cwd, home, moment, say, say_json
 from clew.transcript.light import Outline
 
 if TYPE_CHECKING:
@@ -68,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
         elsewhere = f"  ({outline.cwd})" if outline.cwd and outline.cwd != here else ""
         tag = f"  #{outline.tag}" if outline.tag else ""
         say(
-            f"{outline.session_id}  {moment(outline.modified_at)}  {size(outline.size_bytes):>8}"
+            f"{outline.session_id}  {moment(outline.modified_at)}  {size_of(outline.size_bytes):>8}"
             f"  {' '.join(outline.title.split())}{tag}{elsewhere}"
         )
     if not shown and not options.all:

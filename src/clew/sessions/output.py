@@ -53,12 +53,6 @@ def moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def size(size_bytes: float) -> str:
-    if size_bytes >= 1e9:
-        return f"{size_bytes / 1e9:.1f} GB"
-    return f"{size_bytes / 1e6:.1f} MB" if size_bytes >= 1e6 else f"{size_bytes / 1e3:.1f} kB"
-
-
 class Bar:
     """Progress of long work, on standard error and only for who looks at a terminal.
 

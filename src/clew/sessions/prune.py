@@ -3,8 +3,8 @@
 import argparse
 
 from clew.library.keeping import Removable, removable, remove, session
-from clew.messages.counts import count_of
-from clew.sessions.output import FINE, home, say, say_json, size, transcript
+from clew.messages.counts import count_of, size_of
+from clew.sessions.output import FINE, home, say, say_json, transcript
 
 KINDS = ("index", "contents", "backups", "archive")
 
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
         )
         return FINE
     for one in found:
-        say(f"{size(one.size_bytes):>9}  {one.kind}  {one.name}")
+        say(f"{size_of(one.size_bytes):>9}  {one.kind}  {one.name}")
     did = "removed for good" if options.yes else "would be removed for good; --yes does it"
-    say(f"{count_of(len(found), 'thing')}, {size(total)}: {did}")
+    say(f"{count_of(len(found), 'thing')}, {size_of(total)}: {did}")
     return FINE

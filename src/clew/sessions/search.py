@@ -5,7 +5,7 @@ import argparse
 from clew.library.search import Scope, folders_of, search, told
 from clew.library.words import query_of
 from clew.library.worktrees import worktrees
-from clew.messages.counts import count_of
+from clew.messages.counts import count_of, size_of
 from clew.sessions.output import (
     FINE,
     FOUND,
@@ -14,7 +14,6 @@ from clew.sessions.output import (
     home,
     say,
     say_json,
-    size,
     transcript,
 )
 from clew.transcript.examine import session_id_of
@@ -67,7 +66,7 @@ def run(options: argparse.Namespace) -> int:
     for line in told(found):
         say(line)
     if found.behind_bytes > 0 and not options.no_index:
-        say(f"({size(found.behind_bytes)} are not in the index yet: clew sessions index)")
+        say(f"({size_of(found.behind_bytes)} are not in the index yet: clew sessions index)")
     if len(found.hits) == limit:
         say(f"(the newest {count_of(limit, 'answer')}; --limit shows more)")
     return FINE if found.hits else FOUND

@@ -4,8 +4,8 @@ import argparse
 from typing import Any
 
 from clew.library.stats import stats
-from clew.messages.counts import count_of
-from clew.sessions.output import FINE, Bar, home, say, say_json, size
+from clew.messages.counts import count_of, size_of
+from clew.sessions.output import FINE, Bar, home, say, say_json
 
 SHOWN = 8
 
@@ -22,7 +22,7 @@ def run(options: argparse.Namespace) -> int:
         return FINE
     unknown = " + unknown" if found["unpricedResponses"] else ""
     say(
-        f"{count_of(found['sessions'], 'session')} and {count_of(found['subagents'], 'subagent')}, {size(found['sizeBytes'])}: "
+        f"{count_of(found['sessions'], 'session')} and {count_of(found['subagents'], 'subagent')}, {size_of(found['sizeBytes'])}: "
         f"{count_of(found['prompts'], 'prompt')}, {count_of(found['responses'], 'response')}, {count_of(found['tokens'], 'token')}, "
         f"${found['knownCostUSD']:,.4f}{unknown}"
     )

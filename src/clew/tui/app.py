@@ -88,6 +88,9 @@ class Front:
                 in_dialog=lambda: self.stage.takes_keys,
                 is_typing=lambda: self.stage.dialog is not None and self.stage.dialog.is_typing,
                 is_offering=lambda: self.stage.completion.is_open,
+                in_sessions=lambda: (
+                    self.stage.dialog is not None and self.stage.dialog.is_of_sessions
+                ),
             ),
             self._actions(),
             send=self.desk.line,

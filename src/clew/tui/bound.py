@@ -9,6 +9,7 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.key_binding.vi_state import InputMode
 from prompt_toolkit.keys import Keys
 
+from clew.tui.choosing import EVERYWHERE, TREE
 from clew.tui.keys import Binding, Bindings, Context
 from clew.tui.typed import NEWLINE
 
@@ -20,6 +21,8 @@ SELECT = {
     "select:cancel": "escape",
     "select:pageUp": "pageup",
     "select:pageDown": "pagedown",
+    "sessions:everywhere": EVERYWHERE,
+    "sessions:tree": TREE,
 }
 
 
@@ -32,14 +35,18 @@ class State:
         in_dialog: Callable[[], bool],
         is_typing: Callable[[], bool],
         is_offering: Callable[[], bool],
+        in_sessions: Callable[[], bool],
     ) -> None:
         self.in_dialog = Condition(in_dialog)
         self.is_typing = Condition(is_typing)
         self.is_offering = Condition(is_offering)
+        self.in_sessions = Condition(in_sessions)
 
     def of(self, context: Context) -> Condition:
         if context == "Select":
             return self.in_dialog
+        if context == "Sessions":
+            return Condition(lambda: self.in_dialog() and self.in_sessions())
         if context == "Autocomplete":
             return Condition(lambda: self.is_offering() and not self.in_dialog())
         if context == "Chat":
@@ -83,7 +90,7 @@ def join(
         _bind(keys, one, state, actions, send, press)
 
 
-ORDER: tuple[Context, ...] = ("Global", "Chat", "Autocomplete", "Select")
+ORDER: tuple[Context, ...] = ("Global", "Chat", "Autocomplete", "Select", "Sessions")
 
 
 def _bind(

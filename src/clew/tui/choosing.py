@@ -19,6 +19,8 @@ from clew.tui.render.theme import Theme
 
 Body: TypeAlias = Callable[[int], Sequence[Line]]
 MIN_BODY = 3
+# Keys that only a list of sessions knows.
+EVERYWHERE, TREE = "everywhere", "tree"
 
 
 class Choice(Struct, frozen=True, kw_only=True):
@@ -86,6 +88,9 @@ class Chooser:
         self._ends: dict[int, int] = {}
         self._scrolled = 0
         self._page = 1
+
+    # Whether there are keys for sessions.
+    is_of_sessions = False
 
     # -- what is chosen
 

@@ -57,7 +57,8 @@ def file_offer(name: str) -> Offer:
 
 
 def matching(word: str, names: Iterable[str]) -> list[str]:
-    """Names that begin with a word, then those that hold it, then those that hold its letters in order."""
+    """Names that begin with a word, then those that hold it, then those that hold its letters in order;
+    among the like as they came."""
     word = word.lower()
     letters = re.compile(".*?".join(map(re.escape, word)))
 
@@ -67,7 +68,7 @@ def matching(word: str, names: Iterable[str]) -> list[str]:
             return 0
         return 1 if word in small else 2 if letters.search(small) else 3
 
-    placed = sorted((kind(name), name) for name in names)
+    placed = sorted(((kind(name), name) for name in names), key=lambda each: each[0])
     return [name for place, name in placed if place < 3]
 
 

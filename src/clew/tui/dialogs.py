@@ -135,12 +135,6 @@ class Dialogs:
         answer = await self._stage.ask(Chooser(one_line(asked), [own]))
         return None if answer is None else answer.words
 
-    async def pick(self, title: str, rows: Sequence[tuple[str, str]]) -> int | None:
-        """Which of many, found by typing; None if none."""
-        choices = [Choice(label=label, hint=hint) for label, hint in rows]
-        answer = await self._stage.ask(Chooser(title, choices, searches=True))
-        return None if answer is None else answer.chosen[0]
-
     async def trust(self, folder: str, waiting: Sequence[str]) -> bool:
         """Whether a folder's own settings may start programs."""
         choices = [

@@ -15,7 +15,7 @@ from prompt_toolkit.keys import ALL_KEYS, Keys
 
 from clew.tui.typed import ESCAPE, NEWLINE
 
-Context: TypeAlias = Literal["Global", "Chat", "Autocomplete", "Select"]
+Context: TypeAlias = Literal["Global", "Chat", "Autocomplete", "Select", "Sessions"]
 Chord: TypeAlias = tuple[str, ...]
 
 
@@ -71,9 +71,11 @@ ACTIONS: tuple[Action, ...] = (
     action("select:cancel", "Select", "escape", "answer nothing, and stop"),
     action("select:pageUp", "Select", "pageup", "scroll the text up"),
     action("select:pageDown", "Select", "pagedown", "scroll the text down"),
+    action("sessions:everywhere", "Sessions", "ctrl+a", "those of every folder, or of this one"),
+    action("sessions:tree", "Sessions", "ctrl+t", "its prompts on all branches, to go on from one"),
 )
 BY_NAME = {one.name: one for one in ACTIONS}
-CONTEXTS: tuple[Context, ...] = ("Global", "Chat", "Autocomplete", "Select")
+CONTEXTS: tuple[Context, ...] = ("Global", "Chat", "Autocomplete", "Select", "Sessions")
 
 PLAIN_KEYS = {
     "enter": "c-m",

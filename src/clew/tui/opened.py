@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from clew.app.build import session as open_session
 from clew.app.session import Session
 from clew.app.slash import known
+from clew.config.paths import find_config_home
 from clew.config.positions import dotted
 from clew.config.trust import read_trusted, write_trusted
 from clew.flags import MODES
@@ -24,16 +25,15 @@ from clew.tui.completion import Known
 from clew.tui.dialogs import Dialogs
 from clew.tui.entry import Entry
 from clew.tui.following import following
-from clew.tui.picking import recent, title, when
 from clew.tui.render.abilities import abilities
 from clew.tui.render.theme import chosen
 from clew.tui.render.transcript import Transcript
+from clew.tui.stage import Stage
 from clew.tui.start import stands
 from clew.tui.status import Status
 from clew.tui.talk import Talk
 from clew.version import VERSION
 
-PICKED_FROM = 500
 # Of a session that goes on so much is painted: a few screens, and no small one's.
 RECALLED_ROWS, RECALLED_SCREENS = 120, 5
 
@@ -44,7 +44,7 @@ async def one_session(front: Front, options: Options) -> int | Options:
     stage.transcript = Transcript(front.screen.terminal.size[0], stage.theme, abilities(os.environ))
     dialogs = Dialogs(stage, lambda words: note(front, words))
     if options.resume == "":
-        chosen_session = await picked(dialogs)
+        chosen_session = await picked(stage)
         if chosen_session is None:
             return 0
         options = replace(options, resume=chosen_session)
@@ -75,12 +75,13 @@ async def while_open(
             note(front, f"To go on: clew --resume {session.session_id}")
 
 
-async def picked(dialogs: Dialogs) -> str | None:
+async def picked(stage: Stage) -> str | None:
     """The file of the session that is to go on; None if none."""
-    found = recent(PICKED_FROM)
-    rows = [(f"{when(one)}  {title(one)}", one.session_id[:8]) for one in found]
-    number = await dialogs.pick("Go on with", rows)
-    return None if number is None else str(found[number].path)
+    from clew.tui.session_picker import SessionPicker
+
+    cwd = Path.cwd()
+    found = await SessionPicker(stage, find_config_home(os.environ, cwd), str(cwd)).pick()
+    return None if found is None else str(found)
 
 
 def note(front: Front, words: str, part: str = "notice") -> None:

@@ -15,6 +15,7 @@ from clew.library.listing import newest_first
 from clew.messages.errors import CommandLineError
 from clew.options import Options
 from clew.transcript.light import Outline
+from clew.tui.glimpse import when
 
 SHOWN = 20
 
@@ -53,12 +54,6 @@ def _asked(found: list[Outline]) -> str:
 
 def _row(number: int, one: Outline) -> str:
     return f"{number:>3}  {when(one)}  {one.session_id}  {title(one)}"
-
-
-def when(one: Outline) -> str:
-    from datetime import datetime
-
-    return datetime.fromtimestamp(one.modified_at).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 def title(one: Outline) -> str:

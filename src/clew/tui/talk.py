@@ -223,8 +223,19 @@ class Talk:
 
     async def _pick(self, pick: Pick) -> None:
         """A list to choose from; what is chosen is the next line."""
-        if line := await self._picked(pick):
+        if pick.of:
+            await self._pick_session(everywhere=pick.of == "all sessions")
+        elif line := await self._picked(pick):
             self._sent.put_nowait(Entry(text=line))
+
+    async def _pick_session(self, *, everywhere: bool) -> None:
+        from clew.tui.session_picker import SessionPicker
+
+        session = self._session
+        home = session.rules.standing.places.config_home
+        picker = SessionPicker(self._stage, home, session.cwd, without=session.session_id)
+        if found := await picker.pick(everywhere=everywhere):
+            self._sent.put_nowait(Resume(session=str(found)))
 
     async def _picked(self, pick: Pick) -> str:
         """The line that does what was chosen; empty for nothing."""
