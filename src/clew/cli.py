@@ -83,12 +83,20 @@ a session:
   --setting-sources NAMES    which of user,project,local are read; empty: none of them
   -n, --name TITLE           the session's title
   --plugin-dir DIR           a plugin for this session alone; naming it trusts it
+                             without its MCP servers: --plugin-dir-no-mcp DIR
   --agents JSON              kinds of agents, by name: description, prompt, tools ...
+  --agent NAME               the session is itself an agent of this kind
+  -w, --worktree [NAME]      work in a checkout of its own, made by git if it is not there
   --max-turns N              end after N answers of the model
   --json-schema JSON|FILE    of --print: the shape of the answer
   --max-budget-usd USD       end after the answer that spends as much
+  --task-budget TOKENS       what the model is told it may spend on the task
   --autocompact TOKENS       keep the conversation within a window of so many tokens
   --no-session-persistence   write no transcript
+  --system-prompt-snapshot SWITCH
+                             off: make the system prompt anew in every run of a session
+  --exclude-dynamic-system-prompt-sections
+                             as it always is: no fact of this machine stands in it
   --bare                     only what the command line names: no settings, memory, hooks,
                              servers, agents or commands of files
   --disable-slash-commands   a line that begins with a slash is a prompt
@@ -104,7 +112,12 @@ a program that talks to clew:
   --include-hook-events      hooks as they run
   --forward-subagent-text    what agents say, not only the tools they use
   --permission-prompt-tool WHO
-                             who is asked for permission: stdio is the host
+                             who is asked for permission: stdio is the host, mcp__SERVER__TOOL
+                             a tool of a server
+  --permission-prompts WHO   none: what somebody would be asked for is denied
+  --prompt-suggestions [SWITCH]
+                             say behind a turn what may be asked next
+  --await-initialize         begin nothing before the host has introduced itself
 
 options:
   -h, --help                 show this help; `clew COMMAND --help` shows a command's own
@@ -190,6 +203,10 @@ def talk(args: list[str]) -> int:
         # Programs that talk to clew know two exit codes.
         is_host = any(word.endswith("stream-json") for word in args)
         return 1 if is_host else 2
+    if options.worktree is not None:
+        from clew.app.worktree import within
+
+        return within(options, front(options))
     return front(options)(options)
 
 

@@ -19,6 +19,8 @@ from clew.transcript.light import is_uuid
 
 DEBUG_KINDS = ("api", "tools", "hooks", "session")
 
+SWITCH = ("true", "1", "yes", "on", "false", "0", "no", "off")
+
 MODES: dict[str, Mode] = {
     "default": "default",
     "manual": "default",
@@ -132,6 +134,10 @@ def sources_of(text: str | None) -> tuple[Scope, ...] | None:
         if name not in SOURCES:
             raise CommandLineError(f"--setting-sources {name}: there are {', '.join(SOURCES)}")
     return None if names is None else tuple(scope for scope in SOURCES if scope in names)
+
+
+def is_on(word: str | None) -> bool:
+    return word in SWITCH[:4]
 
 
 def debug_of(given: argparse.Namespace) -> str | None:
@@ -256,11 +262,55 @@ def parser() -> argparse.ArgumentParser:
     add("--mcp-config", action="append", metavar="JSON|FILE", help="MCP servers of this session")
     add("--strict-mcp-config", action="store_true", help="use no MCP servers but those")
     add("--plugin-dir", action="append", metavar="DIR", help="a plugin for this session alone")
+    add(
+        "--plugin-dir-no-mcp",
+        action="append",
+        metavar="DIR",
+        help="the same, without its MCP servers",
+    )
+    add("--agent", metavar="NAME", help="the session is itself an agent of this kind")
     add("--agents", metavar="JSON", help="kinds of agents, by name: description, prompt, tools ...")
     add(
         "--forward-subagent-text",
         action="store_true",
         help="stream-json: what agents say, not only the tools they use",
+    )
+    add(
+        "-w", "--worktree", nargs="?", const="", metavar="NAME",
+        help="work in a checkout of its own, made by git if it is not there",
+    )  # fmt: skip
+    add("--task-budget", type=int, metavar="TOKENS", help="what the model is told it may spend")
+    add(
+        "--permission-prompts",
+        choices=("host", "none"),
+        default="host",
+        help="of --print: none denies what somebody would have to be asked for",
+    )
+    add(
+        "--prompt-suggestions",
+        nargs="?",
+        const="true",
+        choices=SWITCH,
+        metavar="SWITCH",
+        help="stream-json: say behind a turn what may be asked next",
+    )
+    add(
+        "--system-prompt-snapshot",
+        nargs="?",
+        const="true",
+        choices=SWITCH,
+        metavar="SWITCH",
+        help="off: make the system prompt anew in every run of a session",
+    )
+    add(
+        "--exclude-dynamic-system-prompt-sections",
+        action="store_true",
+        help="as it always is: no fact of this machine stands in the system prompt",
+    )
+    add(
+        "--await-initialize",
+        action="store_true",
+        help="stream-json: begin nothing before the host has introduced itself",
     )
     add("--max-turns", type=int, metavar="N", help="end after N answers of the model")
     add("--json-schema", metavar="JSON|FILE", help="of --print: the shape of the answer")
@@ -290,6 +340,10 @@ def parse(argv: list[str]) -> Options:
         raise CommandLineError(_unknown(unknown[0], made))
     if given.max_turns is not None and given.max_turns < 1:
         raise CommandLineError(f"--max-turns {given.max_turns}: at least 1")
+    if given.task_budget is not None and given.task_budget < 1:
+        raise CommandLineError(f"--task-budget {given.task_budget}: at least 1 token")
+    if given.permission_prompts == "none" and not (given.print or given.output_format != "text"):
+        raise CommandLineError("--permission-prompts none needs --print")
     if given.autocompact is not None and given.autocompact < LEAST_WINDOW:
         raise CommandLineError(
             f"--autocompact {given.autocompact}: at least {LEAST_WINDOW:,} tokens"
@@ -324,7 +378,7 @@ def parse(argv: list[str]) -> Options:
         partial=given.include_partial_messages,
         replays=given.replay_user_messages,
         hook_events=given.include_hook_events,
-        asks=given.permission_prompt_tool,
+        asks=None if given.permission_prompts == "none" else given.permission_prompt_tool,
         continues=given.continues,
         resume=given.resume,
         session_id=given.session_id and given.session_id.lower(),
@@ -360,7 +414,14 @@ def parse(argv: list[str]) -> Options:
         persists=not given.no_session_persistence,
         autocompact=given.autocompact,
         agents=agents_of(given.agents),
-        plugin_folders=tuple(given.plugin_dir or ()),
+        agent=given.agent,
+        worktree=None if given.worktree is None else {"worktreeName": given.worktree},
+        task_budget=given.task_budget,
+        suggests=is_on(given.prompt_suggestions),
+        keeps_prompt=given.system_prompt_snapshot is None or is_on(given.system_prompt_snapshot),
+        awaits_host=given.await_initialize,
+        plugin_folders=(*(given.plugin_dir or ()), *(given.plugin_dir_no_mcp or ())),
+        plugins_without_servers=tuple(given.plugin_dir_no_mcp or ()),
         is_bare=given.bare,
         has_commands=not given.disable_slash_commands,
         debug=debug_of(given),

@@ -4,13 +4,16 @@
 """
 
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
 from clew.config.layers import Scope
 from clew.permissions.request import Mode
 from clew.providers.base import Effort, Thinking
+
+if TYPE_CHECKING:
+    from clew.subagents.specs import Spec
 
 SOURCES: tuple[Scope, ...] = ("user", "project", "local")
 # A smaller budget is none to the service.
@@ -71,10 +74,25 @@ class Options(Struct, frozen=True, kw_only=True):
     # The settings files that are read beside the managed ones; None: every kind.
     sources: tuple[Scope, ...] | None = None
     name: str | None = None
+    # The kind of agent that the session is itself: its name, and its definition once kinds are known.
+    agent: str | None = None
+    lead: "Spec | None" = None
+    # How many tokens the model is told it has for the whole task.
+    task_budget: int | None = None
+    # Whether requests go on to begin as those of the session's earlier runs did.
+    keeps_prompt: bool = True
+    # Whether a prompt that may come next is said behind each turn.
+    suggests: bool = False
+    # Whether nothing is done before the host has introduced itself.
+    awaits_host: bool = False
+    # The checkout that the session works in, as the log names it.
+    worktree: dict[str, Any] | None = None
     # Kinds of agents by name, as a program spells them.
     agents: dict[str, Any] | None = None
     # Folders of plugins for this session alone.
     plugin_folders: tuple[str, ...] = ()
+    # Those among them whose MCP servers are left out.
+    plugins_without_servers: tuple[str, ...] = ()
     # Only what the command line names: no settings files, memory, hooks, servers or agents of files.
     is_bare: bool = False
     # Whether lines that begin with a slash are commands.

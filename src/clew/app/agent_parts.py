@@ -134,7 +134,13 @@ def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, hands: Hands)
     service, template = crew.ground.service, crew.requests.template
     # What the session offers stays offered, so that what is cached for it counts here too.
     toolbox = crew.hands.toolbox if birth.spec.is_session else hands.toolbox
-    made = replace(template, model=birth.model.id, agent_id=birth.agent_id)
+    made = replace(
+        template,
+        model=birth.model.id,
+        agent_id=birth.agent_id,
+        # The session's own task is counted; a part of it has no budget of its own.
+        task_budget_tokens=None,
+    )
     if not birth.spec.is_session:
         names = [tool["name"] for tool in toolbox.definitions()]
         made = replace(

@@ -56,6 +56,7 @@ def template(
         thinking=options.thinking,
         effort=options.effort,
         betas=options.betas,
+        task_budget_tokens=options.task_budget,
         session_id=session_id,
     )
 

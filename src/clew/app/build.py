@@ -31,6 +31,7 @@ from clew.app.judging import Judging
 from clew.app.leaving import Leaving
 from clew.app.lent import Lent
 from clew.app.one_person import one_at_a_time
+from clew.app.plugins import managed_hooks_only
 from clew.app.reloading import Reloading
 from clew.app.session import Session
 from clew.app.speaking import Speaking
@@ -46,10 +47,12 @@ from clew.engine.deps import Deps, Question, Verdict
 from clew.engine.measuring import Measure
 from clew.engine.requests import Requests
 from clew.engine.story import Story
+from clew.hooks.handlers import read_hooks
 from clew.normalize.repairs import from_record
 from clew.options import Options
 from clew.process.programs import Programs
 from clew.providers.preferences import preferred
+from clew.subagents.offer import refused
 from clew.tools.file_names import FileNames
 from clew.transcript.record import Mirror
 
@@ -83,10 +86,15 @@ async def session(
         )
         opened.push_async_callback(opening.aclose)
         copies = await opened.enter_async_context(elsewhere(ground))
-        thread = await taken_in_hand(
-            ground, opened, entrypoint=entrypoint, mirror=copies.beside(mirror)
+        kinds, agent_faults = kinds_of(ground, brought, ground.plugins.agents())
+        thread, lead = await taken_in_hand(
+            ground, kinds, opened, entrypoint=entrypoint, mirror=copies.beside(mirror)
         )
+        ground = lead.ground
+        options = ground.options
         hands = await equipped(ground, thread, brought, opened)
+        if options.lead is not None and not managed_hooks_only(ground.began.layers):
+            hands.hooks.add(read_hooks(options.lead.hooks, source="agent").hooks)
         beginning = begun(ground, thread, hands)
         requests = requests_of(ground, thread, hands, beginning)
         begin_s = time.monotonic()
@@ -101,6 +109,7 @@ async def session(
                 name, given, hands.sandbox.spared(name, given, decision)
             ),
             secrets=ground.secrets,
+            denied=() if options.lead is None else refused(options.lead),
         )
         begin_servers(ground, thread, hands, judge, ask, brought)
         measure = Measure(ground.service.provider.count_tokens, ground.service.catalog)
@@ -110,7 +119,6 @@ async def session(
             deps_of(ground, thread, hands, requests, judge, ask, inbox, measure, keeping, copies),
             leaves=leaving.is_time,
         )
-        kinds, agent_faults = kinds_of(ground, brought, ground.plugins.agents())
         crew = Crew(
             ground=ground,
             thread=thread,
@@ -147,6 +155,7 @@ async def session(
             story=thread.story,
             opening=opening,
             session_id=thread.session_id,
+            lead=options.lead,
             speaking=speaking,
             rules=ground.rules,
             toolbox=hands.toolbox,
@@ -154,6 +163,7 @@ async def session(
             notices=(
                 *await notices(ground, thread, hands, beginning),
                 *agent_faults,
+                *lead.faults,
                 *copies.news(),
             ),
             copies=copies,
@@ -235,6 +245,18 @@ def dream(session: Session, after: object, opened: AsyncExitStack) -> None:
     )
     opened.push_async_callback(dreamer.aclose)
     dreamer.begin(quiet_s)
+
+
+def left_checkout(ground: Ground, thread: Thread) -> tuple[str, ...]:
+    """Where a session that goes on elsewhere than in its own checkout worked before."""
+    if thread.loaded is None or ground.options.worktree is not None:
+        return ()
+    was = thread.loaded.side.current.get("worktree-state", {}).get("worktreeSession")
+    path = was.get("worktreePath") if isinstance(was, dict) else None
+    if not isinstance(path, str) or ground.cwd.startswith(path) or not Path(path).is_dir():
+        return ()
+    name = Path(path).name
+    return (f"this session worked in {path}; clew --worktree {name} --resume goes on there",)
 
 
 def returned(ground: Ground, thread: Thread) -> tuple[str, ...]:
@@ -376,6 +398,7 @@ async def notices(
         *returned(ground, thread),
         *unbounded(ground.options, thread.model),
         *beginning.notices,
+        *left_checkout(ground, thread),
         *hands.mcp.notices,
         *hands.skills.faults,
         *hands.code.notices,

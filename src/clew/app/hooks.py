@@ -184,9 +184,10 @@ async def unshown(_: object) -> None:
 
 def beginning(options: Options, loaded: Loaded | None, model: str) -> Json:
     """How the session begins, as its hooks are told."""
+    lead = {} if options.lead is None else {"agent_type": options.lead.name}
     if loaded is None:
-        return {"source": "startup", "model": model}
-    return {"source": "fork" if options.fork else "resume", "model": model}
+        return {"source": "startup", "model": model, **lead}
+    return {"source": "fork" if options.fork else "resume", "model": model, **lead}
 
 
 async def end(hooks: Hooks, options: Options) -> None:

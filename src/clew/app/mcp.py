@@ -21,11 +21,14 @@ from clew.context.server_facts import changed_fact, instructions_fact, told_of
 from clew.context.tool_listing import listing_fact, told
 from clew.mcp.config import ServerConfig
 from clew.mcp.scopes import Entry, Found, find
+from clew.messages.errors import UserError
 from clew.options import Options
 from clew.permissions.decision import Decision
 from clew.permissions.in_session import SessionRules
 from clew.permissions.session_rules import Standing
 from clew.process.spawn import Launcher
+from clew.subagents.offer import has
+from clew.subagents.specs import Spec
 from clew.tools.base import AskModel
 from clew.tools.registry import Toolbox
 from clew.transport.seam import Transport
@@ -48,8 +51,11 @@ EXCHANGE_WAIT_S = 30.0
 class Connected:
     """What the session knows of its servers; without any, all of it is nothing."""
 
-    def __init__(self, found: Found, toolbox: Toolbox, first_wait_s: float) -> None:
+    def __init__(
+        self, found: Found, toolbox: Toolbox, first_wait_s: float, lead: Spec | None = None
+    ) -> None:
         self.found = found
+        self._lead = lead
         self.servers: Servers | None = None
         self.notices: tuple[str, ...] = (
             *found.faults,
@@ -86,7 +92,10 @@ class Connected:
     ) -> None:
         """Starts every server there is; returns before any of them has."""
         # What no call could come to is not offered.
-        self._is_denied = lambda name: denied(rules, name)
+        lead = self._lead
+        self._is_denied = lambda name: (
+            denied(rules, name) or (lead is not None and not has(lead, name))
+        )
 
         def made(on_change: Callable[[], None] = self._gather, *, defers: bool = True) -> Servers:
             from clew.app.mcp_asking import Answering
@@ -239,6 +248,15 @@ class Connected:
 
         return await resource_fact(server, uri, text)
 
+    async def asked(self, name: str, given: Json) -> str:
+        """What a tool answers in words to a call of clew's own; `UserError` where it does not."""
+        await self.settled()
+        if self.servers is None:
+            raise UserError("there is no MCP server")
+        from clew.mcp.tools import answer_of
+
+        return await answer_of(self.servers, name, given)
+
     def clients(self) -> tuple[Server, ...]:
         return () if self.servers is None else self.servers.all()
 
@@ -275,7 +293,7 @@ def servers_of(
 ) -> Connected:
     """Which servers the session has; raises `SettingsError` where --mcp-config cannot be read."""
     found = find_servers(options, standing, brought, plugins)
-    return Connected(found, toolbox, seconds(environment, "mcp_wait_ms"))
+    return Connected(found, toolbox, seconds(environment, "mcp_wait_ms"), options.lead)
 
 
 def find_servers(
@@ -288,9 +306,21 @@ def find_servers(
         standing.environ,
         given=options.mcp_config,
         brought=brought.servers,
-        plugins=plugins,
+        plugins=[*plugins, *of_lead(options.lead)],
         strict=options.strict_mcp_config,
     )
+
+
+def of_lead(spec: Spec | None) -> list[Entry]:
+    """The servers that the definition describes of the agent that the session is itself."""
+    if spec is None:
+        return []
+    source = spec.where or f"agent {spec.name}"
+    is_literal = spec.origin == "host"
+    return [
+        Entry(name=name, scope="cli", source=source, value=value, is_literal=is_literal)
+        for name, value in spec.servers.items()
+    ]
 
 
 def seconds(environment: Environment, field: str) -> float:

@@ -7,6 +7,7 @@ from clew.messages.errors import CommandLineError
 from clew.options import Options
 from clew.permissions.in_session import SessionRules
 from clew.skills.tool import Keeper, SkillTool
+from clew.subagents.offer import has
 from clew.tools.base import Tool
 from clew.tools.registry import NEED_A_PERSON, builtin_tools
 from clew.tools.structured_output import StructuredOutput
@@ -31,7 +32,7 @@ def offered_tools(
     if unknown:
         known = ", ".join(tool.name for tool in tools)
         raise CommandLineError(f"--tools {unknown[0]}: no such tool; there are {known}")
-    is_alone = options.is_print and options.asks is None
+    is_alone = options.is_print and options.asks != "stdio"
     shaped = [] if options.json_schema is None else [StructuredOutput(options.json_schema)]
     return [
         *shaped,
@@ -44,7 +45,9 @@ def offered_tools(
 
 
 def is_wanted(options: Options, tool: Tool[Any]) -> bool:
-    return (options.tools is None or tool.name in options.tools) and tool.name not in options.deny
+    is_named = options.tools is None or tool.name in options.tools
+    is_left = options.lead is None or has(options.lead, tool.name)
+    return is_named and is_left and tool.name not in options.deny
 
 
 def private_hosts(rules: SessionRules) -> tuple[str, ...]:

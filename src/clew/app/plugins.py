@@ -36,6 +36,8 @@ class Plugin(Struct, frozen=True, kw_only=True):
 
     parts: Parts
     may_run: bool
+    # Whether its MCP servers are of the session.
+    has_servers: bool = True
 
     @property
     def name(self) -> str:
@@ -109,6 +111,7 @@ class SessionPlugins:
                 held="" if one.may_run else waiting(one.name),
             )
             for one in self
+            if one.has_servers
             for name, value in one.parts.mcp_servers.items()
         ]
 
@@ -150,7 +153,13 @@ def plugins_of(options: Options, standing: Standing) -> SessionPlugins:
         if isinstance(said, str) or not root.is_dir():
             faults.append(f"--plugin-dir {said if isinstance(said, str) else root}: not a plugin")
             continue
-        plugins.append(Plugin(parts=parts_of(root, said, store.data(said.name)), may_run=True))
+        plugins.append(
+            Plugin(
+                parts=parts_of(root, said, store.data(said.name)),
+                may_run=True,
+                has_servers=folder not in options.plugins_without_servers,
+            )
+        )
     if wanted:
         for plugin in installed(store, settings, faults):
             if plugin.name not in {one.name for one in plugins}:

@@ -3,7 +3,7 @@
 `app.build` makes it and owns the life of what it holds.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -13,6 +13,7 @@ from clew.app.attaching import attachments
 from clew.app.compaction import Keeping
 from clew.app.elsewhere import Elsewhere
 from clew.app.goals import Goal
+from clew.app.leading import begins_with, first_words
 from clew.app.leaving import Leaving
 from clew.app.lent import Lent
 from clew.app.mcp import Connected
@@ -44,6 +45,7 @@ from clew.schedules.board import Board
 from clew.session.ledger import Sums
 from clew.session.state import Session as Spending
 from clew.session.totals import Past
+from clew.subagents.specs import Spec
 from clew.tasks.registry import Tasks
 from clew.tools.base import AskModel
 from clew.tools.file_names import FileNames
@@ -60,6 +62,8 @@ class Session(Struct, frozen=True, kw_only=True):
     story: Story
     opening: Opening
     session_id: str
+    # The kind of agent that the session is itself, if it is one.
+    lead: Spec | None
     speaking: Speaking
     rules: SessionRules
     toolbox: Toolbox
@@ -126,7 +130,12 @@ class Session(Struct, frozen=True, kw_only=True):
         history = self.story.history
         facts = []
         if not len(history):
-            facts = await self.opening.facts(model=self.model.id, day=now()[:10])
+            facts = await self.opening.facts(
+                model=self.model.id,
+                day=now()[:10],
+                reads_memory=self.lead is None or self.lead.reads_memory,
+            )
+            facts += await begins_with(self.lead, self.skills, self.rules.standing.places)
         deferred = [name for name in self.requests.deferred() if self.toolbox.get(name)]
         skills = self.skills.news(history) if self.requests.offers("Skill") else None
         heard = [entry for entry in history if entry.get("type") == "attachment"]
@@ -145,8 +154,16 @@ class Session(Struct, frozen=True, kw_only=True):
         self.lent.take_back()
         taken = await self.intake.take(raw, emit, run_command)
         if isinstance(taken, Turn):
-            return Turn(prompt=taken.prompt, context=[*taken.context, *await self.context()])
+            return await self.asked(taken.prompt, taken.context)
         return taken
+
+    async def asked(self, prompt: str | list[Json], context: Sequence[Json] = ()) -> Turn:
+        """A prompt as a turn, with what goes along with it."""
+        is_first = not len(self.story.history)
+        return Turn(
+            prompt=first_words(self.lead, prompt) if is_first else prompt,
+            context=[*context, *await self.context()],
+        )
 
     def ledger(self) -> Sums:
         """What the conversation cost so far, by its record."""

@@ -59,9 +59,9 @@ def taken_up(
     catalog: Catalog,
     style: str = "",
 ) -> Beginning:
-    record = None if loaded is None else recorded(loaded)
+    record = None if loaded is None or not options.keeps_prompt else recorded(loaded)
     found = as_before(made, options, prompts, record, style)
-    if options.persists:
+    if options.persists and options.keeps_prompt:
         named = prompts.record_of(found.standing)
         if named is not None and not is_named(record, named):
             recorder.prompt_hashes(**named)

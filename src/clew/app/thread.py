@@ -9,6 +9,7 @@ from msgspec import Struct
 from clew.app.asking import chosen_model
 from clew.app.costs import spent_so_far
 from clew.app.ground import Ground
+from clew.app.leading import Led, led, recorded
 from clew.app.record import open_record
 from clew.app.side import side_questions
 from clew.app.standing import spoke_with
@@ -19,6 +20,7 @@ from clew.messages.history import History
 from clew.normalize.edits import NO_EDITS, from_record
 from clew.session.state import Session as Spending
 from clew.session.totals import Past
+from clew.subagents.catalog import Catalog
 from clew.transcript.load import Loaded
 from clew.transcript.record import Mirror, Recorder
 
@@ -42,10 +44,15 @@ class Thread(Struct, frozen=True, kw_only=True):
 
 
 async def taken_in_hand(
-    ground: Ground, opened: AsyncExitStack, *, entrypoint: str, mirror: Mirror | None
-) -> Thread:
-    """The thread of a new session, or of the one that the options name."""
-    take = partial(_taken, ground, opened, entrypoint=entrypoint, mirror=mirror)
+    ground: Ground,
+    kinds: Catalog,
+    opened: AsyncExitStack,
+    *,
+    entrypoint: str,
+    mirror: Mirror | None,
+) -> tuple[Thread, Led]:
+    """The thread of a new session, or of the one that the options name, and the agent that it is."""
+    take = partial(_taken, ground, kinds, opened, entrypoint=entrypoint, mirror=mirror)
     if mirror is not None or (ground.options.resume is None and not ground.options.continues):
         return take()
     # A long one takes its time, and somebody may be typing meanwhile. Mirrors are the loop's own.
@@ -59,12 +66,23 @@ async def taken_in_hand(
 
 
 def _taken(
-    ground: Ground, opened: AsyncExitStack, *, entrypoint: str, mirror: Mirror | None
-) -> Thread:
-    options, service = ground.options, ground.service
+    ground: Ground,
+    kinds: Catalog,
+    opened: AsyncExitStack,
+    *,
+    entrypoint: str,
+    mirror: Mirror | None,
+) -> tuple[Thread, Led]:
     recorder, loaded = open_record(
-        options, ground.began.places, opened, entrypoint=entrypoint, mirror=mirror
+        ground.options, ground.began.places, opened, entrypoint=entrypoint, mirror=mirror
     )
+    lead = led(ground, kinds, loaded)
+    ground = lead.ground
+    options, service = ground.options, ground.service
+    if options.lead is not None and recorded(loaded) != options.lead.name:
+        recorder.agent_setting(options.lead.name)
+    if options.worktree is not None:
+        recorder.worktree_state(options.worktree)
     model = chosen_model(
         options,
         ground.environment,
@@ -78,7 +96,7 @@ def _taken(
     spending, past = spent_so_far(
         session_id, ground.cwd, ground.environ, model, loaded, service.catalog
     )
-    return Thread(
+    thread = Thread(
         recorder=recorder,
         loaded=loaded,
         story=Story(
@@ -91,3 +109,4 @@ def _taken(
         past=past,
         side=side_questions(service, ground.environment, spending, recorder, main=model.id),
     )
+    return thread, lead

@@ -66,14 +66,16 @@ class Opening:
 
         return index_fact(Notebook(self._memories))
 
-    async def facts(self, *, model: str, day: str, cwd: Path | None = None) -> list[Fact]:
+    async def facts(
+        self, *, model: str, day: str, cwd: Path | None = None, reads_memory: bool = True
+    ) -> list[Fact]:
         """The facts, in the order in which they are told; the same for the same surroundings.
 
         `cwd` is where a conversation works that is not in the session's own folder.
         """
         cwd = cwd or self._cwd
         told = [
-            self._memory(cwd),
+            self._memory(cwd) if reads_memory else None,
             self._index(),
             facts.environment_fact(
                 cwd=str(cwd),

@@ -1,15 +1,18 @@
-"""Asks the host for permission, and takes its answer at its word.
+"""Asks the host for permission, or a tool of a server, and takes the answer at its word.
 
 Owns the way from a question to a verdict. Where no host is to be asked, nobody is: the call does
 not run, and the model is told so.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
+import msgspec
+
+from clew.app.session import Session
 from clew.engine.deps import Granted, Question, Refused, Verdict
 from clew.headless.host import Host, HostError
-from clew.messages.errors import SettingsError
+from clew.messages.errors import ClewError, SettingsError
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import Request
 from clew.permissions.updates import adding
@@ -66,14 +69,45 @@ class HostPermission:
                 return Refused(words=FAILED.format(why=verdict.why), by_person=False)
 
     def _update(self, verdict: Yes, rules: SessionRules) -> None:
-        """An update that cannot be made is told, and the yes stays a yes."""
-        if verdict.why_none:
-            self._notice(verdict.why_none)
-        if verdict.updates:
-            try:
-                rules.update(verdict.updates)
-            except (SettingsError, OSError) as error:
-                self._notice(f"updatedPermissions: {error}")
+        for wrong in updated(verdict, rules):
+            self._notice(wrong)
+
+
+def updated(verdict: Yes, rules: SessionRules) -> Iterator[str]:
+    """An update that cannot be made is told, and the yes stays a yes."""
+    if verdict.why_none:
+        yield verdict.why_none
+    if verdict.updates:
+        try:
+            rules.update(verdict.updates)
+        except (SettingsError, OSError) as error:
+            yield f"updatedPermissions: {error}"
+
+
+async def ask_tool(asked: Question, name: str, session: Session) -> Verdict:
+    """Asks a tool of an MCP server, which says yes or no in the words of a host, as JSON in its text."""
+    try:
+        said = await session.mcp.asked(
+            name,
+            {
+                "tool_name": asked.block["name"],
+                "input": asked.block["input"],
+                "tool_use_id": asked.block["id"],
+            },
+        )
+        answer = msgspec.json.decode(said)
+    except (ClewError, msgspec.DecodeError) as error:
+        return Refused(words=FAILED.format(why=f"{name}: {error}"), by_person=False)
+    verdict = read_verdict(answer if isinstance(answer, dict) else {})
+    match verdict:
+        case Yes():
+            for wrong in updated(verdict, session.rules):
+                return Refused(words=FAILED.format(why=wrong), by_person=False)
+            return Granted(input=verdict.input)
+        case No():
+            return Refused(words=verdict.words, stop=verdict.stops)
+        case Unusable():
+            return Refused(words=FAILED.format(why=f"{name}: {verdict.why}"), by_person=False)
 
 
 def offered(asked: Question) -> list[Json]:

@@ -19,6 +19,7 @@ from clew.app.session import Session
 from clew.app.stamps import new_id
 from clew.commands.outcome import Compact
 from clew.engine.conversation import Speaker
+from clew.engine.deps import Question, Verdict
 from clew.engine.events import (
     Compacting,
     Doubted,
@@ -33,7 +34,7 @@ from clew.engine.events import (
     TurnEnded,
 )
 from clew.engine.intake import Raw, Turn
-from clew.headless.permission import nobody
+from clew.headless.permission import ask_tool, nobody
 from clew.headless.result import Tally, compacted, cost_of, done_beside, exit_code, result, usage_of
 from clew.headless.shape import Shaped
 from clew.messages.errors import ClewError, CommandLineError
@@ -115,8 +116,15 @@ async def run(options: Options, raw: Raw) -> int:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, *ENDED_BY):
         loop.add_signal_handler(number, stop, number)
+
+    async def ask(asked: Question) -> Verdict:
+        tool = options.asks
+        if tool is None or tool == "stdio":  # there is no host that could be asked
+            return await nobody(asked)
+        return await ask_tool(asked, tool, at_work[0])
+
     async with open_session(
-        options, os.environ, str(Path.cwd()), nobody, entrypoint="sdk-cli"
+        options, os.environ, str(Path.cwd()), ask, entrypoint="sdk-cli"
     ) as session:
         tally = Tally(session_id=session.session_id)
         front = Front(tally, quiet=options.output_format != "text")

@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+import msgspec
 from msgspec.structs import replace
 
 from clew.app.brought import Brought
@@ -33,14 +34,16 @@ from clew.headless.framing import Framing, Wanted
 from clew.headless.host import Host
 from clew.headless.mcp import listed, to_host
 from clew.headless.mirror import Mirror
-from clew.headless.permission import HostPermission, nobody
+from clew.headless.permission import HostPermission, ask_tool, nobody
 from clew.headless.result import compacted, cost_of, done_beside, result, usage_of
 from clew.headless.shape import Shaped
-from clew.messages.errors import ClewError, MisuseError
+from clew.headless.suggesting import Suggestions
+from clew.messages.errors import ClewError, MisuseError, UserError
 from clew.options import Options
 from clew.session.ledger import Spend
 from clew.session.totals import usage_by_model
 from clew.tasks.registry import Moment, Task
+from clew.tools.json_schema import fault
 from clew.wire import frames
 from clew.wire.incoming import Answered, Asked, Incoming, Malformed, Said, Withdrawn
 
@@ -69,6 +72,7 @@ class Server:
         self._something = asyncio.Event()
         self._ended = asyncio.Event()
         self._is_over = False
+        self._suggestions: Suggestions | None = None
         # Nothing more will be said; what was asked for is still done.
         self._is_unspoken = False
         self._is_answered = self._is_introduced = True
@@ -79,6 +83,9 @@ class Server:
         self._is_open = asyncio.Event()
         self._ended_by: int | None = None
         self.state: frames.State = "idle"
+        # What was said before the host had introduced itself, where that is waited for.
+        self._early: list[Said] = []
+        self._is_at_end = False
         # What the handshake brought; every session of this channel has it.
         self._handshake: Asked | None = None
         self._brought = Brought()
@@ -108,18 +115,25 @@ class Server:
 
     async def _first(self) -> Incoming | None:
         """The first line that asks for something; before it there is nothing to open a session for."""
+        early: list[Said] = []
         while (line := await self._channel.receive()) is not None:
+            if isinstance(line, Said) and self._options.awaits_host:
+                early.append(line)
+                continue
             if isinstance(line, Said | Asked):
+                self._early = early
                 return line
             if isinstance(line, Malformed):
                 self._complain(line)
-        return None
+        self._is_at_end = True
+        self._early = early[1:]
+        return early[0] if early else None
 
     async def _serve(self, first: Incoming) -> None:
         """One session, and each that a command goes over to, until the host says no more."""
         options: Options | None = self._options
         if isinstance(first, Asked) and first.subtype == "initialize":
-            options = told_by(self._options, first.fields)
+            options = self._options = told_by(self._options, first.fields)
             self._bring(first)
         async with asyncio.TaskGroup() as group:
             reading = group.create_task(self._read(first, group))
@@ -172,7 +186,13 @@ class Server:
             self._is_open.set()
             if before is not None:
                 await self._gone_over(before.session_id)
-            taken = await self._turns()
+            self._suggestions = Suggestions(session, self.post) if options.suggests else None
+            try:
+                taken = await self._turns()
+            finally:
+                if self._suggestions is not None:
+                    in_haste = not self._is_unspoken or self._is_over
+                    await self._suggestions.aclose(in_haste=in_haste)
             self._is_open.clear()
         for notice in session.copies.news():
             self._channel.warn(notice)
@@ -208,7 +228,10 @@ class Server:
         line: Incoming | None = first
         while line is not None:
             self._take(line, group)
-            line = await self._channel.receive()
+            for early in self._early:
+                self._take(early, group)
+            self._early = []
+            line = None if self._is_at_end else await self._channel.receive()
         self._host.leave()
         self._is_unspoken = True
         self._something.set()
@@ -254,7 +277,9 @@ class Server:
         if said.uuid is not None:
             self._known.add(said.uuid)
         waits = not said.asks or is_command(said)
-        if self._prompts or waits or not self.session.conversation.is_running:
+        # A session that goes on may still be opening.
+        runs = self._session is not None and self._session.conversation.is_running
+        if self._prompts or waits or not runs:
             self._prompts.append(said)
             self._something.set()
         else:
@@ -346,9 +371,11 @@ class Server:
                 Raw(text=said.typed, more=said.piped, is_lasting=True), self._emit
             )
         self.session.lent.take_back()
-        return Turn(prompt=said.content, context=await self.session.context())
+        return await self.session.asked(said.content)
 
     def _begin(self) -> None:
+        if self._suggestions is not None:
+            self._suggestions.drop()
         self._is_answered = False
         self._is_introduced = False
         self._mark = self.session.story.said
@@ -393,6 +420,8 @@ class Server:
         self._is_error = bool(said["is_error"])
         self._is_answered = True
         await self._channel.send(said if origin is None else said | {"origin": origin})
+        if self._suggestions is not None and not self._is_error:
+            self._suggestions.begin()
         waits = self._prompts or session.conversation.has_unheard or session.agents.has_news
         if not waits and not session.agents.are_working:
             self._change_state("idle")
@@ -412,8 +441,10 @@ class Server:
         )
 
     async def _ask(self, asked: Question) -> Verdict:
-        if self._options.asks != "stdio":
+        if self._options.asks is None:
             return await nobody(asked)
+        if self._options.asks != "stdio":
+            return await ask_tool(asked, self._options.asks, self.session)
         return await self._permission.ask(asked, self.session.rules)
 
     # -- what the controls need
@@ -535,12 +566,52 @@ def skills_of(fields: Json) -> list[str] | None:
 
 
 def told_by(options: Options, fields: Json) -> Options:
-    """The options with what the handshake says of the system prompt, and of what is to be told."""
+    """The options with what the handshake says: of the system prompt, of what is to be told, of servers
+    and plugins, and of the shape of the answer."""
     whole, more = fields.get("systemPrompt"), fields.get("appendSystemPrompt")
     if isinstance(whole, list):
         whole = "\n\n".join(part for part in whole if isinstance(part, str))
     if isinstance(whole, str):
         options = replace(options, system_prompt=whole)
-    if fields.get("forwardSubagentText") is True:
-        options = replace(options, agent_text=True)
-    return replace(options, append_system_prompt=more) if isinstance(more, str) else options
+    if isinstance(more, str):
+        options = replace(options, append_system_prompt=more)
+    schema, title = fields.get("jsonSchema"), fields.get("title")
+    if options.json_schema is None and isinstance(schema, dict):
+        why = fault(schema)
+        if why:
+            raise UserError(f"initialize: jsonSchema: {why}")
+        options = replace(options, json_schema=schema)
+    if isinstance(title, str) and title and not (options.name or options.resume):
+        options = replace(options, name=title)
+    servers = servers_in(fields)
+    if servers:
+        given = msgspec.json.encode({"mcpServers": servers}).decode()
+        options = replace(options, mcp_config=(*options.mcp_config, given))
+    folders, quiet = plugins_in(fields)
+    return replace(
+        options,
+        agent_text=options.agent_text or fields.get("forwardSubagentText") is True,
+        suggests=options.suggests or fields.get("promptSuggestions") is True,
+        keeps_prompt=options.keeps_prompt and fields.get("systemPromptSnapshot") is not False,
+        plugin_folders=(*options.plugin_folders, *folders),
+        plugins_without_servers=(*options.plugins_without_servers, *quiet),
+    )
+
+
+def servers_in(fields: Json) -> Json:
+    """The MCP servers of a handshake: entries, and the names of those that the host holds itself."""
+    held, named = fields.get("mcpServers"), fields.get("sdkMcpServers")
+    servers = dict(held) if isinstance(held, dict) else {}
+    for name in named if isinstance(named, list) else ():
+        if isinstance(name, str):
+            servers.setdefault(name, {"type": "sdk", "name": name})
+    return servers
+
+
+def plugins_in(fields: Json) -> tuple[list[str], list[str]]:
+    """The folders of plugins that a handshake brings, and which of them without their servers."""
+    given = fields.get("plugins")
+    found = [one for one in (given if isinstance(given, list) else ()) if isinstance(one, dict)]
+    folders = [one["path"] for one in found if isinstance(one.get("path"), str)]
+    quiet = [one["path"] for one in found if one.get("skipMcpDiscovery") is True and "path" in one]
+    return folders, quiet

@@ -5,7 +5,7 @@ of a question, never whether a call may run. A call that fails is a result the m
 """
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
@@ -14,6 +14,7 @@ from clew.mcp.catalogue import ToolOffer
 from clew.mcp.content import Reply, as_json, reply_of
 from clew.mcp.protocol import URL_ELICITATION_REQUIRED, Json, a_text, an_object
 from clew.mcp.server import Server
+from clew.messages.errors import UserError
 from clew.tools.base import (
     RESULT_MAX_CHARS,
     Progress,
@@ -22,6 +23,9 @@ from clew.tools.base import (
     ToolResult,
     failed,
 )
+
+if TYPE_CHECKING:
+    from clew.mcp.servers import Servers
 
 # A server on its way back is waited for as long before a call is given up.
 RECONNECT_WAIT_S = 10.0
@@ -163,6 +167,28 @@ def result_of(reply: Reply, raw: Json) -> ToolResult:
         mcp_meta={"structuredContent": reply.structured} if reply.structured is not None else None,
         display=reply.words.split("\n", 1)[0][:200],
     )
+
+
+async def answer_of(servers: "Servers", name: str, given: Json) -> str:
+    """The text with which a tool answers a call of clew's own."""
+    offers = {
+        offer.name: (offer, server) for server in servers.all() for offer in server.offers.tools
+    }
+    if name not in offers:
+        raise UserError(f"there is no tool {name} of a server that is connected")
+    offer, server = offers[name]
+    outcome = await server.call(
+        "tools/call",
+        {"name": offer.tool, "arguments": given},
+        patience_s=server.config.timeout_s or CALL_PATIENCE_S,
+        wait_s=RECONNECT_WAIT_S,
+    )
+    if isinstance(outcome, Failure):
+        raise UserError(refused(server.name, outcome, CALL_PATIENCE_S))
+    reply = reply_of(outcome.result)
+    if reply.is_error:
+        raise UserError(reply.words or "the tool failed and did not say why")
+    return reply.words
 
 
 def refused(server: str, failure: Failure, patience_s: float) -> str:

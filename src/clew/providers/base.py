@@ -54,6 +54,8 @@ class Request(Struct, frozen=True, kw_only=True):
     thinking: Thinking | None = None
     effort: Effort | None = None
     output_format: Json | None = None
+    # What the model is told it may spend on the whole task.
+    task_budget_tokens: int | None = None
     stop_sequences: list[str] | None = None
     user_id: str | None = None
     cache: CacheTtl | None = "5m"

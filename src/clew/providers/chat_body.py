@@ -20,6 +20,8 @@ def build_chat(request: Request, model: Model) -> Built:
         body["max_completion_tokens"] = min(most, model.max_output or most)
     if request.thinking is not None:
         adjusted.append("chat completions take an effort; how to think was left out")
+    if request.task_budget_tokens is not None:
+        adjusted.append("chat completions know no budget of a task; it was left out")
     if request.effort is not None:
         body["reasoning_effort"] = EFFORTS.get(request.effort, request.effort)
     if request.tool_choice is not None and request.tools:

@@ -13,6 +13,7 @@ from clew.providers.base import Adaptive, Budget, CacheTtl, Json, Off, Request
 
 UNKNOWN_MODEL_OUTPUT = 8_192
 MIN_BUDGET = 1_024
+TASK_BUDGETS = "task-budgets-2026-03-13"
 CONTEXT_MANAGEMENT = "context-management-2025-06-27"
 UNMARKABLE = frozenset({"thinking", "redacted_thinking"})
 LEVELS: tuple[EffortLevel, ...] = ("low", "medium", "high", "xhigh", "max")
@@ -32,7 +33,15 @@ def build(request: Request, model: Model, *, betas_allowed: bool = True) -> Buil
     body: Json = {"model": model.id, "max_tokens": max_tokens}
     body |= _thinking(request, model, max_tokens, adjusted)
     body |= _output_config(request, model, adjusted)
-    betas = tuple(dict.fromkeys((*model.betas, *request.betas))) if betas_allowed else ()
+    asked_for = (*model.betas, *request.betas)
+    if request.task_budget_tokens is not None:
+        asked_for += (TASK_BUDGETS,)
+    betas = tuple(dict.fromkeys(asked_for)) if betas_allowed else ()
+    if request.task_budget_tokens is not None and betas_allowed:
+        total = {"type": "tokens", "total": request.task_budget_tokens}
+        body.setdefault("output_config", {})["task_budget"] = total
+    elif request.task_budget_tokens is not None:
+        adjusted.append("beta features are off; the task's budget was left out")
     if CONTEXT_MANAGEMENT in betas and body.get("thinking", {}).get("type") in (
         "adaptive",
         "enabled",

@@ -25,11 +25,14 @@ def offered(spec: Spec, names: Iterable[str], *, may_delegate: bool) -> list[str
     return [
         name
         for name in names
-        if name not in NEVER
-        and (may_delegate or name != "Agent")
-        and (spec.tools is None or is_named(name, spec.tools))
-        and not is_named(name, spec.disallowed, whole=True)
+        if name not in NEVER and (may_delegate or name != "Agent") and has(spec, name)
     ]
+
+
+def has(spec: Spec, name: str) -> bool:
+    """Whether a definition leaves an agent the tool of a name."""
+    is_listed = spec.tools is None or is_named(name, spec.tools)
+    return is_listed and not is_named(name, spec.disallowed, whole=True)
 
 
 def is_named(name: str, patterns: Iterable[str], *, whole: bool = False) -> bool:

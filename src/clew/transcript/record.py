@@ -198,6 +198,14 @@ class Recorder:
     def agent_name(self, name: str) -> None:
         self._note("agent-name", agentName=name)
 
+    def agent_setting(self, name: str) -> None:
+        """The kind of agent that the session is from here on."""
+        self._note("agent-setting", agentSetting=name)
+
+    def worktree_state(self, worktree: Message | None) -> None:
+        """The checkout that the session works in from here on; None: in none of its own."""
+        self._note("worktree-state", worktreeSession=worktree)
+
     def mode(self, mode: str) -> None:
         self._note("mode", mode=mode)
 
