@@ -6,7 +6,7 @@ from pathlib import Path
 from clew.testing.server import serving
 from tests.requirements import requirement
 from tests.tui.pictures import looks_like
-from tests.tui.screen import OnScreen
+from tests.tui.screen import PLAIN, OnScreen
 from tests.tui.test_screen import READY
 
 ANSWER = """## What I found
@@ -133,18 +133,26 @@ def test_nothing_that_a_model_or_a_program_says_rules_the_terminal(tmp_path: Pat
 def test_colours_are_those_of_the_theme_and_none_where_none_are_wanted(tmp_path: Path) -> None:
     plan = {"scenario": 1, "answers": [{"text": ANSWER, "times": "always"}]}
     seen = {}
+    told = {"\x1b]11;?\x07": "\x1b]11;rgb:fdfd/f6f6/e3e3\x1b\\"}
     for name, env in {
         "dark": {"NO_COLOR": ""},
         "light": {"NO_COLOR": "", "COLORFGBG": "0;15"},
+        "told": {"NO_COLOR": "", "COLORFGBG": "15;0"},
         "none": {},
     }.items():
-        with serving(plan) as server, OnScreen(tmp_path, server.url, env=env) as screen:
+        answers = PLAIN | told if name == "told" else PLAIN
+        with (
+            serving(plan) as server,
+            OnScreen(tmp_path, server.url, env=env, answers=answers) as screen,
+        ):
             screen.expect(READY)
             screen.type("look\r")
             screen.expect("Done.")
             seen[name] = screen.raw
     assert b"38;5;117" in seen["dark"]
-    assert b"38;5;25" in seen["light"]
+    assert b"38;5;25m" in seen["light"]
+    assert b"38;5;25m" in seen["told"]
+    assert b"38;5;117" not in seen["told"]
     assert b"38;5" not in seen["none"]
 
 

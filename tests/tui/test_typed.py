@@ -61,6 +61,21 @@ def test_a_large_paste_is_gathered_in_pieces() -> None:
     assert names(keys) == ["<bracketed-paste>", "x"]
 
 
+@pytest.mark.parametrize("end", ["\x07", "\x1b\\"])
+def test_the_colour_of_the_ground_is_no_key_however_slowly_it_comes(end: str) -> None:
+    told: list[str] = []
+    sent = f"]11;rgb:ffff/0000/00ff{end}"
+    for cut in range(1, len(sent)):
+        typed = Typed(told.append)
+        # It is cut, and nothing follows for a while.
+        keys = [*typed.feed(f"a\x1b{sent[: cut + 1]}"), *typed.flush()]
+        keys += [*typed.feed(f"{sent[cut + 1 :]}b"), *typed.flush()]
+        assert names(keys) == ["a", "b"], cut
+    assert set(told) == {"]11;rgb:ffff/0000/00ff"}
+    typed = Typed(told.append)
+    assert names([*typed.feed("\x1b]"), *typed.flush(), *typed.feed("x")]) == ["escape", "]", "x"]
+
+
 @pytest.mark.parametrize("reply", ["?62;4c", "?1u", "?2026;2$y", "I", "O"])
 def test_answers_of_the_terminal_are_no_keys(reply: str) -> None:
     told: list[str] = []

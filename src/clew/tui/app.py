@@ -67,6 +67,9 @@ class Front:
         self.history = History(home / "history.jsonl", str(Path.cwd()))
         self.stage = Stage(chosen("", os.environ), Prompt(), Completion(), Queue())
         self.screen = Screen(terminal, self.stage, keys)
+        # What the settings say of colours, once there are any.
+        self.theme = ""
+        self.screen.on_ground = self.recolour
         self.stage.on_question = lambda title: terminal.notify(f"clew asks: {title}")
         self.desk = Desk(
             self.stage,
@@ -134,6 +137,13 @@ class Front:
         task = self._group.create_task(work)
         self._beside.add(task)
         task.add_done_callback(self._beside.discard)
+
+    def recolour(self) -> None:
+        """What is drawn from now on suits the wish and the terminal's ground."""
+        is_light = self.screen.terminal.is_light
+        self.stage.theme = chosen(self.theme, os.environ, is_light=is_light)
+        if self.stage.transcript is not None:
+            self.stage.transcript.theme = self.stage.theme
 
     # -- what keys do
 

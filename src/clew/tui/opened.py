@@ -26,7 +26,6 @@ from clew.tui.dialogs import Dialogs
 from clew.tui.entry import Entry
 from clew.tui.following import following
 from clew.tui.render.abilities import abilities
-from clew.tui.render.theme import chosen
 from clew.tui.render.transcript import Transcript
 from clew.tui.stage import Stage
 from clew.tui.start import stands
@@ -93,7 +92,8 @@ def note(front: Front, words: str, part: str = "notice") -> None:
 def set_up(front: Front, session: Session, programs: Programs) -> None:
     """What the settings say about the screen, and what can be completed."""
     stage, settings = front.stage, session.rules.standing.settings
-    stage.theme = chosen(str(settings.get("theme", "")), os.environ)
+    front.theme = str(settings.get("theme", ""))
+    front.recolour()
     stage.transcript = Transcript(front.screen.terminal.size[0], stage.theme, abilities(os.environ))
     stage.status = Status(session, programs)
     front.screen.obey(settings)

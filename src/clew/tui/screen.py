@@ -112,6 +112,8 @@ class Screen:
         self._drawn_s = 0.0
         self._columns = self.terminal.size[0]
         self._is_away = False
+        # Told when the terminal's ground turns out to be light, or dark.
+        self.on_ground: Callable[[], object] = lambda: None
         output = _Output(self.terminal)
         self.app: Application[None] = Application(
             layout=stage.layout,
@@ -255,3 +257,6 @@ class Screen:
             self.terminal.use_keyboard()
         elif reply in ("?2026;1$y", "?2026;2$y"):
             self._painter.is_synchronised = True
+        elif reply.startswith("]") and self.terminal.heed_ground(reply):
+            self.on_ground()
+            self.anew()

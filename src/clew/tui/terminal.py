@@ -6,6 +6,7 @@ shown. The sequences are those of xterm's control sequences, kitty's keyboard pr
 
 import fcntl
 import os
+import re
 import sys
 import termios
 import tty
@@ -15,9 +16,10 @@ from contextlib import suppress
 from typing import Any
 
 PASTES, FOCUS = "\x1b[?2004{}", "\x1b[?1004{}"
-# What is asked at the start: the keyboard protocol, synchronised updates, and last what every
-# terminal answers, so that it is known when no more answers will come.
-QUESTIONS = "\x1b[?u\x1b[?2026$p\x1b[c"
+# What is asked at the start: the keyboard protocol, synchronised updates, the colour of the ground,
+# and last what every terminal answers, so that it is known when no more answers will come.
+QUESTIONS = "\x1b[?u\x1b[?2026$p\x1b]11;?\x07\x1b[c"
+GROUND = re.compile(r"\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})")
 KEYBOARD, KEYBOARD_BACK = "\x1b[>1u", "\x1b[<u"
 # Who waited longer than that may be looking elsewhere, where the terminal cannot tell.
 PATIENCE_S = 10.0
@@ -36,6 +38,8 @@ class Terminal:
         self._before: list[Any] | None = None
         # Whether it is looked at; None as long as the terminal did not tell.
         self.is_focused: bool | None = None
+        # Whether its ground is light; None as long as the terminal did not tell.
+        self.is_light: bool | None = None
         # As the setting says.
         self.channel = "auto"
         self.has_keyboard = False
@@ -82,6 +86,15 @@ class Terminal:
         if self._title:
             self.title("")
         self.pause()
+
+    def heed_ground(self, answer: str) -> bool:
+        """The terminal tells the colour of its ground; whether that says something new."""
+        found = GROUND.match(answer)
+        before = self.is_light
+        if found is not None:
+            red, green, blue = (int(part, 16) / (16 ** len(part) - 1) for part in found.groups())
+            self.is_light = 0.299 * red + 0.587 * green + 0.114 * blue > 0.5
+        return self.is_light is not before
 
     def use_keyboard(self) -> None:
         """The terminal offers keys without ambiguity."""

@@ -17,7 +17,9 @@ ESCAPE = Keys.F24
 NEWLINE = Keys.F23
 PASTE_BEGIN, PASTE_END = "\x1b[200~", "\x1b[201~"
 # A sequence that has begun and not ended.
-UNFINISHED = re.compile(r"\x1b(?:\[[0-9;:?<>=$ ]*)?\Z")
+UNFINISHED = re.compile(r"\x1b(?:\[[0-9;:?<>=$ ]*|\][\w;:/?]{0,60}\x1b?)?\Z")
+# The beginning of an answer: no key begins so, and its rest may take as long as a slow line does.
+ANSWERING = re.compile(r"\x1b(?:\[\?[0-9;]*\$?|\]\d[\w;:/?]*\x1b?)\Z")
 SPECIAL = re.compile(
     r"\x1b\[(?:(?P<code>\d+)(?::\d*)*(?:;(?P<mods>\d*)(?::(?P<kind>\d+))?(?:;[\d:]*)?)?u"
     r"|(?P<reply>\?[0-9;]*(?:c|u|\$y))"
@@ -25,6 +27,7 @@ SPECIAL = re.compile(
     r"|27;(?P<xmods>\d+);(?P<xcode>\d+)~"
     r"|(?P<paste>200~))"
     r"|\x1b(?P<enter>[\r\n])"
+    r"|\x1b(?P<colour>\]\d[\w;:/?]{0,60})(?:\x07|\x1b\\)"
 )
 SHIFT, ALT, CONTROL = 1, 2, 4
 NAMED = {13: Keys.ControlM, 9: Keys.ControlI, 127: Keys.ControlH, 8: Keys.ControlH}
@@ -54,6 +57,8 @@ class Typed:
             self._press(ESCAPE, held)
         elif self._paste is not None:
             self._go_on_pasting(held)
+        elif ANSWERING.match(held):
+            self._held = held
         else:
             self._parser.feed(held)
             self._parser.flush()
@@ -105,8 +110,8 @@ class Typed:
         self._parser.feed(text)
 
     def _special(self, match: re.Match[str]) -> None:
-        if match["reply"]:
-            self._answered(match["reply"])
+        if match["reply"] or match["colour"]:
+            self._answered(match["reply"] or match["colour"])
         elif match["focus"]:
             self._answered(match["focus"])
         elif match["enter"]:

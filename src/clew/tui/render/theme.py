@@ -160,8 +160,9 @@ THEMES: dict[str, Theme] = {
 }
 
 
-def chosen(wish: str, environment: Mapping[str, str]) -> Theme:
-    """The theme of a setting in a terminal; without a wish the terminal's own word for its ground."""
+def chosen(wish: str, environment: Mapping[str, str], *, is_light: bool | None = None) -> Theme:
+    """The theme of a setting in a terminal; without a wish the terminal's own word for its ground:
+    `is_light` where it told, else a variable."""
     if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
         return PLAIN
     deep = "256color" in environment.get("TERM", "") or environment.get("COLORTERM")
@@ -169,5 +170,6 @@ def chosen(wish: str, environment: Mapping[str, str]) -> Theme:
         return THEMES[wish]
     if not deep:
         return ANSI
-    ground = environment.get("COLORFGBG", "").rsplit(";", 1)[-1]
-    return LIGHT if ground in ("7", "15") else DARK
+    if is_light is None:
+        is_light = environment.get("COLORFGBG", "").rsplit(";", 1)[-1] in ("7", "15")
+    return LIGHT if is_light else DARK
