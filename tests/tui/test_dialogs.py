@@ -144,7 +144,13 @@ def test_letters_meant_for_the_prompt_answer_no_dialog_that_comes_up(tmp_path: P
         gate.touch()
         while "wants to run" not in screen.picture:
             screen.type("y")
-        screen.expect("yes, this once")
+        screen.expect("until you pause")
+        screen.type("esterday")
+        screen.expect_gone("until you pause")
+        assert not (tmp_path / "work" / "made").exists()
+        screen.type("n")
+        screen.expect("[stopped")
+        screen.expect("yesterday\n")
         assert not (tmp_path / "work" / "made").exists()
 
 

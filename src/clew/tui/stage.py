@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 
 from prompt_toolkit.layout import BufferControl, HSplit, Layout, Window
 
@@ -32,6 +33,7 @@ TAIL_ROWS, MIN_TAIL_ROWS = 16, 3
 HINT_S = 4.0
 # A dialog that opens while somebody types does not take the letters meant for the prompt.
 PAUSE_S = 0.7
+WAITS = "what you write goes on where it was, until you pause"
 
 
 class Stage:
@@ -53,9 +55,9 @@ class Stage:
         # Told of a dialog that nobody called for.
         self.on_question: Callable[[str], object] = lambda _: None
         self.working: Working | None = None
-        # The dialog that is open, and those behind it.
+        # The dialog that is open, and those behind it; the one whose keys are its own.
         self._behind: list[Chooser] = []
-        self._is_sudden = False
+        self._at: Chooser | None = None
         self._hint = ""
         self._hint_until_s = 0.0
         self._typed_s = 0.0
@@ -72,10 +74,7 @@ class Stage:
     @property
     def takes_keys(self) -> bool:
         """Whether keys are for the dialog that is open."""
-        if self.dialog is None:
-            return False
-        is_writing = not self.prompt.is_empty and time.monotonic() - self._typed_s < PAUSE_S
-        return not (self._is_sudden and is_writing)
+        return self.dialog is not None and self._at is self.dialog
 
     def touched(self) -> None:
         """A person is writing."""
@@ -89,22 +88,41 @@ class Stage:
     def show(self, dialog: Chooser, *, is_sudden: bool = False) -> Chooser:
         """From now on keys are the dialog's; one that waits behind it comes back when it is answered."""
         self._behind.append(dialog)
-        self._is_sudden = is_sudden
-        self._field.buffer = dialog.field
-        self.layout.focus(self._field)
-        dialog.field.on_text_changed += lambda _: dialog.typed()
-        self.changed()
+
+        def typed(_: object) -> None:
+            dialog.typed()
+            self.touched()
+
+        dialog.field.on_text_changed += typed
+        self._hand_over(is_sudden=is_sudden)
         return dialog
+
+    def _hand_over(self, *, is_sudden: bool) -> None:
+        """Gives keys to the dialog, once nobody is in the middle of a word for something else."""
+        left_s = PAUSE_S - (time.monotonic() - self._typed_s)
+        written = self.layout.current_buffer
+        if is_sudden and left_s > 0 and written is not None and written.text:
+            later = partial(self._hand_over, is_sudden=True)
+            asyncio.get_running_loop().call_later(left_s, later)
+        else:
+            self._focus()
+        self.changed()
+
+    def _focus(self) -> None:
+        self._at = self.dialog
+        if self._at is None:
+            self.layout.focus(self._control)
+        else:
+            self._field.buffer = self._at.field
+            self.layout.focus(self._field)
 
     async def answered(self, dialog: Chooser) -> Answer | None:
         try:
             return await dialog.answer
         finally:
             self._behind.remove(dialog)
-            if self.dialog is not None:
-                self._field.buffer = self.dialog.field
-            else:
-                self.layout.focus(self._control)
+            if self._at is dialog:
+                self._focus()
             self.changed()
 
     def press(self, key: str) -> None:
@@ -162,6 +180,8 @@ class Stage:
 
     def _foot(self, width: int) -> list[Line]:
         rule = line([Span("─" * width, self.theme["rule"])])
+        if self.dialog is not None and not self.takes_keys:
+            return [rule, line(clipped([Span(f"  {WAITS}", self.theme["notice"])], width))]
         if self._hint and time.monotonic() < self._hint_until_s:
             return [rule, line(clipped([Span(f"  {self._hint}", self.theme["notice"])], width))]
         if self.status is None:
