@@ -104,3 +104,38 @@ def test_the_question_of_an_agent_names_it_above_its_own_line(tmp_path: Path) ->
         screen.type("y")
         screen.expect("heard")
     assert (tmp_path / "work" / "made").is_dir()
+
+
+@requirement("R267")
+def test_an_agent_is_looked_at_while_it_works_and_told_something(tmp_path: Path) -> None:
+    waits = "until [ -e gate ]; do sleep 0.05; done"
+    asked = {
+        "go": [uses(agent("dig", description="dig deep")), {"text": "heard"}],
+        "dig": [
+            {"content": ["I look first.", {"tool": "Bash", "input": {"command": waits}}]},
+            lambda body: {"text": "said deeper" if "deeper" in str(body["messages"]) else "alone"},
+        ],
+        "deeper": [{"text": "said deeper"}],
+    }
+    allowed = ("--allowedTools", "Bash(until:*),Bash(sleep:*),Bash([:*)")
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        OnScreen(tmp_path, server.url, *allowed) as screen,
+    ):
+        screen.expect("default")
+        screen.type("go\r")
+        screen.expect("1 call")
+        screen.type("\x14")
+        screen.expect("Background tasks")
+        screen.type("\r")
+        screen.expect("agent “dig deep”; Escape goes back")
+        screen.expect("I look first.")
+        screen.type("deeper\r")
+        screen.expect("> deeper")
+        looks_like(screen, "attached")
+        (tmp_path / "work" / "gate").touch()
+        screen.expect("said deeper")
+        screen.expect("[completed]")
+        screen.type("\x1b")
+        screen.expect("heard")
+        screen.expect_gone("Escape goes back")

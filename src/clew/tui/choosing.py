@@ -61,7 +61,8 @@ class Chooser:
     """`answer` is done once: with None when the question was dismissed.
 
     With `several` Space marks; with `searches` what is typed narrows the list. Nothing is taken that
-    did not stand there in whole when it was last drawn: its key goes to it first.
+    did not stand there in whole when it was last drawn: its key goes to it first. A text that grows
+    and `follows` is shown at its end, until somebody scrolls up in it.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Chooser:
         body: Body = no_body,
         several: bool = False,
         searches: bool = False,
+        follows: bool = False,
         at: int = 0,
     ) -> None:
         self.title = title
@@ -81,6 +83,8 @@ class Chooser:
         self._body = body
         self._several = several
         self._searches = searches
+        self._follows = follows
+        self._is_at_end = follows
         self._marked: set[int] = set()
         self._at = at
         # The choices that stood there in whole when it was last drawn.
@@ -126,6 +130,7 @@ class Chooser:
                 self._move(1)
             case "pageup":
                 self._scrolled = max(0, self._scrolled - self._page)
+                self._is_at_end = False
             case "pagedown":
                 self._scrolled += self._page
             case "escape":
@@ -202,7 +207,9 @@ class Chooser:
             return body
         room = max(1, rows - 1)
         self._page = max(1, room - 1)
-        self._scrolled = min(self._scrolled, len(body) - room)
+        last = len(body) - room
+        self._is_at_end = self._is_at_end or (self._follows and self._scrolled >= last)
+        self._scrolled = last if self._is_at_end else min(self._scrolled, last)
         end = self._scrolled + room
         words = f"  lines {self._scrolled + 1} to {end} of {len(body)}; PageUp and PageDown scroll"
         return [*body[self._scrolled : end], line(clipped([Span(words, theme["quiet"])], width))]

@@ -14,12 +14,13 @@ from clew.app.session import Session
 from clew.app.stamps import new_id
 from clew.commands.outcome import Clear, Compact, Exit, Pick, Resume, Rewound, Show
 from clew.engine.conversation import Speaker
-from clew.engine.events import EngineEvent, Recorded, Signalled, TurnEnded
+from clew.engine.events import EngineEvent, FromAgent, Recorded, Signalled, TurnEnded
 from clew.engine.intake import Raw, Taken, Turn
 from clew.messages.errors import SettingsError
 from clew.permissions.request import Mode
 from clew.providers.answer_events import Asking
 from clew.stream.events import TextDelta
+from clew.tui.attached import Attached
 from clew.tui.choosing import Choice, Chooser
 from clew.tui.entry import Entry
 from clew.tui.following import FAREWELLS, INTERRUPTED
@@ -67,6 +68,7 @@ class Talk:
         self._taking: asyncio.Task[Taken] | None = None
         # Words of the answer that came since they were last shown.
         self._words: list[TextDelta] = []
+        self._attached: Attached | None = None
         stage.catch_up = self._catch_up
         session.agents.heard = self._hear
         session.tasks.listeners.append(self._news)
@@ -355,10 +357,21 @@ class Talk:
 
         async def chosen(number: int) -> None:
             output = tasks[number].output
+            agent = self._session.agents.agents.get(tasks[number].id)
+            if agent is not None and tasks[number].ending is None:
+                await self._attach(Attached(self._stage, self._screen.flows, agent, tasks[number]))
+                return
             await self._page(visible((bytes(output.head) + output.tail).decode("utf-8", "replace")))
 
         rows = [(f"{task.id} {task.title}", task.status) for task in tasks]
         self._choose("Background tasks", rows, chosen)
+
+    async def _attach(self, attached: Attached) -> None:
+        self._attached = attached
+        try:
+            await attached.shown()
+        finally:
+            self._attached = None
 
     def _choose(
         self, title: str, rows: Sequence[tuple[str, str]], then: Callable[[int], Awaitable[None]]
@@ -390,6 +403,8 @@ class Talk:
 
     async def _hear(self, event: EngineEvent) -> None:
         """What agents do is shown while a turn runs; nobody is disturbed at the prompt."""
+        if self._attached is not None and isinstance(event, FromAgent):
+            self._attached.heed(event)
         if self._session.conversation.is_running:
             await self.emit(event)
 

@@ -1,0 +1,84 @@
+"""An agent that is looked at while it works: what it said so far, what it does now, and a word to it.
+
+Owns one view of one agent at a time; it takes the place of the prompt until Escape. What is said to the
+agent is heard between two of its steps, as a person's words.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from clew.app.agent import Agent
+from clew.engine.conversation import Speaker
+from clew.engine.events import FromAgent, ToolStarted
+from clew.tasks.registry import Task
+from clew.tui.choosing import Choice, Chooser
+from clew.tui.render.rows import Line
+from clew.tui.render.safe import one_line
+from clew.tui.render.stories import title_of
+from clew.tui.render.transcript import Transcript
+from clew.tui.stage import Stage
+
+Json: TypeAlias = dict[str, Any]
+Flows: TypeAlias = Callable[[], object]
+# Of what it said before somebody looked; and of it all, what can be scrolled back to.
+RECALLED_ROWS, KEPT_ROWS = 100, 2_000
+# Of what still changes.
+TAIL_ROWS = 12
+
+
+class Attached:
+    """`heed` is given what agents do, whoever they are; `flows` is told that something looks different."""
+
+    def __init__(self, stage: Stage, flows: Flows, agent: Agent, task: Task) -> None:
+        assert stage.transcript is not None
+        self._stage = stage
+        self._flows = flows
+        self._agent = agent
+        self._task = task
+        self._shown = Transcript(stage.transcript.width, stage.theme, see_with="")
+        self._lines: list[Line] = self._recalled()
+
+    def _recalled(self) -> list[Line]:
+        """What was said so far; calls that run are among what still changes."""
+        history = self._agent.history
+        calls = [use.data for use, _ in history.unanswered()]
+        lines = self._shown.history([without(message, calls) for message in history], RECALLED_ROWS)
+        for call in calls:
+            self._shown.feed(ToolStarted(block=call, title=title_of(call)))
+        return lines
+
+    def heed(self, told: FromAgent) -> None:
+        if told.agent_id == self._agent.birth.agent_id:
+            self._lines = (self._lines + self._shown.feed(told.event))[-KEPT_ROWS:]
+            self._flows()
+
+    async def shown(self) -> None:
+        """Until nobody looks any more."""
+        while (words := await self._word()) is not None:
+            if self._task.ending is None:
+                speaker = Speaker(source="typed", mode=self._agent.mode, origin={"kind": "human"})
+                self._agent.conversation.say(words, speaker)
+                self._lines += self._shown.prompt(words)
+            else:
+                self._stage.hint("it has ended: nobody hears that")
+
+    async def _word(self) -> str | None:
+        says = Choice(label="say to it", asks_words=True)
+        title = f"agent “{one_line(self._task.title)}”; Escape goes back"
+        chooser = Chooser(title, [says], body=self._body, follows=True)
+        answer = await self._stage.answered(self._stage.show(chooser))
+        return None if answer is None else answer.words
+
+    def _body(self, width: int) -> list[Line]:
+        rows = [*self._lines, *self._shown.tail(width, TAIL_ROWS)]
+        return rows if self._task.ending is None else [*rows, f"[{self._task.ending.status}]"]
+
+
+def without(message: Json, calls: list[Json]) -> Json:
+    """A message less these blocks of it."""
+    said = message.get("message")
+    content = said.get("content") if isinstance(said, dict) else None
+    if not calls or not isinstance(said, dict) or not isinstance(content, list):
+        return message
+    kept = [block for block in content if not any(block is call for call in calls)]
+    return message | {"message": said | {"content": kept}}
