@@ -108,7 +108,11 @@ class Keyboard:
             self._typed.clear()
             self._is_over = True
             self._answer(rest or None)
-        elif self._stop is not None and keys == ESCAPE:
+        elif self._stop is not None and keys.endswith(ESCAPE):
+            # What was typed just before it was read with it.
+            if not keys.startswith(ESCAPE):
+                self._type(keys[:-1])
+                self._hand_over()
             self._stop()
         elif not keys.startswith(ESCAPE):
             self._type(keys)

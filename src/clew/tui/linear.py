@@ -200,7 +200,10 @@ class Dialogue:
         unheard = [line for uuid, line in self._said.items() if conversation.take_back(uuid)]
         self._said.clear()
         for line in unheard:
-            self._telling.line(f"[the model did not hear: {line}]")
+            self._unheard(line)
+
+    def _unheard(self, line: str) -> None:
+        self._telling.line(f"[the model did not hear: {line}]")
 
     def _person(self) -> Speaker:
         return Speaker(source="typed", mode=self._session.mode, origin={"kind": "human"})
@@ -232,6 +235,8 @@ class Dialogue:
             await self._do(taken)
         elif isinstance(taken, Exit):
             self._end(0)
+        elif isinstance(taken, Turn) and self._is_stopped:
+            self._unheard(line)
         else:
             if conversation.is_running:
                 self._telling.line("[done when the turn has ended]")
