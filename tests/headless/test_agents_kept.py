@@ -15,6 +15,7 @@ from tests.headless.clew_process import clew, transcripts, until
 from tests.headless.host_process import Hosted
 from tests.headless.test_agents import agent_files, endless, heard, lines, subtypes
 from tests.requirements import requirement
+from tests.sandbox.walls import can
 
 Json: TypeAlias = dict[str, Any]
 MAKES = {"tool": "Bash", "input": {"command": "mkdir made"}}
@@ -217,6 +218,67 @@ def test_a_checkout_that_nothing_came_of_is_gone_again_and_back_when_its_agent_i
         ).stdout
     assert "is gone" in said
     assert not tree.exists()
+
+
+BUILDS = """\
+echo made > by-shell.txt
+git add -A && git commit -qm two; echo "commit $?"
+top=$(git rev-parse --git-common-dir)
+for place in ../../settings.json $top/hooks/pre-commit $top/config ../other.txt .git .claude/x \\
+    $top/worktrees/$(basename $PWD)/commondir
+do (echo evil >> $place) 2>/dev/null && echo "written $place"; done; true
+"""
+
+
+def test_an_agent_works_in_its_checkout_behind_walls_and_reaches_nothing_beside_it(
+    tmp_path: Path,
+) -> None:
+    work = repository(tmp_path)
+    (tmp_path / "config").mkdir()
+    walls = {"sandbox": {"enabled": True}}
+    (tmp_path / "config" / "settings.json").write_text(json.dumps(walls), "utf-8")
+    (work / "build.sh").write_text(BUILDS, "utf-8")
+    git(work, "add", ".")
+    git(work, "commit", "-m", "script")
+    shell = {"tool": "Bash", "input": {"command": "bash build.sh"}}
+    asked = {
+        "go": [uses(agent("dig", isolation="worktree")), {"text": "done"}],
+        "dig": [uses(shell), lambda body: {"text": results(body)[0]}],
+    }
+    with serving(by_prompt(asked), strict=True) as server:
+        ran = clew(tmp_path, server.url, "-p", *FREE, "--allowedTools", "Bash", "go")
+        assert ran.returncode == 0, ran.stderr
+        said = json.dumps(server.requests[-1].body["messages"])
+    if can("bubblewrap"):
+        assert "written" not in said
+    if can("bubblewrap") or can("landlock"):
+        assert "commit 0" in said
+        (tree,) = (work / ".claude" / "worktrees").glob("agent-*")
+        assert git(tree, "log", "--format=%s").split() == ["two", "script", "first"]
+        assert (tree / "by-shell.txt").exists()
+    assert git(work, "status", "--porcelain") == ""
+
+
+def test_a_checkout_of_a_session_below_the_top_of_its_repository_can_be_written(
+    tmp_path: Path,
+) -> None:
+    top = tmp_path / "work"
+    top.mkdir()
+    git(top, "init")
+    (top / "work").mkdir()
+    (top / "work" / "kept.txt").write_text("as it was\n", "utf-8")
+    git(top, "add", ".")
+    git(top, "commit", "-m", "first")
+    asked = {
+        "go": [uses(agent("dig", isolation="worktree")), {"text": "done"}],
+        "dig": [uses(WRITES), lambda body: {"text": results(body)[0]}],
+    }
+    with serving(by_prompt(asked), strict=True) as server:
+        ran = clew(top, server.url, "-p", *FREE, "go")
+        assert ran.returncode == 0, ran.stderr
+    (tree,) = (top / ".claude" / "worktrees").glob("agent-*")
+    assert (tree / "work" / "new.txt").read_text("utf-8") == "of an agent\n"
+    assert (top / "work" / "kept.txt").exists()
 
 
 def test_a_checkout_needs_a_repository(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Shared are the service, the ledger, servers, walls, hooks and files' history; it
 its tools and what they have read, the mode it works in, and how it keeps within its window.
 """
 
+import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -189,6 +190,7 @@ def judge_of(crew: Crew, birth: Birth, thread: Thread, hands: Hands) -> Judging:
         secrets=crew.ground.secrets,
         mode=lambda: mode_in(crew, birth.spec),
         denied=refused(birth.spec),
+        folders=() if birth.worktree is None else (os.path.realpath(birth.worktree.path),),
     )
 
 

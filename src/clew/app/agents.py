@@ -16,7 +16,7 @@ from clew.app.agent import Agent, metadata
 from clew.app.agent_parts import Birth, Crew
 from clew.app.agent_past import earlier
 from clew.app.agent_servers import AgentServers
-from clew.app.checkouts import Checkouts, is_folder, text, worktree_of
+from clew.app.checkouts import Checkouts, is_folder, place_in, text, worktree_of
 from clew.app.delegate import Delegate
 from clew.app.side import small_model
 from clew.context.agent_listing import listing_fact, told
@@ -203,7 +203,7 @@ class AllAgents:
                 description=wish.description,
                 tool_use_id=tool_use_id,
                 model=self._crew.ground.service.catalog.entry(self.model(spec, wish.model)),
-                cwd=by.cwd() if tree is None else tree.path,
+                cwd=by.cwd() if tree is None else place_in(tree, by.cwd()),
                 name=wish.name,
                 parent_id=by.parent_id,
                 depth=by.depth + 1,
@@ -237,6 +237,8 @@ class AllAgents:
     async def _made(self, birth: Birth) -> Agent:
         """Its tools are part of what it is, so its servers are there before it."""
         await birth.servers.wake()
+        if birth.worktree is not None:
+            self._crew.hands.sandbox.opens(birth.worktree.path, birth.worktree.repository)
         may_delegate = birth.depth < MOST_DEPTH
         below = self.of(birth.agent_id, birth.depth, lambda: birth.cwd) if may_delegate else None
         agent = Agent(self._crew, birth, self._tell, below, self.listing)
@@ -280,7 +282,7 @@ class AllAgents:
         """Where it worked is there, or there again: a checkout that nothing came of was taken away."""
         if is_folder(birth.cwd):
             return
-        if birth.worktree is None or birth.cwd != birth.worktree.path:
+        if birth.worktree is None or not Path(birth.cwd).is_relative_to(birth.worktree.path):
             why = f"the folder it worked in is gone: {birth.cwd}"
             raise ToolError(NOT_KNOWN.format(name=birth.agent_id, why=why))
         await self.checkouts.again(birth.worktree)

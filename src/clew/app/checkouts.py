@@ -3,6 +3,7 @@
 Never thrown away unasked while anything stands in one.
 """
 
+import os
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -92,6 +93,13 @@ class Checkouts:
 
 def with_note(ending: Ending, note: str) -> Ending:
     return replace(ending, result=f"{ending.result}\n\n{note}".strip())
+
+
+def place_in(tree: Worktree, cwd: str) -> str:
+    """The folder of a checkout that is to it what `cwd` is to the repository; its top if it has none."""
+    below = os.path.relpath(os.path.realpath(cwd), os.path.realpath(tree.repository))
+    place = os.path.normpath(Path(tree.path, below))
+    return place if not below.startswith("..") and is_folder(place) else tree.path
 
 
 def worktree_of(said: AgentMetadata) -> Worktree | None:

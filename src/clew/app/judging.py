@@ -33,8 +33,10 @@ class Judging:
         secrets: Sequence[str] = (),
         mode: Callable[[], Mode] | None = None,
         denied: Sequence[str] = (),
+        folders: Sequence[str] = (),
     ) -> None:
-        """`mode` and `denied` are those of a conversation beside the session's."""
+        """`mode`, `denied` and `folders` are those of a conversation beside the session's."""
+        self._folders = folders
         self._denied = denied
         self._mode = mode or (lambda: rules.mode)
         self._rules = rules
@@ -61,6 +63,7 @@ class Judging:
             untrusted=before,
             mode=self._mode(),
             denied=self._denied,
+            folders=self._folders,
         )
         return self._spared(block["name"], block["input"], decision)
 

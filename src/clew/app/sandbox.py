@@ -7,6 +7,7 @@ may change. Owns when walls are around a command, and what is said where there a
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from clew.permissions.request import Request
 from clew.permissions.rules import Anchors, Rejected, Rule, RuleSet, Source, parse_rule
 from clew.permissions.session_rules import Standing
 from clew.process.spawn import Launcher
-from clew.sandbox.policy import Policy, Settings, both, read_settings
+from clew.sandbox.policy import Policy, Settings, both, covers, read_settings
 from clew.sandbox.walled import SandboxError, Walled
 from clew.tools.base import ToolSession
 
@@ -55,6 +56,8 @@ class SessionSandbox:
         self._began = rules.standing
         self._excluded = excluded_rules(settings, self._began)
         self._box: Box | None = None
+        # Checkouts of agents, each with its repository.
+        self._checkouts: dict[str, str] = {}
 
     @property
     def box(self) -> "Box":
@@ -91,6 +94,24 @@ class SessionSandbox:
             return (f"no sandbox works here, {then}: {error}",)
         return ()
 
+    def opens(self, tree: str, repository: str) -> None:
+        """An agent has a checkout of its own there."""
+        self._checkouts[os.path.realpath(tree)] = repository
+
+    def _policy(self, cwd: str) -> Policy:
+        """The policy of a command in a folder: an agent's own checkout is open to it, in the midst of
+        `.claude`, but for what says where its repository is, and what programs heed."""
+        policy, here = self.box.policy, os.path.realpath(cwd)
+        tree = next((tree for tree in self._checkouts if covers((tree,), here)), None)
+        if tree is None:
+            return policy
+        own = f"{self._checkouts[tree]}/.git/worktrees/{Path(tree).name}"
+        kept = [f"{tree}/{one}" for one in (".git", *KEPT)]
+        kept += [f"{own}/{one}" for one in ("gitdir", "commondir", "config.worktree")]
+        there = [path for path in kept if os.path.lexists(path)]
+        no_write = both((*policy.no_write, f"{tree}/.claude"), there)
+        return replace(policy, write=(*policy.write, tree), no_write=no_write)
+
     @asynccontextmanager
     async def around(
         self, command: str, argv: Sequence[str], cwd: str, environment: Mapping[str, str]
@@ -99,7 +120,10 @@ class SessionSandbox:
             made = Walled(argv=tuple(argv), environment=dict(environment))
             if self.is_wanted and not self.is_excluded(command):
                 try:
-                    made = await opened.enter_async_context(self.box.around(argv, cwd, environment))
+                    policy = self._policy(cwd)
+                    made = await opened.enter_async_context(
+                        self.box.around(argv, cwd, environment, policy=policy)
+                    )
                 except SandboxError as error:
                     if self.is_promised:
                         raise OutsideError(PROMISED.format(why=error)) from None
@@ -111,7 +135,7 @@ class SessionSandbox:
         return words(
             found(
                 output,
-                self.box.policy,
+                self._policy(cwd),
                 cwd=cwd,
                 home=self._began.context.home,
                 refused=walled.refused,

@@ -78,11 +78,12 @@ class SessionRules:
         untrusted: Sequence[str] = (),
         mode: Mode | None = None,
         denied: Sequence[str] = (),
+        folders: Sequence[str] = (),
     ) -> Decision:
         """May this call run, begun in the folder the shell is in, after such text?
 
-        `mode` and `denied` are those of a conversation beside the session's: another mode than
-        the session's, and further rules that deny.
+        `mode`, `denied` and `folders` are those of a conversation beside the session's: another mode
+        than the session's, further rules that deny, and further folders to work in.
         """
         # What reads command lines is half of what a turn without a call would load.
         from clew.permissions.decide import decide
@@ -95,6 +96,7 @@ class SessionRules:
             memory=self._memory,
             plan_file=self.plan_file or None,
             mode=now.context.mode if mode is None else mode,
+            directories=(*now.context.directories, *folders),
         )
         return decide(
             Request(tool=tool, input=given, untrusted=tuple(untrusted)),

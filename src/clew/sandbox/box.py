@@ -96,7 +96,7 @@ class Box:
         output = Output(keep_bytes=2000)
         try:
             async with self._walled(
-                kind, ("sh", "-c", PROBE, str(place)), "/", os.environ
+                kind, ("sh", "-c", PROBE, str(place)), "/", os.environ, self.policy
             ) as walled:
                 ended = await run(
                     self._launcher,
@@ -130,32 +130,44 @@ class Box:
 
     @asynccontextmanager
     async def around(
-        self, argv: Sequence[str], cwd: str, environment: Mapping[str, str]
+        self,
+        argv: Sequence[str],
+        cwd: str,
+        environment: Mapping[str, str],
+        *,
+        policy: Policy | None = None,
     ) -> AsyncIterator[Walled]:
-        """A command with walls around it. Raises `SandboxError` where none hold."""
-        async with self._walled(await self.kind(), argv, cwd, environment) as walled:
+        """A command with walls around it, by this policy or another. Raises `SandboxError` where none
+        hold."""
+        kind = await self.kind()
+        async with self._walled(kind, argv, cwd, environment, policy or self.policy) as walled:
             yield walled
 
     @asynccontextmanager
     async def _walled(
-        self, kind: Kind, argv: Sequence[str], cwd: str, environment: Mapping[str, str]
+        self,
+        kind: Kind,
+        argv: Sequence[str],
+        cwd: str,
+        environment: Mapping[str, str],
+        policy: Policy,
     ) -> AsyncIterator[Walled]:
         open_variables = {k: v for k, v in environment.items() if v not in self._hidden}
         open_variables["TMPDIR"] = self.temp
         async with AsyncExitStack() as opened:
             if kind == "bubblewrap":
-                yield await self._bubblewrapped(argv, cwd, open_variables, opened)
+                yield await self._bubblewrapped(argv, cwd, open_variables, policy, opened)
                 return
             port, refused = await self._loopback_port(opened)
             if port is not None:
                 open_variables = inside.proxied(open_variables, port)
             if kind == "seatbelt":
-                command = (*seatbelt.arguments(self.policy, port=port), *argv)
+                command = (*seatbelt.arguments(policy, port=port), *argv)
                 yield Walled(
                     argv=command, environment=open_variables, refused=refused, is_sandboxed=True
                 )
                 return
-            walls = landlock.walls(self.policy, known=kernel.version(), port=port)
+            walls = landlock.walls(policy, known=kernel.version(), port=port)
             yield Walled(
                 argv=tuple(argv),
                 environment=open_variables,
@@ -165,22 +177,27 @@ class Box:
             )
 
     async def _bubblewrapped(
-        self, argv: Sequence[str], cwd: str, environment: dict[str, str], opened: AsyncExitStack
+        self,
+        argv: Sequence[str],
+        cwd: str,
+        environment: dict[str, str],
+        policy: Policy,
+        opened: AsyncExitStack,
     ) -> Walled:
-        opened.enter_context(kept_back(self.policy))
+        opened.enter_context(kept_back(policy))
         descriptors: dict[int, int] = {}
-        program = bubblewrap.filter_program(self.policy)
+        program = bubblewrap.filter_program(policy)
         if program:
             descriptors[FILTER_FD] = opened.enter_context(held(program))
-        before = bubblewrap.arguments(self.policy, cwd, filter_fd=FILTER_FD if program else None)
+        before = bubblewrap.arguments(policy, cwd, filter_fd=FILTER_FD if program else None)
         refused: list[str] = []
-        if self.policy.has_network:
+        if policy.has_network:
             ours, theirs = socket.socketpair()
             opened.callback(ours.close)
             opened.callback(theirs.close)
             descriptors[CHANNEL_FD] = theirs.fileno()
             before += inside.command(CHANNEL_FD)
-            await opened.enter_async_context(serving(Proxy(self.policy, refused.append), ours))
+            await opened.enter_async_context(serving(Proxy(policy, refused.append), ours))
         return Walled(
             argv=(*before, *argv),
             environment=environment,

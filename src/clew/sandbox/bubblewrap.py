@@ -17,11 +17,9 @@ PROGRAM = "bwrap"
 def arguments(policy: Policy, cwd: str, *, filter_fd: int | None = None) -> list[str]:
     """Everything before the command; later walls stand in front of earlier ones."""
     made = [PROGRAM, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    for path in present(policy.write):
-        made += ["--bind", path, path]
-    for path in present(policy.no_write):
-        if covers(policy.write, path):
-            made += ["--ro-bind", path, path]
+    for path, may in policy.written:
+        if Path(path).exists() and (may or covers(policy.write, path)):
+            made += ["--bind" if may else "--ro-bind", path, path]
     for path in present(policy.no_read):
         made += ["--tmpfs", path] if Path(path).is_dir() else ["--ro-bind", os.devnull, path]
     for path in present(policy.read):

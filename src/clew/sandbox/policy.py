@@ -172,7 +172,14 @@ class Policy(Struct, frozen=True, kw_only=True):
         return bool(self.domains)
 
     def may_write(self, path: str) -> bool:
-        return covers(self.write, path) and not covers(self.no_write, path)
+        said = [may for place, may in self.written if covers((place,), path)]
+        return bool(said) and said[-1]
+
+    @property
+    def written(self) -> list[tuple[str, bool]]:
+        """Each place and whether it may be written, the deeper and the narrower word later."""
+        said = [*((path, True) for path in self.write), *((path, False) for path in self.no_write)]
+        return sorted(said, key=lambda one: (one[0].rstrip("/").count("/"), not one[1]))
 
     def may_read(self, path: str) -> bool:
         return not covers(self.no_read, path) or covers(self.read, path)

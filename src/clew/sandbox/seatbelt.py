@@ -19,9 +19,11 @@ def profile(policy: Policy, *, port: int | None) -> str:
         "(version 1)",
         "(allow default)",
         "(deny file-write*)",
-        *(f"(allow file-write* (subpath {quoted(path)}))" for path in policy.write),
         '(allow file-write* (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty"))',
-        *(f"(deny file-write* (subpath {quoted(path)}))" for path in policy.no_write),
+        *(
+            f"({'allow' if may else 'deny'} file-write* (subpath {quoted(path)}))"
+            for path, may in policy.written
+        ),
         *(f"(deny file-read* (subpath {quoted(path)}))" for path in policy.no_read),
         *(f"(allow file-read* (subpath {quoted(path)}))" for path in policy.read),
         "(deny network*)",
