@@ -17,6 +17,8 @@ from clew.sessions.commands import WORDS
 
 SHELLS = ("bash", "zsh", "fish")
 SESSIONS_SHOWN = 50
+# Words whose operands are files, folders or words, or that have none.
+WITHOUT_SESSIONS = {"list", "search", "import", "du", "stats", "relocate", "index"}
 _OPTION = re.compile(r"(?<![\w-])(--?[A-Za-z][\w-]*)")
 _CHOICES = re.compile(r"\{([\w,.-]+)\}")
 
@@ -83,11 +85,11 @@ def words_for(typed: Sequence[str]) -> Iterator[str]:
         found = options_of(before)
     elif before[0] == "completion":
         found = list(SHELLS)
-    elif before[-1] in ("--resume", "-r", "--session") or before[0] in (
-        "sessions",
-        "context",
-        "cost",
-    ):
+    elif before[-1] in ("--resume", "-r", "--session"):
+        found = sessions()
+    elif before[-1] == "--store" or (before[0] == "sessions" and before[1] in WITHOUT_SESSIONS):
+        found = []  # files and folders are the shell's own to complete
+    elif before[0] in ("sessions", "context", "cost"):
         found = sessions()
     else:
         found = choices_of(before)

@@ -48,6 +48,9 @@ def test_words_options_choices_and_sessions_are_completed(place: Place) -> None:
     assert "--redact" in words(place, "sessions", "export", "--")
     assert words(place, "sessions", "show", "My") == ["My work; rm -rf $HOME"]
     assert words(place, "sessions", "show", SESSION[:3]) == [SESSION]
+    assert words(place, "sessions", "import", "") == []
+    assert words(place, "sessions", "search", "--session", SESSION[:3]) == [SESSION]
+    assert words(place, "sessions", "pull", "--store", "") == []
     assert words(place, "--resume", SESSION[:4]) == [SESSION]
     assert "--model" in words(place, "--mo")
     assert words(place, "completion", "b") == ["bash"]

@@ -1,6 +1,7 @@
 """Archive, du, prune and stats: nothing goes but what was named, and that only after a yes."""
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -105,12 +106,37 @@ def test_sessions_in_numbers(place: Place) -> None:
     assert found["projects"][0] == {"cwd": str(place.cwd), "sessions": 3, "prompts": 4}
     assert found["days"][0]["day"] == "2026-01-02"
     assert "Bash" in place.clew("stats")
+    index = place.home / "clew" / "index"
+    shutil.rmtree(index)
+    index.write_bytes(b"no folder")
+    assert place.json("stats") == found, "a home that takes no database is counted all the same"
+    assert len(place.json("list", "--model", "opus")) == 3
+    assert index.read_bytes() == b"no folder"
 
 
-@pytest.mark.parametrize("word", ["archive", "prune", "fork", "export", "tree", "rename", "tag"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        "archive",
+        "prune",
+        "fork",
+        "export",
+        "tree",
+        "rename",
+        "tag",
+        "show",
+        "check",
+        "repair",
+        "push",
+    ],
+)
 def test_an_id_a_path_and_a_title_mean_the_same(place: Place, word: str) -> None:
     path = place.write([*talk(1), {"type": "custom-title", "customTitle": "My work"}])
-    more = {"rename": ["My work"], "tag": ["t"]}.get(word, [])
+    more = {
+        "rename": ["My work"],
+        "tag": ["t"],
+        "push": ["--store", str(place.home.parent / "store")],
+    }.get(word, [])
     for name in (SESSION, str(path), "My work", SESSION.upper()):
         place.clew(word, name, *more)
         if word == "archive":

@@ -7,6 +7,7 @@ was replaced is read anew. Work is kept in steps: who is interrupted goes on fro
 import contextlib
 import os
 import sqlite3
+import tempfile
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,22 @@ def index(home: Path) -> Iterator[Index]:
     with opened(home) as connection:
         connection.execute(f"PRAGMA application_id = {prices.mark}")
         yield Index(connection, prices)
+
+
+@contextlib.contextmanager
+def whole_index(home: Path, tell: Tell | None = None) -> Iterator[sqlite3.Connection]:
+    """The database with everything in it; where the home takes none, one for as long as it is needed."""
+    with contextlib.ExitStack() as opening:
+        try:
+            found = opening.enter_context(index(home))
+            take_in(found, pending(found.connection, transcripts(home)), tell)
+        except (OSError, sqlite3.Error):
+            opening.close()
+            folder = Path(opening.enter_context(tempfile.TemporaryDirectory()))
+            connection = opening.enter_context(opened(folder))
+            found = Index(connection, Prices(home))
+            take_in(found, pending(connection, transcripts(home)), tell)
+        yield found.connection
 
 
 class Pending(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from clew.library.database import database_path, forget
+from clew.library.indexing import Tell
 from clew.library.places import archive_dir, transcripts
 from clew.messages.errors import SessionError
 from clew.rewind.blobs import Blobs, blobs_dir
@@ -92,14 +93,14 @@ class Removable(Struct, frozen=True, kw_only=True):
     size_bytes: int
 
 
-def removable(home: Path, kind: str) -> Iterator[Removable]:
+def removable(home: Path, kind: str, tell: Tell | None = None) -> Iterator[Removable]:
     """What `prune KIND` would take away."""
     match kind:
         case "index":
             for path in sorted(database_path(home).parent.glob("*")):
                 yield Removable(kind=kind, name=str(path), size_bytes=path.stat().st_size)
         case "contents":
-            named = _named_contents(home)
+            named = _named_contents(home, tell)
             for name, size in Blobs(blobs_dir(home)).each():
                 if name not in named:
                     yield Removable(kind=kind, name=name, size_bytes=size)
@@ -147,15 +148,17 @@ def _with_folder(path: Path) -> int:
     return sum(p.stat().st_size for p in [path, *inside])
 
 
-def _named_contents(home: Path) -> set[str]:
+def _named_contents(home: Path, tell: Tell | None) -> set[str]:
     """The contents that any session can still go back to, archived ones too."""
     found: set[str] = set()
     paths = [one.path for one in transcripts(home)]
     paths += [str(p) for p in archive_dir(home).rglob("*.jsonl")]
     paths += [str(p) for p in own_dir(home).glob("unsaved/*.jsonl")]
-    for path in paths:
+    for number, path in enumerate(paths, 1):
         with Path(path).open("rb") as file:
             for line in file:
                 if _CHANGE in line:
                     found.update(name.decode() for name in _NAMED.findall(line))
+        if tell is not None:
+            tell(number, len(paths))
     return found

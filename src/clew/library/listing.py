@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.library.indexing import Tell, index, pending, take_in
+from clew.library.indexing import Tell, whole_index
 from clew.library.places import hidden, in_folder, newest, project_folders, transcripts
 from clew.library.worktrees import worktrees
 from clew.transcript import choose, light
@@ -112,9 +112,8 @@ def all_hidden(home: Path, cwd: str, *, everywhere: bool) -> Iterator[Hidden]:
 def fitting(home: Path, wanted: Wanted, tell: Tell | None = None) -> set[str]:
     """The ids of the sessions in which such a model answered, or that cost so much, by the database;
     it is brought up to date first."""
-    with index(home) as found:
-        take_in(found, pending(found.connection, transcripts(home)), tell)
-        rows = found.connection.execute(
+    with whole_index(home, tell) as connection:
+        rows = connection.execute(
             "SELECT session_id FROM charge JOIN file ON file.id = charge.file GROUP BY session_id"
             " HAVING max(instr(model, ?)) > 0 AND total(usd) > ?",
             (wanted.model, -1.0 if wanted.cost_over is None else wanted.cost_over),

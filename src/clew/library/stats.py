@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from clew.library.indexing import Tell, index, pending, take_in
-from clew.library.places import transcripts
+from clew.library.indexing import Tell, whole_index
 
 Json = dict[str, Any]
 
@@ -14,9 +13,8 @@ _ONCE = "(SELECT message, request, model, at, max(usd) AS usd, max(tokens) AS to
 
 def stats(home: Path, tell: Tell | None = None) -> Json:
     """Everything as one object; the index is brought up to date first."""
-    with index(home) as found:
-        take_in(found, pending(found.connection, transcripts(home)), tell)
-        run = found.connection.execute
+    with whole_index(home, tell) as connection:
+        run = connection.execute
         sessions, prompts, size = run(
             "SELECT count(*), total(prompts), total(size) FROM file WHERE agent IS NULL AND hidden IS NULL"
         ).fetchone()

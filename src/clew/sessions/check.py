@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from clew.messages.counts import count_of
-from clew.sessions.output import FINE, FOUND, cwd, home, say, say_json, transcript
+from clew.sessions.output import FINE, FOUND, Bar, cwd, home, say, say_json, transcript
 from clew.transcript import choose, light
 from clew.transcript.check import RULES
 from clew.transcript.examine import examine
@@ -27,20 +27,21 @@ def run(options: argparse.Namespace) -> int:
         for path in light.session_files(folder)
     ]
     reports: list[dict[str, Any]] = []
-    is_fine = True
-    for path in files:
-        found = examine(path)
-        is_fine = is_fine and not found.problems
-        shown = found.findings if options.notes else found.problems
-        reports.append({"path": str(path), "ok": not found.problems, "findings": shown})
-        if not options.json:
-            state = "ok" if not found.problems else count_of(len(found.problems), "problem")
-            say(f"{path}: {state}, {len(found.loaded.messages)} live messages")
-            for finding in shown:
-                say(f"  {finding}")
+    with Bar("checking") as bar:
+        for number, path in enumerate(files, 1):
+            found = examine(path)
+            shown = found.findings if options.notes else found.problems
+            reports.append({"path": str(path), "ok": not found.problems, "findings": shown})
+            if not options.json:
+                bar.hide()
+                state = "ok" if not found.problems else count_of(len(found.problems), "problem")
+                say(f"{path}: {state}, {len(found.loaded.messages)} live messages")
+                for finding in shown:
+                    say(f"  {finding}")
+            bar(number, len(files))
     if options.json:
         say_json(reports)
-    return FINE if is_fine else FOUND
+    return FINE if all(report["ok"] for report in reports) else FOUND
 
 
 def _rules(*, as_json: bool) -> int:

@@ -78,10 +78,15 @@ class Bar:
         sys.stderr.flush()
         self._is_drawn = True
 
+    def hide(self) -> None:
+        """Makes room for a line; the next step draws it again."""
+        if self._is_drawn:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+        self._is_drawn = False
+
     def __enter__(self) -> "Bar":
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._is_drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+        self.hide()

@@ -4,7 +4,7 @@ import argparse
 
 from clew.library.keeping import Removable, removable, remove, session
 from clew.messages.counts import count_of, size_of
-from clew.sessions.output import FINE, home, say, say_json, transcript
+from clew.sessions.output import FINE, Bar, home, say, say_json, transcript
 
 KINDS = ("index", "contents", "backups", "archive")
 
@@ -23,7 +23,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     found: list[Removable] = []
     for what in options.what:
-        found += removable(home(), what) if what in KINDS else [session(transcript(what))]
+        if what in KINDS:
+            with Bar("reading sessions") as bar:
+                found += removable(home(), what, bar)
+        else:
+            found.append(session(transcript(what)))
     if options.yes:
         for one in found:
             remove(home(), one)
