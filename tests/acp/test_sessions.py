@@ -7,6 +7,8 @@ from typing import Any
 
 from clew.testing.server import serving
 from tests.acp.editor import Editor, chosen, words
+from tests.compaction.test_in_headless import PARAGRAPH
+from tests.compaction.window import ARGS, Window, answered, text_of
 from tests.headless.agents_model import agent, by_prompt, uses
 from tests.headless.clew_process import clew, transcripts
 
@@ -414,3 +416,43 @@ def test_a_folder_that_can_have_no_name_is_a_fault_and_not_the_end(tmp_path: Pat
         assert "no such folder" in editor.error("session/new", cwd="/x\0y")["message"]
         assert editor.ask("session/list") == {"sessions": []}
         assert editor.end() == 0
+
+
+def test_a_conversation_is_summarised_in_an_editor_and_what_cannot_be_is_said(
+    tmp_path: Path,
+) -> None:
+    window = Window(lambda body: answered("I paint. " + PARAGRAPH, body))
+    with serving(window, strict=True) as server, Editor(tmp_path, server.url, *ARGS) as editor:
+        session = editor.new()
+        editor.prompt(session, "/compact")
+        assert "there is nothing to summarise yet" in editor.said()
+        editor.prompt(session, "Paint it. " + PARAGRAPH)
+        editor.told.clear()
+        assert editor.prompt(session, "/compact the north side") == {"stopReason": "end_turn"}
+        assert "entries summarised" in editor.said()
+        assert editor.of("usage_update")
+        editor.prompt(session, "Go on.")
+        assert "the north side" in text_of(window.summaries[0])
+        assert "the north side is done" in text_of(window.asked[-1])
+        editor.prompt(session, "/compact --undo")
+        assert "the whole conversation stands again" in editor.said()
+
+
+def test_a_summary_in_the_middle_of_a_turn_is_told_in_an_editor(tmp_path: Path) -> None:
+    rounds = iter(range(30))
+
+    def part(body: Json) -> Json:
+        number = next(rounds)
+        if number == 25:
+            return answered("All painted.", body)
+        call = {"tool": "Bash", "input": {"command": f"echo coat {number}"}}
+        return answered([PARAGRAPH, call], body)
+
+    window = Window(part)
+    with serving(window, strict=True) as server, Editor(tmp_path, server.url, *ARGS) as editor:
+        assert editor.prompt(editor.new(), "Paint, coat by coat.") == {"stopReason": "end_turn"}
+        said = editor.said() + editor.said("agent_thought_chunk") + json.dumps(editor.told)
+    assert window.summaries
+    assert not window.refused
+    assert "All painted." in said
+    assert "the conversation is being shortened" in said

@@ -5,6 +5,7 @@ import os
 import signal
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -13,9 +14,9 @@ from clew.engine.story import Story
 from clew.messages.history import History
 from clew.testing.server import Recorded, serving
 from clew.transcript.load import load
-from tests.compaction.test_in_headless import PARAGRAPH, boundaries, painter, resumed
+from tests.compaction.test_in_headless import PARAGRAPH, SAID, boundaries, painter, resumed
 from tests.compaction.test_laws import Life
-from tests.compaction.window import ARGS, Window, is_summary_request, text_of
+from tests.compaction.window import ARGS, Window, answered, is_summary_request, text_of
 from tests.headless.clew_process import until
 from tests.headless.host_process import Hosted
 from tests.transcript.session import SESSION, Session, uuids
@@ -110,3 +111,46 @@ def test_a_process_killed_in_the_middle_of_a_compaction_goes_on(step: str, tmp_p
     assert len(boundaries(tmp_path)) == (step == "told")
     assert ("Paint part 0." in sent) == (step == "asked")
     assert ("the north side is done" in sent) == (step == "told")
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("step", ["asked", "told"])
+def test_a_process_killed_in_a_summary_in_the_middle_of_a_turn_goes_on(
+    step: str, tmp_path: Path
+) -> None:
+    """Calls stand behind and before the place; who goes on has the person's words and every result."""
+    pids: list[int] = []
+    rounds: list[dict[str, Any]] = []
+
+    def part(body: dict[str, Any]) -> dict[str, Any]:
+        rounds.append(body)
+        if not pids:
+            return answered("All is well.", body)
+        call = {"tool": "Bash", "input": {"command": f"echo coat {len(rounds)}"}}
+        return answered([PARAGRAPH, call], body)
+
+    def kill(request: Recorded) -> None:
+        asks = isinstance(request.body, dict) and is_summary_request(request.body)
+        if step == "asked" and asks and pids:
+            os.kill(pids[0], signal.SIGKILL)
+
+    window = Window(part)
+    with serving(window, strict=True, on_request=kill) as server:
+        with Hosted(tmp_path, server.url, "--session-id", SESSION, *ARGS) as host:
+            pids.append(host.process.pid)
+            host.say("Paint the lighthouse, coat by coat.")
+            if step == "told":
+                host.until(lambda f: f.get("subtype") == "compact_boundary")
+                os.kill(host.process.pid, signal.SIGKILL)
+            until(lambda: host.process.poll() is not None)
+        pids.clear()
+        assert "All is well." in resumed(tmp_path, server.url, "How far are you?")
+        assert "All is well." in resumed(tmp_path, server.url, "Good.")
+    assert "Paint the lighthouse, coat by coat." in text_of(
+        window.asked[-1] if step == "told" else window.summaries[-1]
+    )
+    assert SAID in text_of(window.asked[-1])
+    # The summary that was on its way is asked for again; the one that was there is not.
+    assert len(window.summaries) == (2 if step == "asked" else 1)
+    assert len(boundaries(tmp_path)) == 1
+    assert not window.refused

@@ -9,6 +9,7 @@ from tests.compaction.test_in_headless import PARAGRAPH, SAID, boundaries
 from tests.compaction.window import ARGS, Window, answered, text_of
 from tests.headless.agents_model import agent, results
 from tests.headless.clew_process import clew
+from tests.headless.host_process import Hosted
 from tests.headless.test_agents import agent_files, lines
 
 Json = dict[str, Any]
@@ -42,3 +43,33 @@ def test_an_agents_conversation_near_its_window_is_summarised_and_goes_on(tmp_pa
     assert not boundaries(tmp_path)
     kept = json.loads(path.with_suffix(".meta.json").read_text("utf-8"))
     assert kept["finished"] == "completed"
+
+
+def test_a_host_hears_of_an_agents_work_and_not_of_its_summaries(tmp_path: Path) -> None:
+    """A boundary without a parent would end what a host shows of the session itself."""
+    rounds: list[Json] = []
+
+    def part(body: Json) -> Json:
+        if "given one piece of work" not in body["system"][0]["text"]:
+            told = results(body)
+            return answered(f"heard {told[0]}" if told else [agent("dig deep")], body)
+        rounds.append(body)
+        if len(rounds) > ROUNDS:
+            return answered("I found gold.", body)
+        call = {"tool": "Bash", "input": {"command": f"echo {len(rounds)}"}}
+        return answered([f"I dig. {PARAGRAPH}", call], body)
+
+    window = Window(part)
+    told = ("--include-partial-messages", "--forward-subagent-text")
+    with serving(window, strict=True) as server, Hosted(tmp_path, server.url, *ARGS, *told) as host:
+        host.say("Dig for gold.")
+        assert host.result()["result"].startswith("heard I found gold.")
+        assert host.end() == 0
+    assert window.summaries
+    own = [f for f in host.frames if not f.get("parent_tool_use_id")]
+    assert not [f for f in own if f.get("subtype") == "compact_boundary"]
+    assert not [f for f in own if f.get("status") == "compacting"]
+    assert SAID not in json.dumps(host.frames)
+    of_agent = [f for f in host.frames if f.get("parent_tool_use_id") and f["type"] == "assistant"]
+    assert len(of_agent) >= ROUNDS
+    assert len({f["uuid"] for f in of_agent}) == len(of_agent)

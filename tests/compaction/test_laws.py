@@ -2,6 +2,7 @@
 loses its result, every request is valid, each compaction has one boundary, and undoing is undoing."""
 
 import asyncio
+import json
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -10,12 +11,15 @@ import pytest
 
 from clew.compaction import boundary, micro, receipt
 from clew.compaction.boundary import Selection
+from clew.compaction.retelling import prompts
 from clew.engine.story import Story
 from clew.messages.history import History
 from clew.normalize.for_api import for_api
 from clew.normalize.repairs import ROUTINE
 from clew.normalize.select import begun_at, is_boundary, visible
 from clew.normalize.target import Target
+from clew.rewind.blobs import Blobs
+from clew.rewind.restore import START, carry_out, plan, plan_redo
 from clew.testing.strict import complaint
 from clew.transcript.load import load
 from clew.transcript.siblings import block_ids
@@ -178,6 +182,80 @@ def test_memory_and_log_agree_after_every_step(seed: int, tmp_path: Path) -> Non
 def test_memory_and_log_agree_at_depth(seeds: range, tmp_path: Path) -> None:
     for seed in seeds:
         asyncio.run(lived(tmp_path / str(seed), seed))
+
+
+class Wandering(Life):
+    """A life that goes back too: to before any prompt of any branch, and there again."""
+
+    def __init__(self, home: Path, random: Random) -> None:
+        super().__init__(home, random)
+        self.blobs = Blobs(home / "blobs")
+
+    @property
+    def path(self) -> Path:
+        return self.session.paths.place.transcript
+
+    def go_back(self) -> None:
+        """Every way back is taken back once, which must be as if it never was; half are taken again."""
+        here = uuids(list(self.story.history))
+        self.session.close()
+        lines = [json.loads(line) for line in self.path.read_bytes().splitlines()]
+        to = self.random.choice([START, *(e["uuid"] for e in prompts(lines))])
+        self.travel(to)
+        there = self.reopened()
+        assert to not in there
+        self.hold()
+        self.session.close()
+        carry_out(plan_redo(self.path, self.blobs), self.blobs)
+        assert self.reopened() == here
+        self.hold()
+        if self.random.random() < 0.5:
+            self.session.close()
+            self.travel(to)
+            assert self.reopened() == there
+
+    def travel(self, to: str) -> None:
+        carry_out(plan(self.path, to, self.blobs, files=False, conversation=True), self.blobs)
+
+    def reopened(self) -> list[str]:
+        self.session = Session(self.home)
+        loaded = self.session.load()
+        self.session.recorder.resume(loaded)
+        self.story = Story(self.session.recorder, History(loaded.messages))
+        return uuids(loaded.messages)
+
+
+async def wandered(home: Path, seed: int) -> None:
+    random = Random(seed)
+    life = Wandering(home, random)
+    life.talk()
+    for _ in range(14):
+        match random.randrange(9):
+            case 0 | 1 | 2:
+                life.talk()
+            case 3 | 4:
+                life.compact()
+            case 5:
+                life.free()
+            case 6:
+                await life.story.uncompact()
+            case _:
+                life.go_back()
+        life.hold()
+    life.session.close()
+
+
+@requirement("R200")
+@pytest.mark.parametrize("seed", QUICK)
+def test_ways_back_among_summaries_lead_where_they_say(seed: int, tmp_path: Path) -> None:
+    asyncio.run(wandered(tmp_path, seed))
+
+
+@pytest.mark.laws
+@pytest.mark.parametrize("seeds", DEEP, ids=str)
+def test_the_same_for_very_many_ways_back(seeds: range, tmp_path: Path) -> None:
+    for seed in seeds:
+        asyncio.run(wandered(tmp_path / str(seed), seed))
 
 
 def hostile_entries(seed: int) -> list[Json]:

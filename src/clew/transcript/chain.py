@@ -41,6 +41,7 @@ class Chain(msgspec.Struct, kw_only=True):
         """Every conversation entry that is not live, with the reason."""
         links, live = self.links, set(self.live)
         behind = set(self._behind_boundary())
+        summarised = _summarised(links)
         for node in links.superseded:
             if node.is_conversation:
                 yield Note(rule="superseded", number=node.number, at=node.at)
@@ -53,7 +54,7 @@ class Chain(msgspec.Struct, kw_only=True):
                 rule = "sidechain"
             elif i in behind:
                 rule = "compacted"
-            elif node.is_boundary:
+            elif node.is_boundary and i not in summarised:
                 rule = "boundary-without-summary"
             else:
                 rule = "other-branch"
@@ -64,7 +65,7 @@ class Chain(msgspec.Struct, kw_only=True):
         while i != ROOT and i not in seen:
             seen.add(i)
             yield i
-            i = past_boundary(self.links, i) if self.links.nodes[i].is_boundary else ROOT
+            i = self.links.past_boundary(i) if self.links.nodes[i].is_boundary else ROOT
             while i != ROOT and i not in seen and not self.links.nodes[i].is_boundary:
                 seen.add(i)
                 yield i
@@ -94,15 +95,6 @@ def build(
     )
 
 
-def past_boundary(links: Links, i: int) -> int:
-    """What stood before a boundary: the entry it names, else the one written before it."""
-    for named in (links.nodes[i].keys.logical_parent_uuid, links.nodes[i].keys.parent_uuid):
-        known = links.index.get(named) if isinstance(named, str) else None
-        if known is not None and known != i and links.is_shown(known):
-            return known
-    return links.parents[i] if links.parents[i] != ROOT else links.before(i)
-
-
 def _walk(links: Links, leaf: int, notes: list[Note], body: Body) -> tuple[list[int], int]:
     """The path from its beginning to the leaf, and the boundary it begins with (or ROOT)."""
     summarised = _summarised(links)
@@ -123,7 +115,7 @@ def _walk(links: Links, leaf: int, notes: list[Note], body: Body) -> tuple[list[
             return path, i
         if node.is_boundary:
             notes.append(Note(rule="boundary-without-summary", number=node.number, at=node.at))
-            i = past_boundary(links, i)
+            i = links.past_boundary(i)
         elif owner is not None and links.nodes[owner].at < child_at:
             # What came after the compaction hangs on the last entry it kept.
             upward += reversed(kept[owner].entries)

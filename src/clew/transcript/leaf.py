@@ -4,7 +4,7 @@ The rules, in this order (docs/transcript.md tells them with their reasons):
 
 1. The newest marker (`last-prompt` with a known leaf) speaks, unless something newer contradicts.
 2. An explicit marker (a rewind) stands exactly at its entry; after it only what hangs on that
-   entry, or a prompt a person typed later, moves the conversation.
+   entry, or a prompt a person typed later, moves the conversation. A summary hangs on what it closed.
 3. A marker that is not explicit is contradicted by whatever was written after it elsewhere: it was
    left behind by a crash. Else the newest leaf below its entry counts.
 4. Without a marker the newest leaf counts. Newest means latest in the file; times say nothing.
@@ -52,10 +52,18 @@ def _counts(links: Links, leaf: int, marker: Marker, stands_at: int) -> bool:
     while i != ROOT and links.nodes[i].at > marker.at:
         first_new = i
         has_prompt = has_prompt or _is_prompt(links, i)
-        i = links.parents[i]
+        i = _above(links, i)
     if first_new is None:
         return False
     return not marker.is_explicit or i == stands_at or has_prompt
+
+
+def _above(links: Links, i: int) -> int:
+    """What an entry goes on from; of a summary's boundary, which has no parent, what it closed."""
+    if not links.nodes[i].is_boundary:
+        return links.parents[i]
+    closed = links.past_boundary(i)
+    return closed if closed != ROOT and links.nodes[closed].at < links.nodes[i].at else ROOT
 
 
 def _is_prompt(links: Links, i: int) -> bool:

@@ -72,6 +72,15 @@ class Links(msgspec.Struct, kw_only=True):
                 return j
         return ROOT
 
+    def past_boundary(self, i: int) -> int:
+        """What stood before a boundary: the entry it names, else the one written before it."""
+        keys = self.nodes[i].keys
+        for named in (keys.logical_parent_uuid, keys.parent_uuid):
+            known = self.index.get(named) if isinstance(named, str) else None
+            if known is not None and known != i and self.is_shown(known):
+                return known
+        return self.parents[i] if self.parents[i] != ROOT else self.before(i)
+
 
 def link(nodes: Sequence[Node], *, withdrawn: Collection[str] = ()) -> Links:
     unique, index, superseded, notes = _unique(nodes)

@@ -19,7 +19,6 @@ from clew.config.write import make_private
 from clew.messages.encoding import decode, encode
 from clew.messages.history import missing_results
 from clew.messages.wording import RESULT_MISSING
-from clew.transcript.chain import past_boundary
 from clew.transcript.check import RULES, Finding
 from clew.transcript.examine import Examination, examine, session_id_of
 from clew.transcript.links import ROOT, Links, Node, leads_to
@@ -267,7 +266,7 @@ def _past_void(links: Links, i: int, void: set[int]) -> int:
     parent, seen = links.parents[i], {i}
     while parent != ROOT and parent not in seen and links.nodes[parent].at in void:
         seen.add(parent)
-        parent = past_boundary(links, parent)
+        parent = links.past_boundary(parent)
     return ROOT if parent in seen or leads_to(links.parents, parent, i) else parent
 
 
