@@ -13,6 +13,7 @@ from clew.testing.server import LoopbackServer, serving
 from tests.requirements import requirement
 from tests.tui.pictures import looks_like
 from tests.tui.screen import OnScreen
+from tests.tui.test_dialogs import settings
 from tests.tui.test_linear import HELLO
 from tests.tui.test_screen import READY
 
@@ -161,6 +162,16 @@ def test_files_are_completed_and_ignored_ones_are_not(tmp_path: Path) -> None:
         screen.type("\r")
         screen.expect("Hello!")
         assert "main = 1" in str(server.requests[0].body["messages"])
+
+
+def test_files_are_found_by_a_persons_own_command(tmp_path: Path) -> None:
+    command = """grep -qx '{"query":"srv"}' && printf 'far/away.py\\nb.py\\n'"""
+    settings(tmp_path, fileSuggestion={"type": "command", "command": command})
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("see @srv")
+        screen.expect("far/away.py")
+        screen.expect("b.py")
 
 
 def test_commands_are_offered_with_their_words_and_arguments(tmp_path: Path) -> None:

@@ -53,6 +53,14 @@ def test_a_persons_own_status_line_is_asked_with_the_session_in_figures(tmp_path
         assert b"\x1b[2J" not in screen.raw
 
 
+def test_a_persons_own_status_line_is_asked_again_when_the_mode_changes(tmp_path: Path) -> None:
+    settings(tmp_path, statusLine={"type": "command", "command": "tr , '\\n' | grep mode"})
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect('"permission_mode": "default"')
+        screen.type("\x1b[Z")
+        screen.expect('"permission_mode": "acceptEdits"')
+
+
 def test_vim_and_the_last_line_are_chosen_by_commands_and_heeded_at_once(tmp_path: Path) -> None:
     with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect(READY)

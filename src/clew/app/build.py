@@ -209,7 +209,12 @@ def names_of(ground: Ground) -> FileNames:
     def with_ignored() -> bool:
         return ground.rules.standing.settings.get("respectGitignore") is False
 
-    return FileNames(programs, with_ignored=with_ignored)
+    def suggests() -> str | None:
+        setting = ground.rules.standing.settings.get("fileSuggestion")
+        command = setting.get("command") if isinstance(setting, dict) else None
+        return command if isinstance(command, str) else None
+
+    return FileNames(programs, with_ignored=with_ignored, suggests=suggests)
 
 
 def memories_of(ground: Ground) -> Path | None:

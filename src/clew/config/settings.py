@@ -160,9 +160,7 @@ KEYS: tuple[Key, ...] = (
         executes=True,
         has_effect=False,
     ),
-    key(
-        "fileSuggestion", OBJECT, "the command behind @-completion", executes=True, has_effect=False
-    ),
+    key("fileSuggestion", OBJECT, "the command behind @-completion", executes=True),
     key(
         "webPrivateHosts",
         STRINGS,

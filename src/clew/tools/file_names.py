@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from clew.messages.encoding import encode
 from clew.process.programs import Programs
 from clew.tools.search import VERSION_CONTROL, Job
 from clew.tools.searching import own_command, ripgrep
@@ -116,19 +117,45 @@ def folders_of(name: str) -> Iterator[str]:
         at = name.find("/", at + 1)
 
 
-class FileNames:
-    """Lists the files when first asked, and again beside the typing once the list is old."""
+# A command that is asked with each letter; so many of what it prints are offered.
+SUGGESTING_S = 5.0
+MOST_SUGGESTED = 15
 
-    def __init__(self, programs: Programs, *, with_ignored: Callable[[], bool]) -> None:
+
+class FileNames:
+    """Lists the files when first asked, and again beside the typing once the list is old; `suggests`
+    gives a person's own command that finds them instead, if there is one."""
+
+    def __init__(
+        self,
+        programs: Programs,
+        *,
+        with_ignored: Callable[[], bool],
+        suggests: Callable[[], str | None],
+    ) -> None:
         self._programs = programs
         self._with_ignored = with_ignored
+        self._suggests = suggests
         self._names: Names | None = None
         self._listed_at = 0.0
         self._listing: asyncio.Lock = asyncio.Lock()
 
     async def find(self, word: str, most: int = 40) -> Sequence[str]:
+        command = self._suggests()
+        if command is not None:
+            return await self._suggested(command, word, most)
         names = await self._current()
         return await asyncio.to_thread(names.find, word.removeprefix("./"), most)
+
+    async def _suggested(self, command: str, word: str, most: int) -> Sequence[str]:
+        printed = await self._programs.printed(
+            ["sh", "-c", command],
+            given=encode({"query": word}),
+            timeout_s=SUGGESTING_S,
+            env={"CLAUDE_PROJECT_DIR": self._programs.cwd},
+        )
+        lines = (os.fsdecode(line.strip()) for line in (printed or b"").split(b"\n"))
+        return [line for line in lines if line and line.isprintable()][: min(most, MOST_SUGGESTED)]
 
     async def _current(self) -> Names:
         async with self._listing:

@@ -57,6 +57,7 @@ class Status:
         self._used = 0
         self._own: list[str] = []
         self._asking: asyncio.Lock = asyncio.Lock()
+        self._is_wanted = False
         self.look()
 
     def look(self) -> None:
@@ -105,9 +106,11 @@ class Status:
         if not isinstance(command, str):
             before, self._own = self._own, []
             return before != []
-        if self._asking.locked():
-            return False
+        if self._is_wanted:
+            return False  # somebody waits to ask already
+        self._is_wanted = True
         async with self._asking:
+            self._is_wanted = False
             before = self._own
             printed = await self._programs.printed(
                 ["sh", "-c", command],

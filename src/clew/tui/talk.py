@@ -41,6 +41,8 @@ TITLE_CHARACTERS = 40
 MANY = 9
 # By then the request is on its way.
 GET_READY_S = 0.05
+# The person's own last line is asked for that long after a change, with whatever changes until then.
+LOOK_AGAIN_S = 0.3
 CYCLE: tuple[Mode, ...] = ("default", "acceptEdits", "plan", "auto")
 
 
@@ -69,6 +71,7 @@ class Talk:
         # Words of the answer that came since they were last shown.
         self._words: list[TextDelta] = []
         self._attached: Attached | None = None
+        self._looking: asyncio.TimerHandle | None = None
         stage.catch_up = self._catch_up
         session.agents.heard = self._hear
         session.tasks.listeners.append(self._news)
@@ -304,6 +307,16 @@ class Talk:
             if not queued.uuid or self._session.conversation.take_back(queued.uuid):
                 self._stage.prompt.put_back(queued.entry)
 
+    def _look_soon(self) -> None:
+        """What the person's own last line may tell has changed; of much at once it hears once."""
+        if self._looking is None:
+            loop = asyncio.get_running_loop()
+            self._looking = loop.call_later(LOOK_AGAIN_S, self._look_now)
+
+    def _look_now(self) -> None:
+        self._looking = None
+        self._begin(self.look_again())
+
     async def look_again(self) -> None:
         if await self._status.ask():
             self._screen.changed()
@@ -319,6 +332,7 @@ class Talk:
             except SettingsError:
                 continue
             self._stage.hint(f"mode {mode}")
+            self._look_soon()
             return
 
     def pick_model(self) -> None:
@@ -421,6 +435,7 @@ class Talk:
             self._screen.terminal.write(event.sequence)
         if isinstance(event, Recorded):
             self._heard(event)
+            self._look_soon()
         if isinstance(event, Asking):
             # While the service thinks, not between two words of its answer.
             asyncio.get_running_loop().call_later(GET_READY_S, get_ready)
