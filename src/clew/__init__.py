@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
     from clew.sdk.client import ClewClient as ClewClient
     from clew.sdk.client import query as query
+    from clew.sdk.functions import Function as Function
+    from clew.sdk.functions import tool as tool
     from clew.sdk.messages import Assistant as Assistant
     from clew.sdk.messages import Result as Result
     from clew.sdk.messages import StreamEvent as StreamEvent
@@ -23,11 +25,18 @@ if TYPE_CHECKING:
     from clew.sdk.options import Deny as Deny
     from clew.sdk.options import HookAt as HookAt
     from clew.sdk.options import Permit as Permit
+    from clew.sdk.sessions import fork_session as fork_session
+    from clew.sdk.sessions import list_sessions as list_sessions
+    from clew.sdk.sessions import rename_session as rename_session
+    from clew.sdk.sessions import session_messages as session_messages
+    from clew.sdk.sessions import tag_session as tag_session
 
 _HOMES = {
     "client": ("ClewClient", "query"),
+    "functions": ("Function", "tool"),
     "messages": ("Assistant", "Result", "StreamEvent", "System", "Text", "Thinking", "ToolResult", "ToolUse", "User"),
     "options": ("Call", "ClewOptions", "Deny", "HookAt", "Permit"),
+    "sessions": ("fork_session", "list_sessions", "rename_session", "session_messages", "tag_session"),
 }  # fmt: skip
 _PLACES = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -13,6 +13,7 @@ from clew.headless.host import HostError
 from clew.testing.server import serving
 from tests.headless.agents_model import agent, by_prompt, uses
 from tests.headless.clew_process import environment, transcripts
+from tests.mcp.yard import entry
 
 HELLO = {"scenario": 1, "answers": [{"text": "one"}, {"text": "two"}]}
 MAKES = {
@@ -156,6 +157,125 @@ async def test_an_interrupt_and_a_cancellation_leave_a_session_that_goes_on(tmp_
 async def test_a_session_that_cannot_be_opened_is_an_error_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="no session 'nobody'"):
         await said("a", options(tmp_path, "http://127.0.0.1:9", resume="nobody"))
+
+
+async def test_functions_of_the_program_are_tools_of_its_session(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    @clew.tool
+    async def add(a: int, b: int = 2) -> str:
+        """Adds two numbers."""
+        seen.append((a, b))
+        return str(a + b)
+
+    @clew.tool(name="look", description="Looks.")
+    async def looks(place: str, deep: bool = False) -> dict[str, Any]:
+        return {"place": place, "deep": deep}
+
+    @clew.tool
+    async def fails(why: str) -> str:
+        raise ValueError(why)
+
+    def calls(name: str, given: Any) -> Any:
+        return {"content": [{"tool": f"mcp__program__{name}", "input": given}]}
+
+    plan = {
+        "scenario": 1,
+        "answers": [
+            calls("add", {"a": 1}),
+            calls("look", {"place": "here", "deep": True}),
+            calls("fails", {"why": "no"}),
+            calls("add", {"a": "one"}),
+            {"text": "done"},
+        ],
+    }
+    with serving(plan, strict=True) as server:
+        given = options(
+            tmp_path,
+            server.url,
+            functions=[add, looks, fails],
+            allowed_tools=["mcp__program"],
+            json_schema=None,
+        )
+        messages = await said("go", given)
+        first = server.requests[0].body
+    told = [m.content[0] for m in messages if isinstance(m, clew.User)]
+    assert [(one.is_error, str(one.content)) for one in told[:2]] == [
+        (False, "3"),
+        (False, '{"place":"here","deep":true}'),
+    ]
+    assert [one.is_error for one in told[2:]] == [True, True]
+    assert "ValueError: no" in str(told[2].content)
+    assert "int" in str(told[3].content)
+    assert seen == [(1, 2)]
+    (offered,) = [one for one in first["tools"] if one["name"] == "mcp__program__add"]
+    assert offered["description"] == "Adds two numbers."
+    assert offered["input_schema"]["required"] == ["a"]
+    assert not offered.get("defer_loading")
+
+
+def test_what_cannot_be_a_tool_says_so() -> None:
+    def plain(a: int) -> int:
+        return a
+
+    async def any_number(*numbers: int) -> int:
+        return sum(numbers)
+
+    for function, words in ((plain, "an async function"), (any_number, "cannot be described")):
+        with pytest.raises(TypeError, match=words):
+            clew.tool(function)  # type: ignore[arg-type]
+
+
+async def test_servers_a_shape_and_any_request_are_a_programs_too(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]}
+    shaped = {"content": [{"tool": "StructuredOutput", "input": {"ok": True}}]}
+    plan = {"scenario": 1, "answers": [shaped, {"text": "There.", "times": "always"}]}
+    with serving(plan, strict=True) as server:
+        given = options(
+            tmp_path,
+            server.url,
+            mcp_servers={"memo": entry("honest")},
+            json_schema=schema,
+            name="Shapes",
+        )
+        async with clew.ClewClient(given) as client:
+            await client.query("go")
+            messages = [message async for message in client.receive_response()]
+            assert messages[-1].structured_output == {"ok": True}
+            (one,) = (await client.request("mcp_status"))["mcpServers"]
+            assert (one["name"], one["status"]) == ("memo", "connected")
+            with pytest.raises(HostError, match="Unsupported"):
+                await client.request("nothing_of_the_kind")
+    assert '"customTitle":"Shapes"' in transcripts(tmp_path)[0].read_text("utf-8")
+
+
+async def test_sessions_are_listed_read_named_and_copied(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(HELLO, strict=True) as server:
+        first = (await said("first wish", options(tmp_path, server.url)))[-1].session_id
+        second = (await said("second wish", options(tmp_path, server.url)))[-1].session_id
+    monkeypatch.setenv("CLEW_CONFIG_DIR", str(tmp_path / "config"))
+    work = tmp_path / "work"
+    listed = list(clew.list_sessions(work))
+    assert {one.session_id: one.title for one in listed} == {
+        first: "first wish",
+        second: "second wish",
+    }
+    assert list(clew.list_sessions(tmp_path)) == []
+    assert len(list(clew.list_sessions(tmp_path, everywhere=True))) == 2
+    said_in = clew.session_messages(first)
+    assert [one["type"] for one in said_in if one["type"] != "attachment"] == ["user", "assistant"]
+    clew.rename_session(first, "The first")
+    clew.tag_session("The first", "kept")
+    copy = clew.fork_session(first, title="Another")
+    titles = {one.session_id: (one.title, one.tag) for one in clew.list_sessions(work)}
+    assert titles[first] == ("The first", "kept")
+    assert titles[copy][0] == "Another"
+    assert len(clew.session_messages(copy)) == len(said_in)
+    with serving({"scenario": 1, "answers": [{"text": "on"}]}, strict=True) as server:
+        messages = await said("go on", options(tmp_path, server.url, resume=copy))
+    assert messages[-1].text == "on"
 
 
 async def test_a_program_brings_kinds_of_agents_and_hears_them(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from clew.headless.host import HostError
 from clew.headless.serve import Server
+from clew.sdk.functions import answered
 from clew.sdk.memory import MemoryChannel
 from clew.sdk.messages import Message, Result, read
 from clew.sdk.options import Call, ClewOptions, Deny, Permit
@@ -102,6 +103,10 @@ class ClewClient:
 
     async def set_model(self, model: str | None) -> None:
         await self._ask("set_model", model=model)
+
+    async def request(self, subtype: str, **fields: Any) -> Json:
+        """Any request of docs/protocol.md: rewind_files, mcp_status, stop_task, get_settings ..."""
+        return await self._ask(subtype, **fields)
 
     async def context_usage(self) -> Json:
         """What fills the model's window."""
@@ -191,6 +196,8 @@ class ClewClient:
         if request["subtype"] == "hook_callback":
             hook = self.options.hooks[int(request["callback_id"])]
             return await hook.call(request["input"], request["tool_use_id"])
+        if request["subtype"] == "mcp_message":
+            return {"mcp_response": await answered(self.options.functions, request["message"])}
         assert self.options.can_use_tool is not None
         verdict = await self.options.can_use_tool(
             Call(

@@ -5,11 +5,13 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
+import msgspec
 from msgspec import Struct
 
 from clew.options import Options
 from clew.permissions.request import Mode
 from clew.providers.base import Effort, Thinking
+from clew.sdk.functions import SERVER, Function
 
 Json: TypeAlias = dict[str, Any]
 
@@ -81,6 +83,21 @@ class ClewOptions(Struct, frozen=True, kw_only=True):
     persists: bool = True
     can_use_tool: Permission | None = None
     hooks: Sequence[HookAt] = ()
+    # Functions of the program that the model may call, as `mcp__program__NAME`.
+    functions: Sequence[Function] = ()
+    # MCP servers by name, as in `.mcp.json`.
+    mcp_servers: Mapping[str, Json] = {}
+    strict_mcp_config: bool = False
+    # Folders of plugins for this session alone.
+    plugin_dirs: Sequence[str] = ()
+    # The shape of the answer: `Result.structured_output` has it.
+    json_schema: Mapping[str, Any] | None = None
+    # Where a session that is gone on with is taken up, and its title.
+    resume_at: str | None = None
+    name: str | None = None
+    # The kind of agent that the session is itself.
+    agent: str | None = None
+    task_budget: int | None = None
     # Kinds of agents by name: `description`, `prompt`, `tools` and what else docs/agents.md names.
     agents: Mapping[str, Json] = {}
     # What agents say, not only the tools they use.
@@ -88,6 +105,10 @@ class ClewOptions(Struct, frozen=True, kw_only=True):
 
     def as_options(self, *, asks_host: bool = False) -> Options:
         budget = self.max_budget_usd
+        servers = dict(self.mcp_servers)
+        if self.functions:
+            servers[SERVER] = {"type": "sdk", "name": SERVER}
+        given = msgspec.json.encode({"mcpServers": servers}).decode()
         return Options(
             is_print=True,
             verbose=True,
@@ -116,6 +137,14 @@ class ClewOptions(Struct, frozen=True, kw_only=True):
             thinking=self.thinking,
             effort=self.effort,
             persists=self.persists,
+            mcp_config=(given,) if servers else (),
+            strict_mcp_config=self.strict_mcp_config,
+            plugin_folders=tuple(self.plugin_dirs),
+            json_schema=None if self.json_schema is None else dict(self.json_schema),
+            resume_at=self.resume_at,
+            name=self.name,
+            agent=self.agent,
+            task_budget=self.task_budget,
             agents=dict(self.agents) or None,
             agent_text=self.agent_text,
         )
