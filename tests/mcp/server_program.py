@@ -294,8 +294,17 @@ def serve():
             data = f"level {message['params']['level']}"
             params = {"level": "info", "data": data}
             send({"jsonrpc": "2.0", "method": "notifications/message", "params": params})
+        elif method == "completion/complete" and MODE == "no_words":
+            pass
         elif method == "completion/complete":
-            answer(identity, {"completion": {"values": ["main.py", "map.py"]}})
+            typed, ref = message["params"]["argument"]["value"], message["params"]["ref"]
+            values = ["main.py", "map.py"]
+            if ref["type"] == "ref/resource":
+                values = ["one", "two"]
+            elif message["params"].get("context"):
+                values = [f"kind to {message['params']['context']['arguments']['file']}", "kind"]
+            fitting = [one for one in values if one.startswith(typed)]
+            answer(identity, {"completion": {"values": fitting}})
         elif method == "ping":
             answer(identity, {})
         elif identity is not None and method is not None:

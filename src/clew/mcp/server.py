@@ -325,15 +325,26 @@ class Server:
         if client.agreement.feature("resources", "subscribe") and not client.is_stateless:
             await client.call("resources/subscribe", {"uri": uri}, patience_s=ASIDE_PATIENCE_S)
 
-    async def completed(self, prompt: str, argument: str, value: str) -> list[str]:
-        """What the server would put for an argument of a prompt that begins with `value`."""
+    async def completed(
+        self, prompt: str, argument: str, value: str, given: Mapping[str, str] | None = None
+    ) -> list[str]:
+        """What the server would put for an argument of a prompt that begins with `value`; `given` are the
+        arguments before it."""
+        return await self._completed({"type": "ref/prompt", "name": prompt}, argument, value, given)
+
+    async def completed_uri(self, template: str, argument: str, value: str) -> list[str]:
+        """The same for a place in the URI of its resources."""
+        return await self._completed({"type": "ref/resource", "uri": template}, argument, value, {})
+
+    async def _completed(
+        self, ref: Json, argument: str, value: str, given: Mapping[str, str] | None
+    ) -> list[str]:
         client = self._client
         if client is None or not client.agreement.offers("completions"):
             return []
-        params = {
-            "ref": {"type": "ref/prompt", "name": prompt},
-            "argument": {"name": argument, "value": value},
-        }
+        params: Json = {"ref": ref, "argument": {"name": argument, "value": value}}
+        if given:
+            params["context"] = {"arguments": dict(given)}
         outcome = await client.call("completion/complete", params, patience_s=ASIDE_PATIENCE_S)
         found = an_object(outcome.result).get("completion") if isinstance(outcome, Answer) else None
         values = an_object(found).get("values")

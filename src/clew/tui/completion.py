@@ -5,7 +5,7 @@ was `found`, and what comes too late for the word is dropped.
 """
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -18,7 +18,7 @@ SHOWN = 8
 MOST = 40
 FILE = re.compile(r"(?:(?<=[\s(\[{\"'`,;])|\A)@(\"[^\"\n]*|[^\s\"'`<>|]*)\Z")
 COMMAND = re.compile(r"/([\w:.-]*)\Z")
-ARGUMENT = re.compile(r"/([\w:.-]+)[ ]+(\S*)\Z")
+ARGUMENT = re.compile(r"/([\w:.-]+)[ ]+((?:\S+[ ]+)*)(\S*)\Z")
 
 
 class Offer(Struct, frozen=True, kw_only=True):
@@ -37,6 +37,8 @@ class Asked(Struct, frozen=True, kw_only=True):
     word: str
     begin: int
     command: str = ""
+    # What was said to the command already.
+    before: tuple[str, ...] = ()
 
 
 def asked(before: str) -> Asked | None:
@@ -46,7 +48,9 @@ def asked(before: str) -> Asked | None:
     if (found := COMMAND.match(before)) is not None:
         return Asked(kind="command", word=found[1], begin=0)
     if (found := ARGUMENT.match(before)) is not None:
-        return Asked(kind="argument", word=found[2], begin=found.start(2), command=found[1])
+        said = tuple(found[2].split())
+        place = found.start(3)
+        return Asked(kind="argument", word=found[3], begin=place, command=found[1], before=said)
     return None
 
 
@@ -72,11 +76,19 @@ def matching(word: str, names: Iterable[str]) -> list[str]:
     return [name for place, name in placed if place < 3]
 
 
+async def nothing(_: Asked) -> Sequence[str]:
+    return ()
+
+
 class Known(Struct, frozen=True, kw_only=True):
-    """What a session knows: commands, each with the hint of its arguments and its words; arguments."""
+    """What a session knows: commands, each with the hint of its arguments and its words; arguments.
+
+    `seek` asks others, who may take their time, what a word may become.
+    """
 
     commands: Callable[[], Sequence[tuple[str, str, str]]] = tuple
     arguments: Callable[[str], Sequence[tuple[str, str]]] = lambda _: ()
+    seek: Callable[[Asked], Awaitable[Sequence[str]]] = nothing
 
 
 class Completion:
@@ -96,7 +108,7 @@ class Completion:
         return bool(self.offers)
 
     def update(self, before: str) -> Asked | None:
-        """The text before the cursor is now this; returns what files are to be looked for, if any."""
+        """The text before the cursor is now this; returns what is to be looked for, if anything."""
         now = asked(before)
         if now == self._asked:
             return None
@@ -110,10 +122,15 @@ class Completion:
         self._show(
             self._command_offers(now.word) if now.kind == "command" else self._argument_offers(now)
         )
-        return None
+        return now if now.kind == "argument" and not self.offers else None
 
     def found(self, asked_for: Asked, names: Sequence[str]) -> None:
-        if asked_for == self._asked:
+        """What was looked for; told more than once, the last one counts."""
+        if asked_for != self._asked or self.is_chosen:
+            return
+        if asked_for.kind == "argument":
+            self._show([Offer(text=name, label=name) for name in names[:MOST]])
+        else:
             self._show([file_offer(name) for name in names[:MOST]])
 
     def close(self, before: str = "") -> None:
@@ -149,6 +166,8 @@ class Completion:
         ]
 
     def _argument_offers(self, now: Asked) -> list[Offer]:
+        if now.before:
+            return []
         word = now.word.lower()
         found = [each for each in self.known.arguments(now.command) if word in each[0].lower()]
         found.sort(key=lambda each: not each[0].lower().startswith(word))

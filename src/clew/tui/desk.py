@@ -14,7 +14,7 @@ from clew.tui.render.safe import one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
     from typing import Any, Protocol
 
     from clew.tools.file_names import FileNames
@@ -53,6 +53,10 @@ class Desk:
         self._sent = sent
         self._take_back = take_back
         self._stashed: Entry | None = None
+        # What servers are still to be asked; what was found for a word, by them and among the files.
+        self._wanted: Asked | None = None
+        self._is_seeking = False
+        self._offered: tuple[Asked | None, Sequence[str], Sequence[str]] = (None, (), ())
         stage.prompt.buffer.on_text_changed += lambda _: self._changed()
         stage.prompt.buffer.on_cursor_position_changed += lambda _: self._look()
 
@@ -66,11 +70,37 @@ class Desk:
             self._stage.completion.forget()
             return
         asked = self._stage.completion.update(prompt.buffer.document.text_before_cursor)
-        if asked is not None and self.files is not None:
+        if asked is None or self.files is None:
+            return
+        if asked.kind == "file":
             self._begin(self._look_for(asked, self.files))
+        self._wanted = asked
+        if not self._is_seeking:
+            self._is_seeking = True
+            self._begin(self._seek())
 
     async def _look_for(self, asked: Asked, files: FileNames) -> None:
-        self._stage.completion.found(asked, await files.find(asked.word))
+        self._offer(asked, files=await files.find(asked.word))
+
+    async def _seek(self) -> None:
+        """Asks servers one thing after another: what was typed meanwhile is asked for once, at its last."""
+        try:
+            while (asked := self._wanted) is not None:
+                self._wanted = None
+                more = await self._stage.completion.known.seek(asked)
+                if more:
+                    self._offer(asked, more=more)
+        finally:
+            self._is_seeking = False
+
+    def _offer(
+        self, asked: Asked, *, files: Sequence[str] | None = None, more: Sequence[str] | None = None
+    ) -> None:
+        """Shows what there is for a word, whichever part of it came first."""
+        before = self._offered[1:] if self._offered[0] == asked else ((), ())
+        now = (before[0] if more is None else more, before[1] if files is None else files)
+        self._offered = (asked, *now)
+        self._stage.completion.found(asked, [*now[0], *now[1]])
         self._screen.changed()
 
     # -- sending

@@ -4,6 +4,7 @@ Everything a session needs is imported here and nowhere before, so that the prom
 """
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -21,7 +22,7 @@ from clew.options import Options
 from clew.process.programs import Programs
 from clew.tui.app import Front
 from clew.tui.commands import commands
-from clew.tui.completion import Known
+from clew.tui.completion import Asked, Known
 from clew.tui.dialogs import Dialogs
 from clew.tui.entry import Entry
 from clew.tui.following import following
@@ -104,7 +105,19 @@ def set_up(front: Front, session: Session, programs: Programs) -> None:
     stage.completion.known = Known(
         commands=lambda: [(one.name, one.hint, one.description) for one in known(session)],
         arguments=lambda name: arguments(session, name),
+        seek=lambda asked: sought(session, asked),
     )
+
+
+async def sought(session: Session, asked: Asked) -> Sequence[str]:
+    """What servers would put for a word: an argument of a prompt of theirs, or a resource."""
+    if not session.mcp.clients():
+        return ()
+    from clew.app.mcp_words import arguments_of, resources_of
+
+    if asked.kind == "argument":
+        return await arguments_of(session.mcp, asked.command, asked.before, asked.word)
+    return await resources_of(session.mcp, asked.word)
 
 
 def arguments(session: Session, command: str) -> list[tuple[str, str]]:
