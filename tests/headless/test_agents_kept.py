@@ -281,6 +281,35 @@ def test_a_checkout_of_a_session_below_the_top_of_its_repository_can_be_written(
     assert (top / "work" / "kept.txt").exists()
 
 
+def test_a_merge_of_the_persons_own_is_left_alone(tmp_path: Path) -> None:
+    work = repository(tmp_path)
+    in_a_checkout(tmp_path, uses(WRITES))
+    git(work, "checkout", "-b", "other")
+    (work / "kept.txt").write_text("theirs\n", "utf-8")
+    git(work, "commit", "-am", "theirs")
+    git(work, "checkout", "-")
+    (work / "kept.txt").write_text("ours\n", "utf-8")
+    git(work, "commit", "-am", "ours")
+    with pytest.raises(subprocess.CalledProcessError):
+        git(work, "merge", "other")
+    (work / "kept.txt").write_text("half resolved\n", "utf-8")
+    (session,) = transcripts(tmp_path)
+    (tree,) = (work / ".claude" / "worktrees").glob("agent-*")
+    line = f"/agents merge {tree.name.removeprefix('agent-')}"
+    with serving(by_prompt({}), strict=True) as server:
+        ran = clew(tmp_path, server.url, "-p", "--resume", session.stem, line)
+    assert "a merge is going on" in ran.stdout + ran.stderr
+    assert (work / "kept.txt").read_text("utf-8") == "half resolved\n"
+    assert git(work, "rev-parse", "MERGE_HEAD").strip() == git(work, "rev-parse", "other").strip()
+    assert (tree / "new.txt").exists()
+
+
+def test_a_checkout_begins_at_a_commit(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    git(tmp_path / "work", "init")
+    assert "has none yet" in in_a_checkout(tmp_path)
+
+
 def test_a_checkout_needs_a_repository(tmp_path: Path) -> None:
     assert "git rev-parse" in in_a_checkout(tmp_path)
 

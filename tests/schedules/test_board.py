@@ -125,6 +125,7 @@ async def test_a_schedule_can_be_stopped_and_is_then_no_news() -> None:
     "wish",
     [
         Wish(prompt="x", every_s=10),
+        Wish(prompt="x", every_s=0, at_once=True),
         Wish(prompt="x", at=BEGAN - timedelta(minutes=1)),
         Wish(prompt="x", cron=read("0 0 31 2 *"), expression="0 0 31 2 *"),
         Wish(prompt="x", cron=read("0 0 1 1 *"), expression="0 0 1 1 *"),
@@ -133,6 +134,21 @@ async def test_a_schedule_can_be_stopped_and_is_then_no_news() -> None:
 async def test_what_never_comes_or_too_often_is_refused(wish: Wish) -> None:
     with pytest.raises(UserError):
         board_of(Tasks(), Clock()).add(wish)
+
+
+async def test_one_that_ended_so_long_ago_that_it_is_forgotten_is_no_trouble(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("clew.tasks.registry.MOST_ENDED", 1)
+    tasks = Tasks()
+    board = board_of(tasks, Clock())
+    one, other = (board.add(Wish(prompt="look", every_s=60)) for _ in range(2))
+    await board.stop(one)
+    await board.stop(other)
+    assert tasks.get(one.id) is None
+    assert (board.running(), board.rows()) == ([], [])
+    await board.stop(one)
+    await tasks.aclose()
 
 
 async def test_there_are_only_so_many() -> None:

@@ -69,6 +69,13 @@ def test_the_next_time_is_later_and_fits(moment: datetime, minute: int, hour: in
     assert (found - moment).total_seconds() <= 86_400 + 60
 
 
+def test_a_span_beyond_all_bounds_is_a_long_one() -> None:
+    longest = seconds("3650d")
+    assert seconds("999999999999999999999999h") == longest
+    assert seconds("99999999d") == longest
+    assert seconds("٣h") is None
+
+
 def test_spans_are_read_as_written() -> None:
     assert [seconds(text) for text in ("90s", "5m", "1h30m", "2D")] == [90, 300, 5400, 172_800]
     assert [seconds(text) for text in ("", "5", "m", "5x", "5m later")] == [None] * 5

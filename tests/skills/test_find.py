@@ -50,6 +50,15 @@ def test_a_head_longer_than_a_first_look_is_read_whole(tmp_path: Path) -> None:
     assert body_of(found.skills[0]) == "Body"
 
 
+def test_of_a_vast_text_the_beginning_is_called_and_said_to_be_one(tmp_path: Path) -> None:
+    write(tmp_path / "x" / "SKILL.md", "---\ndescription: vast\n---\n" + "word " * 2_000_000)
+    found = Found([], [])
+    skills_in(tmp_path, "user", found)
+    body = body_of(found.skills[0])
+    assert len(body) < 530_000
+    assert body.endswith(f"(Only the first 512 KiB of {tmp_path}/x/SKILL.md are here.)")
+
+
 def test_a_folder_of_too_many_files_is_read_in_part(tmp_path: Path) -> None:
     for i in range(MAX_FILES + 1):
         (tmp_path / f"{i}.md").touch()

@@ -93,7 +93,7 @@ class Board:
         self._items: dict[str, Item] = {}
 
     def running(self) -> list[Item]:
-        return [one for one in self._items.values() if self._task(one).ending is None]
+        return [one for one in self._items.values() if (t := self._task(one)) and t.ending is None]
 
     def rows(self) -> list[dict[str, Any]]:
         """What runs, as hooks are told."""
@@ -115,7 +115,8 @@ class Board:
         now = self._now()
         if len(self.running()) >= MOST:
             raise UserError(f"{MOST} schedules are running; stop one")
-        if wish.every_s and wish.every_s < LEAST_EVERY_S:
+        is_span = wish.cron is None and wish.at is None
+        if is_span and wish.every_s < LEAST_EVERY_S:
             raise UserError(f"every {span(wish.every_s)} is too often; at least {LEAST_EVERY_S} s")
         until = wish.until or now + timedelta(days=USUAL_DAYS)
         first = wish.first(now)
@@ -137,17 +138,17 @@ class Board:
 
     async def stop(self, one: Item) -> None:
         task = self._task(one)
-        # Who stops it knows.
-        task.is_told = True
-        await self._tasks.stop(task)
+        if task is not None:
+            # Who stops it knows.
+            task.is_told = True
+            await self._tasks.stop(task)
 
     def find(self, task_id: str) -> Item | None:
         return next((one for one in self.running() if one.id == task_id), None)
 
-    def _task(self, one: Item) -> Task:
-        found = self._tasks.get(one.id)
-        assert found is not None, "a schedule is a task"
-        return found
+    def _task(self, one: Item) -> Task | None:
+        """Its task; one that ended long ago is not remembered."""
+        return self._tasks.get(one.id)
 
     async def _keep(self, one: Item, task: Task) -> Ending:
         while one.next_at is not None:

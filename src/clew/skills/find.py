@@ -16,6 +16,7 @@ SKILL_FILE = "SKILL.md"
 # The head and the first words of what follows; the rest is read when the skill is called.
 HEAD_BYTES = 2048
 MAX_FILE_BYTES = 512 * 1024
+CUT = f"(Only the first {MAX_FILE_BYTES // 1024} KiB of {{file}} are here.)"
 
 
 class Found(Struct):
@@ -70,5 +71,6 @@ def take(path: str, name: str, origin: Origin, found: Found, *, folder: str = ""
 def body_of(one: Skill) -> str:
     """The text below the head, as it is now. Raises OSError."""
     with open(one.file, "rb", opener=only_files) as file:
-        data = file.read(MAX_FILE_BYTES)
-    return frontmatter.read(data.decode("utf-8", "replace")).body.strip()
+        data = file.read(MAX_FILE_BYTES + 1)
+    body = frontmatter.read(data[:MAX_FILE_BYTES].decode("utf-8", "replace")).body.strip()
+    return f"{body}\n\n{CUT.format(file=one.file)}" if len(data) > MAX_FILE_BYTES else body

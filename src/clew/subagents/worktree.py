@@ -59,7 +59,9 @@ class Git:
 async def make(git: Git, cwd: str, name: str) -> Worktree:
     """A new checkout of what is committed, on a branch of its own."""
     root = Path((await git(cwd, "rev-parse", "--show-toplevel")).strip())
-    base = (await git(cwd, "rev-parse", "HEAD")).strip()
+    base = await commit(git, cwd, "HEAD")
+    if not base:
+        raise UserError(f"a checkout begins at a commit, and {root} has none yet")
     path, branch = root / FOLDER / name, f"clew/{name}"
     path.parent.mkdir(parents=True, exist_ok=True)
     ignore = path.parent / ".gitignore"
@@ -68,6 +70,14 @@ async def make(git: Git, cwd: str, name: str) -> Worktree:
         ignore.write_text("*\n", "utf-8")
     await git(str(root), "worktree", "add", "-b", branch, str(path), base)
     return Worktree(path=str(path), branch=branch, base=base, repository=str(root))
+
+
+async def commit(git: Git, folder: str, name: str) -> str:
+    """The commit that something is called; empty where nothing is called so."""
+    try:
+        return (await git(folder, "rev-parse", "--quiet", "--verify", f"{name}^{{commit}}")).strip()
+    except UserError:
+        return ""
 
 
 async def again(git: Git, tree: Worktree) -> None:
@@ -103,8 +113,11 @@ async def clear(git: Git, tree: Worktree) -> bool:
 async def merge(git: Git, tree: Worktree, message: str) -> str:
     """Brings what came of it into the repository's own checkout, and takes it away; what git said.
 
-    What is not committed is committed on its branch first. A merge with conflicts is undone.
+    What is not committed is committed on its branch first. A merge with conflicts is undone; one of a
+    person's own is never touched.
     """
+    if await commit(git, tree.repository, "MERGE_HEAD"):
+        raise UserError(f"a merge is going on in {tree.repository}; end it first")
     if await git(tree.path, "status", "--porcelain"):
         await git(tree.path, "add", "--all")
         await git(tree.path, "commit", "--no-verify", "-m", message)
