@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.exchange.account import Account, Piece, Talk, pieces_of, shown_input
-from clew.exchange.html import block, escaped, html, prose
+from clew.exchange.html import block, changed, escaped, html, prose
 from clew.exchange.markdown import fenced, markdown
 from clew.exchange.redact import Redaction
 from clew.transcript.load import load
@@ -265,11 +265,16 @@ def test_every_voice_has_a_place() -> None:
 
 @given(st.text())
 def test_no_words_become_markup_in_prose(text: str) -> None:
-    plain = {"p", "br", "ul", "li", "h3", "pre", "code", "strong"}
+    plain = {"p", "br", "ul", "li", "h3", "pre", "code", "strong", "em"} | {
+        "table",
+        "tr",
+        "th",
+        "td",
+    }
     found = page(prose(text))
     assert set(found.tags) <= plain
-    kept = re.sub(r"[\s`~*#\d.)+-]", "", text)
-    shown = re.sub(r"[\s`~*#\d.)+-]", "", "".join(found.words))
+    kept = re.sub(r"[\s`~*#\d.)+|:-]", "", text)
+    shown = re.sub(r"[\s`~*#\d.)+|:-]", "", "".join(found.words))
     if "```" not in text and "~~~" not in text and "\r" not in text and "\0" not in text:
         assert shown == kept
 
@@ -284,6 +289,14 @@ def test_no_words_become_markup_in_prose(text: str) -> None:
         ("- one\n\n# Head", "<ul><li>one</li></ul><h3>Head</h3>"),
         ("- one\n```\nx\n```\ny", "<ul><li>one</li></ul><pre>x</pre><p>y</p>"),
         ("## Head **x**", "<h3>Head <strong>x</strong></h3>"),
+        ("an *odd* 2 * 3 * 4 a*b*c", "<p>an <em>odd</em> 2 * 3 * 4 a*b*c</p>"),
+        (
+            "| a | b |\n|---|:-:|\n| `1` | <2> |\nend",
+            "<table><tr><th>a</th><th>b</th></tr><tr><td><code>1</code></td><td>&lt;2&gt;</td></tr>"
+            "</table><p>end</p>",
+        ),
+        ("a\nb | c\n---|---", "<p>a<br>b | c<br>---|---</p>"),
+        ("a | b\n-|-\n- c", "<table><tr><th>a</th><th>b</th></tr></table><ul><li>c</li></ul>"),
     ],
 )
 def test_prose_is_read(text: str, shown: str) -> None:
@@ -301,6 +314,11 @@ def test_a_calls_input_is_told_by_what_matters_first() -> None:
     assert shown_input({"old": "a\nb", "file_path": "x"}) == "file_path: x\nold:\na\nb"
     assert shown_input({"command": "ls"}) == "ls"
     assert shown_input({"n": 5}) == "n: 5"
+    edit = {"file_path": "x", "old_string": "a\nb", "new_string": "<c>", "replace_all": True}
+    told = shown_input(edit)
+    assert told == "file_path: x\nreplace_all: true\n-a\n-b\n+<c>"
+    shown = changed(block(told))
+    assert shown.endswith("true\n<del>-a</del>\n<del>-b</del>\n<ins>+&lt;c&gt;</ins></pre>")
     assert shown_input([1]) == "[1]"
 
 

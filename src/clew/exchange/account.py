@@ -191,17 +191,27 @@ _FIRST = ("command", "file_path", "path", "pattern", "url", "query", "descriptio
 
 
 def shown_input(value: Any) -> str:
-    """A call's input, one parameter a line; long ones begin on a line of their own."""
+    """A call's input, one parameter a line; long ones begin on a line of their own. What an edit takes
+    away and puts there comes last, as changed lines."""
     if type(value) is not dict:
         return encode(value).decode()
+    before, after = value.get("old_string"), value.get("new_string")
+    if type(before) is str and type(after) is str:
+        rest = {k: v for k, v in value.items() if k not in ("old_string", "new_string")}
+        lines = [f"-{line}" for line in before.split("\n")] if before else []
+        lines += [f"+{line}" for line in after.split("\n")] if after else []
+        # A name before one parameter too: the changed lines need to be told from it.
+        return "\n".join([*_parameters(rest), *lines])
+    if len(value) == 1 and type(only := next(iter(value.values()))) is str:
+        return str(only)
+    return "\n".join(_parameters(value))
+
+
+def _parameters(value: dict[str, Any]) -> Iterator[str]:
     ordered = [k for k in _FIRST if k in value] + [k for k in value if k not in _FIRST]
-    if len(ordered) == 1 and type(value[ordered[0]]) is str:
-        return str(value[ordered[0]])
-    lines = []
     for key in ordered:
         said = value[key] if type(value[key]) is str else encode(value[key]).decode()
-        lines.append(f"{key}:\n{said}" if "\n" in said else f"{key}: {said}")
-    return "\n".join(lines)
+        yield f"{key}:\n{said}" if "\n" in said else f"{key}: {said}"
 
 
 def _text(value: Any) -> str:

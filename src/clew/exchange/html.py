@@ -1,7 +1,7 @@
 """An account as one page of HTML that needs nothing else: no network, no font, no other file. Pure.
 
 Everything a session says is text in it, never markup. Prose is read as a small part of Markdown:
-headings, lists, emphasis, code and fences, enough to read well and nothing that could run.
+headings, lists, tables, emphasis, code and fences, enough to read well and nothing that could run.
 """
 
 import re
@@ -88,7 +88,8 @@ def _piece(piece: Piece, place: str) -> Iterator[str]:
     elif piece.voice == "image":
         yield _image(piece)
     elif piece.voice == "call":
-        yield f'<div class="call"{place}{title}><b>{escaped(piece.name)}</b>{block(piece.text)}</div>\n'
+        shown = changed(block(piece.text)) if piece.name == "Edit" else block(piece.text)
+        yield f'<div class="call"{place}{title}><b>{escaped(piece.name)}</b>{shown}</div>\n'
     elif piece.voice == "result":
         bad = " error" if piece.is_error else ""
         yield f'<div class="result{bad}"{title}>{block(piece.text)}</div>\n'
@@ -113,10 +114,23 @@ def block(text: str) -> str:
     return f'<pre class="long">{escaped(text)}</pre>'
 
 
+_CHANGED = re.compile(r"^([+-])(.*?)(?=\n|</pre>)", re.M)
+
+
+def changed(shown: str) -> str:
+    """A block in which lines that go and lines that come differ to the eye."""
+    tags = {"+": "ins", "-": "del"}
+    return _CHANGED.sub(lambda line: f"<{tags[line[1]]}>{line[0]}</{tags[line[1]]}>", shown)
+
+
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n`]*$")
 _HEADING = re.compile(r"^(#{1,6}) +(.*)$")
 _LIST = re.compile(r"^ *(?:[-*+]|\d+[.)]) +(.*)$")
-_INLINE = re.compile(r"(`+)(.+?)\1|\*\*(.+?)\*\*", re.S)
+_INLINE = re.compile(
+    r"(`+)(.+?)\1|\*\*(.+?)\*\*|(?<![\w*])\*(?![\s*])([^*\n]+?)(?<!\s)\*(?![\w*])", re.S
+)
+# The line between a table's head and its rows.
+_RULE = re.compile(r"\|?(?: *+:?-++:? *+\|)++(?: *+:?-++:? *+)?")
 
 
 def prose(text: str) -> str:
@@ -124,10 +138,14 @@ def prose(text: str) -> str:
     out: list[str] = []
     paragraph: list[str] = []
     items: list[str] = []
+    rows: list[str] = []
     code: list[str] | None = None
     fence = ""
 
     def close() -> None:
+        if rows:
+            out.append(f"<table>{''.join(rows)}</table>")
+            rows.clear()
         if paragraph:
             out.append(f"<p>{_inline(chr(10).join(paragraph))}</p>")
             paragraph.clear()
@@ -145,11 +163,15 @@ def prose(text: str) -> str:
         elif found := _FENCE.match(line):
             close()
             code, fence = [], found[1]
+        elif len(paragraph) == 1 and _RULE.fullmatch(line.strip()) and "|" in paragraph[0]:
+            rows.append(_row(paragraph.pop(), "th"))
+        elif rows and "|" in line:
+            rows.append(_row(line, "td"))
         elif heading := _HEADING.match(line):
             close()
             out.append(f"<h3>{_inline(heading[2])}</h3>")
         elif item := _LIST.match(line):
-            if paragraph:
+            if not items:
                 close()
             items.append(item[1])
         elif not line.strip():
@@ -157,6 +179,8 @@ def prose(text: str) -> str:
         elif items:
             items[-1] += "\n" + line.strip()
         else:
+            if rows:
+                close()
             paragraph.append(line)
     close()
     if code is not None:
@@ -164,12 +188,21 @@ def prose(text: str) -> str:
     return "".join(out)
 
 
+def _row(line: str, tag: str) -> str:
+    cells = line.strip().removeprefix("|").removesuffix("|").split("|")
+    return f"<tr>{''.join(f'<{tag}>{_inline(cell.strip())}</{tag}>' for cell in cells)}</tr>"
+
+
 def _inline(text: str) -> str:
     parts: list[str] = []
     at = 0
     for found in _INLINE.finditer(text):
         parts.append(escaped(text[at : found.start()]))
-        tag, words = ("code", found[2]) if found[1] else ("strong", found[3])
+        tag, words = next(
+            (tag, words)
+            for tag, words in (("code", found[2]), ("strong", found[3]), ("em", found[4]))
+            if words is not None
+        )
         parts.append(f"<{tag}>{escaped(words.strip())}</{tag}>")
         at = found.end()
     return "".join([*parts, escaped(text[at:])]).replace("\n", "<br>")

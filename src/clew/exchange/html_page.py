@@ -5,9 +5,9 @@ The script only searches and folds; without it the page reads all the same.
 
 STYLE = """
 :root{color-scheme:light dark;--ink:#1d2126;--soft:#5c6670;--paper:#fdfdfc;--line:#dfe3e6;
---mine:#eef4fb;--box:#f5f6f7;--bad:#b3261e;--mark:#ffe08a;--link:#1b5fa8}
+--mine:#eef4fb;--box:#f5f6f7;--bad:#b3261e;--mark:#ffe08a;--link:#1b5fa8;--new:#1a6b33}
 @media(prefers-color-scheme:dark){:root{--ink:#e4e7ea;--soft:#9aa4ae;--paper:#16191c;
---line:#2c3238;--mine:#1c2733;--box:#1e2226;--bad:#ff8a80;--mark:#7a5c00;--link:#8ab8ec}}
+--line:#2c3238;--mine:#1c2733;--box:#1e2226;--bad:#ff8a80;--mark:#7a5c00;--link:#8ab8ec;--new:#7fd49a}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,sans-serif}
 header{max-width:76rem;margin:0 auto;padding:1.6rem 1.2rem .4rem}
@@ -36,6 +36,9 @@ pre{background:var(--box);border-radius:6px;padding:.6rem .8rem;overflow:auto;wh
 overflow-wrap:anywhere;font:.84rem/1.45 ui-monospace,monospace;margin:.3rem 0;tab-size:4}
 pre.long{max-height:18em;cursor:zoom-in}pre.open{max-height:none;cursor:auto}
 code{background:var(--box);border-radius:4px;padding:.1em .3em;font:.88em ui-monospace,monospace}
+table{border-collapse:collapse;margin:.6rem 0;display:block;overflow:auto}
+th,td{border:1px solid var(--line);padding:.25rem .6rem;text-align:left}
+ins,del{text-decoration:none}ins{color:var(--new)}del{color:var(--bad)}
 summary{color:var(--soft);cursor:pointer;font-size:.85rem}
 .subagent{border:1px solid var(--line);border-radius:10px;padding:.2rem 1rem;margin:2rem 0}
 .subagent h2{font-size:1.05rem}img{max-width:100%}.file{color:var(--soft)}
