@@ -126,3 +126,81 @@ def test_what_is_held_fast_stays_word_for_word_behind_a_summary(trip: Trip) -> N
         assert "question 2: done." not in request
     assert "pin" in slash(trip, "/context edits")
     assert trip.run("sessions", "check", trip.session).returncode == 0
+
+
+ODD_LINES = (
+    "exclude",
+    "exclude ''",
+    "exclude %",
+    "exclude \x1b[2J",
+    "exclude ../../etc/passwd",
+    "exclude " + "f" * 5_000,
+    "exclude " + "a " * 500,
+    "pin now now now",
+    "summarise now",
+    "restore",
+    "restore -1",
+    "restore 1e9",
+    "restore 99999999999999999999999999",
+    "edits and more",
+    "messages \u202e",
+)
+
+
+@pytest.mark.parametrize("words", ODD_LINES)
+def test_odd_words_are_answered_in_words_and_change_nothing(words: str, trip: Trip) -> None:
+    before = len(trip.entries)
+    done = clew(
+        trip.home, "http://127.0.0.1:9", "-p", f"/context {words}", "--resume", trip.session
+    )
+    assert done.returncode in (0, 1), done.stderr
+    assert "Traceback" not in done.stdout + done.stderr
+    assert not any(e.get("type") == "context-edits" for e in trip.entries[before:])
+
+
+def test_whatever_was_edited_the_next_request_is_one_that_the_service_takes(trip: Trip) -> None:
+    """Ranges backwards, over each other, of everything, of what a summary stands for."""
+    first, last = trip.prompt("look at it")[:8], trip.prompt("what now")[:8]
+    for line in (
+        f"/context exclude {last} {first} now",
+        f"/context pin {first} {last} now",
+        f"/context exclude {first} {last} now",
+        f"/context exclude {first} {first} now",
+        f"/context pin {last} now",
+    ):
+        done = clew(trip.home, "http://127.0.0.1:9", "-p", line, "--resume", trip.session)
+        assert "Traceback" not in done.stdout + done.stderr
+        sent(trip, "on")
+    summary = "<summary>" + "They asked questions and had answers to all. " * 3 + "</summary>"
+    plan = {"scenario": 1, "answers": [{"text": summary, "times": "always"}]}
+    with serving(plan, strict=True) as server:
+        slash(trip, "/compact", server.url)
+    boundary = next(e["uuid"] for e in trip.entries if e.get("subtype") == "compact_boundary")
+    standing = next(e["uuid"] for e in trip.entries if e.get("isCompactSummary"))
+    for uuid in (boundary, standing):
+        done = clew(
+            trip.home, "http://127.0.0.1:9", "-p", f"/context exclude {uuid} now",
+            "--resume", trip.session,
+        )  # fmt: skip
+        assert "Traceback" not in done.stdout + done.stderr
+        sent(trip, "on")
+
+
+@pytest.mark.parametrize(
+    "edits",
+    [
+        "text",
+        [{"number": 1, "kind": "exclude", "uuids": "all"}],
+        [{"number": 1, "kind": "burn", "uuids": ["x"]}],
+        [{"number": 1, "kind": "exclude", "uuids": [None, 3, {}]}],
+        [{"number": 10**30, "kind": "summarise", "uuids": ["x"], "words": ["no text"]}],
+        [[[[]]]],
+    ],
+)
+def test_a_line_of_edits_that_somebody_else_wrote_ends_no_session(edits: Any, trip: Trip) -> None:
+    uuids = [e["uuid"] for e in trip.entries if e.get("uuid")]
+    line = {"type": "context-edits", "edits": edits, "uuids": uuids, "sessionId": trip.session}
+    with trip.transcript.open("ab") as file:
+        file.write(json.dumps(line).encode() + b"\n")
+    assert "look at it" in sent(trip, "on")
+    assert "Traceback" not in slash(trip, "/context edits")

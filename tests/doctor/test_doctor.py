@@ -34,6 +34,7 @@ def test_a_sound_setup_has_no_fault_and_only_the_api_is_asked(tmp_path: Path) ->
         assert "!!" not in done.stdout, done.stdout
         assert done.returncode == 0
         assert "answers (" in done.stdout
+        assert "telemetry: there is none\n" in done.stdout
         asked = [request.target for request in server.requests]
     assert asked == ["/v1/models"]
     assert "sk-ant-test-0000" not in done.stdout

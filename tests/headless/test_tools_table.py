@@ -137,7 +137,7 @@ WRONG: dict[str, tuple[list[tuple[str, dict[str, Any]]], str]] = {
     ),
     "a device without end": ([("Read", {"file_path": "/dev/zero"})], "is not a regular file"),
     "a command that hangs": ([("Bash", {"command": "sleep 600", "timeout": 300})], "Timed out"),
-    "a pattern that hangs": ([("Grep", {"pattern": "("})], "The search failed"),
+    "a pattern that is none": ([("Grep", {"pattern": "("})], "The search failed"),
     "a task that is not there": ([("TaskOutput", {"task_id": "s9"})], "There is no task s9"),
     "a file changed under the edit": (
         [READ, ("Bash", {"command": "echo x >> a.txt"}),

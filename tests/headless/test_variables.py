@@ -19,8 +19,6 @@ PROGRAM = Path(__file__).with_name("told_variables.py")
 PLACES = {"config_dir", "home"}
 # A first run at a terminal looks for a local service; see tests/tui/test_first_run.py.
 AT_A_TERMINAL = {"ollama"}
-# There is nothing to switch off.
-VACUOUS = {"telemetry_disabled"}
 
 
 def asked(home: Path, url: str, *args: str, without: str = "") -> None:
@@ -54,7 +52,7 @@ def test_every_variable_is_asked_for(tmp_path: Path) -> None:
         asked(tmp_path, server.url, "-p", "go", "--mcp-config", servers, *allowed)
         asked(tmp_path, server.url, "doctor", "--offline")
     found = set((tmp_path / "note").read_text("utf-8").split())
-    assert {v.field for v in VARIABLES} - found == PLACES | AT_A_TERMINAL | VACUOUS
+    assert {v.field for v in VARIABLES} - found == PLACES | AT_A_TERMINAL
 
 
 @pytest.mark.parametrize("name", BY_FIELD["config_dir"].names)

@@ -141,7 +141,7 @@ VARIABLES: tuple[Variable, ...] = (
         "telemetry_disabled",
         "switch",
         "CLEW_TELEMETRY_DISABLED DISABLE_TELEMETRY CLAUDE_TELEMETRY_DISABLED",
-        "no telemetry; clew has none, whatever this says",
+        "no telemetry: clew has none, whatever this says, and `clew doctor` confirms it",
         "1",
     ),
     variable(

@@ -98,6 +98,8 @@ def configuration(standing: Standing, environment: Environment) -> Iterator[Find
             yield fault(
                 subject, line, "mend that line: clew config keys lists what may stand there"
             )
+    allowed = "" if environment.switch("telemetry_disabled") else ", though a variable allows it"
+    yield fine(subject, f"telemetry: there is none{allowed}")
     for line in environment.faults:
         yield fault(subject, line, "clew config variables lists them with their kinds")
     mode = entered(standing)
