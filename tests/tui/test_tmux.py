@@ -14,7 +14,8 @@ import pytest
 from clew.testing.server import serving
 from tests.headless.clew_process import command, environment
 from tests.requirements import requirement
-from tests.tui.test_linear import NEVER_ENDS, WRITES
+from tests.tui.test_dialogs import settings
+from tests.tui.test_linear import HELLO, NEVER_ENDS, WRITES
 
 pytestmark = pytest.mark.e2e
 
@@ -40,8 +41,9 @@ class Tmux:
         env = environment(self._home, url) | {"NO_COLOR": "1"}
         said = [f"{name}={value}" for name, value in env.items()]
         line = shlex.join(["env", *said, *argv])
-        self.run("new-session", "-d", *self._size, "-c", str(self._home / "work"), line)
-        self.run("set-option", "-g", "history-limit", "100000")
+        # A window has the scrollback that was wished when it was made.
+        kept = ["start-server", ";", "set-option", "-g", "history-limit", "100000", ";"]
+        self.run(*kept, "new-session", "-d", *self._size, "-c", str(self._home / "work"), line)
 
     def keys(self, *keys: str) -> None:
         self.run("send-keys", *keys)
@@ -99,19 +101,19 @@ def newest(text: str) -> int:
 
 @requirement("R215")
 def test_a_size_that_changes_during_a_stream_leaves_each_line_once(tmux: Tmux) -> None:
-    text = "\n\n".join(f"Paragraph {number} of the answer." for number in range(400))
+    text = "\n\n".join(f"Paragraph {number} of the answer." for number in range(800))
     answer = {"text": text, "delta_chars": 12, "send": {"bytes_per_s": 25_000}}
     with serving({"scenario": 1, "answers": [answer]}) as server:
         tmux.start(server.url, [*command(), "go"])
-        tmux.expect("Paragraph 9 ")
+        tmux.expect(lambda text: newest(text) > 8)
         for columns, rows in ((60, 24), (100, 30), (70, 15), (120, 24)):
             before = newest(tmux.seen)
             tmux.resize(columns, rows)
             tmux.expect(lambda text, last=before: newest(text) > last + 8)
-        tmux.expect("Paragraph 399")
+        tmux.expect("Paragraph 799")
         tmux.expect(lambda text: "Escape stops)" not in text)
         said = re.findall(r"Paragraph (\d+) of the answer\.", tmux.text)
-    assert said == [str(number) for number in range(400)]
+    assert said == [str(number) for number in range(800)]
     # Of what was only drawn, what stands there now is all there is.
     drawn = [number for number, row in enumerate(tmux.text.split("\n")) if "─" in row]
     assert len(drawn) == 2, tmux.text
@@ -138,3 +140,52 @@ def test_clew_is_stopped_by_its_shell_and_goes_on(tmux: Tmux) -> None:
         tmux.expect("[stopped]")
         tmux.words(" and more")
         tmux.expect("> half a line and more")
+
+
+@requirement("R215")
+def test_an_answer_streams_is_stopped_and_the_next_one_stands_whole(tmux: Tmux) -> None:
+    """Two thousand lines: each is in the terminal's own scrollback, once and in its order."""
+    endless = "".join(f"Line {number} of the first.\n\n" for number in range(9_000))
+    lines = "".join(f"- line {number} of the second\n" for number in range(2_000))
+    plan = {
+        "scenario": 1,
+        "answers": [
+            {"text": endless, "delta_chars": 12, "send": {"bytes_per_s": 20_000}},
+            {"text": f"{lines}\nThat was all.", "delta_chars": 12},
+        ],
+    }
+    with serving(plan) as server:
+        tmux.start(server.url, command())
+        tmux.expect("default")
+        tmux.words("begin")
+        tmux.keys("Enter")
+        tmux.expect("of the first.")
+        tmux.keys("Escape")
+        tmux.expect("[stopped]")
+        tmux.words("and now the second")
+        tmux.keys("Enter")
+        tmux.expect("That was all.")
+        tmux.expect(lambda text: "Escape stops)" not in text)
+        said = re.findall(r"line (\d+) of the second", tmux.text)
+        first = re.findall(r"Line (\d+) of the first\.", tmux.text)
+    assert said == [str(number) for number in range(2_000)]
+    assert first == [str(number) for number in range(len(first))]
+    assert len(first) < 9_000
+
+
+@requirement("R216")
+def test_vim_keys_in_a_real_terminal(tmp_path: Path, tmux: Tmux) -> None:
+    settings(tmp_path, editorMode="vim")
+    with serving(HELLO, strict=True) as server:
+        tmux.start(server.url, command())
+        tmux.expect("default")
+        tmux.words("one two three")
+        tmux.expect("> one two three")
+        tmux.keys("Escape")
+        tmux.words("0dw")
+        tmux.expect("> two three")
+        tmux.words("wcwfour")
+        tmux.expect("> two four")
+        tmux.keys("Enter")
+        tmux.expect("Hello!")
+        assert "two four" in str(server.requests[0].body["messages"])
