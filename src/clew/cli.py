@@ -148,11 +148,25 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if isinstance(error, BrokenPipeError):
             return 0  # whoever read us has seen enough
-        print(f"clew: {in_words(error)}", file=sys.stderr)
+        print(f"clew: {GONE if is_nowhere() else in_words(error)}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 130
     return code
+
+
+GONE = "the folder it was started in is no longer there; go to one that is (cd), and start clew again"
+
+
+def is_nowhere() -> bool:
+    """Whether the working folder was deleted under us: nothing can be found from there."""
+    from pathlib import Path
+
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def give_outputs() -> None:

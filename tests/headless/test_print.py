@@ -316,3 +316,42 @@ def test_an_answers_entries_say_what_their_one_request_took_and_a_line_of_its_ow
     ]
     assert requests[1]["durationWithoutRetriesMs"] < requests[1]["durationMs"]
     assert result["duration_api_ms"] == pytest.approx(sum(e["durationMs"] for e in requests), abs=2)
+
+
+def test_calls_that_were_not_allowed_are_said_once_with_what_would_allow_them(
+    tmp_path: Path,
+) -> None:
+    write = {"tool": "Write", "input": {"file_path": "x.txt", "content": "new"}}
+    touch = {"tool": "Bash", "input": {"command": "touch a\x1b[2Jb"}}
+    plan = {"scenario": 1, "answers": [{"content": [write, touch]}, {"text": "I could not."}]}
+    with serving(plan, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "write it")
+    assert done.stdout == "I could not.\n"
+    assert done.stderr == (
+        "clew: 2 calls not allowed: Write(x.txt), Bash(touch a?[2Jb); nobody is asked with -p: "
+        "--allowedTools or --permission-mode allow more, `clew permissions` keeps it\n"
+    )
+    with serving(plan) as server:
+        done = clew(tmp_path, server.url, "-p", "write it", "--output-format", "json")
+    assert done.stderr == ""
+
+
+def test_a_folder_that_is_gone_is_said_with_what_to_do(tmp_path: Path) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    script = 'cd "$1" && rmdir "$1" && shift && exec "$@"'
+    for args in (("-p", "hi"), ("config", "list"), ("--linear",)):
+        done = subprocess.run(
+            ["sh", "-c", script, "sh", str(gone), *command(*args)],
+            env=environment(tmp_path, ""),
+            capture_output=True,
+            encoding="utf-8",
+            check=False,
+            timeout=60,
+        )
+        assert done.returncode == 1, done
+        assert done.stderr == (
+            "clew: the folder it was started in is no longer there; go to one that is (cd), and "
+            "start clew again\n"
+        )
+        gone.mkdir()

@@ -9,6 +9,7 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -37,6 +38,7 @@ from clew.engine.intake import Raw, Turn
 from clew.headless.permission import ask_tool, nobody
 from clew.headless.result import Tally, compacted, cost_of, done_beside, exit_code, result, usage_of
 from clew.headless.shape import Shaped
+from clew.messages.counts import count_of
 from clew.messages.errors import ClewError, CommandLineError
 from clew.normalize.repairs import in_words as mended_in_words
 from clew.options import Options
@@ -48,6 +50,9 @@ Json: TypeAlias = dict[str, Any]
 
 # No window holds as much, and a conversation with it in could never be sent.
 MAX_PROMPT_CHARACTERS = 16 * 1024 * 1024
+# Of calls that were not allowed: so many, by what they would have worked on.
+SHOWN_CALLS, SUBJECT_CHARACTERS = 3, 60
+SUBJECTS = ("command", "file_path", "url", "path", "notebook_path", "skill")
 ENDED_BY = {signal.SIGTERM: 143, signal.SIGHUP: 129}
 
 
@@ -177,6 +182,26 @@ def show(ended: TurnEnded, tally: Tally, said: Json, *, as_json: bool) -> None:
         print(f"clew: {ended.message}", file=sys.stderr)
     elif ended.is_error and ended.reason.startswith("aborted"):
         print(f"clew: interrupted; clew --resume {tally.session_id} goes on", file=sys.stderr)
+    if tally.denials:
+        print(f"clew: {refused(tally.denials)}", file=sys.stderr)
+
+
+def refused(denials: Sequence[Json]) -> str:
+    """The calls that did not run, for who started this and was not asked; and what would let them."""
+    names = dict.fromkeys(named(one["tool_name"], one["tool_input"]) for one in denials)
+    shown = ", ".join(list(names)[:SHOWN_CALLS])
+    more = f" and {len(names) - SHOWN_CALLS} more" if len(names) > SHOWN_CALLS else ""
+    return (
+        f"{count_of(len(denials), 'call')} not allowed: {shown}{more}; nobody is asked with -p: "
+        "--allowedTools or --permission-mode allow more, `clew permissions` keeps it"
+    )
+
+
+def named(tool: str, given: Json) -> str:
+    """A call by its tool and what it would have worked on."""
+    subject = next((given[key] for key in SUBJECTS if isinstance(given.get(key), str)), "")
+    words = "".join(c if c.isprintable() else "?" for c in " ".join(subject.split()))
+    return f"{tool}({words[:SUBJECT_CHARACTERS]})" if subject else tool
 
 
 class Front:
