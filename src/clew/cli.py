@@ -155,7 +155,9 @@ def main(argv: list[str] | None = None) -> int:
     return code
 
 
-GONE = "the folder it was started in is no longer there; go to one that is (cd), and start clew again"
+GONE = (
+    "the folder it was started in is no longer there; go to one that is (cd), and start clew again"
+)
 
 
 def is_nowhere() -> bool:

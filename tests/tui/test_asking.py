@@ -105,7 +105,7 @@ def test_a_plan_is_shown_refused_once_and_then_begun(tmp_path: Path) -> None:
             terminal.end()
         said = results(server)
     words = [str(block["content"]) for block in said]
-    assert "You are not planning" in words[0]
+    assert "There is no planning to leave" in words[0]
     assert "Planning." in words[1]
     assert said[2]["is_error"]
     assert "There is no plan yet" in words[3]

@@ -57,20 +57,34 @@ CONTINUED = (
 )
 
 
+REFUSED = "The user refused this call; it did not run and nothing was changed."
+REFUSED_SAYING = " The user said: "
+WAIT = " Stop here and wait for the user to say how to go on."
+REPORT = " Name the refused step in your report."
+
+
 def rejected_by_user(feedback: str = "") -> str:
     """What the model reads when the person said no to a call."""
     said = feedback.strip()
-    begin = "The user refused this call; it did not run and nothing was changed."
-    if said:
-        return f"{begin} The user said: {said}"
-    return f"{begin} Stop here and wait for the user to say how to go on."
+    return f"{REFUSED}{REFUSED_SAYING}{said}" if said else f"{REFUSED}{WAIT}"
+
+
+def for_person(words: str) -> str:
+    """What the model was told of a call that did not run, without what only tells it how to go on."""
+    if words.startswith(REFUSED):
+        said = words.removeprefix(REFUSED).removeprefix(WAIT)
+        why = said.removeprefix(REFUSED_SAYING)
+        return f"refused; it did not run: {why}" if why else "refused; it did not run"
+    for advice in (OTHER_WORK, AFTER_DENIAL, REPORT):
+        words = words.replace(advice.strip(), "")
+    return " ".join(words.split(" ")).rstrip()
 
 
 def rejected_in_subagent() -> str:
     """What a subagent reads: there is nobody to ask, so the way on is a report."""
     return (
         "This call is not permitted here and did not run; there is no user in this conversation "
-        f"to ask. {OTHER_WORK} {AFTER_DENIAL} Name the refused step in your report."
+        f"to ask. {OTHER_WORK} {AFTER_DENIAL}{REPORT}"
     )
 
 

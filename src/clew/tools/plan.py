@@ -84,7 +84,7 @@ class ExitPlanMode(Tool[ExitPlanModeInput]):
 
     def objection(self, given: ExitPlanModeInput, session: ToolSession) -> str:
         if session.own is None or session.own.mode != PLAN_MODE:
-            return "You are not planning; there is nothing to leave. Go on with the work."
+            return "There is no planning to leave here; the work goes on without this call."
         if not self.body(given, session).strip():
             return f"There is no plan yet: give it here, or write it into {session.own.plan_file}."
         return ""

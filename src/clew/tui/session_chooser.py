@@ -44,6 +44,8 @@ class SessionChooser(Chooser):
         self._snippets: Mapping[str, str] = {}
         # The words that were looked for in what was said.
         self.searched = ""
+        # Enter was pressed before there was anything: it means the first that comes.
+        self._is_ahead = False
         self._by_phrase: list[int] = []
         self._by_words: list[int] = []
         self._found: list[int] = []
@@ -100,6 +102,7 @@ class SessionChooser(Chooser):
         return self._found
 
     def press(self, key: str) -> None:
+        self._is_ahead = False
         if key == EVERYWHERE:
             self.forget()
             self.everywhere = not self.everywhere
@@ -116,6 +119,7 @@ class SessionChooser(Chooser):
 
     def typed(self) -> None:
         self._snippets, self.searched, self._scrolled, self._at = {}, "", 0, 0
+        self._is_ahead = False
         self._find(0)
         self._tell()
 
@@ -145,10 +149,14 @@ class SessionChooser(Chooser):
         said = (self._at_path[path] for path in self._snippets if path in self._at_path)
         self._found = [*called, *(number for number in said if number not in known)]
         self._at = self._found.index(at) if at in self._found else 0
+        if self._is_ahead and self._found and not self.answer.done():
+            self._enter()
 
     def _enter(self) -> None:
         if self._at < len(self._found):
             self.answer.set_result(Answer(chosen=(self._found[self._at],)))
+        else:
+            self._is_ahead = not self.is_whole
 
     # -- how it looks
 

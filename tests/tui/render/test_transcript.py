@@ -24,6 +24,7 @@ from clew.engine.events import (
 )
 from clew.hooks.output import Ran
 from clew.hooks.progress import HookFinished, HookStarted
+from clew.messages.wording import rejected_by_user
 from clew.normalize.repairs import Repair, in_words
 from clew.providers.answer_events import FellBack, Held, Retrying, Waiting, Withdrawn
 from clew.providers.base import Failure
@@ -524,6 +525,16 @@ def test_an_agent_has_a_line_of_its_own_below_the_call_that_began_it() -> None:
     ended = MessageFinished(message={}, stop_reason="end_turn", complete=True)
     fed(shown, told(ended, "a2", "elsewhere"))
     assert shown.tail(60, 5) == []
+
+
+def test_an_agent_in_the_background_and_a_refusal_are_told_to_a_person_not_to_the_model() -> None:
+    block = {"type": "tool_use", "id": "t1", "name": "Agent", "input": {"description": "look"}}
+    raw = {"status": "async_launched", "agentId": "a1"}
+    out = fed(transcript(100), finished(block, "Agent a1 works; TaskOutput shows how far.", raw))
+    assert out[1:] == ["  works in the background as a1; you are told when it has ended"]
+    ended = finished(block | {"name": "Bash"}, rejected_by_user("not now"), is_error=True)
+    ended.entry["toolDenialKind"] = "user-rejected"
+    assert fed(transcript(), ended)[1:] == ["  refused; it did not run: not now"]
 
 
 def test_where_nobody_draws_a_tail_calls_and_agents_are_told_of_as_they_begin() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 from clew.messages.counts import count_of
+from clew.messages.wording import for_person
 from clew.tui.render import diff
 from clew.tui.render.folding import LINE_ROWS, Folds, cut, folded, lines_of
 from clew.tui.render.look import Look
@@ -35,6 +36,7 @@ class Answer:
         self.title = title
         block = _block(entry)
         self.is_error = block.get("is_error") is True
+        self.is_denied = "toolDenialKind" in entry
         self.parts = _parts(block.get("content"))
         raw = entry.get("toolUseResult")
         self.raw: Json = raw if isinstance(raw, dict) else {}
@@ -98,7 +100,8 @@ def _rows(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
 
 def _failed(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
     """What went wrong, and then what was printed."""
-    first, _, rest = _plain(answer.text or answer.display or "failed").partition("\n")
+    text = _plain(answer.text or answer.display or "failed")
+    first, _, rest = (for_person(text) if answer.is_denied else text).partition("\n")
     if len(first) <= look.width * LINE_ROWS // 2:
         yield from wrapped([Span(visible(first), look.theme["error"])], look.width)
     else:
@@ -186,6 +189,9 @@ def _plan(answer: Answer, look: Look, folds: Folds) -> Iterator[Row] | None:
 def _agent(answer: Answer, look: Look, folds: Folds) -> Iterator[Row] | None:
     if answer.name not in ("Agent", "Task") or not answer.text:
         return None
+    if answer.raw.get("status") == "async_launched":
+        words = f"works in the background as {answer.raw.get('agentId')}; you are told when it has ended"
+        return iter([[Span(one_line(words), look.theme["quiet"])]])
     return _markdown(answer.text, answer, look, folds)
 
 
