@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from clew.app.agent import Agent
 from clew.messages.counts import count_of
+from clew.tasks.notice import plain
 from clew.tasks.registry import Task, Tasks
 from clew.tools.base import ToolError, ToolResult
 from clew.tools.delegate import Wish
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 # By which agents reach the session's own conversation.
 MAIN = "main"
+EVERYBODY = "*"
 
 
 class Delegate:
@@ -60,6 +62,9 @@ class Delegate:
         everyone = self._everyone
         if to == MAIN and self.parent_id:
             return self._to_main(words)
+        words = self._signed(words)
+        if to == EVERYBODY:
+            return self._to_everybody(words)
         agent = await everyone.resumed(to)
         task = everyone.tasks.get(agent.birth.agent_id)
         if task is not None and task.ending is None:
@@ -71,6 +76,31 @@ class Delegate:
             )
         everyone.put_to_work(agent, words, in_background=True, owner=self.parent_id)
         return launched(agent, words)
+
+    def _signed(self, words: str) -> str:
+        """What an agent hears of another says whose words they are; they close no tag around them."""
+        sender = everyone_called(self._everyone, self.parent_id)
+        if not sender:
+            return words
+        return f'<teammate-message teammate_id="{sender}">\n{plain(words)}\n</teammate-message>'
+
+    def _to_everybody(self, words: str) -> ToolResult:
+        tasks, agents = self._everyone.tasks, self._everyone.agents
+        working = [
+            agents[task.id]
+            for task in tasks.running
+            if task.id in agents and task.id != self.parent_id
+        ]
+        if not working:
+            raise ToolError("No other agent works now.")
+        for agent in working:
+            agent.hear(words)
+        ids = [agent.birth.agent_id for agent in working]
+        return ToolResult(
+            content=f"These hear it before their next step: {', '.join(ids)}.",
+            tool_use_result={"success": True, "agentIds": ids},
+            display=f"told {len(ids)}",
+        )
 
     def _to_main(self, words: str) -> ToolResult:
         """News of the agent's own task; the conversation hears it as such."""
@@ -84,6 +114,13 @@ class Delegate:
             tool_use_result={"success": True},
             display="told",
         )
+
+
+def everyone_called(everyone: "AllAgents", agent_id: str) -> str:
+    """How others know an agent: by its name, else by its id; empty for the session itself."""
+    agent = everyone.agents.get(agent_id)
+    name = agent_id if agent is None else agent.birth.name or agent_id
+    return plain(name).replace('"', "&quot;")
 
 
 def refuse_running(tasks: Tasks, agent: Agent) -> None:

@@ -9,7 +9,9 @@ from clew.tools.base import Tool, ToolContext, ToolResult
 
 
 class SendMessageInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    to: Annotated[str, Meta(min_length=1, description="The agent's id or name")]
+    to: Annotated[
+        str, Meta(min_length=1, description="The agent's id or name; * is all that work now")
+    ]
     message: Annotated[str, Meta(min_length=1, description="What it should know or do")]
 
 
@@ -19,7 +21,8 @@ class SendMessage(Tool[SendMessageInput]):
     prompt = (
         "Tells an agent something. One that works hears it before its next step; one that has ended "
         "goes on in the background, with all it knows, and you are told when it has ended again. "
-        "An agent reaches the conversation of the person as “main”."
+        "An agent reaches the conversation of the person as “main”. What agents tell each other says "
+        "whose words it is."
     )
     input_type = SendMessageInput
     is_deferred = True
