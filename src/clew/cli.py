@@ -100,6 +100,7 @@ a session:
   --bare                     only what the command line names: no settings, memory, hooks,
                              servers, agents or commands of files
   --disable-slash-commands   a line that begins with a slash is a prompt
+  --init, --maintenance      first run the Setup hooks; --init-only: and nothing else
   --debug[=KINDS]            write down what happens, in a file of the session's; KINDS are
                              api, tools, hooks, session; --debug-file FILE, --debug-to-stderr
 

@@ -7,7 +7,7 @@ import json
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from clew.config.layers import Scope
 from clew.messages.errors import CommandLineError
@@ -138,6 +138,12 @@ def sources_of(text: str | None) -> tuple[Scope, ...] | None:
 
 def is_on(word: str | None) -> bool:
     return word in SWITCH[:4]
+
+
+def setup_of(given: argparse.Namespace) -> Literal["", "init", "maintenance"]:
+    if given.maintenance:
+        return "maintenance"
+    return "init" if given.init or given.init_only else ""
 
 
 def debug_of(given: argparse.Namespace) -> str | None:
@@ -317,6 +323,9 @@ def parser() -> argparse.ArgumentParser:
     add("--max-budget-usd", metavar="USD", help="end after the answer that spends as much")
     add("--bare", action="store_true", help="only what the command line names; no files' settings")
     add("--disable-slash-commands", action="store_true", help="a line with a slash is a prompt")
+    add("--init", action="store_true", help="first run the hooks that prepare the folder")
+    add("--init-only", action="store_true", help="run those and nothing else")
+    add("--maintenance", action="store_true", help="first run the hooks that look after it")
     add("--debug", metavar="KINDS", help="write down what happens, in a file of the session's")
     add("--debug-file", metavar="FILE", help="the same, into this file")
     add("--debug-to-stderr", action="store_true", help="the same, on standard error")
@@ -370,7 +379,7 @@ def parse(argv: list[str]) -> Options:
     return Options(
         prompt=" ".join(word for word in given.prompt if word),
         # Who asks for a stream of messages is a program.
-        is_print=given.print or given.output_format == "stream-json",
+        is_print=given.print or given.init_only or given.output_format == "stream-json",
         is_linear=given.linear,
         output_format=given.output_format,
         input_format=given.input_format,
@@ -424,6 +433,8 @@ def parse(argv: list[str]) -> Options:
         plugins_without_servers=tuple(given.plugin_dir_no_mcp or ()),
         is_bare=given.bare,
         has_commands=not given.disable_slash_commands,
+        setup=setup_of(given),
+        only_sets_up=given.init_only,
         debug=debug_of(given),
         debug_kinds=names_of(given.debug) or (),
         agent_text=given.forward_subagent_text,

@@ -4,7 +4,7 @@
 """
 
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
@@ -101,5 +101,8 @@ class Options(Struct, frozen=True, kw_only=True):
     # standard error; and of which kinds, none being all.
     debug: str | None = None
     debug_kinds: tuple[str, ...] = ()
+    # Hooks that prepare a folder run first; and perhaps nothing else does.
+    setup: Literal["", "init", "maintenance"] = ""
+    only_sets_up: bool = False
     # Stream of messages: what agents say, not only which tools they use.
     agent_text: bool = False

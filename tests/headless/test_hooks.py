@@ -85,7 +85,8 @@ def inputs(home: Path) -> list[Json]:
 
 
 def note(home: Path) -> Json:
-    return command(f"cat >> {home}/noted; echo >> {home}/noted")
+    """Writes its input down at one stroke: others may do so at the same moment."""
+    return command(f"""given=$(cat); printf '%s\\n' "$given" >> {home}/noted""")
 
 
 BLOCK_RM = """#!/bin/sh
@@ -432,6 +433,52 @@ def test_a_model_may_judge(tmp_path: Path) -> None:
     assert done.stdout == "Done!\n"
     assert '\\"last_assistant_message\\":\\"Done?\\"' in texts(bodies[1]["messages"])
     assert "Stop hook feedback:\\nthe tests did not run" in texts(bodies[2]["messages"])
+
+
+@requirement("R224")
+def test_an_agent_may_look_before_it_judges_and_asks_no_hook_itself(tmp_path: Path) -> None:
+    """The published example: is all done that was asked for? The tests are looked at first."""
+    asked = {"type": "agent", "prompt": "Did the tests pass? $ARGUMENTS", "timeout": 120}
+    settings(tmp_path, at("Stop", asked) | at("PreToolUse", note(tmp_path)))
+    write(tmp_path / "work" / "report.txt", "2 failed\n")
+    no = '{"ok": false, "reason": "two tests failed", "impossible": true}'
+    answers = {
+        "scenario": 1,
+        "answers": [
+            {"text": "Done?"},
+            {"content": [{"tool": "Read", "input": {"file_path": "report.txt"}}]},
+            {"content": [{"tool": "Bash", "input": {"command": "touch forbidden"}}]},
+            {"text": no},
+            {"text": "Done!"},
+            {"text": '{"ok": true}'},
+        ],
+    }
+    with serving(answers, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go")
+        bodies = [request.body for request in server.requests]
+    assert (done.stdout, done.stderr) == ("Done!\n", "")
+    assert '\\"last_assistant_message\\":\\"Done?\\"' in texts(bodies[1]["messages"])
+    assert "2 failed" in texts(bodies[2]["messages"])
+    assert not (tmp_path / "work" / "forbidden").exists()
+    assert "Stop hook feedback:\\ntwo tests failed" in texts(bodies[4]["messages"])
+    assert not (tmp_path / "noted").exists()
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        ({"text": "I think so."}, "the model's answer is no verdict: I think so."),
+        ({"status": 400}, "the agent could not answer"),
+    ],
+)
+def test_an_agent_that_gives_no_verdict_is_told_and_holds_nothing_up(
+    tmp_path: Path, answer: Json, told: str
+) -> None:
+    settings(tmp_path, at("Stop", {"type": "agent", "prompt": "Is all done?"}))
+    with serving({"scenario": 1, "answers": [{"text": "Done."}, answer]}, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go")
+    assert done.stdout == "Done.\n"
+    assert told in done.stderr
 
 
 def test_a_hook_may_change_what_is_permitted_from_now_on(tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def test_a_hook_that_needs_a_model_or_a_server_says_that_there_is_none(tmp_path:
     said = json.loads(hooks(tmp_path, "test", "Stop", "--json").stdout)
     assert [h["trouble"] for h in said["hooks"]] == [
         "no model can be asked from here",
-        "agent hooks are not run by this version; a prompt hook can judge what its input says",
+        "no agent can be asked from here",
         "no MCP server s is connected",
     ]
     assert said["outcome"].keys() == {"people read"}

@@ -262,17 +262,17 @@ class Agent:
         return await session.prompt(prompt_of(given["prompt"]))
 
     async def set_mode(self, given: Json) -> Json | Fault:
-        return self._set(given, "mode", given.get("modeId"))
+        return await self._set(given, "mode", given.get("modeId"))
 
     async def set_option(self, given: Json) -> Json | Fault:
-        return self._set(given, a_text(given.get("configId")), given.get("value"))
+        return await self._set(given, a_text(given.get("configId")), given.get("value"))
 
-    def _set(self, given: Json, key: str, value: Any) -> Json | Fault:
+    async def _set(self, given: Json, key: str, value: Any) -> Json | Fault:
         session_id = session_id_of(given)
         session = self._sessions.get(session_id)
         if session is None:
             return unknown(session_id)
-        session.set_option(key, value)
+        await session.set_option(key, value)
         return {"configOptions": session.choices.options()} if "configId" in given else {}
 
 

@@ -66,7 +66,7 @@ class Choices:
             select("thought_level", "Effort", effort, efforts),
         ]
 
-    def set(self, key: str, value: Any) -> None:
+    async def set(self, key: str, value: Any) -> None:
         """Raises `SettingsError` where there is no such setting or value."""
         if not isinstance(value, str):
             raise SettingsError(f"{key}: expected the id of a value")
@@ -74,7 +74,7 @@ class Choices:
             case "mode":
                 self.set_mode(value)
             case "model":
-                self._session.speaking.choose(value)
+                await self._session.switching.to(value)
             case "thought_level" if value in EFFORTS:
                 self._session.speaking.effort(EFFORTS[value])
             case "thought_level":

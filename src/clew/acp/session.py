@@ -235,9 +235,9 @@ class EditorSession:
 
     # -- what changed
 
-    def set_option(self, key: str, value: Any) -> None:
+    async def set_option(self, key: str, value: Any) -> None:
         """Raises `SettingsError` where there is no such setting or value."""
-        self.choices.set(key, value)
+        await self.choices.set(key, value)
         self._tell_changes()
 
     def _tell_changes(self) -> None:

@@ -67,6 +67,7 @@ class Agent:
             kind=birth.spec.name,
             transcript=self.recorder.transcript,
             where=lambda: self._tools.cwd,
+            is_heard=not birth.is_hooks_own,
         )
         self._requests = requests_of(crew, birth, self.recorder, hands)
         inbox = Inbox()

@@ -30,15 +30,23 @@ class AgentHooks:
     """An agent's end is an event of its own name."""
 
     def __init__(
-        self, hooks: Hooks, *, agent_id: str, kind: str, transcript: Path, where: Callable[[], str]
+        self,
+        hooks: Hooks,
+        *,
+        agent_id: str,
+        kind: str,
+        transcript: Path,
+        where: Callable[[], str],
+        is_heard: bool = True,
     ) -> None:
+        self._is_heard = is_heard
         self._hooks = hooks
         self._about = {"agent_id": agent_id, "agent_type": kind}
         self._transcript = str(transcript)
         self._where = where
 
     async def fire(self, event: str, fields: Json, emit: Emit, /) -> Outcome:
-        if event in NOT_ITS_OWN:
+        if event in NOT_ITS_OWN or not self._is_heard:
             return NOTHING
         fields = {**self._about, "cwd": self._where(), **fields}
         if event == "Stop":
@@ -66,4 +74,6 @@ class AgentHooks:
         return "" if said.block is None else said.block or "go on"
 
     async def started(self, emit: Emit) -> Outcome:
+        if not self._is_heard:
+            return NOTHING
         return await self._hooks.fire("SubagentStart", dict(self._about), emit)

@@ -31,7 +31,7 @@ from clew.context.opening import Opening
 from clew.context.prompts import Prompts
 from clew.context.system_prompt import agent_prompt
 from clew.engine.conversation import Inbox
-from clew.engine.deps import Deps, Question, Verdict, stays
+from clew.engine.deps import Deps, Question, Verdict, nothing_new, stays
 from clew.engine.measuring import Measure
 from clew.engine.requests import Requests
 from clew.engine.story import Story
@@ -82,6 +82,8 @@ class Birth(Struct, frozen=True, kw_only=True):
     depth: int = 1
     worktree: Worktree | None = None
     servers: AgentServers
+    # A hook asks it: no hook is told of what it does, else it would ask again.
+    is_hooks_own: bool = False
     # What it has said already, where it goes on.
     loaded: Loaded | None = None
 
@@ -227,7 +229,7 @@ def deps_of(
         review=judge.review,
         ask=asking(crew.ask, birth),
         arrived=lambda: [*inbox.take(), *news(hands.tool_session)],
-        refresh=tuple,
+        refresh=nothing_new,
         measured=measure,
         compaction=keeping,
         beside=beside,

@@ -24,7 +24,8 @@ from clew.context.facts import Fact
 from clew.engine.deps import Emit
 from clew.engine.events import EngineEvent, TurnEnded
 from clew.engine.hooked import last_words
-from clew.subagents.builtin import ITSELF
+from clew.hooks.reach import HookError
+from clew.subagents.builtin import ITSELF, JUDGE
 from clew.subagents.catalog import Catalog
 from clew.subagents.files import in_object
 from clew.subagents.specs import OF_FILES, Spec
@@ -233,6 +234,30 @@ class AllAgents:
         )
         agent.begin_with(said)
         return self.put_to_work(agent, words, in_background=True)
+
+    async def ask(self, words: str, model: str) -> str:
+        """What an agent says that a hook asks; nobody looks on, and it ends with the hook."""
+        birth = Birth(
+            agent_id=f"a{uuid4().hex[:16]}",
+            spec=JUDGE,
+            servers=self._servers(JUDGE),
+            description="answers a hook",
+            tool_use_id="",
+            model=self._crew.ground.service.catalog.entry(self.model(JUDGE, model or None)),
+            cwd=self._crew.hands.tool_session.cwd,
+            is_hooks_own=True,
+        )
+        await birth.servers.wake()
+        agent = Agent(self._crew, birth, unheard, None, self.listing)
+        try:
+            ended = await agent.turn(words)
+        finally:
+            agent.recorder.describe(metadata(birth, finished="completed"))
+            agent.recorder.rest()
+            await self.tasks.stop_all(birth.agent_id)
+        if ended.is_error:
+            raise HookError(f"the agent could not answer: {ended.message or ended.reason}")
+        return last_words(agent.history)
 
     async def _made(self, birth: Birth) -> Agent:
         """Its tools are part of what it is, so its servers are there before it."""

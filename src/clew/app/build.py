@@ -24,6 +24,7 @@ from clew.app.brought import NOTHING, Brought
 from clew.app.compaction import Keeping
 from clew.app.costs import budget, leave_totals, unbounded
 from clew.app.debugging import debugging, place_of
+from clew.app.displaying import displaying
 from clew.app.elsewhere import Elsewhere, elsewhere
 from clew.app.ground import Ground, stand
 from clew.app.hands import Hands, equipped, lasts
@@ -37,6 +38,7 @@ from clew.app.session import Session
 from clew.app.speaking import Speaking
 from clew.app.stamps import new_id, now
 from clew.app.standing import Beginning, taken_up
+from clew.app.switching import Switching
 from clew.app.taking import intake, memory_folder
 from clew.app.thread import Thread, taken_in_hand
 from clew.context.nearby import Nearby
@@ -130,10 +132,13 @@ async def session(
         )
         agents = AllAgents(crew, kinds)
         opened.push_async_callback(agents.aclose)
+        hands.hooks.ask_agents(agents.ask)
         if thread.loaded is not None:
             agents.recall(thread.loaded.messages)
         keeping.agents = agents.listing
         hands.tool_session.agents = agents.of(cwd=lambda: hands.tool_session.cwd)
+        if options.setup:
+            await hands.hooks.aside("Setup", {"trigger": options.setup})
         hands.hooks.begin(app_hooks.beginning(options, thread.loaded, thread.model.id))
         opened.push_async_callback(app_hooks.end, hands.hooks, options)
         opened.callback(leave_totals, thread.recorder, thread.spending, thread.past, begin_s)
@@ -147,7 +152,9 @@ async def session(
         lent = Lent(ground.rules, speaking, hands.hooks)
         hands.skills.begin(hands.tools, judge, ask, lent)
         endpoint = ground.service.provider.endpoint
-        conversation = Conversation(deps, inbox, watch)
+        is_screen = not options.is_print
+        shown = displaying(hands.hooks, watch, new_id, is_screen=is_screen)
+        conversation = Conversation(deps, inbox, shown)
         leaving.begin(agents, conversation, thread.story)
         made = Session(
             conversation=conversation,
@@ -157,6 +164,7 @@ async def session(
             session_id=thread.session_id,
             lead=options.lead,
             speaking=speaking,
+            switching=Switching(speaking, hands.hooks, ask, new_id),
             rules=ground.rules,
             toolbox=hands.toolbox,
             mcp=hands.mcp,
@@ -173,6 +181,7 @@ async def session(
             ask_model=thread.side.ask_model,
             hooks=hands.hooks,
             names=names_of(ground),
+            refresh=deps.refresh,
             cwd=cwd,
             where=lambda: hands.tool_session.cwd,
             key_source=endpoint.credentials,
@@ -317,6 +326,7 @@ def begin_servers(
         cwd=ground.cwd,
         environ=hands.tool_session.environment,
         environment=ground.environment,
+        hooks=hands.hooks,
         brought=brought,
     )
 
@@ -339,9 +349,13 @@ def deps_of(
     thread.story.when_another(nearby.begin_again)
     thread.story.when_another(hands.skills.begin_again)
 
+    async def refresh() -> tuple[str, ...]:
+        return (*await hands.hook_settings.refresh(hands.hooks), *copies.news())
+
     def beside(results: Sequence[Json]) -> list[Json]:
         hands.code.note(results)
         facts = [] if options.is_bare else nearby.beside(results)
+        app_hooks.loaded(hands.hooks, facts, app_hooks.NESTED)
         if requests.offers("Skill"):
             facts += hands.skills.beside(results, thread.story.history)
         return attachments(facts)
@@ -358,7 +372,7 @@ def deps_of(
         arrived=lambda: [*inbox.take(), *news(hands.tool_session)],
         now=now,
         new_id=new_id,
-        refresh=lambda: (*hands.hook_settings.refresh(), *copies.news()),
+        refresh=refresh,
         measured=measure,
         compaction=keeping,
         beside=beside,

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from clew.app.ground import Ground
 from clew.app.hands import Hands
+from clew.app.hooks import loaded
 from clew.app.planning import planning
 from clew.app.stamps import now
 from clew.app.thread import Thread
@@ -188,6 +189,8 @@ class Keeping:
         deferred = [n for n in self._requests.deferred() if self._hands.toolbox.get(n)]
         cwd = Path(self._hands.tool_session.project)
         around = await self._opening.facts(model=model, day=now()[:10], cwd=cwd)
+        if self.reads_memory:
+            loaded(self._hands.hooks, around, "compact")
         facts = [
             *(fact for fact in around if self.reads_memory or fact.payload["type"] != INSTRUCTIONS),
             *keeping.carried(covered),

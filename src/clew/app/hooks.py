@@ -2,11 +2,14 @@
 
 import os
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from clew.app.mcp import Connected
+from clew.config.layers import Scope
+from clew.context.facts import Fact
+from clew.context.nearby import TELLING
 from clew.engine.hooked import plain
 from clew.engine.side_question import SMALL, SideQuestions
 from clew.hooks.handlers import Found, read_layers
@@ -26,6 +29,17 @@ from clew.transcript.record import Recorder
 from clew.transport.seam import Transport
 
 Json: TypeAlias = dict[str, Any]
+
+# How the layers of settings are called where hooks are told that one has changed.
+SOURCES: dict[Scope, str] = {
+    "managed": "policy_settings",
+    "user": "user_settings",
+    "project": "project_settings",
+    "local": "local_settings",
+}
+NESTED = "nested_traversal"
+# What nobody waited for may end before the session does.
+LAST_WAIT_S = 1.5
 
 
 class Settings:
@@ -53,10 +67,20 @@ class Settings:
         said = self._rules.standing.settings.get(key)
         return tuple(said) if isinstance(said, list) else None
 
-    def refresh(self) -> tuple[str, ...]:
-        """The rules read again, and what is newly wrong with hooks."""
+    async def refresh(self, hooks: Hooks) -> tuple[str, ...]:
+        """The settings read again as far as hooks let them, and what is newly wrong with hooks."""
+        changes = self._rules.changes()
+        if not changes:
+            return ()
+        refused: list[Scope] = []
         before = self.found.faults
-        told = self._rules.refresh()
+        for scope, path in changes:
+            fields = {"source": SOURCES[scope], "file_path": str(path)}
+            said = await hooks.aside("ConfigChange", fields)
+            # What the managers of a machine decide is no hook's to refuse.
+            if said.block is not None and scope != "managed":
+                refused.append(scope)
+        told = self._rules.refresh(refused)
         return (*told, *(fault for fault in self.found.faults if fault not in before))
 
 
@@ -179,7 +203,26 @@ def asking_leave(hooks: Hooks) -> Callable[[str, Json], Awaitable[str]]:
 
 
 async def unshown(_: object) -> None:
-    """Nobody looks on while a tool asks."""
+    """Nobody looks on while a tool asks, or at the end."""
+
+
+def loaded(hooks: Hooks, facts: Iterable[Fact], reason: str) -> None:
+    """Tells hooks of the memory files that join the context with these facts."""
+    for fact in facts:
+        if fact.payload.get("type") in TELLING and hooks.hears("InstructionsLoaded"):
+            for file in fact.payload["files"]:
+                hooks.tell("InstructionsLoaded", about_memory(file, reason))
+
+
+def about_memory(file: Json, reason: str) -> Json:
+    fields = {"file_path": file["path"], "memory_type": file["type"], "load_reason": reason}
+    if "globs" in file:
+        fields["globs"] = file["globs"]
+        if reason == NESTED:
+            fields["load_reason"] = "path_glob_match"
+    if "importedBy" in file:
+        fields |= {"load_reason": "include", "parent_file_path": file["importedBy"]}
+    return fields
 
 
 def beginning(options: Options, loaded: Loaded | None, model: str) -> Json:
@@ -191,9 +234,7 @@ def beginning(options: Options, loaded: Loaded | None, model: str) -> Json:
 
 
 async def end(hooks: Hooks, options: Options) -> None:
-    async def unheard(_: object) -> None:
-        """Nobody looks on any more."""
-
+    await hooks.settled(LAST_WAIT_S)
     await hooks.fire(
-        "SessionEnd", {"reason": "other" if options.is_print else "prompt_input_exit"}, unheard
+        "SessionEnd", {"reason": "other" if options.is_print else "prompt_input_exit"}, unshown
     )

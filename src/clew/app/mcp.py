@@ -19,6 +19,7 @@ from clew.config.paths import Places
 from clew.context.facts import Fact
 from clew.context.server_facts import changed_fact, instructions_fact, told_of
 from clew.context.tool_listing import listing_fact, told
+from clew.hooks.run import Hooks
 from clew.mcp.config import ServerConfig
 from clew.mcp.scopes import Entry, Found, find
 from clew.messages.errors import UserError
@@ -88,6 +89,7 @@ class Connected:
         cwd: str,
         environ: Mapping[str, str],
         environment: Environment,
+        hooks: Hooks,
         brought: Brought = NOTHING,
     ) -> None:
         """Starts every server there is; returns before any of them has."""
@@ -112,7 +114,7 @@ class Connected:
                     to_host=brought.to_host,
                     in_host=brought.in_host,
                 ),
-                Answering(ask, judge, ask_model, new_id).helpers(
+                Answering(ask, judge, ask_model, new_id, hooks).helpers(
                     lambda: rules.standing.context.roots
                 ),
                 on_change=on_change,

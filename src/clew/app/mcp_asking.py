@@ -9,6 +9,8 @@ from typing import Any, TypeAlias
 
 from clew.app.one_person import AskPerson
 from clew.engine.deps import Granted, Question, Refused
+from clew.hooks.outcome import Outcome
+from clew.hooks.run import Hooks
 from clew.jsonrpc.wire import INTERNAL_ERROR, INVALID_PARAMS, Fault
 from clew.mcp import elicit
 from clew.mcp.host import Helpers
@@ -18,6 +20,15 @@ from clew.tools.base import AskModel
 
 Judge: TypeAlias = Callable[[Json], Decision]
 
+# What hooks are told of a question, by the server's name for it and by theirs.
+TOLD = {
+    "message": "message",
+    "mode": "mode",
+    "url": "url",
+    "elicitationId": "elicitation_id",
+    "requestedSchema": "requested_schema",
+}
+QUESTION = frozenset({"message", "url", "requested_schema"})
 USER_REFUSED = -1
 MOST_SAMPLES = 50
 MOST_WORDS = 100_000
@@ -27,8 +38,14 @@ class Answering:
     """Holds how often each server had the model asked."""
 
     def __init__(
-        self, ask: AskPerson, judge: Judge, ask_model: AskModel, new_id: Callable[[], str]
+        self,
+        ask: AskPerson,
+        judge: Judge,
+        ask_model: AskModel,
+        new_id: Callable[[], str],
+        hooks: Hooks,
     ) -> None:
+        self._hooks = hooks
         self._ask = ask
         self._judge = judge
         self._ask_model = ask_model
@@ -42,9 +59,26 @@ class Answering:
         return {"type": "tool_use", "id": f"toolu_{self._new_id()}", "name": name, "input": given}
 
     async def elicit(self, server: str, params: Json) -> Any:
-        """A form or a page. What nobody answers is declined."""
+        """A form or a page. What nobody answers is declined; hooks may answer, and change an answer."""
         if elicit.refusal(params):
             return {"action": "decline"}
+        about = {"mcp_server_name": server} | {
+            told: params[name] for name, told in TOLD.items() if name in params
+        }
+        said = await self._hooks.aside("Elicitation", about)
+        if said.block is not None or said.halt is not None:
+            return {"action": "decline"}
+        given = answer_of(said) or await self._answered(server, params)
+        said = await self._hooks.aside(
+            "ElicitationResult",
+            {name: value for name, value in about.items() if name not in QUESTION} | given,
+        )
+        if said.block is not None or said.halt is not None:
+            return {"action": "decline"}
+        return answer_of(said) or given
+
+    async def _answered(self, server: str, params: Json) -> Json:
+        """What a person says to it."""
         asked = elicit.questions(server, params)
         block = self._block("AskUserQuestion", {"questions": asked})
         why = f"the MCP server {server} asks you"
@@ -98,6 +132,14 @@ class Answering:
         why = f"the MCP server {server} wants to ask the model, at your cost"
         verdict = await self._ask(Question(block=block, title=why, decision=decision, why=why))
         return "" if isinstance(verdict, Granted) else "the person said no"
+
+
+def answer_of(said: Outcome) -> Json:
+    """The answer that hooks gave; empty if they gave none."""
+    if not said.action:
+        return {}
+    content = said.content if said.action == "accept" else None
+    return {"action": said.action} | ({} if content is None else {"content": content})
 
 
 def conversation(messages: Any) -> str | None:

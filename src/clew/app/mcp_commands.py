@@ -17,6 +17,8 @@ from clew.tools.base import ToolError
 if TYPE_CHECKING:
     from clew.app.session import Session
 
+# Of a server's prompt, where a skill says who wrote it.
+MCP = "mcp"
 USAGE = (
     "/mcp [SERVER], /mcp reconnect SERVER, /mcp enable SERVER, /mcp disable SERVER, /mcp log SERVER"
 )
@@ -62,7 +64,11 @@ def command(server: Server, offer: PromptOffer) -> Command["Session"]:
 
     about = f"{offer.description.splitlines()[0] if offer.description else offer.prompt}"
     return Command(
-        name=offer.name, description=f"{about} (MCP server {server.name})", run=run, hint=offer.hint
+        name=offer.name,
+        description=f"{about} (MCP server {server.name})",
+        run=run,
+        hint=offer.hint,
+        expands=MCP,
     )
 
 

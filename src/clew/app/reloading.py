@@ -19,6 +19,7 @@ from clew.app.lsp import language_servers
 from clew.app.mcp import find_servers
 from clew.app.offering import is_wanted
 from clew.app.plugins import plugins_of
+from clew.permissions.in_session import READ_AGAIN
 
 Json: TypeAlias = dict[str, Any]
 
@@ -59,8 +60,8 @@ class Reloading:
         self._added += tuple(folder for folder in added if folder not in self._added)
         options = ground.options
         options = replace(options, plugin_folders=(*options.plugin_folders, *self._added))
-        # The first of what it says is that there was something to read.
-        complaints = hands.hook_settings.refresh()[1:]
+        noticed = await hands.hook_settings.refresh(hands.hooks)
+        complaints = [line for line in noticed if line != READ_AGAIN]
         standing, plugins = ground.rules.standing, ground.plugins
         plugins.unhook(hands.hooks)
         plugins.replace(plugins_of(options, standing))

@@ -3,7 +3,7 @@
 `app.build` makes it and owns the life of what it holds.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 from msgspec import Struct
@@ -13,6 +13,7 @@ from clew.app.attaching import attachments
 from clew.app.compaction import Keeping
 from clew.app.elsewhere import Elsewhere
 from clew.app.goals import Goal
+from clew.app.hooks import loaded
 from clew.app.leading import begins_with, first_words
 from clew.app.leaving import Leaving
 from clew.app.lent import Lent
@@ -25,6 +26,7 @@ from clew.app.skills import SessionSkills
 from clew.app.speaking import Speaking
 from clew.app.stamps import now
 from clew.app.styles import Speech
+from clew.app.switching import Switching
 from clew.catalog.models import Model
 from clew.commands.outcome import Outcome
 from clew.commands.parse import Command as Typed
@@ -65,6 +67,7 @@ class Session(Struct, frozen=True, kw_only=True):
     # The kind of agent that the session is itself, if it is one.
     lead: Spec | None
     speaking: Speaking
+    switching: Switching
     rules: SessionRules
     toolbox: Toolbox
     mcp: Connected
@@ -106,6 +109,8 @@ class Session(Struct, frozen=True, kw_only=True):
     hooks: Hooks
     # The folder's files by a part of their name.
     names: FileNames
+    # Reads the settings again, as far as hooks let a change count; what people should know of it.
+    refresh: Callable[[], Awaitable[tuple[str, ...]]]
     cwd: str
     # The folder the shell is in now.
     where: Callable[[], str]
@@ -136,6 +141,7 @@ class Session(Struct, frozen=True, kw_only=True):
                 reads_memory=self.lead is None or self.lead.reads_memory,
             )
             facts += await begins_with(self.lead, self.skills, self.rules.standing.places)
+            loaded(self.hooks, facts, "session_start")
         deferred = [name for name in self.requests.deferred() if self.toolbox.get(name)]
         skills = self.skills.news(history) if self.requests.offers("Skill") else None
         heard = [entry for entry in history if entry.get("type") == "attachment"]

@@ -138,7 +138,9 @@ class SessionSkills:
 
         about = one.description or one.file
         told_of = f"{about} ({one.origin})" if one.origin != "bundled" else about
-        return Command(name=one.name, description=told_of, run=run, hint=one.hint)
+        return Command(
+            name=one.name, description=told_of, run=run, hint=one.hint, expands=one.origin
+        )
 
     # -- what the model is told
 

@@ -59,6 +59,10 @@ async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
         return unknown(commands, typed) if raw.by_person else None
     if command.is_interactive and not (raw.by_person or raw.is_lasting):
         return Show(text=f"/{command.name} needs a session with a person in it", is_error=True)
+    if command.expands:
+        refused = await kept_back(session, command, typed, raw)
+        if refused:
+            return Show(text=f"/{command.name}: a hook kept it back: {refused}", is_error=True)
     try:
         outcome = await command.run(session, typed.arguments)
     except (ClewError, OSError) as error:
@@ -66,6 +70,21 @@ async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
     if isinstance(outcome, Show):
         keep(session, command.name, typed.arguments, outcome)
     return outcome
+
+
+async def kept_back(session: Session, command: Command[Session], typed: Typed, raw: Raw) -> str:
+    """Why a hook will not have a command become a prompt; empty if none minds."""
+    fields = {
+        "expansion_type": "mcp_prompt" if command.expands == "mcp" else "slash_command",
+        "command_name": command.name,
+        "command_args": typed.arguments,
+        "command_source": command.expands,
+        "prompt": raw.text,
+    }
+    said = await session.hooks.aside("UserPromptExpansion", fields)
+    if said.block is None and said.halt is None:
+        return ""
+    return said.block or said.halt or "no reason given"
 
 
 def unknown(commands: Registry[Session], typed: Typed) -> Outcome | None:
@@ -248,7 +267,7 @@ def seconds(before_ms: float, now_ms: float) -> str:
 
 async def model(session: Session, name: str) -> Outcome:
     if name:
-        chosen = session.speaking.choose(name)
+        chosen = await session.switching.to(name)
         unheard = "" if chosen.known else "; clew knows nothing of this one"
         return Show(text=f"model {chosen.id} from the next prompt on{unheard}")
     aliases = sorted(session.speaking.catalog.aliases.items())
@@ -277,7 +296,7 @@ async def config(session: Session, arguments: str) -> Outcome:
     if not value:
         return Show(text="\n".join(explained(places, key)))
     done = assign(places, "user", key, parsed(key, value.strip()))
-    noticed = session.rules.refresh()
+    noticed = await session.refresh()
     return Show(text="\n".join([f"{done.path}: {key} is set", *done.faults, *noticed]))
 
 

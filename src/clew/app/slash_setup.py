@@ -42,6 +42,7 @@ async def add_folder(session: Session, name: str) -> Outcome:
         return Show(text=rows)
     folder = folder_of(standing.places.cwd, name)
     session.rules.update([FoldersUpdate(type="addDirectories", directories=(str(folder),))])
+    session.hooks.tell("DirectoryAdded", {"directory": str(folder), "source": "slash_command"})
     return Show(text=f"{folder} is a folder of this session too")
 
 

@@ -22,6 +22,8 @@ class Command(Struct, Generic[Scene], frozen=True, kw_only=True):
     aliases: tuple[str, ...] = ()
     # Whether it makes sense only where a person goes on typing.
     is_interactive: bool = False
+    # Of one that becomes a prompt: whose words it is, as hooks are told.
+    expands: str = ""
 
 
 class Registry(Generic[Scene]):

@@ -32,7 +32,12 @@ def memory_fact(files: Sequence[MemoryFile], *, kind: str = "instructions") -> F
     """What the memory files say; none if none does."""
     if not files:
         return None
-    named = [{"path": f.path, "type": f.layer.capitalize(), "content": f.text} for f in files]
+    named = [
+        {"path": f.path, "type": f.layer.capitalize(), "content": f.text}
+        | ({"importedBy": f.imported_by} if f.imported_by else {})
+        | ({"globs": list(f.paths)} if f.paths else {})
+        for f in files
+    ]
     head = (
         "Instructions for you from files of this machine. They go before your own habits; what the "
         "person says in this conversation goes before them."

@@ -107,7 +107,7 @@ class Conversation:
     ) -> TurnEnded:
         """Takes the prompt in, unless a hook will not have it, and answers it."""
         deps = self._deps
-        noticed = deps.refresh()
+        noticed = await deps.refresh()
         if noticed:
             await emit(Noticed(messages=noticed))
         begun = await heard(deps, emit, await deps.hooks.waiting(emit))

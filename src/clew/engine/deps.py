@@ -221,6 +221,10 @@ def nothing_beside(_: Sequence[Json]) -> Sequence[Json]:
     return ()
 
 
+async def nothing_new() -> tuple[str, ...]:
+    return ()
+
+
 async def nobody_late() -> Sequence[Json]:
     return ()
 
@@ -250,7 +254,7 @@ class Deps(Struct, frozen=True, kw_only=True):
     # What is known of models, a person's own among them.
     catalog: Catalog = CATALOG
     # Looks, before a turn, at what may have changed outside; returns what people should know of it.
-    refresh: Callable[[], tuple[str, ...]] = tuple
+    refresh: Callable[[], Awaitable[tuple[str, ...]]] = nothing_new
     # What the model is told beside the results of a round, as entries: memory of the folders it enters.
     beside: Callable[[Sequence[Json]], Sequence[Json]] = nothing_beside
     # Waits, within bounds, for what a request should know of and is not there yet; what it is to be told.

@@ -193,7 +193,7 @@ class Controls:
             raise RefusedError("set_model: model: expected a text or null")
         settings = self._serving.session.rules.standing.settings
         chosen = name if name and name != "default" else settings.get("model") or DEFAULT_MODEL
-        return {"model": self._serving.session.speaking.choose(chosen).id}
+        return {"model": (await self._serving.session.switching.to(chosen)).id}
 
     async def set_max_thinking_tokens(self, fields: Json) -> Json:
         tokens = fields.get("max_thinking_tokens")

@@ -60,12 +60,28 @@ def main(options: Options) -> int:
     """Runs one prompt; what is wrong with the call itself is said on standard error."""
     try:
         with asyncio.Runner() as runner:
+            if options.only_sets_up:
+                return runner.run(set_up(options))
             if options.output_format == "stream-json":
                 return runner.run(serve(options))
             return runner.run(run(options, whole_prompt(options)))
     except ClewError as error:
         print(f"clew: {error}", file=sys.stderr)
         return 2 if isinstance(error, CommandLineError) else 1
+
+
+async def set_up(options: Options) -> int:
+    """A session that nobody says anything in: its hooks of the beginning run, and it ends."""
+    async with open_session(
+        options, os.environ, str(Path.cwd()), nobody, entrypoint="sdk-cli"
+    ) as session:
+        for notice in session.notices:
+            print(f"clew: {notice}", file=sys.stderr)
+        front = Front(Tally(session_id=session.session_id), quiet=False)
+        said = await session.hooks.waiting(front.emit)
+        for notice in said.notices:
+            print(f"clew: {notice}", file=sys.stderr)
+    return 0
 
 
 def whole_prompt(options: Options) -> Raw:

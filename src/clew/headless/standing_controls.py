@@ -33,12 +33,12 @@ WRITABLE: dict[str, tuple[Scope, str]] = {
 }
 
 
-def apply_flag_settings(session: Session, fields: Json) -> Json:
+async def apply_flag_settings(session: Session, fields: Json) -> Json:
     """Settings above the files', from now on; what they say of model and effort holds at once."""
     settings = object_of(fields, "settings")
     told = session.rules.overlay(settings)
     if isinstance(settings.get("model"), str):
-        session.speaking.choose(settings["model"])
+        await session.switching.to(settings["model"])
     if "effortLevel" in settings:
         level = settings["effortLevel"]
         if level is not None and level not in get_args(Effort):
@@ -47,7 +47,7 @@ def apply_flag_settings(session: Session, fields: Json) -> Json:
     return {"warnings": list(told)}
 
 
-def update_settings(session: Session, fields: Json) -> Json:
+async def update_settings(session: Session, fields: Json) -> Json:
     """Written into a file of the person's: the few keys that hosts may write."""
     source, settings = fields.get("source"), object_of(fields, "settings")
     if source not in WRITABLE:
@@ -58,7 +58,7 @@ def update_settings(session: Session, fields: Json) -> Json:
             raise UserError(f"{name}: of {source} a host writes {key} alone, a text")
     for name, value in settings.items():
         assign(session.rules.standing.places, scope, name, value)
-    return {"warnings": list(session.rules.refresh())}
+    return {"warnings": list(await session.refresh())}
 
 
 def list_permission_rules(session: Session, _: Json) -> Json:
@@ -139,6 +139,8 @@ def register_repo_root(session: Session, fields: Json) -> Json:
     if not any(Path(root) in folder.parents for root in context.roots):
         raise UserError(f"directory: {folder} is in none of the session's folders")
     session.rules.update([FoldersUpdate(type="addDirectories", directories=(str(folder),))])
+    fields = {"directory": str(folder), "source": "register_repo_root"}
+    session.hooks.tell("DirectoryAdded", fields)
     return {"directory": str(folder)}
 
 

@@ -145,7 +145,7 @@ EVENTS: tuple[Event, ...] = (
     tool_event(
         "PermissionRequest",
         "a person is about to be asked about a call",
-        kinds=JUDGING,
+        kinds=JUDGING - {"agent"},
         example={k: v for k, v in CALL.items() if k != "tool_use_id"},
     ),
     tool_event(

@@ -11,7 +11,7 @@ from clew.process.spawn import Launcher
 from clew.transport.seam import Transport
 
 Json: TypeAlias = dict[str, Any]
-# A question to a model, by the model's name or an empty one, answered in words.
+# A question to a model or an agent, by the model's name or an empty one, answered in words.
 AskModel: TypeAlias = Callable[[str, str], Awaitable[str]]
 # A call of a server's tool: its text, and whether it is an error.
 CallTool: TypeAlias = Callable[[str, str, Json], Awaitable[tuple[str, bool]]]
@@ -30,6 +30,7 @@ class Reach(Struct, frozen=True, kw_only=True):
     cwd: Callable[[], str]
     transport: Transport | None = None
     ask_model: AskModel | None = None
+    ask_agent: AskModel | None = None
     call_tool: CallTool | None = None
     secrets: tuple[str, ...] = ()
     # Where texts go that are too long for a conversation, and variables for later commands.

@@ -28,9 +28,10 @@ from clew.hooks.match import matches
 from clew.hooks.outcome import NOTHING, Attached, Outcome
 from clew.hooks.output import Ran, Reply, read
 from clew.hooks.progress import HookFinished, HookStarted
-from clew.hooks.question import ask
-from clew.hooks.reach import HookError, Reach
+from clew.hooks.question import ask, look
+from clew.hooks.reach import AskModel, Reach
 from clew.hooks.tool import call_tool
+from clew.hooks.watch import Watch
 from clew.messages.errors import ClewError
 from clew.permissions.request import Context, Request, Resolve
 from clew.permissions.resolver import expand
@@ -43,6 +44,8 @@ GATES = frozenset({"PreToolUse", "UserPromptSubmit"})
 # These stand at an end: a hook that failed does not keep anything going.
 NEVER_BLOCKED = frozenset({"Stop", "SubagentStop", "TaskCompleted", "TeammateIdle"})
 SESSION_END_MOST_S = 60.0
+# How often files are looked at that a hook wants to know of.
+LOOK_S = 1.0
 
 
 class Here(Struct, frozen=True, kw_only=True):
@@ -74,6 +77,10 @@ class Hooks:
         self._begun: asyncio.Task[Outcome] | None = None
         self._early: list[HookStarted | HookFinished] = []
         self._late: list[Outcome] = []
+        # Of events that nobody waits for.
+        self._told: set[asyncio.Task[Outcome]] = set()
+        self._watch = Watch()
+        self._watching: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "Hooks":
         await self._opened.enter_async_context(self._group)
@@ -81,9 +88,14 @@ class Hooks:
 
     async def __aexit__(self, *_: object) -> None:
         """Ends what runs in the background: it ends with the session."""
-        for task in (*self._running, *filter(None, [self._begun])):
+        ends = (*self._running, *self._told, *filter(None, [self._begun, self._watching]))
+        for task in ends:
             task.cancel()
         await self._opened.aclose()
+
+    def ask_agents(self, ask: AskModel) -> None:
+        """Who answers hooks that are agents; there is nobody before the session has any."""
+        self._reach = replace(self._reach, ask_agent=ask)
 
     def add(self, hooks: Sequence[Hook]) -> None:
         """Hooks that no settings file holds: of the program clew runs in, of plugins and skills."""
@@ -110,7 +122,35 @@ class Hooks:
         occasion = Occasion(event=row, fields=fields)
         given = self._input(row, fields)
         replies = await self._all(chosen, occasion, given, emit)
-        return fold(occasion, replies, self._reach.shorten)
+        said = fold(occasion, replies, self._reach.shorten)
+        if said.watch is not None:
+            self._watch.also = said.watch
+        return said
+
+    def hears(self, event: str) -> bool:
+        """Whether any hook is there for an event."""
+        return any(hook.event.name == event for hook in (*self._here().found.hooks, *self._added))
+
+    async def aside(self, event: str, fields: Json, /) -> Outcome:
+        """An event that is no part of a turn: what hooks say is heard with the next prompt."""
+        said = await self.fire(event, fields, self._keep)
+        if said is not NOTHING:
+            self._late.append(said)
+        return said
+
+    def tell(self, event: str, fields: Json, /) -> None:
+        """An event that nobody waits for."""
+        task = self._group.create_task(self.aside(event, fields))
+        self._told.add(task)
+        task.add_done_callback(self._told.discard)
+
+    async def settled(self, wait_s: float) -> None:
+        """Waits, within bounds, for events that nobody waited for."""
+        if self._told:
+            await asyncio.wait(self._told, timeout=wait_s)
+
+    async def _keep(self, event: HookStarted | HookFinished) -> None:
+        self._early.append(event)
 
     def _input(self, event: Event, fields: Json) -> Json:
         if event.has_tool:
@@ -175,12 +215,24 @@ class Hooks:
     def begin(self, fields: Json) -> None:
         """Begins the hooks of the session's start; the first prompt waits for them."""
 
-        async def keep(event: HookStarted | HookFinished) -> None:
-            self._early.append(event)
+        self._begun = self._group.create_task(self.fire("SessionStart", fields, self._keep))
+        self._look_on()
 
-        self._begun = self._group.create_task(self.fire("SessionStart", fields, keep))
+    def _look_on(self) -> None:
+        """Files are looked at as long as a hook wants to know of them."""
+        if self._watching is None and self.hears("FileChanged"):
+            self._watching = self._group.create_task(self._look())
+
+    async def _look(self) -> None:
+        while True:
+            hooks = (*self._here().found.hooks, *self._added)
+            names = [hook.matcher for hook in hooks if hook.event.name == "FileChanged"]
+            for path, change in self._watch.look(names, self._reach.project):
+                await self.aside("FileChanged", {"file_path": path, "event": change})
+            await asyncio.sleep(LOOK_S)
 
     async def waiting(self, emit: Tell, /) -> Outcome:
+        self._look_on()
         if self._begun is not None:
             begun = await asyncio.shield(self._begun)
             self._begun = None
@@ -260,6 +312,8 @@ async def run_hook(hook: Hook, given: Json, reach: Reach) -> Ran:
 
 def blocks(hook: Hook, *, is_timeout: bool) -> bool:
     """Whether a hook that gave no answer stops what it was called about."""
+    if is_timeout and hook.event.name == "PreModelSwitch":
+        return True
     if not isinstance(hook.handler, Callback) or hook.event.name in NEVER_BLOCKED:
         return False
     return hook.handler.blocks_on_failure or (is_timeout and hook.event.name in GATES)
@@ -281,9 +335,7 @@ async def handled(hook: Hook, given: Json, reach: Reach) -> Ran:
         case Prompt():
             return await ask(hook, handler, given, reach)
         case Agent():
-            raise HookError(
-                "agent hooks are not run by this version; a prompt hook can judge what its input says"
-            )
+            return await look(hook, handler, given, reach)
         case Callback():
             said = await handler.call(given, given.get("tool_use_id"))
             return Ran(stdout=json.encode(said).decode(), is_structured=True)

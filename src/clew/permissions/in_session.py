@@ -13,7 +13,7 @@ from msgspec import structs
 
 from clew.config.edit import with_value
 from clew.config.environment import freeze
-from clew.config.layers import OF_THE_FOLDER, Layer, Scope
+from clew.config.layers import OF_THE_FOLDER, Scope
 from clew.config.load import Given, changed, read
 from clew.config.settings import check
 from clew.config.write import replace
@@ -38,6 +38,8 @@ from clew.permissions.updates import (
     with_update,
 )
 
+READ_AGAIN = "settings were read again"
+
 
 class SessionRules:
     """`standing` is what holds now; a value, so that a turn may keep the one it began with."""
@@ -57,6 +59,8 @@ class SessionRules:
         self._sources = sources
         self._session_id = ""
         self._lent: tuple[tuple[RuleSpelled, ...], tuple[RuleSpelled, ...]] = ((), ())
+        # Layers whose change was not let in.
+        self._refused: set[Scope] = set()
         found = stand(environ, cwd, mode=mode, given=given, sources=sources)
         # Whether commands are behind walls: what they may write must not open anything while they are.
         self.is_walled: Callable[[], bool] = lambda: False
@@ -163,23 +167,40 @@ class SessionRules:
 
         return shown
 
-    def refresh(self) -> tuple[str, ...]:
-        """Reads the settings again if a file has changed; returns what people should know."""
+    def changes(self) -> list[tuple[Scope, Path]]:
+        """The settings files that are no longer as they were read."""
+        places = self.standing.places
+        known: dict[Path, Scope] = {
+            places.user_settings: "user",
+            places.project_settings: "project",
+            places.local_settings: "local",
+        }
+        return [(known.get(path, "managed"), path) for path in changed(self.standing.loaded)]
+
+    def refresh(self, refused: Sequence[Scope] = ()) -> tuple[str, ...]:
+        """Reads the settings again if a file has changed; returns what people should know.
+
+        The layers of `refused` stay as they are until their file changes once more.
+        """
         before = self.standing
-        if not changed(before.loaded):
+        changes = self.changes()
+        if not changes:
             return ()
-        kept = [layer for layer in before.loaded.layers if layer.scope in OF_THE_FOLDER]
-        found = self._stand(before.context.mode, folder=kept if self.is_walled() else None)
+        self._refused = {*self._refused, *refused} - {s for s, _ in changes if s not in refused}
+        found = self._stand(before.context.mode)
         told = [line for line in found.complaints if line not in before.complaints]
         settled = entered(found)
         if isinstance(settled, Refused):
             told.append(f"permission mode {settled.mode}: {settled.why}; going on in default")
             found = structs.replace(found, context=structs.replace(found.context, mode="default"))
         self.standing = found
-        return ("settings were read again", *told)
+        news = () if len(refused) == len(changes) else (READ_AGAIN,)
+        kept = tuple(f"a hook kept a change of {scope} settings from counting" for scope in refused)
+        return (*news, *kept, *told)
 
-    def _stand(self, mode: Mode, *, folder: Sequence[Layer] | None = None) -> Standing:
+    def _stand(self, mode: Mode) -> Standing:
         places = self.standing.places
+        held = {*self._refused, *(OF_THE_FOLDER if self.is_walled() else ())}
         return stand(
             self._environ,
             places.cwd,
@@ -187,7 +208,8 @@ class SessionRules:
             given=self._with_lent(),
             places=places,
             sources=self._sources,
-            folder=folder,
+            held=held,
+            before=self.standing.loaded.layers,
         )
 
     def set_mode(self, word: str) -> Mode:

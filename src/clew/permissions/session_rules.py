@@ -5,13 +5,13 @@ Owns the way from files to a `RuleSet` and a `Context`. It reads; it never write
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct, structs
 
-from clew.config.layers import OF_THE_FOLDER, Inert, Layer, Scope, in_force, merge
+from clew.config.layers import Inert, Layer, Scope, in_force, merge
 from clew.config.load import Given, Loaded, complaints, load
 from clew.config.paths import Places, find_places
 from clew.config.positions import dotted
@@ -70,19 +70,20 @@ def stand(
     given: Given | None = None,
     places: Places | None = None,
     sources: Sequence[Scope] = ("user", "project", "local"),
-    folder: Sequence[Layer] | None = None,
+    held: Container[Scope] = (),
+    before: Sequence[Layer] = (),
 ) -> Standing:
-    """`folder`: what counts as the folder's own files, instead of what they say now."""
+    """Of the layers of `held` count those that were `before`, instead of what their files say now."""
     places = places or find_places(environ, cwd)
     here, home = str(cwd.resolve()), str(places.home.resolve())
     loaded = load(places, given=given, sources=sources)
-    if folder is not None:
-        others = [layer for layer in loaded.layers if layer.scope not in OF_THE_FOLDER]
-        loaded = structs.replace(loaded, layers=(*others, *folder))
+    layers = [layer for layer in loaded.layers if layer.scope not in held]
+    layers += [layer for layer in before if layer.scope in held]
+    loaded = structs.replace(loaded, layers=tuple(layers))
     is_trusted = trusts(places)
-    layers, inert = in_force(loaded.layers, trusted=is_trusted)
-    settings = merge(layers)
-    rules, unreadable, warnings = read_rules(layers)
+    counting, inert = in_force(loaded.layers, trusted=is_trusted)
+    settings = merge(counting)
+    rules, unreadable, warnings = read_rules(counting)
     resolve = make_resolver(cwd=here, home=home)
     environment = overlaid(environ, settings, home)
     told = [
@@ -94,7 +95,7 @@ def stand(
     return Standing(
         places=places,
         loaded=loaded,
-        layers=tuple(layers),
+        layers=tuple(counting),
         settings=settings,
         environ=environment,
         inert=tuple(inert),

@@ -16,7 +16,7 @@ from clew.commands.outcome import Clear, Compact, Exit, Pick, Resume, Rewound, S
 from clew.engine.conversation import Speaker
 from clew.engine.events import EngineEvent, FromAgent, Recorded, Signalled, TurnEnded
 from clew.engine.intake import Raw, Taken, Turn
-from clew.messages.errors import SettingsError
+from clew.messages.errors import SettingsError, UserError
 from clew.permissions.request import Mode
 from clew.providers.answer_events import Asking
 from clew.stream.events import TextDelta
@@ -340,7 +340,10 @@ class Talk:
         rows = [(name, model) for name, model in names]
 
         async def chosen(number: int) -> None:
-            self._session.speaking.choose(names[number][0])
+            try:
+                await self._session.switching.to(names[number][0])
+            except UserError as error:
+                self._note(str(error), part="error")
 
         self._choose("The model from the next prompt on", rows, chosen)
 

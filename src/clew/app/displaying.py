@@ -1,0 +1,66 @@
+"""Texts of the model on their way to whoever shows them: hooks are told, and may put other words there.
+
+What is said stays what it was, in the record and for the model. Where words may be changed, a text is
+shown once it stands and hooks have answered; without a hook it is shown as it comes.
+"""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from clew.engine.deps import Emit
+from clew.engine.events import EngineEvent
+from clew.hooks.run import Hooks
+from clew.stream.events import BlockFinished, MessageStarted, TextDelta
+
+Watch: TypeAlias = Callable[[Emit], Emit]
+
+
+def displaying(hooks: Hooks, watch: Watch, new_id: Callable[[], str], *, is_screen: bool) -> Watch:
+    def watched(emit: Emit) -> Emit:
+        return Display(hooks, watch(emit), new_id(), is_screen=is_screen).emit
+
+    return watched
+
+
+class Display:
+    """One turn's. `is_screen`: whether a person sees the words that come out here."""
+
+    def __init__(self, hooks: Hooks, emit: Emit, turn_id: str, *, is_screen: bool) -> None:
+        self._hooks = hooks
+        self._emit = emit
+        self._turn_id = turn_id
+        self._is_screen = is_screen
+        self._is_heard = False
+        self._message_id = ""
+        self._index = 0
+
+    async def emit(self, event: EngineEvent) -> None:
+        match event:
+            case MessageStarted():
+                self._is_heard = self._hooks.hears("MessageDisplay")
+                self._message_id, self._index = str(event.message.get("id") or ""), 0
+            case TextDelta() if self._is_heard and self._is_screen:
+                return
+            case BlockFinished() if self._is_heard and event.block.get("type") == "text":
+                text = event.block["text"]
+                shown = await self._shown(text) if text else text
+                if self._is_screen:
+                    await self._emit(TextDelta(index=event.index, text=shown))
+                    event = replace(event, block=event.block | {"text": shown})
+            case _:
+                pass
+        await self._emit(event)
+
+    async def _shown(self, text: str) -> str:
+        fields = {
+            "turn_id": self._turn_id,
+            "message_id": self._message_id,
+            "index": self._index,
+            "final": True,
+            "delta": text,
+        }
+        self._index += 1
+        said = await self._hooks.fire("MessageDisplay", fields, self._emit)
+        return text if said.shown is None else said.shown
