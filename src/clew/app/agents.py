@@ -263,7 +263,7 @@ class AllAgents:
         """Its tools are part of what it is, so its servers are there before it."""
         await birth.servers.wake()
         if birth.worktree is not None:
-            self._crew.hands.sandbox.opens(birth.worktree.path, birth.worktree.repository)
+            self._crew.hands.sandbox.opens(birth.worktree.path)
         may_delegate = birth.depth < MOST_DEPTH
         below = self.of(birth.agent_id, birth.depth, lambda: birth.cwd) if may_delegate else None
         agent = Agent(self._crew, birth, self._tell, below, self.listing)

@@ -7,7 +7,6 @@ may change. Owns when walls are around a command, and what is said where there a
 import os
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -20,6 +19,7 @@ from clew.permissions.request import Request
 from clew.permissions.rules import Anchors, Rejected, Rule, RuleSet, Source, parse_rule
 from clew.permissions.session_rules import Standing
 from clew.process.spawn import Launcher
+from clew.sandbox.checkouts import written_by_commits
 from clew.sandbox.policy import Policy, Settings, both, covers, read_settings
 from clew.sandbox.walled import SandboxError, Walled
 from clew.tools.base import ToolSession
@@ -56,8 +56,8 @@ class SessionSandbox:
         self._began = rules.standing
         self._excluded = excluded_rules(settings, self._began)
         self._box: Box | None = None
-        # Checkouts of agents, each with its repository.
-        self._checkouts: dict[str, str] = {}
+        # Of agents.
+        self._checkouts: set[str] = set()
 
     @property
     def box(self) -> "Box":
@@ -94,23 +94,22 @@ class SessionSandbox:
             return (f"no sandbox works here, {then}: {error}",)
         return ()
 
-    def opens(self, tree: str, repository: str) -> None:
+    def opens(self, tree: str) -> None:
         """An agent has a checkout of its own there."""
-        self._checkouts[os.path.realpath(tree)] = repository
+        self._checkouts.add(os.path.realpath(tree))
 
     def _policy(self, cwd: str) -> Policy:
         """The policy of a command in a folder: an agent's own checkout is open to it, in the midst of
-        `.claude`, but for what says where its repository is, and what programs heed."""
+        `.claude`, but for what programs heed."""
         policy, here = self.box.policy, os.path.realpath(cwd)
         tree = next((tree for tree in self._checkouts if covers((tree,), here)), None)
         if tree is None:
             return policy
-        own = f"{self._checkouts[tree]}/.git/worktrees/{Path(tree).name}"
-        kept = [f"{tree}/{one}" for one in (".git", *KEPT)]
-        kept += [f"{own}/{one}" for one in ("gitdir", "commondir", "config.worktree")]
-        there = [path for path in kept if os.path.lexists(path)]
+        there = [path for one in KEPT if os.path.lexists(path := f"{tree}/{one}")]
         no_write = both((*policy.no_write, f"{tree}/.claude"), there)
-        return replace(policy, write=(*policy.write, tree), no_write=no_write)
+        return replace(
+            policy, write=(*policy.write, tree, *written_by_commits(tree)), no_write=no_write
+        )
 
     @asynccontextmanager
     async def around(
@@ -199,7 +198,8 @@ def policy_of(settings: Settings, standing: Standing) -> Policy:
     def real(paths: Sequence[str]) -> tuple[str, ...]:
         return both([os.path.realpath(path) for path in paths], ())
 
-    roots = real((*context.roots, *files.write))
+    outside = [path for root in context.roots for path in written_by_commits(root)]
+    roots = real((*context.roots, *outside, *files.write))
     there = [f"{root}/{name}" for root in roots for name in KEPT]
     kept = [f"{root}/.claude" for root in context.roots]
     return Policy(

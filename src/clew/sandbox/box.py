@@ -25,6 +25,7 @@ from clew.process.output import Output
 from clew.process.run import run
 from clew.process.spawn import Launcher
 from clew.sandbox import bubblewrap, inside, landlock, seatbelt
+from clew.sandbox.checkouts import pointers
 from clew.sandbox.policy import Policy, covers
 from clew.sandbox.proxy import Proxy
 from clew.sandbox.walled import SandboxError, Walled
@@ -154,7 +155,10 @@ class Box:
     ) -> AsyncIterator[Walled]:
         open_variables = {k: v for k, v in environment.items() if v not in self._hidden}
         open_variables["TMPDIR"] = self.temp
+        leading = list(pointers(policy.write))
+        policy = replace(policy, no_write=(*policy.no_write, *map(str, leading)))
         async with AsyncExitStack() as opened:
+            opened.enter_context(taken_away(leading))
             if kind == "bubblewrap":
                 yield await self._bubblewrapped(argv, cwd, open_variables, policy, opened)
                 return
@@ -229,6 +233,20 @@ def unfit(kind: Kind, policy: Policy) -> str:
             return landlock.why_not(policy, kernel.version())
         case "seatbelt":
             return "" if Path(seatbelt.PROGRAM).exists() else f"there is no {seatbelt.PROGRAM}"
+
+
+@contextlib.contextmanager
+def taken_away(leading: Sequence[Path]) -> Iterator[None]:
+    """What leads git elsewhere and was not there before is gone again when the command has ended."""
+    missing = [path for path in leading if not path.exists()]
+    try:
+        yield
+    finally:
+        for path in missing:
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

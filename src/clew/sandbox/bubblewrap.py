@@ -17,9 +17,8 @@ PROGRAM = "bwrap"
 def arguments(policy: Policy, cwd: str, *, filter_fd: int | None = None) -> list[str]:
     """Everything before the command; later walls stand in front of earlier ones."""
     made = [PROGRAM, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    for path, may in policy.written:
-        if Path(path).exists() and (may or covers(policy.write, path)):
-            made += ["--bind" if may else "--ro-bind", path, path]
+    for path, may_write in held(policy):
+        made += ["--bind" if may_write else "--ro-bind", path, path]
     for path in present(policy.no_read):
         made += ["--tmpfs", path] if Path(path).is_dir() else ["--ro-bind", os.devnull, path]
     for path in present(policy.read):
@@ -29,6 +28,24 @@ def arguments(policy: Policy, cwd: str, *, filter_fd: int | None = None) -> list
     if filter_fd is not None:
         made += ["--seccomp", str(filter_fd)]
     return [*made, "--die-with-parent", "--chdir", cwd, "--"]
+
+
+def held(policy: Policy) -> list[tuple[str, bool]]:
+    """The places of a policy that are there, and the folders between them.
+
+    A folder that is no place of its own could be moved away with what is shut in it, and another be put
+    there.
+    """
+    places = {path: may for path, may in policy.written if may or covers(policy.write, path)}
+    between = {
+        str(parent): True
+        for path, may_write in places.items()
+        if not may_write
+        for parent in Path(path).parents
+        if policy.may_write(str(parent))
+    }
+    found = {path: may for path, may in (between | places).items() if Path(path).exists()}
+    return sorted(found.items(), key=lambda place: place[0].count("/"))
 
 
 def present(paths: Sequence[str]) -> list[str]:

@@ -1,0 +1,55 @@
+"""What git keeps outside a checkout, and what leads it there: a commit writes the one, nobody the other.
+
+Owns where a linked checkout's own folders lie (gitrepository-layout(5)). A checkout that does not stand
+in the repository's list, where only the repository's owner could write it, opens nothing.
+"""
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+# Of an agent's own checkouts, below the folder of the project.
+OWN = ".claude/worktrees"
+# Of a folder of git's: whoever may write these has git read a configuration of his own.
+LEADING = ("commondir", "config.worktree")
+
+
+def written_by_commits(root: str) -> list[str]:
+    """What a commit in the checkout `root` writes outside of it: objects, branches, its own index."""
+    found = linked(Path(root))
+    if found is None:
+        return []
+    own, common = found
+    return [str(own), *(str(common / name) for name in ("objects", "refs", "logs"))]
+
+
+def linked(root: Path) -> tuple[Path, Path] | None:
+    """The folder of git's that is a linked checkout's own, and the one that all share."""
+    try:
+        word, _, name = (root / ".git").read_text("utf-8").strip().partition(" ")
+        own = Path(root, name).resolve(strict=True)
+        common = Path(own, (own / "commondir").read_text("utf-8").strip()).resolve(strict=True)
+        back = Path(own, (own / "gitdir").read_text("utf-8").strip()).resolve(strict=True)
+    except (OSError, ValueError):
+        return None
+    is_listed = word == "gitdir:" and own.parent == common / "worktrees"
+    return (own, common) if is_listed and back == (root / ".git").resolve() else None
+
+
+def pointers(roots: Iterable[str]) -> Iterator[Path]:
+    """What leads git to a configuration, in all that may be written; some of it may not be there."""
+    for root in map(Path, roots):
+        for checkout in (root, *entries(root / OWN)):
+            if (checkout / ".git").is_file():
+                yield checkout / ".git"
+        for own in (root / ".git", *entries(root / ".git" / "worktrees"), root):
+            if (own / "HEAD").is_file():
+                yield from (own / name for name in LEADING)
+                if own.parent.name == "worktrees":
+                    yield own / "gitdir"
+
+
+def entries(folder: Path) -> list[Path]:
+    try:
+        return [path for path in folder.iterdir() if path.is_dir()]
+    except OSError:
+        return []
