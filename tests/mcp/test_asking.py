@@ -10,6 +10,7 @@ import pytest
 from clew.app.mcp_asking import Answering, conversation
 from clew.app.one_person import one_at_a_time
 from clew.engine.deps import Granted, Question, Refused, Verdict
+from clew.hooks.outcome import NOTHING, Outcome
 from clew.mcp import elicit
 from clew.permissions.decision import Decision
 from clew.providers.base import Failure
@@ -136,7 +137,10 @@ def answering(person: Person, judge: Decision | None = None, answer: Any = "word
     async def ask_model(prompt: str, *, system: str = "", **_: Any) -> Any:
         return answer if not isinstance(answer, str) else f"{answer}: {system}{prompt}"
 
-    return Answering(person.ask, lambda _: judge or asked(), ask_model, lambda: "id")
+    async def nobody_hears(event: str, fields: dict[str, Any]) -> Outcome:
+        return NOTHING
+
+    return Answering(person.ask, lambda _: judge or asked(), ask_model, lambda: "id", nobody_hears)
 
 
 async def test_a_person_fills_the_form_in_and_the_server_gets_it(tmp_path: Path) -> None:

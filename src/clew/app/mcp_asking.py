@@ -4,13 +4,12 @@ Owns the way from a server's question to `ask`, the one through which calls ask 
 into a form goes to the server and nowhere else: not into the log, not to the model.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 from clew.app.one_person import AskPerson
 from clew.engine.deps import Granted, Question, Refused
 from clew.hooks.outcome import Outcome
-from clew.hooks.run import Hooks
 from clew.jsonrpc.wire import INTERNAL_ERROR, INVALID_PARAMS, Fault
 from clew.mcp import elicit
 from clew.mcp.host import Helpers
@@ -19,6 +18,8 @@ from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, reaso
 from clew.tools.base import AskModel
 
 Judge: TypeAlias = Callable[[Json], Decision]
+# Tells hooks of an event beside a turn.
+Aside: TypeAlias = Callable[[str, Json], Awaitable[Outcome]]
 
 # What hooks are told of a question, by the server's name for it and by theirs.
 TOLD = {
@@ -43,9 +44,9 @@ class Answering:
         judge: Judge,
         ask_model: AskModel,
         new_id: Callable[[], str],
-        hooks: Hooks,
+        aside: Aside,
     ) -> None:
-        self._hooks = hooks
+        self._aside = aside
         self._ask = ask
         self._judge = judge
         self._ask_model = ask_model
@@ -65,11 +66,11 @@ class Answering:
         about = {"mcp_server_name": server} | {
             told: params[name] for name, told in TOLD.items() if name in params
         }
-        said = await self._hooks.aside("Elicitation", about)
+        said = await self._aside("Elicitation", about)
         if said.block is not None or said.halt is not None:
             return {"action": "decline"}
         given = answer_of(said) or await self._answered(server, params)
-        said = await self._hooks.aside(
+        said = await self._aside(
             "ElicitationResult",
             {name: value for name, value in about.items() if name not in QUESTION} | given,
         )
