@@ -184,6 +184,8 @@ def test_missing_results_are_uses_minus_results_and_asking_twice_changes_nothing
     assert not missing_results(history.with_messages(missing), "boom", new_uuid=str, at=AT)
     assert not unanswered(said({"type": "tool_use", "name": "x"}))
     assert not unanswered([{"type": "system"}])
+    stray = {"type": "user", "message": {"content": [{"type": "tool_result", "tool_use_id": 1}]}}
+    assert [use.id for use, _ in unanswered([*said(call("t1")), stray])] == ["t1"]
 
 
 def test_a_history_grows_by_sharing_and_a_branch_of_it_is_its_own() -> None:

@@ -56,3 +56,10 @@ def test_of_one_name_the_persons_own_is_called_and_the_others_stay_in_reach() ->
 def test_a_file_without_words_has_no_description() -> None:
     empty = skill(frontmatter.read("---\nname: x\n---\n"), name="x", origin="user", file="f")
     assert empty.description == ""
+
+
+def test_a_head_says_what_does_not_run_which_programs_do_and_in_what_shell() -> None:
+    said = of("disallowed-tools: Bash(rm *)", "hooks:", "  Stop: []", "shell: PowerShell")
+    assert said.disallowed_tools == ("Bash(rm *)",)
+    assert (said.hooks, said.shell) == ({"Stop": []}, "PowerShell")
+    assert (of().disallowed_tools, of("hooks: yes").hooks, of().shell) == ((), {}, "Bash")
