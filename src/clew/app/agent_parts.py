@@ -20,7 +20,7 @@ from clew.app.attaching import attachments
 from clew.app.background import news, running
 from clew.app.compaction import Keeping
 from clew.app.ground import Ground
-from clew.app.hands import Hands, tools_session
+from clew.app.hands import Hands, tools_session, toolset_of
 from clew.app.judging import Judging
 from clew.app.standing import taken_up
 from clew.app.thread import Thread
@@ -35,7 +35,6 @@ from clew.engine.deps import Deps, Question, Verdict, nothing_new, stays
 from clew.engine.measuring import Measure
 from clew.engine.requests import Requests
 from clew.engine.story import Story
-from clew.engine.toolset import SessionTools
 from clew.messages.history import History
 from clew.permissions.modes import MODES
 from clew.permissions.request import Mode
@@ -44,7 +43,7 @@ from clew.skills.tool import SkillTool
 from clew.subagents.offer import mode_of, offered, refused
 from clew.subagents.specs import Spec
 from clew.subagents.worktree import Worktree
-from clew.tools.base import Surroundings, Tool
+from clew.tools.base import Tool
 from clew.tools.delegate import Agents
 from clew.tools.registry import Toolbox
 from clew.transcript.load import Loaded
@@ -111,19 +110,7 @@ def hands_of(crew: Crew, birth: Birth, thread: Thread, agents: Agents | None) ->
     session.owner = birth.agent_id
     own = tools_of(shared, birth.spec, may_delegate=agents is not None)
     toolbox = Toolbox((*own, *birth.servers.tools()), crew.ground.began.settings)
-    tools = SessionTools(
-        toolbox,
-        session,
-        lambda: Surroundings(
-            model=birth.model.id,
-            takes_pdfs=birth.model.pdfs,
-            interactive=not crew.ground.options.is_print,
-            tools=tuple(toolbox),
-            mcp_clients=shared.mcp.clients(),
-        ),
-        secrets=crew.ground.secrets,
-        file_record=shared.files,
-    )
+    tools = toolset_of(crew.ground, thread, toolbox, session, shared.mcp, shared.files)
     return replace(shared, tool_session=session, toolbox=toolbox, tools=tools)
 
 

@@ -127,19 +127,7 @@ async def equipped(
         files=files,
         tool_session=tool_session,
         toolbox=toolbox,
-        tools=SessionTools(
-            toolbox,
-            tool_session,
-            lambda: Surroundings(
-                model=thread.model.id,
-                takes_pdfs=thread.model.pdfs,
-                interactive=not ground.options.is_print,
-                tools=tuple(toolbox),
-                mcp_clients=mcp.clients(),
-            ),
-            secrets=ground.secrets,
-            file_record=files,
-        ),
+        tools=toolset_of(ground, thread, toolbox, tool_session, mcp, files),
         mcp=mcp,
         code=code,
         sandbox=sandbox,
@@ -151,6 +139,30 @@ async def equipped(
         skills=skills,
         board=board,
         goal=Goal(hooks, thread.side.ask_model, spent),
+    )
+
+
+def toolset_of(
+    ground: Ground,
+    thread: Thread,
+    toolbox: Toolbox,
+    tool_session: ToolSession,
+    mcp: Connected,
+    files: FileRecord | None,
+) -> SessionTools:
+    """The tools of a conversation, as its executor calls them."""
+    return SessionTools(
+        toolbox,
+        tool_session,
+        lambda: Surroundings(
+            model=thread.model.id,
+            takes_pdfs=thread.model.pdfs,
+            interactive=not ground.options.is_print,
+            tools=tuple(toolbox),
+            mcp_clients=mcp.clients(),
+        ),
+        secrets=ground.secrets,
+        file_record=files,
     )
 
 
