@@ -244,6 +244,30 @@ def test_what_is_no_picture_is_not_drawn(data: object) -> None:
     assert pictures.drawn("x", "kitty", 80) == []
 
 
+def jpeg(*segments: bytes) -> str:
+    return b64encode(b"\xff\xd8" + b"".join(segments)).decode()
+
+
+FRAME = b"\xff\xc2\x00\x0b\x08\x00\x64\x00\xc8" + bytes(4)
+EXIF = b"\xff\xe1\x01\x02" + bytes(256)
+
+
+@pytest.mark.parametrize(
+    "data", [jpeg(EXIF, FRAME), b64encode(b"GIF89a\xc8\x00\x64\x00" + bytes(9)).decode()]
+)
+def test_where_a_terminal_takes_more_than_png_it_is_given_that(data: str) -> None:
+    assert pictures.size_of(data, "iterm2") == (200, 100)
+    assert f":{data}\x07" in pictures.drawn({"data": data}, "iterm2", 80)[-1]
+    assert pictures.drawn({"data": data}, "kitty", 80) == []
+
+
+@pytest.mark.parametrize(
+    "data", [jpeg(EXIF), jpeg(b"\xff\xe1"), jpeg(b"\xffxxxxxxxxxxxxx"), "R0lGODlh", "/9j/"]
+)
+def test_a_picture_that_does_not_say_its_size_is_not_drawn(data: str) -> None:
+    assert pictures.drawn({"data": data}, "iterm2", 80) == []
+
+
 def test_a_picture_keeps_its_shape_in_the_room_there_is() -> None:
     assert pictures.fitted(400, 200, 80) == (40, 10)
     assert pictures.fitted(4000, 200, 80) == (80, 2)

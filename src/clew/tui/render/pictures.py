@@ -19,6 +19,8 @@ CELL_PIXELS = 20
 # A larger one takes too long over a slow line.
 PICTURE_MAX_CHARACTERS = 4_000_000
 _CHUNK = 4096
+# The segments of a JPEG that begin a frame: all of 0xC0 to 0xCF that are no tables.
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
 
 
@@ -29,7 +31,7 @@ def drawn(source: Any, protocol: Pictures, width: int) -> list[Line]:
         return []
     if not _BASE64.match(data) or width < 4:
         return []
-    size = size_of(data)
+    size = size_of(data, protocol)
     if size is None:
         return []
     columns, rows = fitted(*size, width)
@@ -40,16 +42,32 @@ def drawn(source: Any, protocol: Pictures, width: int) -> list[Line]:
     return [""] * (rows - 1) + [f"\x1b7{up}{sent}\x1b8"]
 
 
-def size_of(data: str) -> tuple[int, int] | None:
-    """The size of a PNG in pixels: the one format that both protocols show."""
+def size_of(data: str, protocol: Pictures) -> tuple[int, int] | None:
+    """The size in pixels of a picture that the protocol shows: PNG, in iTerm2's JPEG and GIF too."""
     try:
         head = b64decode(data[:32])
+        if head.startswith(b"\x89PNG\r\n\x1a\n") and len(head) == 24:
+            size = int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
+        elif protocol == "iterm2" and head.startswith((b"GIF87a", b"GIF89a")) and len(head) > 10:
+            size = int.from_bytes(head[6:8], "little"), int.from_bytes(head[8:10], "little")
+        elif protocol == "iterm2" and head.startswith(b"\xff\xd8\xff"):
+            size = _of_jpeg(b64decode(data))
+        else:
+            return None
     except NotBase64:
         return None
-    if len(head) < 24 or not head.startswith(b"\x89PNG\r\n\x1a\n"):
-        return None
-    size = int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
     return size if all(size) else None
+
+
+def _of_jpeg(data: bytes) -> tuple[int, int]:
+    """Its frame says it, behind any number of other segments; zero if there is none."""
+    at = 2
+    while at + 9 <= len(data) and data[at] == 0xFF:
+        kind = data[at + 1]
+        if kind in _FRAMES:
+            return int.from_bytes(data[at + 7 : at + 9]), int.from_bytes(data[at + 5 : at + 7])
+        at += 2 + int.from_bytes(data[at + 2 : at + 4])
+    return 0, 0
 
 
 def fitted(wide: int, high: int, width: int) -> tuple[int, int]:
