@@ -72,6 +72,8 @@ class Talk:
         self._words: list[TextDelta] = []
         self._attached: Attached | None = None
         self._looking: asyncio.TimerHandle | None = None
+        # Whether what reads answers was loaded, or is about to be.
+        self._is_ready = False
         stage.catch_up = self._catch_up
         session.agents.heard = self._hear
         session.tasks.listeners.append(self._news)
@@ -439,10 +441,15 @@ class Talk:
         if isinstance(event, Recorded):
             self._heard(event)
             self._look_soon()
-        if isinstance(event, Asking):
+        if isinstance(event, Asking) and not self._is_ready:
             # While the service thinks, not between two words of its answer.
-            asyncio.get_running_loop().call_later(GET_READY_S, get_ready)
+            self._is_ready = True
+            asyncio.get_running_loop().call_later(GET_READY_S, self._get_ready)
         self._tell(event)
+
+    def _get_ready(self) -> None:
+        """On a thread, so that what is typed meanwhile is seen at once."""
+        self._begin(asyncio.to_thread(get_ready))
 
     def _catch_up(self) -> None:
         """Words come faster than they are drawn: what came between two frames is read as one."""
