@@ -125,6 +125,7 @@ def figures() -> Iterator[Figure]:
         yield from at_rest(home, server.url)
     yield from opening()
     yield from keys()
+    yield longest_step()
     yield from streaming()
 
 
@@ -186,6 +187,52 @@ def keys() -> Iterator[Figure]:
             )
         finally:
             typist.close()
+
+
+STEPS = """
+import asyncio.events, sys, time
+took, run = [], asyncio.events.Handle._run
+def measured(step):
+    begin_s = time.thread_time()
+    run(step)
+    took.append((time.monotonic(), time.thread_time() - begin_s))
+asyncio.events.Handle._run = measured
+from clew.cli import main
+report = sys.argv.pop()
+try:
+    main()
+finally:
+    open(report, "w").writelines(f"{at} {long}\\n" for at, long in took)
+"""
+
+
+def longest_step() -> Figure:
+    """No key waits longer than for the step that runs: of all from the prompt's Enter on, in CPU time,
+    so that it does not matter what else the machine does."""
+    text = "".join(f"A sentence with `code` and number {i} in it.\n\n" for i in range(1_500))
+    plan = {
+        "scenario": 1,
+        "answers": [{"text": text, "delta_chars": 12, "send": {"bytes_per_s": 100_000}}],
+    }
+    with tempfile.TemporaryDirectory() as folder, serving(plan) as server:
+        home = Path(folder)
+        report = home / "steps"
+        typist = Typist([sys.executable, "-I", "-c", STEPS, str(report)], home, server.url)
+        try:
+            typist.until(b"default")
+            begin_s = time.monotonic()
+            typist.type("go\r")
+            typist.until(b"number 1499", within_s=60)
+            typist.type("\x04")
+            while typist.read(5):
+                pass
+            typist.child.wait(30)
+        finally:
+            typist.close()
+        steps = [tuple(map(float, row.split())) for row in report.read_text("utf-8").splitlines()]
+    longest_ms = max(long for at, long in steps if at > begin_s) * 1000
+    name = "the longest step of a turn that streams, CPU"
+    return Figure(name=name, value=longest_ms, unit="ms", at_most=10, note=f"of {len(steps):,}")
 
 
 # -- a long session
