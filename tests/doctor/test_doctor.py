@@ -76,6 +76,21 @@ def test_every_fault_of_a_broken_setup_is_named_with_its_remedy(tmp_path: Path) 
     assert any("no program no-such-program-here" in words for words in faults(found["hooks"]))
     assert any("NoSuchEvent" in words for words in faults(found["hooks"]))
     assert any("no program no-such-server-here" in words for words in faults(found["MCP servers"]))
+    remedies = {
+        "permissons: unknown key": "clew config keys",
+        "can be read by others": "chmod 600",
+        transcript.name: f"clew sessions repair {transcript.stem}",
+        "no program no-such-program-here": "install it, or take the hook out",
+        "NoSuchEvent": "clew hooks events",
+        "no program no-such-server-here": "clew mcp remove gone",
+    }
+    every = [one for found_here in found.values() for one in found_here if one["state"] == "fault"]
+    for words, remedy in remedies.items():
+        assert any(words in one["words"] and remedy in one["remedy"] for one in every), words
+    # A person reads the same: what is wrong, and below it what to do.
+    said = clew(tmp_path, NOWHERE, "doctor").stdout
+    for one in every:
+        assert one["remedy"] in said
 
 
 def test_a_service_that_refuses_the_key_is_told_from_one_that_is_away(tmp_path: Path) -> None:

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from clew.testing.server import serving
-from tests.headless.clew_process import command, environment
+from tests.headless.clew_process import clew, command, environment
 from tests.requirements import requirement
 from tests.tui.test_dialogs import settings
+from tests.tui.test_first_run import NO_KEY
 from tests.tui.test_linear import HELLO, NEVER_ENDS, WRITES
 
 pytestmark = pytest.mark.e2e
@@ -36,9 +37,9 @@ class Tmux:
         )
         return done.stdout
 
-    def start(self, url: str, argv: list[str]) -> None:
+    def start(self, url: str, argv: list[str], **more: str) -> None:
         (self._home / "work").mkdir(exist_ok=True)
-        env = environment(self._home, url) | {"NO_COLOR": "1"}
+        env = environment(self._home, url) | {"NO_COLOR": "1"} | more
         said = [f"{name}={value}" for name, value in env.items()]
         line = shlex.join(["env", *said, *argv])
         # A window has the scrollback that was wished when it was made.
@@ -189,3 +190,52 @@ def test_vim_keys_in_a_real_terminal(tmp_path: Path, tmux: Tmux) -> None:
         tmux.keys("Enter")
         tmux.expect("Hello!")
         assert "two four" in str(server.requests[0].body["messages"])
+
+
+@requirement("R198")
+def test_the_first_run_without_a_key_says_three_ways_and_a_session_stands(tmux: Tmux) -> None:
+    tmux.start("", command(), **NO_KEY, OLLAMA_HOST="127.0.0.1:9")
+    tmux.expect("Three ways to get going")
+    for way in ("clew login", "a model on this machine", "clew demo"):
+        assert way in tmux.seen
+    tmux.expect("default")
+    tmux.words("/status")
+    tmux.keys("Enter")
+    tmux.expect("not written yet")
+
+
+@requirement("R198")
+def test_resume_search_and_rewind(tmp_path: Path, tmux: Tmux) -> None:
+    write = {"tool": "Write", "input": {"file_path": "x.txt", "content": "new\n"}}
+    plan = [
+        {"when": {"tool_result": "Write"}, "text": "So be it.", "times": "always"},
+        {"content": [write], "times": "always"},
+    ]
+    with serving({"scenario": 1, "answers": plan}) as server:
+        for prompt in ("first matter", "second matter"):
+            done = clew(tmp_path, server.url, "-p", prompt, "--permission-mode", "acceptEdits")
+            assert done.returncode == 0, done.stderr
+        tmux.start(server.url, command("--resume"))
+        tmux.expect("2 sessions in this folder")
+        tmux.expect("So be it.")
+        for columns, rows in ((40, 10), (120, 40), (80, 24)):
+            tmux.resize(columns, rows)
+            tmux.expect(lambda text, columns=columns: "─" * columns in text)
+        tmux.words("first")
+        tmux.expect("1 of 2 sessions")
+        tmux.keys("Enter")
+        tmux.expect(lambda text: "Go on with" not in text and "> first matter" in text)
+        tmux.expect("default")
+        tmux.words("/search second")
+        tmux.keys("Enter")
+        tmux.expect("user: second matter")
+        tmux.words("/rewind")
+        tmux.keys("Enter")
+        tmux.expect("before: first matter")
+        tmux.resize(60, 20)
+        tmux.keys("Enter")
+        tmux.expect("the conversation alone")
+        tmux.resize(80, 24)
+        tmux.words("2")
+        tmux.expect("the conversation stands at its beginning")
+        tmux.expect(lambda text: "> first matter" in text.split("its beginning")[1])

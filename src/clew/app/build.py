@@ -182,6 +182,7 @@ async def session(
             hooks=hands.hooks,
             names=names_of(ground),
             refresh=deps.refresh,
+            launcher=ground.launcher,
             cwd=cwd,
             where=lambda: hands.tool_session.cwd,
             key_source=endpoint.credentials,

@@ -43,6 +43,7 @@ from clew.engine.toolset import SessionTools
 from clew.hooks.run import Hooks
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import Mode
+from clew.process.spawn import Launcher
 from clew.schedules.board import Board
 from clew.session.ledger import Sums
 from clew.session.state import Session as Spending
@@ -114,6 +115,8 @@ class Session(Struct, frozen=True, kw_only=True):
     cwd: str
     # The folder the shell is in now.
     where: Callable[[], str]
+    # What every child is started through.
+    launcher: Launcher
     # Where the key comes from, in the words of hosts.
     key_source: str
     lacks_key: bool

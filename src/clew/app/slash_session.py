@@ -124,19 +124,16 @@ async def search(session: Session, words: str) -> Outcome:
 async def diff(session: Session, _: str) -> Outcome:
     """What is changed in the working folder and not committed."""
     from clew.context.git import difference, report
-    from clew.process.spawn import Launcher
 
-    standing = session.rules.standing
-    cwd, launcher = standing.places.cwd, Launcher()
-    try:
-        found = await report(launcher, cwd, standing.environ)
-        if found is None:
-            return Show(text=f"{cwd} is in no git repository", is_error=True)
-        text = await difference(launcher, cwd, standing.environ)
-    finally:
-        await launcher.aclose()
+    cwd, environ = session.rules.standing.places.cwd, session.rules.standing.environ
+    async with asyncio.TaskGroup() as group:
+        told = group.create_task(report(session.launcher, cwd, environ))
+        text = group.create_task(difference(session.launcher, cwd, environ))
+    found = told.result()
+    if found is None:
+        return Show(text=f"{cwd} is in no git repository", is_error=True)
     new = "\n".join(f"new: {path}" for path in found.untracked)
-    return Show(text="\n".join(filter(None, [text.rstrip(), new])) or "nothing is changed")
+    return Show(text="\n".join(filter(None, [text.result().rstrip(), new])) or "nothing is changed")
 
 
 async def todos(session: Session, _: str) -> Outcome:

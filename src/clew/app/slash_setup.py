@@ -70,7 +70,9 @@ async def doctor(session: Session, arguments: str) -> Outcome:
     from clew.doctor.finding import faults_in, told
     from clew.doctor.look import look
 
-    found = await look(session.rules.standing, offline=arguments.strip() == "--offline")
+    found = await look(
+        session.rules.standing, offline=arguments.strip() == "--offline", launcher=session.launcher
+    )
     return Show(text=mask(told(found)), is_error=bool(faults_in(found)))
 
 
@@ -95,7 +97,7 @@ async def bug_report(session: Session, name: str) -> Outcome:
         ("tools", ", ".join(tool.name for tool in session.toolbox)),
         ("notices", "; ".join(session.notices) or "none"),
     ]
-    found = await look(standing, offline=True)
+    found = await look(standing, offline=True, launcher=session.launcher)
     text = (
         f"# What went wrong\n\n(say here what you did, what you expected, what came)\n\n"
         f"# The session\n\n{table(rows)}\n\n# The setup\n\n{told(found)}\n"

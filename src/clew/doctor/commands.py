@@ -10,7 +10,7 @@ import msgspec
 
 from clew.config.mask import mask
 from clew.doctor.finding import faults_in, told
-from clew.doctor.look import look
+from clew.doctor.look import looked
 from clew.permissions.session_rules import given, stand
 
 
@@ -18,7 +18,7 @@ def main(argv: list[str]) -> int:
     """0 where nothing is wrong, 1 where something is."""
     options = arguments().parse_args(argv)
     standing = stand(os.environ, Path.cwd(), given=given(options.settings))
-    found = asyncio.run(look(standing, offline=options.offline))
+    found = asyncio.run(looked(standing, offline=options.offline))
     if options.json:
         said = {"ok": not faults_in(found), "findings": msgspec.to_builtins(found)}
         sys.stdout.write(mask(msgspec.json.encode(said).decode()) + "\n")

@@ -34,36 +34,41 @@ EXAMINED_BYTES = 64 << 20
 LOW_SPACE_BYTES = 200_000_000
 
 
-async def look(standing: Standing, *, offline: bool) -> list[Finding]:
+async def looked(standing: Standing, *, offline: bool) -> list[Finding]:
+    """Without a session whose children it could look through."""
+    launcher = Launcher()
+    try:
+        return await look(standing, offline=offline, launcher=launcher)
+    finally:
+        await launcher.aclose()
+
+
+async def look(standing: Standing, *, offline: bool, launcher: Launcher) -> list[Finding]:
     """Everything, in the order in which a session needs it."""
     environ = standing.environ
     environment = freeze(environ)
-    launcher = Launcher()
-    try:
-        endpoint = await endpoint_with_key(environ, standing.settings, standing.places, launcher)
-        found = [
-            *program(),
-            *configuration(standing, environment),
-            *keys(standing, environment, endpoint),
-        ]
-        if offline:
-            found.append(note("network", "not asked (--offline)"))
-        elif endpoint.hindrance:
-            found.append(note("network", "not asked: nothing may be sent"))
-        elif endpoint.wants_credentials and endpoint.credentials == "none":
-            found.append(note("network", f"{endpoint.shown} was not asked: there is no key"))
-        else:
-            found.append(await reached(endpoint, environment))
-        return [
-            *found,
-            *transcripts(standing),
-            await sandbox(standing, launcher),
-            *hooks(standing),
-            *servers(standing),
-            *terminal(environ),
-        ]
-    finally:
-        await launcher.aclose()
+    endpoint = await endpoint_with_key(environ, standing.settings, standing.places, launcher)
+    found = [
+        *program(),
+        *configuration(standing, environment),
+        *keys(standing, environment, endpoint),
+    ]
+    if offline:
+        found.append(note("network", "not asked (--offline)"))
+    elif endpoint.hindrance:
+        found.append(note("network", "not asked: nothing may be sent"))
+    elif endpoint.wants_credentials and endpoint.credentials == "none":
+        found.append(note("network", f"{endpoint.shown} was not asked: there is no key"))
+    else:
+        found.append(await reached(endpoint, environment))
+    return [
+        *found,
+        *transcripts(standing),
+        await sandbox(standing, launcher),
+        *hooks(standing),
+        *servers(standing),
+        *terminal(environ),
+    ]
 
 
 def program() -> Iterator[Finding]:
