@@ -205,6 +205,22 @@ async def test_a_cancel_leaves_nothing_open_and_the_next_request_is_answered(
         assert (await fetch(transport, f"{url}/last"))[1] == b"/last"
 
 
+@requirement("R072")
+async def test_whatever_moment_a_request_is_cancelled_in_the_next_one_is_answered(
+    tmp_path: Path,
+) -> None:
+    async with speaking_two(tmp_path) as (url, transport):
+        await fetch(transport, f"{url}/first")
+        for turns in range(40):
+            task = asyncio.create_task(fetch(transport, f"{url}/{turns}"))
+            for _ in range(turns % 20):
+                await asyncio.sleep(0)
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+            assert (await fetch(transport, f"{url}/next"))[1] == b"/next"
+
+
 async def test_a_plain_proxy_is_gone_through_and_a_socks_proxy_is_refused_by_name() -> None:
     async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         first, headers, _ = await read_request(reader)

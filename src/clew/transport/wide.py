@@ -129,7 +129,12 @@ class WideExchange:
                 headers=[(b"accept-encoding", b"identity"), *own],
                 content=self._request.body,
             )
-            return await client.send(request, stream=True)
+            try:
+                return await client.send(request, stream=True)
+            except httpx2.WriteError:
+                # A connection that the library kept had died, as one may that a request was cancelled
+                # on; it was put away with this, and what could not be written was not heard.
+                return await client.send(request, stream=True)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
             raise _fault(error, url, self._transport.rules.choose(url)) from error
 
