@@ -8,12 +8,9 @@ grows then is told for each MB that a request is longer, beside a bare socket th
 
 import json
 import os
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -167,31 +164,7 @@ def whole(folder: Path) -> Iterator[Figure]:
                 sitting.turns(first + SPAN, WHOLE_TURNS - SPAN)
     (early_ms, early_mb), (late_ms, late_mb) = spans
     more = (late_ms - early_ms) / (late_mb - early_mb)
-    bare = bare_send_ms()
     yield Figure(
         name=f"{WHOLE_TURNS} turns, no summary: CPU for a MB more to send",
-        value=more / bare, unit="x",
-        note=f"{more:.1f} ms to {bare:.1f} ms of a bare socket; {early_ms:.1f} ms to {late_ms:.1f} ms a turn",
+        value=more, unit="ms", note=f"{early_ms:.1f} ms to {late_ms:.1f} ms a turn",
     )  # fmt: skip
-
-
-def bare_send_ms() -> float:
-    """CPU for a MB into a socket that somebody reads."""
-    here, there = socket.socketpair()
-    size, times = 1_000_000, 50
-    reader = threading.Thread(target=drain, args=(there, size * times))
-    data = bytes(size)
-    reader.start()
-    before = time.thread_time()
-    for _ in range(times):
-        here.sendall(data)
-    spent_s = time.thread_time() - before
-    reader.join()
-    here.close()
-    there.close()
-    return spent_s * 1000 / times
-
-
-def drain(end: socket.socket, size: int) -> None:
-    while size:
-        size -= len(end.recv(1 << 16))

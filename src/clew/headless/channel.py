@@ -42,6 +42,10 @@ class Channel(Protocol):
         """Says something to whoever looks after the program, beside the frames."""
         ...
 
+    def hurry(self) -> None:
+        """From here on nobody waits for a slow reader: the program was told to end."""
+        ...
+
     @property
     def is_broken(self) -> bool:
         """Whether nobody reads any more."""
@@ -101,6 +105,7 @@ class Output:
         self._size = 0
         self._changed = threading.Condition()
         self._is_closing = False
+        self._is_in_haste = False
         self.is_broken = False
         self._room = asyncio.Event()
         self._room.set()
@@ -114,9 +119,13 @@ class Output:
                 return
             self._waiting.append(line + b"\n")
             self._size += len(line) + 1
-            if self._size > HIGH_WATER_BYTES:
+            if self._size > HIGH_WATER_BYTES and not self._is_in_haste:
                 self._room.clear()
             self._changed.notify()
+
+    def hurry(self) -> None:
+        self._is_in_haste = True
+        self._room.set()
 
     async def room(self) -> None:
         await self._room.wait()
@@ -190,6 +199,9 @@ class Stdio:
 
     def warn(self, words: str) -> None:
         sys.stderr.write(f"clew: {words}\n")
+
+    def hurry(self) -> None:
+        self._output.hurry()
 
     @property
     def is_broken(self) -> bool:

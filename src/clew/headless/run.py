@@ -184,7 +184,8 @@ async def run(options: Options, raw: Raw) -> int:
         )
     for notice in session.copies.news():
         print(f"clew: {notice}", file=sys.stderr)
-    show(ended, tally, said, as_json=options.output_format == "json")
+    # Beside the loop: a signal must be heard also while nobody reads what is printed.
+    await asyncio.to_thread(show, ended, tally, said, as_json=options.output_format == "json")
     return ENDED_BY.get(signal.Signals(stopped_by[0]), 130) if stopped_by else exit_code(ended)
 
 

@@ -81,6 +81,7 @@ class Server:
         self._known: set[str] = set()
         # While no session is open nothing can be asked of one.
         self._is_open = asyncio.Event()
+        self._is_stopped = False
         self._ended_by: int | None = None
         self.state: frames.State = "idle"
         # What was said before the host had introduced itself, where that is waited for.
@@ -207,15 +208,16 @@ class Server:
 
     async def _leave(self) -> None:
         """Waits until everything is said, but not for ever where the process was told to end."""
-        in_haste = self._ended_by is not None
         try:
-            async with asyncio.timeout(LAST_WORDS_S if in_haste else None):
+            async with asyncio.timeout(LAST_WORDS_S if self._is_stopped else None):
                 await self._channel.aclose()
         except TimeoutError:
             self._channel.warn("the host does not read; the last lines are lost to it")
 
     def stop(self, number: int) -> None:
         """A signal: the turn ends and keeps its work, and the session ends with it."""
+        self._is_stopped = True
+        self._channel.hurry()
         if number in ENDED_BY:
             self._ended_by = number
         if self._session is not None:

@@ -24,6 +24,7 @@ class MemoryChannel:
         self._said: asyncio.Queue[Incoming | None] = asyncio.Queue()
         self._room = asyncio.Event()
         self._room.set()
+        self._is_in_haste = False
         self.is_broken = False
 
     # -- the session's end
@@ -37,12 +38,16 @@ class MemoryChannel:
 
     def post(self, frame: Json) -> None:
         self.frames.put_nowait(msgspec.json.decode(msgspec.json.encode(frame)))
-        if self.frames.qsize() > MOST_WAITING:
+        if self.frames.qsize() > MOST_WAITING and not self._is_in_haste:
             self._room.clear()
 
     def warn(self, words: str) -> None:
         """A program hears it among the messages; its standard error is its own."""
         self.post({"type": "system", "subtype": "warning", "content": words})
+
+    def hurry(self) -> None:
+        self._is_in_haste = True
+        self._room.set()
 
     async def aclose(self) -> None:
         self.frames.put_nowait(None)
