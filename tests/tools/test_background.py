@@ -1,6 +1,7 @@
 """Commands in the background: begun, polled, stopped, watched, and told of; by tool and by program."""
 
 import asyncio
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -350,6 +351,39 @@ def test_the_end_of_the_program_is_the_end_of_its_background(tmp_path: Path) -> 
     assert done.stdout == "Bye.\n"
     for pid in (tmp_path / "work" / "pid").read_text("ascii").split():
         wait_ended(int(pid))
+
+
+def test_a_session_that_goes_on_knows_what_ended_with_the_run_before(tmp_path: Path) -> None:
+    serve = {"command": "echo serving; touch up; sleep 600", "description": "Serve it"}
+    watch = {"command": "echo seen; sleep 600", "description": "Watch it", "persistent": True}
+    brief = {"command": "touch over; exit 3", "description": "Fail at once"}
+    look = {"command": "until [ -e up ]; do sleep 0.1; done"}
+    behind = {"run_in_background": True}
+    calls = [
+        {"tool": "Bash", "input": serve | behind},
+        {"tool": "Monitor", "input": watch},
+        {"tool": "Bash", "input": brief | behind},
+        {"tool": "Bash", "input": look},
+    ]
+    plan = scenario({"content": calls}, {"text": "It serves."})
+    with serving(plan, strict=True) as server:
+        assert (
+            clew(tmp_path, server.url, "-p", "go", "--allowedTools", "Bash,Monitor").returncode == 0
+        )
+    polled = {"content": [{"tool": "TaskOutput", "input": {"task_id": "s1", "block": False}}]}
+    with serving(scenario(polled, {"text": "I see."}), strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "-c", "and now")
+        first, second = (json.dumps(r.body["messages"]) for r in server.requests)
+    assert done.stdout == "I see.\n"
+    assert first.count("it ended with the clew that had begun it") == 2
+    assert "Background shell “Serve it” stopped" in str(json.loads(first))
+    assert "Fail at once” stopped" not in str(json.loads(first))
+    assert "serving" in second.rpartition("tool_result")[2]
+    with serving(scenario({"text": "Told once."}), strict=True) as server:
+        clew(tmp_path, server.url, "-p", "-c", "and then")
+        (third,) = (json.dumps(r.body["messages"]) for r in server.requests)
+    told = "it ended with the clew that had begun it"
+    assert third.count(told) == second.count(told)
 
 
 def test_the_model_hears_of_an_end_between_its_steps(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from clew.app.one_person import one_at_a_time
 from clew.app.plugins import managed_hooks_only
 from clew.app.reloading import Reloading
 from clew.app.session import Session
+from clew.app.shell_past import left_behind
 from clew.app.speaking import Speaking
 from clew.app.stamps import new_id, now
 from clew.app.standing import Beginning, taken_up
@@ -135,6 +136,9 @@ async def session(
         hands.hooks.ask_agents(agents.ask)
         if thread.loaded is not None:
             agents.recall(thread.loaded.messages)
+            results = thread.recorder.paths.place.tool_results
+            for task in left_behind(thread.loaded.messages, results):
+                hands.tool_session.tasks.remember(task)
         keeping.agents = agents.listing
         hands.tool_session.agents = agents.of(cwd=lambda: hands.tool_session.cwd)
         if options.setup:

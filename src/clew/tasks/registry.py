@@ -179,7 +179,8 @@ class Tasks:
         self.check_room()
         while True:
             self._count += 1
-            if not is_taken(found := f"{kind[0]}{self._count}"):
+            found = f"{kind[0]}{self._count}"
+            if found not in self._tasks and not is_taken(found):
                 return found
 
     def check_room(self) -> None:

@@ -18,6 +18,8 @@ from clew.tools.shell_script import Program, environment, how_it_ended, start_fo
 KEEP_BYTES = 60_000
 # A server's log in a forgotten background must not fill a disk.
 FILE_MAX_BYTES = 64 << 20
+# By this a later run knows that it was told of as running.
+RUNS = "It runs in the background as task {id}"
 # What fails at once is told at once.
 FIRST_LOOK_S = 0.1
 # How programs that read transcripts call what runs a command.
@@ -110,7 +112,7 @@ def begun(task: Task, file: Path, note: str, ctx: ToolContext) -> ToolResult:
     }
     if task.ending is None:
         return ToolResult(
-            content=f"It runs in the background as task {task.id}; what it prints goes to {file}. "
+            content=f"{RUNS.format(id=task.id)}; what it prints goes to {file}. "
             "TaskOutput shows what is new, TaskStop ends it, and you are told when it has ended. "
             f"When clew ends it ends too.{note}",
             tool_use_result=raw,
