@@ -247,6 +247,32 @@ def test_a_changed_input_runs_and_a_yes_spares_the_question(tmp_path: Path) -> N
     assert not (tmp_path / "work" / "other").exists()
 
 
+def test_a_call_that_a_hook_puts_off_ends_the_run_and_is_made_when_it_goes_on(
+    tmp_path: Path,
+) -> None:
+    later = {"hookSpecificOutput": {"hookEventName": "PreToolUse", "permissionDecision": "defer"}}
+    body = f"[ -f ../decided ] || echo '{json.dumps(later)}'"
+    settings(tmp_path, at("PreToolUse", command(body), matcher="Bash"))
+    told = ("--output-format", "json", "--allowedTools", "Bash")
+    answers = {"scenario": 1, "answers": [bash("touch it")]}
+    done, _ = run(tmp_path, answers, *told)
+    said = json.loads(done.stdout)
+    assert (said["subtype"], said["stop_reason"], said["terminal_reason"]) == (
+        "success", "tool_deferred", "tool_deferred",
+    )  # fmt: skip
+    assert said["deferred_tool_use"].keys() == {"id", "name", "input"}
+    assert said["deferred_tool_use"]["input"] == {"command": "touch it"}
+    assert said["permission_denials"] == []
+    assert not (tmp_path / "work" / "it").exists()
+    (tmp_path / "decided").touch()
+    done, messages = run(
+        tmp_path, plan(bash("touch it")), *told, "--resume", said["session_id"], prompt="go on"
+    )
+    assert "A hook put this call off" in texts(messages)
+    assert "deferred_tool_use" not in json.loads(done.stdout)
+    assert (tmp_path / "work" / "it").exists()
+
+
 def test_a_question_can_be_answered_by_a_hook(tmp_path: Path) -> None:
     answer = {
         "hookSpecificOutput": {
@@ -391,6 +417,35 @@ def test_hooks_of_one_event_run_side_by_side(tmp_path: Path) -> None:
     settings(tmp_path, at("UserPromptSubmit", *pair))
     done, _ = run(tmp_path, plan())
     assert done.stderr == ""
+
+
+def test_ten_hooks_of_one_event_run_side_by_side(tmp_path: Path) -> None:
+    """Each waits until all ten have begun."""
+    meet = (
+        "touch here-{n}; for i in $(seq 1000); do [ $(ls here-* | wc -l) = 10 ] && exit 0; "
+        "sleep 0.02; done; exit 1"
+    )
+    settings(tmp_path, at("PreToolUse", *(command(meet.format(n=n)) for n in range(10))))
+    done, messages = run(tmp_path, plan(bash("echo it ran")), "--allowedTools", "Bash")
+    assert done.stderr == ""
+    assert "it ran" in texts(messages)
+
+
+def test_no_key_reaches_the_log_of_faults_through_hooks_and_calls(tmp_path: Path) -> None:
+    others = ["ghp_" + "a1B2c3D4e5" * 4, "AKIAABCDEFGHIJKLMNOP", "sk-ant-test-0000"]
+    post = {
+        "type": "http", "url": "http://127.0.0.1:9/x", "allowedEnvVars": ["ANTHROPIC_API_KEY"],
+        "headers": {"Authorization": "Bearer $ANTHROPIC_API_KEY", "X-Key": others[0]},
+    }  # fmt: skip
+    says = command(f"echo $ANTHROPIC_API_KEY; echo {' '.join(others)} >&2; exit 1")
+    settings(tmp_path, at("PreToolUse", says, post))
+    log = tmp_path / "log"
+    printing = bash(f"echo {' '.join(others)}")
+    run(tmp_path, plan(printing), "--allowedTools", "Bash", "--debug-file", str(log))
+    written = log.read_text("utf-8")
+    assert "HookFinished" in written
+    assert "ToolFinished" in written
+    assert [key for key in others if key in written] == []
 
 
 def test_the_variables_and_the_folder_of_a_hook(tmp_path: Path) -> None:

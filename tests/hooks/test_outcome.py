@@ -31,7 +31,8 @@ EVERY = [
 @pytest.mark.parametrize("before", EVERY)
 def test_silence_and_putting_off_change_nothing(before: Decision) -> None:
     assert with_hooks(before, NOTHING) is before
-    assert with_hooks(before, Outcome(permission="defer")) is before
+    deferred = with_hooks(before, Outcome(permission="defer"))
+    assert deferred == with_hooks(before, Outcome(permission="ask"))
 
 
 @pytest.mark.parametrize("before", EVERY)

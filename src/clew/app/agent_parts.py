@@ -224,6 +224,7 @@ def deps_of(
         session=thread.spending,
         max_rounds=birth.spec.max_turns,
         hooks=hooks,
+        may_defer=False,
         background=lambda: running(hands.tool_session),
         leaves=stays,
         where=lambda: hands.tool_session.cwd,

@@ -387,6 +387,7 @@ def deps_of(
         max_rounds=options.max_turns,
         budget=budget(options, thread.past),
         hooks=hands.hooks,
+        may_defer=not lasts(options),
         background=lambda: running(hands.tool_session),
         scheduled=hands.board.rows,
         where=lambda: hands.tool_session.cwd,

@@ -273,6 +273,8 @@ class Deps(Struct, frozen=True, kw_only=True):
     scheduled: Callable[[], list[Json]] = list
     # Between two steps: whether the turn ends here because it goes on elsewhere.
     leaves: Callable[[], Awaitable[bool]] = stays
+    # Whether a call may be put off until the session is gone on with.
+    may_defer: bool = False
     # The folder the shell is in.
     where: Callable[[], str] = str
     # Changes what is permitted from now on, as a hook answered in a person's stead; what was wrong.

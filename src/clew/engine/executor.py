@@ -13,7 +13,17 @@ from msgspec.structs import replace
 
 from clew.engine.deps import Deps, Emit, Granted, Outcome, Question, Refused, Verdict
 from clew.engine.events import Noticed, NotSaved, ToolFinished, ToolProgressed, ToolStarted
-from clew.engine.hooked import BY_HOOK, about, after_call, entries, fire, replaced
+from clew.engine.hooked import (
+    BY_HOOK,
+    DEFERRED,
+    DEFERRED_KIND,
+    PUT_OFF,
+    about,
+    after_call,
+    entries,
+    fire,
+    replaced,
+)
 from clew.engine.repetition import Repetition
 from clew.hooks.outcome import Outcome as Said
 from clew.hooks.outcome import with_hooks
@@ -130,6 +140,10 @@ class ToolExecutor:
         if said.permission == "deny":
             words = BY_HOOK.format(event="PreToolUse", tool=call.block["name"], why=said.reason)
             await self._deny(call, words, "permission-rule")
+            return
+        if said.permission == "defer" and self._deps.may_defer:
+            self.halt = self.halt or PUT_OFF.format(tool=call.block["name"])
+            await self._deny(call, DEFERRED, DEFERRED_KIND)
             return
         decision = self._decision(call.block, said)
         is_reviewed = isinstance(decision, NeedsReview)

@@ -19,6 +19,9 @@ Json: TypeAlias = dict[str, Any]
 
 BLOCKED_PROMPT = "A hook kept this prompt from being sent: {why}"
 STOP_FEEDBACK = "Stop hook feedback:\n{words}"
+PUT_OFF = "A hook put {tool} off; the session can be gone on with"
+DEFERRED = "A hook put this call off: it did not run. Make it again when you are told to go on."
+DEFERRED_KIND = "hook-deferred"
 BY_HOOK = "{event}:{tool} hook error: {why}"
 
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from clew.commands.outcome import Pick, Rewound, Show, as_list
 from clew.engine.events import EndReason, ToolFinished, TurnEnded
+from clew.engine.hooked import DEFERRED_KIND
 from clew.engine.intake import Taken
 from clew.messages.messages import Assistant
 from clew.session.ledger import Spend
@@ -38,6 +39,8 @@ TERMINAL_REASONS: dict[EndReason, str] = {
     "failed": "model_error",
     "unshaped": "structured_output_retry_exhausted",
 }
+# How programs are told that a hook put a call off.
+DEFERRED_REASON = "tool_deferred"
 EXIT_INTERRUPTED = 130
 
 
@@ -51,6 +54,8 @@ class Tally(Struct, kw_only=True):
     denials: list[Json] = []
     # The answer in the shape that was asked for, where one was.
     structured: Json | None = None
+    # The call that a hook put off, and with it the turn's end.
+    deferred: Json | None = None
 
     def entry(self, entry: Json) -> None:
         """Takes note of an entry that joined the conversation."""
@@ -65,7 +70,10 @@ class Tally(Struct, kw_only=True):
         if event.block["name"] == StructuredOutput.name and not event.is_error:
             self.structured = event.block["input"]
             self.text = msgspec.json.encode(self.structured).decode()
-        if "toolDenialKind" in event.entry:
+        if event.entry.get("toolDenialKind") == DEFERRED_KIND:
+            block = event.block
+            self.deferred = {"id": block["id"], "name": block["name"], "input": block["input"]}
+        elif "toolDenialKind" in event.entry:
             self.denials.append(
                 {
                     "tool_name": event.block["name"],
@@ -171,4 +179,13 @@ def result(
         "permission_denials": tally.denials,
         "uuid": uuid,
         **({} if tally.structured is None else {"structured_output": tally.structured}),
+        **(
+            {}
+            if tally.deferred is None
+            else {
+                "stop_reason": DEFERRED_REASON,
+                "terminal_reason": DEFERRED_REASON,
+                "deferred_tool_use": tally.deferred,
+            }
+        ),
     }

@@ -63,11 +63,12 @@ def with_hooks(decision: Decision, said: Outcome) -> Decision:
     """The decision once hooks have spoken. They may restrain anything; they grant only what no rule
     and no guard holds back, as a person's yes would not lift those either."""
     match said.permission:
-        case None | "defer":
+        case None:
             return decision
         case "deny":
             return Deny(findings=(*decision.findings, said_by_hook("deny", said.reason)))
-        case "ask":
+        case "ask" | "defer":
+            # Where nobody can be asked later, somebody is asked now.
             if isinstance(decision, Deny):
                 return decision
             return Ask(findings=(*decision.findings, said_by_hook("ask", said.reason)))
