@@ -4,7 +4,11 @@ import pyte
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.stream.events import TextDelta
 from clew.tui.painting import EMPTY, Painter, Scene
+from clew.tui.render.theme import DARK
+from clew.tui.render.transcript import Transcript
+from tests.tui.render.corpus import ANSWER
 
 COLUMNS, ROWS = 20, 8
 LINES = st.lists(st.text("ab \u4e2d", max_size=9), max_size=ROWS - 1)
@@ -71,3 +75,19 @@ def test_lines_that_a_narrower_terminal_broke_are_erased_too() -> None:
     painter.paint(Scene(lines=("\x1b[2m" + "x" * 30 + "\x1b[0m", "y" * 10), cursor=(1, 4)))
     # 30 columns are two rows of twenty: the cursor stands two rows below the first.
     assert painter.rewrapped(20).startswith("\x1b[2A")
+
+
+def test_a_delta_costs_few_bytes_however_long_the_answer_is() -> None:
+    """A frame with each delta, below it a prompt: no more is written than what changed."""
+    shown, painter, text = Transcript(80, DARK), Painter(), f"{ANSWER}\n\n" * 30
+    below = ("─" * 80, "> ", "─" * 80, "  a model  a mode")
+    costs = []
+    for at in range(0, len(text), 12):
+        above = shown.feed(TextDelta(index=0, text=text[at : at + 12]))
+        scene = Scene(lines=(*shown.tail(80, 16), *below), cursor=(0, 2))
+        costs.append(len(painter.paint(scene, above).encode()))
+    assert len(costs) > 2_000
+    assert sum(costs) / len(costs) < 400
+    assert max(costs) < 4_000
+    quarter = len(costs) // 4
+    assert sum(costs[-quarter:]) < 1.1 * sum(costs[:quarter])

@@ -198,6 +198,20 @@ def test_control_characters_of_the_model_do_not_reach_the_terminal(tmp_path: Pat
         assert b"\x1b]0;owned" not in screen.raw
 
 
+def test_what_follows_on_clear_is_set_apart(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.expect("in ~/work\n")
+        screen.type("hi\r")
+        screen.expect("Hello!")
+        screen.expect_rest()
+        screen.type("/clear\r")
+        screen.expect("── a new conversation ──")
+        screen.type("\x04")
+        assert screen.end() == 0
+        assert screen.text.count("/help lists") == 1
+
+
 def test_a_session_that_is_not_there_is_said_in_a_line(tmp_path: Path) -> None:
     with (
         serving(HELLO) as server,

@@ -127,9 +127,16 @@ class User(Message):
         return tuple(b for b in self.blocks if isinstance(b, blocks.ToolResult))
 
     @property
+    def _answers(self) -> bool:
+        """Whether it has a tool's result, without a view of each block: faces are asked for thousands."""
+        content = self.message.get("content")
+        blocks = content if type(content) is list else (content,)
+        return any(type(b) is dict and b.get("type") == "tool_result" for b in blocks)
+
+    @property
     def face(self) -> str:
         """One of `FACES`, told by fields alone."""
-        if self.tool_results:
+        if self._answers:
             return "tool_result"
         for flag, face in (
             (self.is_compact_summary, "compact_summary"),
