@@ -15,6 +15,11 @@ PATIENCE_S = 10.0
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 TIMES = re.compile(r"(?<=[ (])(\d+m)?\d+s\b")
 LEFT = re.compile(r"\b(in|for) \d+ s\b")
+PROJECT = re.compile(r"HOME/projects/[^/\s]+")
+COUNTS = re.compile(r"\b\d+, \d+ of them")
+MOMENTS = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d\b")
+TOKENS = re.compile(r"\b[\d,]+(?= tokens)")
+SECONDS = re.compile(r"\b\d+\.\d s\b")
 SIZES = re.compile(r"\b\d+\.\d kB\b")
 SHORT = re.compile(r"(?<=/tree )[0-9a-f]{8}\b")
 SPINNER = re.compile(r"^[⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏] ", re.M)
@@ -31,7 +36,12 @@ def told(picture: str) -> str:
         (SPINNER, "* "),
         (FOLDER, "WORK"),
         (HOME, "HOME"),
+        (PROJECT, "HOME/projects/PROJECT"),
         (SIZES, "N kB"),
+        (COUNTS, "N, N of them"),
+        (MOMENTS, "MOMENT"),
+        (TOKENS, "N"),
+        (SECONDS, "0.0 s"),
         (SHORT, "PROMPT"),
     ):
         picture = pattern.sub(instead, picture)
@@ -48,7 +58,13 @@ def looks_like(screen: OnScreen, name: str) -> None:
         screen.settle()
         if os.environ.get("CLEW_DRAW"):
             break
-    seen = told(screen.picture)
+    is_like(screen.picture, name)
+
+
+def is_like(picture: str, name: str) -> None:
+    """Whether what was shown is what the picture of that name holds."""
+    path = PICTURES / f"{name}.txt"
+    seen = told(picture)
     if os.environ.get("CLEW_DRAW"):
         path.parent.mkdir(exist_ok=True)
         path.write_text(seen, "utf-8")
