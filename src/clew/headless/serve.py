@@ -82,6 +82,7 @@ class Server:
         # While no session is open nothing can be asked of one.
         self._is_open = asyncio.Event()
         self._is_stopped = False
+        self._answering: set[asyncio.Task[None]] = set()
         self._ended_by: int | None = None
         self.state: frames.State = "idle"
         # What was said before the host had introduced itself, where that is waited for.
@@ -145,6 +146,8 @@ class Server:
             except ClewError as error:
                 # Out of the group as itself.
                 failure = error
+                for task in self._answering:
+                    task.cancel()  # there will be no session that they could wait for
             reading.cancel()
         if failure is not None:
             raise failure
@@ -243,7 +246,9 @@ class Server:
             case Said():
                 self._said(line)
             case Asked():
-                group.create_task(self._answer(line))
+                task = group.create_task(self._answer(line))
+                self._answering.add(task)
+                task.add_done_callback(self._answering.discard)
             case Answered():
                 self._host.answered(line)
             case Malformed():
