@@ -80,3 +80,19 @@ def test_the_list_of_tasks_outlives_a_summary_and_goes_back_with_the_conversatio
     slash(trip, f"/rewind {trip.prompt('one')[:8]} conversation")
     trip.turn("four", todos(("roof", "pending")))
     assert listed_before(trip) == []
+
+
+def test_going_back_into_what_was_summarised_behind_a_kept_beginning_stays_there(
+    tmp_path: Path,
+) -> None:
+    trip = Trip(tmp_path)
+    for word in ("one", "two", "three"):
+        trip.turn(word)
+    with serving({"scenario": 1, "answers": [{"text": SUMMARY, "times": "always"}]}) as server:
+        slash(trip, "/compact --from 2", server.url)
+    slash(trip, f"/rewind {trip.prompt('two')[:8]} conversation")
+    for _ in range(3):
+        request = sent(trip)
+        assert "They asked for files" not in request
+        assert "one: done." in request
+        assert "two: done." not in request

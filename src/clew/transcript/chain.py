@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from clew.transcript.leaf import Marker, choose
+from clew.transcript.leaf import Marker, choose, stood_at
 from clew.transcript.links import ROOT, Links, Node, Note, link
 from clew.transcript.siblings import with_siblings
 
@@ -83,7 +83,7 @@ def build(
     links = link(nodes, withdrawn=withdrawn)
     leaf = choose(links, markers, is_agent_file=is_agent_file)
     notes: list[Note] = []
-    path, boundary = _walk(links, leaf, notes, body)
+    path, boundary = _walk(links, leaf, stood_at(links, markers, leaf), notes, body)
     kept = _kept(links, boundary, body) if boundary != ROOT else _Kept([], ROOT)
     return Chain(
         links=links,
@@ -95,15 +95,22 @@ def build(
     )
 
 
-def _walk(links: Links, leaf: int, notes: list[Note], body: Body) -> tuple[list[int], int]:
-    """The path from its beginning to the leaf, and the boundary it begins with (or ROOT)."""
+def _walk(
+    links: Links, leaf: int, stood_at: int, notes: list[Note], body: Body
+) -> tuple[list[int], int]:
+    """The path from its beginning to the leaf, and the boundary it begins with (or ROOT).
+
+    `stood_at` is where in the file it was said last that the conversation stands at the leaf: behind
+    a compaction, the last entry that it kept is the end of what it made.
+    """
     summarised = _summarised(links)
     kept = {b: _kept(links, b, body) for b in summarised}
-    by_tail = {kept[b].entries[-1]: b for b in kept if kept[b].entries}
+    # What is kept before its summary ends there: what came later hangs on the summary.
+    by_tail = {kept[b].entries[-1]: b for b in kept if kept[b].entries and kept[b].anchor != b}
     upward: list[int] = []
     seen = bytearray(len(links.nodes))
     placed: set[int] = set()
-    i, child_at = leaf, links.nodes[leaf].at if leaf != ROOT else 0
+    i, child_at = leaf, stood_at
     while i != ROOT and not seen[i]:
         seen[i] = 1
         node = links.nodes[i]

@@ -44,6 +44,15 @@ def choose(links: Links, markers: Sequence[Marker], *, is_agent_file: bool = Fal
     return next(_below(links, leaves, stands_at), leaves[0] if leaves else ROOT)
 
 
+def stood_at(links: Links, markers: Sequence[Marker], leaf: int) -> int:
+    """The last place in the file that says that the conversation stands at the leaf."""
+    if leaf == ROOT:
+        return 0
+    marker = _newest_known(links, markers)
+    named = marker is not None and links.index.get(marker.leaf_uuid) == leaf
+    return max(links.nodes[leaf].at, marker.at if marker is not None and named else 0)
+
+
 def _counts(links: Links, leaf: int, marker: Marker, stands_at: int) -> bool:
     """Whether a leaf was written after the marker, by someone who went on from where it stands."""
     first_new = None
