@@ -70,7 +70,7 @@ def test_a_person_begins_anew_and_goes_back(tmp_path: Path) -> None:
         terminal.type("/resume\n")
         terminal.expect("first words")
         terminal.type("/resume first words\n")
-        terminal.expect("\n> first words")
+        terminal.expect("You> first words")
         terminal.expect("Seen.")
         terminal.expect("> ")
         terminal.type("third words\n")

@@ -133,7 +133,7 @@ def test_nothing_that_a_model_or_a_program_says_rules_the_terminal(tmp_path: Pat
 def test_colours_are_those_of_the_theme_and_none_where_none_are_wanted(tmp_path: Path) -> None:
     plan = {"scenario": 1, "answers": [{"text": ANSWER, "times": "always"}]}
     seen = {}
-    told = {"\x1b]11;?\x07": "\x1b]11;rgb:fdfd/f6f6/e3e3\x1b\\"}
+    told = {"\x1b]11;?\x1b\\": "\x1b]11;rgb:fdfd/f6f6/e3e3\x1b\\"}
     for name, env in {
         "dark": {"NO_COLOR": ""},
         "light": {"NO_COLOR": "", "COLORFGBG": "0;15"},

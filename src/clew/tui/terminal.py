@@ -18,7 +18,7 @@ from typing import Any
 PASTES, FOCUS = "\x1b[?2004{}", "\x1b[?1004{}"
 # What is asked at the start: the keyboard protocol, synchronised updates, the colour of the ground,
 # and last what every terminal answers, so that it is known when no more answers will come.
-QUESTIONS = "\x1b[?u\x1b[?2026$p\x1b]11;?\x07\x1b[c"
+QUESTIONS = "\x1b[?u\x1b[?2026$p\x1b]11;?\x1b\\\x1b[c"
 GROUND = re.compile(r"\]11;rgba?:([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})/([0-9a-fA-F]{1,4})")
 KEYBOARD, KEYBOARD_BACK = "\x1b[>1u", "\x1b[<u"
 # Who waited longer than that may be looking elsewhere, where the terminal cannot tell.
