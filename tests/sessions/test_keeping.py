@@ -9,9 +9,20 @@ import pytest
 from clew.rewind.blobs import Blobs, blobs_dir
 from clew.transcript.load import load
 from clew.transcript.log import Log
+from tests.requirements import requirement
 from tests.rewind.trips import Trip, write
 from tests.sessions.place import Place
-from tests.transcript.build import SESSION, call, encoded, names, result, said, talk, user
+from tests.transcript.build import (
+    SESSION,
+    call,
+    encoded,
+    last_prompt,
+    names,
+    result,
+    said,
+    talk,
+    user,
+)
 from tests.transcript.session import OTHER
 
 
@@ -145,6 +156,62 @@ def test_an_id_a_path_and_a_title_mean_the_same(place: Place, word: str) -> None
             if copy.stem != SESSION:
                 copy.unlink()
     assert "no session 'none'" in place.clew(word, "none", *more, code=2)
+
+
+@requirement("C4", "R174")
+def test_a_text_is_taken_out_for_good_and_the_session_goes_on(place: Place) -> None:
+    secret = "hunter2-\N{SNOWMAN}"
+    thought = {"type": "thinking", "thinking": f"they said {secret}", "signature": "s"}
+    path = place.write(
+        [
+            user("u1", None, f"my key is {secret}, use it"),
+            {"type": "queue-operation", "operation": "enqueue", "content": f"so {secret}"},
+            said("k1", "u1", thought, of="m"),
+            said("t1", "k1", call("x") | {"input": {secret: [secret]}}, of="m"),
+            result("r1", "t1", "x", toolUseResult={"stdout": secret}),
+            said("a1", "r1"),
+            b'{"torn ' + secret.encode() + b"\n",
+            last_prompt("a1", text=f"my key is {secret}"),
+        ]
+    )
+    agent = path.with_suffix("") / "subagents" / "agent-a1.jsonl"
+    agent.parent.mkdir(parents=True)
+    agent.write_bytes(encoded([user("x", None, secret), said("y", "x")]))
+    large = path.with_suffix("") / "tool-results" / "b.txt"
+    large.parent.mkdir()
+    large.write_text(f"output {secret}", "utf-8")
+    place.clew("index")
+    before = path.read_bytes()
+    # What entries are joined by is nothing that anybody said.
+    assert "stands nowhere" in place.clew("erase", SESSION, "tool_use", code=1)
+    shown = place.clew("erase", SESSION, secret)
+    assert "would be erased for good; --yes does it" in shown
+    assert path.read_bytes() == before
+    done = place.run("erase", SESSION, "--yes", input=secret.encode() + b"\n")
+    assert b"erased for good" in done.stdout
+    escaped = json.dumps(secret)[1:-1].encode()
+    for file in place.home.rglob("*"):
+        if file.is_file():
+            assert secret.encode() not in file.read_bytes(), file
+            assert escaped not in file.read_bytes(), file
+    assert names(load(path).messages) == "u1 k1 t1 r1 a1"
+    assert load(path).messages[1]["message"]["content"] == [{"type": "text", "text": "[erased]"}]
+    assert load(path).messages[0]["message"]["content"] == "my key is [erased], use it"
+    assert place.json("search", "hunter2", code=1)["hits"] == []
+    assert "stands nowhere" in place.clew("erase", SESSION, secret, code=1)
+    assert "fewer than 4" in place.clew("erase", SESSION, "  a", code=2)
+
+
+def test_nothing_is_taken_out_of_a_session_that_is_open(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    path = place.write([user("u1", None, "Answer me")])
+    before = path.read_bytes()
+    log = Log()
+    assert log.claim(path)
+    told = place.clew("erase", SESSION, "Answer", "--yes", code=2)
+    log.close()
+    assert "is open in another process" in told
+    assert path.read_bytes() == before
 
 
 def test_numbers_know_the_models_that_the_person_described(place: Place) -> None:

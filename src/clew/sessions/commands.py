@@ -32,6 +32,7 @@ WORDS: dict[str, tuple[str, str]] = {
     "archive": ("archive", "put sessions aside instead of deleting them, and bring them back"),
     "du": ("du", "what lies on the disk, and how much of it"),
     "prune": ("prune", "take away what you name, after showing it; never anything else"),
+    "erase": ("erase", "take a text out of a session for good, after showing where it stands"),
     "stats": ("stats", "all sessions in numbers"),
     "relocate": ("relocate", "bring the sessions of a moved or renamed project along"),
     "index": ("index", "bring the search index up to date, or make it anew"),
