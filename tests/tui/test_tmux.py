@@ -239,3 +239,27 @@ def test_resume_search_and_rewind(tmp_path: Path, tmux: Tmux) -> None:
         tmux.words("2")
         tmux.expect("the conversation stands at its beginning")
         tmux.expect(lambda text: "> first matter" in text.split("its beginning")[1])
+
+
+def test_an_editor_is_stopped_by_the_shell_and_goes_on_with_clew(
+    tmp_path: Path, tmux: Tmux
+) -> None:
+    editor = tmp_path / "editor.sh"
+    editor.write_text('#!/bin/sh\necho it edits\nread line\necho "$line" > "$1"\n', "utf-8")
+    editor.chmod(0o755)
+    with serving(HELLO, strict=True) as server:
+        tmux.start(server.url, ["bash", "--norc", "-i"])
+        tmux.words(f"EDITOR={editor} {shlex.join(command())}")
+        tmux.keys("Enter")
+        tmux.expect("default")
+        tmux.keys("C-g")
+        tmux.expect("it edits")
+        tmux.keys("C-z")
+        tmux.expect("Stopped")
+        tmux.words("fg")
+        tmux.keys("Enter")
+        tmux.words("from the editor")
+        tmux.keys("Enter")
+        tmux.expect("\n> from the editor")
+        tmux.keys("Enter")
+        tmux.expect("Hello!")
