@@ -1,6 +1,5 @@
 """Slash commands about the setup: how hard the model thinks, folders, hooks, health, a report of a fault."""
 
-import platform
 from pathlib import Path
 from typing import Any, TypeAlias, get_args
 
@@ -15,7 +14,6 @@ from clew.config.mask import mask
 from clew.messages.errors import UserError
 from clew.permissions.updates import FoldersUpdate
 from clew.providers.base import Effort
-from clew.version import VERSION
 
 Json: TypeAlias = dict[str, Any]
 
@@ -80,7 +78,7 @@ async def bug_report(session: Session, name: str) -> Outcome:
     """A file for whoever mends clew. Nothing of the conversation is in it, and nothing is sent."""
     from clew.config.write import replace
     from clew.doctor.finding import told
-    from clew.doctor.look import look
+    from clew.doctor.look import look, made_of
 
     standing = session.rules.standing
     default = f"clew-report-{now()[:19].replace(':', '')}.md"
@@ -89,7 +87,7 @@ async def bug_report(session: Session, name: str) -> Outcome:
     for entry in session.story.history:
         kinds[entry["type"]] = kinds.get(entry["type"], 0) + 1
     rows = [
-        ("clew", f"{VERSION}, Python {platform.python_version()}, {platform.platform()}"),
+        ("clew", made_of()),
         ("model", session.model.id),
         ("mode", session.mode),
         ("session", session.session_id),

@@ -2,7 +2,6 @@
 `apiKeyHelper`, which is how the key is found."""
 
 import os
-import platform
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
@@ -71,11 +70,15 @@ async def look(standing: Standing, *, offline: bool, launcher: Launcher) -> list
     ]
 
 
+def made_of() -> str:
+    """This clew, and what it runs on; the library's own way to say it reads the interpreter's file."""
+    system = os.uname()
+    python = ".".join(map(str, sys.version_info[:3]))
+    return f"{VERSION}, Python {python} on {system.sysname} {system.release} {system.machine}"
+
+
 def program() -> Iterator[Finding]:
-    yield fine(
-        "clew",
-        f"{VERSION}, Python {platform.python_version()} on {platform.system()} {platform.machine()}",
-    )
+    yield fine("clew", made_of())
     for name, use in (("git", "branches, diffs and worktrees"), ("rg", "")):
         found = shutil.which(name)
         if found:

@@ -82,6 +82,8 @@ class Names:
         whole = re.compile(f"^{letters}", re.M)
         seen = 0
         for names, text in self._pieces:
+            if not all(one in text for one in wanted):
+                continue
             line = begin = 0
             for match in whole.finditer(text):
                 line += text.count("\n", begin, match.start())
