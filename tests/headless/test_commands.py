@@ -58,6 +58,13 @@ def test_commands_about_the_record_of_the_session(host: Hosted, tmp_path: Path) 
     assert "name one of them" in shown(host, "/export x.md --raw --redact")
 
 
+def test_the_tree_says_a_command_as_it_was_typed(tmp_path: Path) -> None:
+    with serving({"scenario": 1, "answers": [{"text": "Done.", "times": "always"}]}) as server:
+        assert clew(tmp_path, server.url, "-p", "/review the last commit").stdout == "Done.\n"
+        told = clew(tmp_path, server.url, "-p", "/tree", "--continue").stdout
+    assert "● /review the last commit  (" in told
+
+
 def test_a_fork_goes_on_in_a_copy_and_leaves_the_session_as_it_is(
     host: Hosted, tmp_path: Path
 ) -> None:

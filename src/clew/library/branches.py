@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from clew.commands.parse import as_typed
 from clew.messages.encoding import decode
 from clew.messages.errors import SessionError
 from clew.messages.messages import User
@@ -156,4 +157,4 @@ def _text(entry: Json) -> str:
         content = " ".join(
             b["text"] for b in content if type(b) is dict and type(b.get("text")) is str
         )
-    return " ".join(content.split()) if type(content) is str else ""
+    return " ".join(as_typed(content).split()) if type(content) is str else ""
