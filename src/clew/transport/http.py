@@ -130,6 +130,8 @@ class HttpExchange:
         self._decoder: Decoder = Identity()
         self._body_ended = False
         self._line_ended = False
+        # What came behind the last piece of the body and is not data: an end, or a fault.
+        self._ahead: h11.Event | TransportError | None = None
 
     @property
     def bytes_received(self) -> int:
@@ -216,6 +218,11 @@ class HttpExchange:
                 raise TransportError("reset", "the connection ended before an answer came")
 
     async def _next(self, channel: Channel) -> h11.Event:
+        ahead, self._ahead = self._ahead, None
+        if isinstance(ahead, TransportError):
+            raise ahead
+        if ahead is not None:
+            return ahead
         while True:
             try:
                 event = self._http.next_event()
@@ -228,6 +235,18 @@ class HttpExchange:
                 raise self._refused(error) from error
             except OSError as error:
                 raise TransportError("reset", f"the connection broke ({_cause(error)})") from error
+
+    def _joined(self, first: h11.Data) -> bytes:
+        """A piece of the body with those that have come behind it: servers send an event at a time."""
+        pieces = [first.data]
+        try:
+            while isinstance(event := self._http.next_event(), h11.Data):
+                pieces.append(event.data)
+            self._ahead = event if isinstance(event, h11.Event) else None
+        except h11.RemoteProtocolError as error:
+            # What came before it is whole, and is taken first.
+            self._ahead = self._refused(error)
+        return b"".join(pieces)
 
     def _refused(self, error: h11.RemoteProtocolError) -> TransportError:
         if not self._line_ended:
@@ -247,7 +266,7 @@ class HttpExchange:
                     return data
             event = await self._next(channel)
             if isinstance(event, h11.Data):
-                data = self._decoder.feed(bytes(event.data))
+                data = self._decoder.feed(self._joined(event))
                 if data:
                     return data
             else:
