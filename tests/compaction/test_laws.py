@@ -230,15 +230,13 @@ async def wandered(home: Path, seed: int) -> None:
     life = Wandering(home, random)
     life.talk()
     for _ in range(14):
-        match random.randrange(9):
+        match random.randrange(8):
             case 0 | 1 | 2:
                 life.talk()
             case 3 | 4:
                 life.compact()
             case 5:
                 life.free()
-            case 6:
-                await life.story.uncompact()
             case _:
                 life.go_back()
         life.hold()

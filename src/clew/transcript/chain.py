@@ -72,6 +72,14 @@ class Chain(msgspec.Struct, kw_only=True):
                 i = self.links.parents[i]
 
 
+class _Kept(msgspec.Struct, frozen=True):
+    """What a compaction kept word for word, oldest first, and behind which entry it stands."""
+
+    entries: list[int]
+    anchor: int
+    is_named: bool = False
+
+
 def build(
     nodes: Sequence[Node],
     *,
@@ -81,10 +89,16 @@ def build(
     is_agent_file: bool = False,
 ) -> Chain:
     links = link(nodes, withdrawn=withdrawn)
-    leaf = choose(links, markers, is_agent_file=is_agent_file)
+    summarised = _summarised(links)
+    kept_by = {b: _kept(links, b, body) for b in summarised}
+    # What is kept before its summary ends there: what came later hangs on the summary.
+    by_tail = {k.entries[-1]: b for b, k in kept_by.items() if k.entries and k.anchor != b}
+    ends = {tail: summarised[b] for tail, b in by_tail.items()}
+    leaf = choose(links, markers, ends, is_agent_file=is_agent_file)
     notes: list[Note] = []
-    path, boundary = _walk(links, leaf, stood_at(links, markers, leaf), notes, body)
-    kept = _kept(links, boundary, body) if boundary != ROOT else _Kept([], ROOT)
+    stood = stood_at(links, markers, leaf)
+    path, boundary = _walk(links, leaf, stood, notes, summarised, kept_by, by_tail)
+    kept = kept_by[boundary] if boundary != ROOT else _Kept([], ROOT)
     return Chain(
         links=links,
         leaf=leaf,
@@ -96,17 +110,19 @@ def build(
 
 
 def _walk(
-    links: Links, leaf: int, stood_at: int, notes: list[Note], body: Body
+    links: Links,
+    leaf: int,
+    stood_at: int,
+    notes: list[Note],
+    summarised: dict[int, int],
+    kept: dict[int, _Kept],
+    by_tail: dict[int, int],
 ) -> tuple[list[int], int]:
     """The path from its beginning to the leaf, and the boundary it begins with (or ROOT).
 
     `stood_at` is where in the file it was said last that the conversation stands at the leaf: behind
     a compaction, the last entry that it kept is the end of what it made.
     """
-    summarised = _summarised(links)
-    kept = {b: _kept(links, b, body) for b in summarised}
-    # What is kept before its summary ends there: what came later hangs on the summary.
-    by_tail = {kept[b].entries[-1]: b for b in kept if kept[b].entries and kept[b].anchor != b}
     upward: list[int] = []
     seen = bytearray(len(links.nodes))
     placed: set[int] = set()
@@ -148,14 +164,6 @@ def _summarised(links: Links) -> dict[int, int]:
             if parent != ROOT and links.nodes[parent].is_boundary:
                 found.setdefault(parent, i)
     return found
-
-
-class _Kept(msgspec.Struct, frozen=True):
-    """What a compaction kept word for word, oldest first, and behind which entry it stands."""
-
-    entries: list[int]
-    anchor: int
-    is_named: bool = False
 
 
 def _kept(links: Links, boundary: int, body: Body) -> _Kept:

@@ -10,7 +10,7 @@ The rules, in this order (docs/transcript.md tells them with their reasons):
 4. Without a marker the newest leaf counts. Newest means latest in the file; times say nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -27,8 +27,14 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True):
     at: int
 
 
-def choose(links: Links, markers: Sequence[Marker], *, is_agent_file: bool = False) -> int:
-    """The leaf, or ROOT for a conversation that is empty (or was reset to nothing)."""
+def choose(
+    links: Links, markers: Sequence[Marker], ends: Mapping[int, int], *, is_agent_file: bool = False
+) -> int:
+    """The leaf, or ROOT for a conversation that is empty (or was reset to nothing).
+
+    `ends` names for the last entry that a compaction kept its summary: to stand at one is to stand
+    at the other, once both are there.
+    """
     leaves = _leaves(links, is_agent_file=is_agent_file)
     marker = _newest_known(links, markers)
     if marker is None:
@@ -36,8 +42,10 @@ def choose(links: Links, markers: Sequence[Marker], *, is_agent_file: bool = Fal
     stands_at = links.index.get(marker.leaf_uuid, ROOT)
     while stands_at != ROOT and not links.is_shown(stands_at):
         stands_at = links.parents[stands_at]
+    end = ends.get(stands_at, ROOT)
+    stands = {stands_at, end} if end != ROOT and links.nodes[end].at < marker.at else {stands_at}
     for leaf in leaves:
-        if _counts(links, leaf, marker, stands_at):
+        if _counts(links, leaf, marker, stands):
             return leaf
     if marker.is_explicit:
         return stands_at
@@ -53,7 +61,7 @@ def stood_at(links: Links, markers: Sequence[Marker], leaf: int) -> int:
     return max(links.nodes[leaf].at, marker.at if marker is not None and named else 0)
 
 
-def _counts(links: Links, leaf: int, marker: Marker, stands_at: int) -> bool:
+def _counts(links: Links, leaf: int, marker: Marker, stands: Collection[int]) -> bool:
     """Whether a leaf was written after the marker, by someone who went on from where it stands."""
     first_new = None
     has_prompt = False
@@ -64,7 +72,7 @@ def _counts(links: Links, leaf: int, marker: Marker, stands_at: int) -> bool:
         i = _above(links, i)
     if first_new is None:
         return False
-    return not marker.is_explicit or i == stands_at or has_prompt
+    return not marker.is_explicit or i in stands or has_prompt
 
 
 def _above(links: Links, i: int) -> int:
