@@ -18,7 +18,6 @@ LEFT = re.compile(r"\b(in|for) \d+ s\b")
 PROJECT = re.compile(r"HOME/projects/[^/\s]+")
 COUNTS = re.compile(r"\b\d+, \d+ of them")
 MOMENTS = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d\b")
-TOKENS = re.compile(r"\b[\d,]+(?= tokens)")
 SECONDS = re.compile(r"\b\d+\.\d s\b")
 SIZES = re.compile(r"\b\d+\.\d kB\b")
 SHORT = re.compile(r"(?<=/tree )[0-9a-f]{8}\b")
@@ -40,7 +39,6 @@ def told(picture: str) -> str:
         (SIZES, "N kB"),
         (COUNTS, "N, N of them"),
         (MOMENTS, "MOMENT"),
-        (TOKENS, "N"),
         (SECONDS, "0.0 s"),
         (SHORT, "PROMPT"),
     ):
