@@ -93,7 +93,10 @@ def build(
     kept_by = {b: _kept(links, b, body) for b in summarised}
     # What is kept before its summary ends there: what came later hangs on the summary.
     by_tail = {k.entries[-1]: b for b, k in kept_by.items() if k.entries and k.anchor != b}
-    ends = {tail: summarised[b] for tail, b in by_tail.items()}
+    ends: dict[int, list[int]] = {}
+    for b, k in kept_by.items():
+        if k.entries and k.anchor != b:
+            ends.setdefault(k.entries[-1], []).append(summarised[b])
     leaf = choose(links, markers, ends, is_agent_file=is_agent_file)
     notes: list[Note] = []
     stood = stood_at(links, markers, leaf)

@@ -28,12 +28,16 @@ class Marker(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose(
-    links: Links, markers: Sequence[Marker], ends: Mapping[int, int], *, is_agent_file: bool = False
+    links: Links,
+    markers: Sequence[Marker],
+    ends: Mapping[int, Sequence[int]],
+    *,
+    is_agent_file: bool = False,
 ) -> int:
     """The leaf, or ROOT for a conversation that is empty (or was reset to nothing).
 
-    `ends` names for the last entry that a compaction kept its summary: to stand at one is to stand
-    at the other, once both are there.
+    `ends` names for the last entry that compactions kept their summaries: to stand at it is to stand
+    at those that are there.
     """
     leaves = _leaves(links, is_agent_file=is_agent_file)
     marker = _newest_known(links, markers)
@@ -42,8 +46,8 @@ def choose(
     stands_at = links.index.get(marker.leaf_uuid, ROOT)
     while stands_at != ROOT and not links.is_shown(stands_at):
         stands_at = links.parents[stands_at]
-    end = ends.get(stands_at, ROOT)
-    stands = {stands_at, end} if end != ROOT and links.nodes[end].at < marker.at else {stands_at}
+    stands = {end for end in ends.get(stands_at, ()) if links.nodes[end].at < marker.at}
+    stands.add(stands_at)
     for leaf in leaves:
         if _counts(links, leaf, marker, stands):
             return leaf
