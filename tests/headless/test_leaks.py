@@ -8,6 +8,7 @@ import pytest
 
 from clew.testing.server import LoopbackServer, serving
 from tests.headless.clew_process import command, environment, until
+from tests.headless.host_process import Hosted
 from tests.process.processes import wait_ended
 from tests.requirements import requirement
 
@@ -75,6 +76,49 @@ def left_nothing(folder: Path, signals: list[signal.Signals]) -> None:
 @requirement("R269")
 def test_each_signal_leaves_nothing_behind(tmp_path: Path) -> None:
     left_nothing(tmp_path, [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
+
+
+def held_by(pid: int) -> tuple[int, int, int]:
+    """How many files, threads and children a process has."""
+    folder = Path(f"/proc/{pid}")
+    files, threads = (len(list((folder / part).iterdir())) for part in ("fd", "task"))
+    return files, threads, len(children_of(pid))
+
+
+def interrupted_in_one_session(folder: Path, turns: int) -> None:
+    """A host interrupts one turn after another while its command runs; then clew is killed."""
+    place = Place(folder)
+    with serving(PLAN, strict=True) as server:
+        with Hosted(
+            folder, server.url, "--allowedTools", "Bash", TMPDIR=str(place.temporary)
+        ) as host:
+            held = []
+            for number in range(turns):
+                host.say(f"turn {number}")
+                until(lambda: len(place.pids()) >= 3 * (number + 1))  # noqa: B023
+                host.ask("interrupt")
+                assert host.result()["terminal_reason"] == "aborted_tools"
+                for pid in place.pids()[3 * number :]:
+                    wait_ended(pid)
+                if number in (turns // 4, turns - 1):
+                    held.append(held_by(host.process.pid))
+            assert held[0] == held[1]
+            children = children_of(host.process.pid)
+            host.process.kill()
+            for pid in children:
+                wait_ended(pid)
+        until(lambda: server.open_connections == 0)
+    assert list(place.temporary.iterdir()) == []
+    assert [path.name for path in place.work.iterdir()] == ["pids"]
+
+
+def test_interrupted_turns_of_one_session_leave_nothing_behind(tmp_path: Path) -> None:
+    interrupted_in_one_session(tmp_path, 8)
+
+
+@pytest.mark.crash
+def test_two_hundred_interrupted_turns_of_one_session_leave_nothing_behind(tmp_path: Path) -> None:
+    interrupted_in_one_session(tmp_path, 200)
 
 
 @pytest.mark.crash
