@@ -18,6 +18,7 @@ from clew.transport.seam import Head, HttpRequest, TransportError
 from clew.transport.tls import Trust
 from clew.transport.url import BadUrlError, Url, split_url
 
+MOST_JOINED_BYTES = 1 << 16
 MAX_HEAD_BYTES = 131_072
 MAX_IDLE = 8
 
@@ -238,11 +239,16 @@ class HttpExchange:
 
     def _joined(self, first: h11.Data) -> bytes:
         """A piece of the body with those that have come behind it: servers send an event at a time."""
-        pieces = [first.data]
+        pieces, size = [first.data], len(first.data)
         try:
-            while isinstance(event := self._http.next_event(), h11.Data):
+            # No more than that: what is one piece here is one frame to a host, and long ones are cut.
+            while size < MOST_JOINED_BYTES:
+                event = self._http.next_event()
+                if not isinstance(event, h11.Data):
+                    self._ahead = event if isinstance(event, h11.Event) else None
+                    break
                 pieces.append(event.data)
-            self._ahead = event if isinstance(event, h11.Event) else None
+                size += len(event.data)
         except h11.RemoteProtocolError as error:
             # What came before it is whole, and is taken first.
             self._ahead = self._refused(error)
