@@ -13,7 +13,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "one-prompt.md"
 STEP = re.compile(r"\[`([\w.]+)`\]\(\.\./src/([\w/]+)\.py\)")
 ALLOWED = ("--allowedTools", "Bash(echo:*)")
 TRACED = """
-import json, sys
+import json, sys, threading
 from pathlib import Path
 
 first = {}
@@ -25,6 +25,7 @@ def note(frame, event, arg):
 
 from clew.cli import main
 sys.setprofile(note)
+threading.setprofile(note)
 try:
     main(sys.argv[2:])
 finally:
