@@ -165,6 +165,21 @@ def test_what_is_not_there_or_not_one_is_said(place: Place, word: str) -> None:
     assert "means several sessions" in place.clew(word, SESSION, code=2)
 
 
+def test_a_session_is_known_by_the_beginning_of_its_id(place: Place) -> None:
+    one, other = SESSION, f"{SESSION[:-1]}{'0' if SESSION[-1] != '0' else '1'}"
+    place.write(talk(1), name=one)
+    assert one in place.clew("check", one[:8])
+    assert one in place.clew("check", one[:13].upper())
+    assert f"no session '{one[:7]}'" in place.clew("check", one[:7], code=2)
+    place.write(talk(1), name=other)
+    said = place.clew("check", one[:8], code=2)
+    assert "means several sessions" in said
+    assert one in said
+    assert other in said
+    place.clew("rename", one, other[:8])
+    assert one in place.clew("check", other[:8]), "an exact title comes first"
+
+
 def test_damage_of_every_kind_is_listed_shown_and_checked_without_a_fault(place: Place) -> None:
     from tests.transcript.test_repair import ODD
 

@@ -44,7 +44,8 @@ def help_text() -> str:
     return (
         "usage: clew sessions [-h] WORD ...\n\n"
         "Look at sessions, search them, check them, repair them, move them.\n"
-        "A SESSION is an id, an exact title or a file. Nothing is ever removed by itself.\n\n"
+        "A SESSION is an id or how it begins (8 letters), an exact title or a file. Nothing\n"
+        "is ever removed by itself.\n\n"
         f"{words}\n\n"
         "clew sessions WORD --help shows a word's options; every word has --json\n"
     )

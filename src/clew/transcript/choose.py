@@ -1,9 +1,10 @@
-"""Which session a person means: the newest of a folder, an id, a title, or a file.
+"""Which session a person means: the newest of a folder, an id or its beginning, a title, or a file.
 
 Looks at names, ends and titles only; nothing is loaded. A folder's name can stand for two paths, so
 the `cwd` that the entries carry has the last word.
 """
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,9 @@ from clew.transcript.paths import (
     projects_dir,
     rescue_dirs,
 )
+
+# Where a list shows the beginning of an id, it shows eight letters; fewer are more likely a word.
+_BEGINNING = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,27}", re.I)
 
 
 def folders(home: Path, cwd: str, *, everywhere: bool = False) -> list[Path]:
@@ -66,7 +70,7 @@ def named(home: Path, cwd: str, name: str) -> Path:
         if not path.is_file():
             raise SessionError(f"{name}: No such file")
         return path
-    found = _by_id(home, cwd, name) or _by_title(home, cwd, name)
+    found = _by_id(home, cwd, name) or _by_title(home, cwd, name) or _by_beginning(home, cwd, name)
     if len(found) == 1:
         return found[0]
     if not found:
@@ -81,6 +85,22 @@ def _by_id(home: Path, cwd: str, session_id: str) -> list[Path]:
     if not found and is_uuid(session_id):
         copies = (folder / f"{session_id.lower()}.jsonl" for folder in rescue_dirs(home))
         found = [copy for copy in copies if copy.is_file()][:1]
+    return _here_first(home, cwd, found)
+
+
+def _by_beginning(home: Path, cwd: str, letters: str) -> list[Path]:
+    """As lists show an id where the whole of it has no room."""
+    if not _BEGINNING.fullmatch(letters):
+        return []
+    places = [projects_dir(home).glob("*"), rescue_dirs(home)]
+    found = (
+        [path for folder in among for path in folder.glob(f"{letters.lower()}*.jsonl")]
+        for among in places
+    )
+    return _here_first(home, cwd, sorted(next(filter(None, found), [])))
+
+
+def _here_first(home: Path, cwd: str, found: list[Path]) -> list[Path]:
     here = project_dir(home, cwd)
     return [path for path in found if path.parent == here] or found
 

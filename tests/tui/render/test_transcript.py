@@ -566,6 +566,12 @@ def test_why_the_model_speaks_though_nobody_asked_is_said() -> None:
     assert told(news, "human") == []
 
 
+def test_a_failure_that_fills_its_rows_is_parted_between_words() -> None:
+    said = [f"word{n:04}" for n in range(16)]
+    out = fed(transcript(), finished(call(command="x"), " ".join(said), is_error=True))
+    assert " ".join(out[1:]).split() == said
+
+
 def test_a_long_first_line_of_a_failure_is_folded() -> None:
     block = call(command="x")
     out = fed(transcript(), finished(block, "word " * 2000, is_error=True))

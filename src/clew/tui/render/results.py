@@ -102,8 +102,10 @@ def _failed(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
     """What went wrong, and then what was printed."""
     text = _plain(answer.text or answer.display or "failed")
     first, _, rest = (for_person(text) if answer.is_denied else text).partition("\n")
-    if len(first) <= look.width * LINE_ROWS // 2:
-        yield from wrapped([Span(visible(first), look.theme["error"])], look.width)
+    short = len(first) <= look.width * LINE_ROWS
+    rows = list(wrapped([Span(visible(first), look.theme["error"])], look.width)) if short else []
+    if 0 < len(rows) <= LINE_ROWS:
+        yield from rows
     else:
         yield from folded(first, answer.title, look, folds, part="error")
     yield from folded(rest, answer.title, look, folds)
