@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NoReturn
 
 from clew.config.layers import Scope
-from clew.messages.errors import CommandLineError
+from clew.messages.errors import CommandLineError, in_words
 from clew.options import LEAST_THINKING, LEAST_WINDOW, SOURCES, Options
 from clew.permissions.request import Mode
 from clew.providers.base import Adaptive, Budget, Off, Thinking
@@ -74,7 +74,9 @@ def schema_of(text: str | None) -> dict[str, Any] | None:
         written = text if text.lstrip().startswith("{") else Path(text).read_text("utf-8")
         schema = json.loads(written)
     except (OSError, ValueError) as error:
-        raise CommandLineError(f"--json-schema: neither JSON nor a file of it: {error}") from None
+        raise CommandLineError(
+            f"--json-schema: neither JSON nor a file of it: {in_words(error)}"
+        ) from None
     why = fault(schema)
     if why:
         raise CommandLineError(f"--json-schema: {why}")

@@ -53,6 +53,49 @@ def test_every_command_and_option_stands_in_the_help(capsys: pytest.CaptureFixtu
 
 
 @pytest.mark.parametrize(
+    "words", ["sessions list", "sessions stats", "mcp list", "plugin list", "hooks list", "cost"]
+)
+def test_a_reader_who_has_seen_enough_is_no_failure(words: str, tmp_path: Path) -> None:
+    session = tmp_path / "projects" / "-a" / "6a3c5c1e-0f43-4c1c-9d3a-0d4f1f1c8a01.jsonl"
+    session.parent.mkdir(parents=True)
+    session.write_text(
+        '{"type": "user", "message": {"role": "user", "content": "hello"}}\n', "utf-8"
+    )
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, "-m", "clew", *words.split()],
+        cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path), "CLEW_CONFIG_DIR": str(tmp_path)},
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+        timeout=60,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize("option", ["--json-schema", "--mcp-config"])
+def test_a_file_that_is_not_there_is_said_without_its_error_number(
+    option: str, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "clew", "-p", option, "missing.json", "hello"],
+        cwd=tmp_path,
+        env={**os.environ, "HOME": str(tmp_path), "ANTHROPIC_API_KEY": "none"},
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode != 0
+    assert "missing.json: No such file or directory" in done.stderr
+    assert "Errno" not in done.stderr
+
+
+@pytest.mark.parametrize(
     ("argument", "words"),
     [("--versoin", "did you mean --version?"), ("sesions", "did you mean sessions?")],
 )

@@ -91,6 +91,10 @@ def test_the_hooks_of_a_folder_are_tried_once_it_is_trusted(tmp_path: Path, trus
     assert ("Stop  command: touch ran  [" in listed.stdout) is trusted
 
 
+def test_a_list_without_hooks_says_so(tmp_path: Path) -> None:
+    assert hooks(tmp_path, "list").stdout.startswith("no hook is in force; ")
+
+
 def test_faults_are_listed_with_their_line_and_the_exit_code_says_so(tmp_path: Path) -> None:
     settings(tmp_path, at("Stop", "true") | {"disableAllHooks": True})
     assert "off: disableAllHooks (user)" in hooks(tmp_path, "list").stdout

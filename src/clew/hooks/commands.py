@@ -85,6 +85,8 @@ def run_list(options: argparse.Namespace) -> int:
         when = label(hook.event.name, hook.matcher or None)
         only = f" if {hook.handler.condition}" if hook.handler.condition else ""
         show(f"{when}{only}  {hook.kind}: {hook.handler.title}  [{hook.where}]")
+    if not (found.hooks or found.off or found.faults):
+        show("no hook is in force; clew hooks events says when one could run")
     return 1 if found.faults else 0
 
 

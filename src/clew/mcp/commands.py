@@ -41,6 +41,8 @@ def main(argv: list[str]) -> int:
     try:
         options = arguments().parse_args(argv)
         code: int = options.run(options, places)
+    except BrokenPipeError:
+        raise  # whoever read us has seen enough, which is no failure: the door knows
     except (ClewError, OSError) as error:
         sys.stderr.write(f"clew mcp: {error}\n")
         return 2 if isinstance(error, CommandLineError) else 1

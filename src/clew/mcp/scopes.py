@@ -20,7 +20,7 @@ from clew.config.trust import trusts
 from clew.mcp import choices
 from clew.mcp.config import Scope, ServerConfig, read_server
 from clew.mcp.policy import forbidden
-from clew.messages.errors import SettingsError
+from clew.messages.errors import SettingsError, in_words
 
 Json: TypeAlias = dict[str, Any]
 
@@ -168,7 +168,7 @@ def from_arguments(given: Sequence[str], cwd: Path) -> Iterator[Entry]:
         try:
             data = json.loads(text if is_json else (cwd / text).read_text("utf-8-sig"))
         except (OSError, ValueError, RecursionError) as error:
-            raise SettingsError(f"--mcp-config: {error}") from None
+            raise SettingsError(f"--mcp-config: {in_words(error)}") from None
         found = data.get("mcpServers") if isinstance(data, dict) else None
         if not isinstance(found, dict):
             raise SettingsError(f"{source}: expected an object with mcpServers")

@@ -31,6 +31,8 @@ def main(argv: list[str]) -> int:
     try:
         options = arguments().parse_args(argv)
         options.run(desk, options)
+    except BrokenPipeError:
+        raise  # whoever read us has seen enough, which is no failure: the door knows
     except (ClewError, OSError) as error:
         sys.stderr.write(f"clew plugin: {error}\n")
         return 2 if isinstance(error, CommandLineError) else 1

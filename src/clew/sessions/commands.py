@@ -67,6 +67,8 @@ def main(argv: list[str]) -> int:
     options = parser.parse_args(argv[1:])
     try:
         code: int = module.run(options)
+    except BrokenPipeError:
+        raise  # whoever read us has seen enough, which is no failure: the door knows
     except (CannotError, ClewError, OSError, sqlite3.Error) as error:
         sys.stderr.write(f"clew sessions: {in_words(error)}\n")
         return CANNOT
