@@ -173,6 +173,16 @@ def test_a_checkout_in_which_nothing_came_of_it_is_gone_again(
     assert git(repository, "branch", "--list", "clew/*") == ""
 
 
+def test_a_checkout_needs_a_commit_to_begin_at(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir(exist_ok=True)
+    git(tmp_path / "work", "init")
+    with serving(YES) as server:
+        assert "and {} has none yet".format(tmp_path / "work") in ran(
+            tmp_path, server.url, "--worktree", code=1
+        )
+        assert server.requests == []
+
+
 def test_a_checkout_needs_a_repository_and_a_name_that_is_one(tmp_path: Path) -> None:
     with serving(YES) as server:
         assert "--worktree: git" in ran(tmp_path, server.url, "--worktree", code=1)

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import zlib
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -220,6 +221,17 @@ def test_an_archive_that_is_odd_leaves_nothing_outside(
     with pytest.raises(UserError, match=why):
         unpack(archive, tmp_path / "made" / "whole", "npm:far")
     assert not (tmp_path / "x.md").exists()
+
+
+def test_an_archive_that_is_garbled_behind_its_first_file_is_said(tmp_path: Path) -> None:
+    first, second = tarfile.TarInfo("package/a.md"), tarfile.TarInfo("package/b.md")
+    second.size = 1 << 20
+    packing = zlib.compressobj(wbits=31)
+    begun = packing.compress(first.tobuf() + second.tobuf() + b"x" * 100_000)
+    begun += packing.flush(zlib.Z_FULL_FLUSH)
+    (tmp_path / "a.tgz").write_bytes(begun + b"\xff" * 100)
+    with pytest.raises(UserError, match="cannot be unpacked"):
+        unpack(tmp_path / "a.tgz", tmp_path / "made", "npm:far")
 
 
 def test_what_is_no_archive_is_said(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tests.transport.servers import Server, serving
 
 FAULTS = (
     "status 500", "status 401", "closed", "cut", "no json", "hang up", "empty", "half a line",
-    "wrong list", "other names",
+    "wrong list", "other names", "deep list", "deep entry",
 )  # fmt: skip
 
 
@@ -57,7 +57,7 @@ class Remote:
                 return
 
     def broken(self, target: str, status: int, answer: bytes) -> tuple[int, bytes]:
-        is_list = target.endswith("/sessions")
+        is_list = target.partition("?")[0].endswith("/sessions")
         match self.fault:
             case "status 500" | "status 401":
                 return int(self.fault.split()[1]), b"secret details of /home/ada"
@@ -67,7 +67,16 @@ class Remote:
                 return (200, b'[{"sessionId":5}]') if is_list else (status, answer)
             case "other names":
                 names = b'[{"sessionId":"%s","agentId":"../../x","lines":1}]'
-                return (200, names % target.encode()) if is_list else (status, answer)
+                return (
+                    (200, names % target.partition("=")[2].encode())
+                    if is_list
+                    else (status, answer)
+                )
+            case "deep list":
+                return (200, b"[" * 100_000) if is_list else (status, answer)
+            case "deep entry":
+                deep = b'{"uuid":"deep","x":%s1%s}\n' % (b"[" * 100_000, b"]" * 100_000)
+                return status, answer if is_list else answer + deep
             case "empty":
                 return (200, b"[]" if is_list else b"")
             case "half a line":

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from clew.messages.errors import ClewError, UserError
 from clew.options import Options
 from clew.process.spawn import Launcher
-from clew.subagents.worktree import FOLDER, Git, Worktree, again, clear, make
+from clew.subagents.worktree import FOLDER, Git, Worktree, again, beginning, clear, make
 
 Json: TypeAlias = dict[str, Any]
 
@@ -54,7 +54,7 @@ async def entered(cwd: str, name: str) -> tuple[Worktree, bool, Json]:
         git = Git(launcher, os.environ)
         root = Path((await git(cwd, "rev-parse", "--show-toplevel")).strip())
         path, branch = root / FOLDER / name, f"clew/{name}"
-        head = (await git(cwd, "rev-parse", "HEAD")).strip()
+        head = await beginning(git, cwd, root)
         on = (await git(cwd, "rev-parse", "--abbrev-ref", "HEAD")).strip()
         tree = Worktree(path=str(path), branch=branch, base=head, repository=str(root))
         is_new = not (path / ".git").exists()

@@ -5,6 +5,7 @@ asked, and as whom, is npm's own configuration, or the source's word; that of a 
 """
 
 import tarfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
@@ -79,5 +80,5 @@ def unpack(archive: Path, into: Path, what: str) -> None:
                 assert content is not None
                 path.write_bytes(content.read())
                 path.chmod(0o755 if member.mode & 0o100 else 0o644)
-    except (tarfile.TarError, EOFError, OSError, ValueError) as error:
+    except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
         raise UserError(f"{what}: its archive cannot be unpacked: {error}") from None

@@ -82,7 +82,7 @@ class HttpStore:
             return msgspec.json.decode(data)
         except TransportError as error:
             raise StoreError(f"http store: {error.kind}") from None
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise StoreError("http store: the answer is no JSON") from None
         finally:
             await exchange.close()

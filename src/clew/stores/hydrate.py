@@ -67,6 +67,7 @@ async def hydrate_session(
 async def hydrate(place: Place, home: Path, store: SessionStore, note: Note) -> bool:
     """The session's transcript and its subagents'. True if the session's own is at least what the store
     has of it."""
+    done = False
     try:
         async with asyncio.timeout(TIMEOUT_S):
             listed = await store.list(place.session_id)
@@ -79,7 +80,6 @@ async def hydrate(place: Place, home: Path, store: SessionStore, note: Note) -> 
             done = await _one(own, place.transcript, home, store, note)
             for key in agents:
                 await _one(key, agent_file(place, key.agent_id), home, store, note)
-            return done
     except StoreError as error:
         note(Diagnostic(what=str(error), ok=False))
     except TimeoutError:
@@ -88,7 +88,7 @@ async def hydrate(place: Place, home: Path, store: SessionStore, note: Note) -> 
         note(Diagnostic(what="the store lists a name that is none", ok=False))
     except OSError as error:
         note(Diagnostic(what=f"the disk failed: {os.strerror(error.errno or 0)}", ok=False))
-    return False
+    return done
 
 
 async def _one(key: Key, path: Path, home: Path, store: SessionStore, note: Note) -> bool:

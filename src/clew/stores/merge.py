@@ -63,7 +63,11 @@ def identity(line: bytes) -> tuple[str, Any]:
     except ValueError:
         return "", line.strip()
     if type(entry) is dict and type(entry.get("uuid")) is str:
-        return entry["uuid"], repr(sorted(entry.items(), key=lambda item: item[0]))
+        try:
+            return entry["uuid"], repr(sorted(entry.items(), key=lambda item: item[0]))
+        except RecursionError:
+            # Nested too deep to be put in order: the same only where its bytes are.
+            return entry["uuid"], line.strip()
     return "", line.strip()
 
 

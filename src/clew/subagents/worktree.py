@@ -59,9 +59,7 @@ class Git:
 async def make(git: Git, cwd: str, name: str) -> Worktree:
     """A new checkout of what is committed, on a branch of its own."""
     root = Path((await git(cwd, "rev-parse", "--show-toplevel")).strip())
-    base = await commit(git, cwd, "HEAD")
-    if not base:
-        raise UserError(f"a checkout begins at a commit, and {root} has none yet")
+    base = await beginning(git, cwd, root)
     path, branch = root / FOLDER / name, f"clew/{name}"
     path.parent.mkdir(parents=True, exist_ok=True)
     ignore = path.parent / ".gitignore"
@@ -70,6 +68,14 @@ async def make(git: Git, cwd: str, name: str) -> Worktree:
         ignore.write_text("*\n", "utf-8")
     await git(str(root), "worktree", "add", "-b", branch, str(path), base)
     return Worktree(path=str(path), branch=branch, base=base, repository=str(root))
+
+
+async def beginning(git: Git, cwd: str, root: Path) -> str:
+    """The commit that a new checkout begins at."""
+    base = await commit(git, cwd, "HEAD")
+    if not base:
+        raise UserError(f"a checkout begins at a commit, and {root} has none yet")
+    return base
 
 
 async def commit(git: Git, folder: str, name: str) -> str:
