@@ -18,8 +18,10 @@ from typing import Any
 from benchmarks.measure import Figure, peak_rss_mb
 from clew.testing.server import LoopbackServer, serving
 
-PEER = "@anthropic-ai/claude-code"
-FOLDER = Path(__file__).parent.parent / ".build" / "peers"
+# A version by name: what comes without one depends on the npm that is asked.
+VERSION = "2.1.330"
+PEER = f"@anthropic-ai/claude-code@{VERSION}"
+FOLDER = Path(__file__).parent.parent / ".build" / "peers" / VERSION
 RUNS = 5
 MEGABYTE = "All work and no play is dull. " * 33_334
 MODEL = "claude-sonnet-5-5"
