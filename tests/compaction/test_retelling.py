@@ -203,3 +203,9 @@ def test_a_receipt_tells_what_is_covered() -> None:
     assert "and 8 more" in shown
     foreign = receipt.shown({"compactMetadata": {"preTokens": 9}})
     assert foreign == "9 tokens before, about 0 now; 0 entries summarised, 0 kept word for word"
+
+
+def test_what_nobody_answered_yet_has_nothing_to_tell_of() -> None:
+    asked = {"type": "user", "uuid": "u"}
+    assert not retelling.is_answered([asked])
+    assert retelling.is_answered([asked, {"type": "assistant", "uuid": "a"}])

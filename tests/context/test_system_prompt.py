@@ -45,6 +45,7 @@ def test_a_person_may_replace_it_or_add_to_it() -> None:
     assert words(instead="") == []
     assert words(extra="and rhyme")[-1] == "and rhyme"
     assert len(words(extra="and rhyme")) == 3
+    assert "Speak Welsh with the person" in "".join(words(language="Welsh"))
 
 
 def test_an_agent_is_told_its_own_words_and_how_its_tools_are_used() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.messages.counts import count_of
+from clew.messages.counts import count_of, size_of
 
 
 @pytest.mark.parametrize(
@@ -18,3 +18,7 @@ from clew.messages.counts import count_of
 )
 def test_one_is_not_many(number: int, words: tuple[str, ...], said: str) -> None:
     assert count_of(number, *words) == said
+
+
+def test_a_size_is_said_in_three_digits_or_so() -> None:
+    assert [size_of(n) for n in (1_234, 2_345_678, 3.4e9)] == ["1.2 kB", "2.3 MB", "3.4 GB"]

@@ -67,6 +67,13 @@ def test_a_choice_without_tools_is_left_out() -> None:
     assert "tool_choice" not in built(tool_choice={"type": "any"})
 
 
+def test_what_has_no_name_there_is_said_to_be_left_out() -> None:
+    request = Request(model="gpt-9", messages=[], thinking=Adaptive(), task_budget_tokens=9)
+    how, budget = build_chat(request, unknown_model("gpt-9")).adjusted
+    assert "how to think was left out" in how
+    assert "no budget of a task" in budget
+
+
 def test_the_length_stays_within_what_is_known_of_the_model() -> None:
     model = Model(id="gpt-9", name="GPT-9", max_output=100, default_output=80)
     assert built(model)["max_completion_tokens"] == 80

@@ -148,6 +148,18 @@ def test_what_cannot_be_sent_as_asked_is_said() -> None:
     assert adjusted(model="opus", thinking=Adaptive(), effort="max") == ()
 
 
+def test_the_budget_of_a_task_is_told_where_betas_may_be() -> None:
+    request = Request(model="opus", messages=[], task_budget_tokens=9_000, effort="high")
+    model = CATALOG.entry(request.model)
+    asked = build(request, model)
+    assert asked.body["output_config"]["task_budget"] == {"type": "tokens", "total": 9_000}
+    assert asked.body["output_config"]["effort"] == "high"
+    assert asked.betas[-1].startswith("task-budgets-")
+    plain = build(request, model, betas_allowed=False)
+    assert "task_budget" not in plain.body["output_config"]
+    assert "task's budget was left out" in plain.adjusted[-1]
+
+
 def test_betas_come_from_the_model_and_the_request_and_can_be_switched_off() -> None:
     request = Request(model="claude-sonnet-4-5[1m]", messages=[], betas=("mine", "mine"))
     model = CATALOG.entry(request.model)

@@ -56,13 +56,14 @@ def content(path: str) -> str:
 
 @pytest.fixture
 def yard(workshop: Workshop) -> Yard:
-    os.mkfifo(workshop.folder / "go")
+    for name in ("go", "on"):  # one for each word: who opens it anew may meet the last word's end
+        os.mkfifo(workshop.folder / name)
     return Yard(workshop)
 
 
 def test_output_is_polled_as_it_comes_and_the_end_is_told(yard: Yard) -> None:
     async def go() -> None:
-        task = await yard.begin("echo one; read x <go; echo two; read x <go; exit 3")
+        task = await yard.begin("echo one; read x <go; echo two; read x <on; exit 3")
         await yard.printed(task, 4)
         first = await yard.use(TaskOutput(), task_id=task, block=False)
         assert str(first.content).endswith("runs.\none")
@@ -74,7 +75,7 @@ def test_output_is_polled_as_it_comes_and_the_end_is_told(yard: Yard) -> None:
         assert str(waited.content).endswith("runs.\ntwo")
         assert waited.tool_use_result["retrieval_status"] == "timeout"
         assert yard.shop.progress[0].data == {"totalBytes": 8}
-        await asyncio.to_thread((yard.shop.folder / "go").write_text, "\n", "utf-8")
+        await asyncio.to_thread((yard.shop.folder / "on").write_text, "\n", "utf-8")
         ended = await yard.use(TaskOutput(), task_id=task)
         assert str(ended.content).endswith("has failed: Exit code 3.\n(nothing new)")
         assert ended.tool_use_result == {
@@ -83,7 +84,7 @@ def test_output_is_polled_as_it_comes_and_the_end_is_told(yard: Yard) -> None:
                 "task_id": task,
                 "task_type": "local_bash",
                 "status": "failed",
-                "description": "echo one; read x <go; echo two; read x <go; exit 3",
+                "description": "echo one; read x <go; echo two; read x <on; exit 3",
                 "output": "(nothing new)",
                 "exitCode": 3,
             },

@@ -49,7 +49,6 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
     message: Json | None
     failure: Failure | None
-    events: int
 
 
 WORDS = "Grüße aus Łódź \u2028 und 1 \U0001f9f6, " * 5
@@ -156,7 +155,7 @@ async def _outcome(provider: Provider, name: str, **more: Any) -> Outcome:
     fault = next((e for e in said if isinstance(e, StreamFault) and e.fatal), None)
     if failure is None and fault is not None:
         failure = failure_of_fault(fault)
-    return Outcome(message=accumulator.message, failure=failure, events=events)
+    return Outcome(message=accumulator.message, failure=failure)
 
 
 async def _after_the_end(attempt: Attempt, name: str) -> None:

@@ -72,6 +72,7 @@ class Desk:
         asked = self._stage.completion.update(prompt.buffer.document.text_before_cursor)
         if asked is None or self.files is None:
             return
+        self._offered = (asked, (), ())
         if asked.kind == "file":
             self._begin(self._look_for(asked, self.files))
         self._wanted = asked
@@ -96,9 +97,11 @@ class Desk:
     def _offer(
         self, asked: Asked, *, files: Sequence[str] | None = None, more: Sequence[str] | None = None
     ) -> None:
-        """Shows what there is for a word, whichever part of it came first."""
-        before = self._offered[1:] if self._offered[0] == asked else ((), ())
-        now = (before[0] if more is None else more, before[1] if files is None else files)
+        """Shows what there is for a word, whichever part of it came first; not what is too late for it."""
+        last, before, listed = self._offered
+        if asked != last:
+            return
+        now = (before if more is None else more, listed if files is None else files)
         self._offered = (asked, *now)
         self._stage.completion.found(asked, [*now[0], *now[1]])
         self._screen.changed()

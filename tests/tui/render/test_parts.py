@@ -40,6 +40,11 @@ def test_a_theme_is_chosen_by_wish_and_terminal(
     assert chosen(wish, environment) is theme
 
 
+def test_a_terminal_that_tells_its_ground_is_believed_before_a_variable() -> None:
+    assert chosen("", DEEP | {"COLORFGBG": "15;0"}, is_light=True) is LIGHT
+    assert chosen("", DEEP | {"COLORFGBG": "0;15"}, is_light=False) is DARK
+
+
 def test_no_color_means_no_colour_and_bare_means_no_sequence_at_all() -> None:
     assert not any(part in style for style in PLAIN.styles.values() for part in ("3;5", "38", "48"))
     assert all(style in ("1", "2", "3", "4", "9", "1;4") for style in PLAIN.styles.values())
