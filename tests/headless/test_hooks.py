@@ -271,6 +271,10 @@ def test_a_call_that_a_hook_puts_off_ends_the_run_and_is_made_when_it_goes_on(
     assert "A hook put this call off" in texts(messages)
     assert "deferred_tool_use" not in json.loads(done.stdout)
     assert (tmp_path / "work" / "it").exists()
+    (tmp_path / "decided").unlink()
+    done, _ = run(tmp_path, answers, "--allowedTools", "Bash")
+    assert done.returncode == 0
+    assert "a hook put Bash(touch it) off; clew -p --resume" in done.stderr
 
 
 def test_a_question_can_be_answered_by_a_hook(tmp_path: Path) -> None:

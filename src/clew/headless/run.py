@@ -201,6 +201,12 @@ def show(ended: TurnEnded, tally: Tally, said: Json, *, as_json: bool) -> None:
         print(f"clew: interrupted; clew --resume {tally.session_id} goes on", file=sys.stderr)
     if tally.denials:
         print(f"clew: {refused(tally.denials)}", file=sys.stderr)
+    if tally.deferred is not None:
+        call = named(tally.deferred["name"], tally.deferred["input"])
+        print(
+            f"clew: a hook put {call} off; clew -p --resume {tally.session_id} makes it anew",
+            file=sys.stderr,
+        )
 
 
 def refused(denials: Sequence[Json]) -> str:
