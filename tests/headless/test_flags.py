@@ -173,6 +173,24 @@ def test_a_checkout_in_which_nothing_came_of_it_is_gone_again(
     assert git(repository, "branch", "--list", "clew/*") == ""
 
 
+def test_what_git_ignores_is_work_too_but_not_what_tools_make_anew(
+    tmp_path: Path, repository: Path
+) -> None:
+    (repository / ".gitignore").write_text(".env\n__pycache__/\n", "utf-8")
+    git(repository, "add", ".gitignore")
+    git(repository, "commit", "-qm", "second")
+    trees = repository / ".claude" / "worktrees"
+    with serving(bash("mkdir sub/__pycache__; touch sub/__pycache__/a.pyc"), strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", "-w=one", "--allowedTools", "Bash")
+        assert (done.returncode, done.stderr) == (0, "")
+    assert not (trees / "one").exists()
+    with serving(bash("echo secret > .env"), strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", "-w=two", "--allowedTools", "Bash")
+        assert done.returncode == 0
+    assert "clew: kept: " in done.stderr
+    assert (trees / "two" / ".env").read_text("utf-8") == "secret\n"
+
+
 def test_a_checkout_needs_a_commit_to_begin_at(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir(exist_ok=True)
     git(tmp_path / "work", "init")

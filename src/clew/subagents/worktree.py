@@ -17,6 +17,13 @@ from clew.process.spawn import Launcher
 FOLDER = Path(".claude", "worktrees")
 KEEP_BYTES = 64 * 1024
 TIMEOUT_S = 60.0
+# Folders that tools fill by themselves, where git ignores them: nobody misses what stands in these.
+MADE_ANEW = frozenset(
+    {
+        "__pycache__", "node_modules", ".venv", "venv", ".pytest_cache", ".mypy_cache", ".ruff_cache",
+        ".hypothesis", ".tox", ".nox", ".gradle", ".turbo", ".next", "target",
+    }
+)  # fmt: skip
 _GIT = ("git", "-c", "core.hooksPath=/dev/null", "--no-pager")
 
 
@@ -96,9 +103,16 @@ async def again(git: Git, tree: Worktree) -> None:
 
 
 async def is_touched(git: Git, tree: Worktree) -> bool:
-    """Whether anything stands in it that stands nowhere else."""
+    """Whether anything stands in it that stands nowhere else; files that git ignores count, less those that
+    tools make anew."""
     head = (await git(tree.path, "rev-parse", "HEAD")).strip()
-    return head != tree.base or bool(await git(tree.path, "status", "--porcelain"))
+    if head != tree.base:
+        return True
+    found = await git(tree.path, "status", "--porcelain", "--ignored")
+    return any(
+        not (line.startswith("!! ") and line[3:].strip('"/').rpartition("/")[2] in MADE_ANEW)
+        for line in found.splitlines()
+    )
 
 
 async def remove(git: Git, tree: Worktree, *, by_force: bool = False) -> None:
