@@ -270,3 +270,5 @@ def test_lines_are_told_apart() -> None:
     assert with_last(b"a\nb") == [b"a\n", b"b\n"]
     assert with_last(b"a\n") == [b"a\n"]
     assert identity(b'{"uuid":"a", "x":1}\n') == identity(b'{"x":1,"uuid":"a"}\n')
+    deep = b'{"uuid":"a","x":%s1%s}' % (b"[" * 100_000, b"]" * 100_000)
+    assert identity(deep + b"\n") == identity(deep)

@@ -84,8 +84,6 @@ async def hydrate(place: Place, home: Path, store: SessionStore, note: Note) -> 
         note(Diagnostic(what=str(error), ok=False))
     except TimeoutError:
         note(Diagnostic(what="the store took too long", ok=False))
-    except ValueError:
-        note(Diagnostic(what="the store lists a name that is none", ok=False))
     except OSError as error:
         note(Diagnostic(what=f"the disk failed: {os.strerror(error.errno or 0)}", ok=False))
     return done

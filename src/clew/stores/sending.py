@@ -44,8 +44,11 @@ def files_of(place: Place) -> list[Path]:
 
 
 def agent_file(place: Place, agent_id: str) -> Path:
-    """A subagent's transcript, in whatever group it lies. Raises `ValueError` for a name that is none."""
-    own = place.agent(agent_id)
+    """A subagent's transcript, in whatever group it lies. Raises `StoreError` for a name that is none."""
+    try:
+        own = place.agent(agent_id)
+    except ValueError:
+        raise StoreError("the store lists what is no agent") from None
     return next((place.folder / "subagents").rglob(own.name), own)
 
 
