@@ -102,7 +102,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_character_that_has_come_by_half_waits_for_the_rest(yard: Yard) -> None:
     async def go() -> None:
-        task = await yard.begin("printf 'a\\303'; read x <go; printf '\\244b\\303'; read x <go")
+        task = await yard.begin("printf 'a\\303'; read x <go; printf '\\244b\\303'; read x <on")
         await yard.printed(task, 2)
         assert (await yard.text(TaskOutput(), task_id=task, block=False)).endswith("runs.\na")
         assert (await yard.text(TaskOutput(), task_id=task, block=False)).endswith("(nothing new)")
