@@ -89,10 +89,10 @@ def stopped_ms(answers: list[Any], settings: dict[str, Any], begin: Begin) -> It
             if BRIEF in answers:
                 typist.type("go\r")
                 typist.until(b"brief answer.")
-                time.sleep(0.5)
+                time.sleep(0.5)  # a person's pause: the turn has ended when the next line is typed
             for _ in range(TIMES):
                 begin(typist)
-                time.sleep(0.3)
+                time.sleep(0.3)  # Escape is measured in the middle of it, not at its first moment
                 yield pressed_ms(typist)
         finally:
             typist.close()
@@ -107,7 +107,7 @@ def pressed_ms(typist: Typist, words: bytes = b"stopped]") -> float:
     typist.until(words)
     took_ms = (time.perf_counter() - begin_s) * 1000
     typist.type("\x15")
-    time.sleep(0.2)
+    time.sleep(0.2)  # the emptied line is drawn before the next one begins
     return took_ms
 
 

@@ -21,6 +21,7 @@ def write_whole(self: object, path: str, data: bytes, **more: int) -> None:
     assert _write is not None
     _write(self, path, data, **more)
     try:
+        # `os` alone: pathlib is not loaded for this.
         is_part = os.stat(path).st_size != len(data)  # noqa: PTH116
         if is_part:
             os.unlink(path)  # noqa: PTH108

@@ -1,6 +1,7 @@
 """An agent that outgrows its window goes on, as its session would; the session's own record is another."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,8 @@ Json = dict[str, Any]
 ROUNDS = 24
 
 
-def test_an_agents_conversation_near_its_window_is_summarised_and_goes_on(tmp_path: Path) -> None:
-    rounds: list[Json] = []
+def digging(rounds: list[Json]) -> Callable[[Json], Json]:
+    """A model whose agent digs for so many rounds; `rounds` takes what the agent was asked with."""
 
     def part(body: Json) -> Json:
         if "given one piece of work" not in body["system"][0]["text"]:
@@ -29,7 +30,12 @@ def test_an_agents_conversation_near_its_window_is_summarised_and_goes_on(tmp_pa
         call = {"tool": "Bash", "input": {"command": f"echo {len(rounds)}"}}
         return answered([f"I dig. {PARAGRAPH}", call], body)
 
-    window = Window(part)
+    return part
+
+
+def test_an_agents_conversation_near_its_window_is_summarised_and_goes_on(tmp_path: Path) -> None:
+    rounds: list[Json] = []
+    window = Window(digging(rounds))
     with serving(window, strict=True) as server:
         done = clew(tmp_path, server.url, "-p", "Dig for gold.", *ARGS)
     assert done.stdout.startswith("heard I found gold."), done.stderr
@@ -48,18 +54,7 @@ def test_an_agents_conversation_near_its_window_is_summarised_and_goes_on(tmp_pa
 def test_a_host_hears_of_an_agents_work_and_not_of_its_summaries(tmp_path: Path) -> None:
     """A boundary without a parent would end what a host shows of the session itself."""
     rounds: list[Json] = []
-
-    def part(body: Json) -> Json:
-        if "given one piece of work" not in body["system"][0]["text"]:
-            told = results(body)
-            return answered(f"heard {told[0]}" if told else [agent("dig deep")], body)
-        rounds.append(body)
-        if len(rounds) > ROUNDS:
-            return answered("I found gold.", body)
-        call = {"tool": "Bash", "input": {"command": f"echo {len(rounds)}"}}
-        return answered([f"I dig. {PARAGRAPH}", call], body)
-
-    window = Window(part)
+    window = Window(digging(rounds))
     told = ("--include-partial-messages", "--forward-subagent-text")
     with serving(window, strict=True) as server, Hosted(tmp_path, server.url, *ARGS, *told) as host:
         host.say("Dig for gold.")
