@@ -47,6 +47,11 @@ def test_a_heading_in_a_programs_prompt_is_no_note() -> None:
     assert parse("# Task", by_person=False) == Prompt(text="# Task")
 
 
+def test_what_can_hardly_be_anything_but_a_file_is_told_apart() -> None:
+    text = '@a.txt @src/a @b#3 @"my file" but @someone. and @dataclass'
+    assert [mention.is_path for mention in mentions(text)] == [True] * 4 + [False] * 2
+
+
 @pytest.mark.parametrize(
     ("text", "named"),
     [

@@ -58,7 +58,29 @@ def test_commands_about_the_record_of_the_session(host: Hosted, tmp_path: Path) 
     assert "name one of them" in shown(host, "/export x.md --raw --redact")
 
 
+def test_a_host_is_told_of_an_unknown_command_and_the_session_goes_on(
+    tmp_path: Path,
+) -> None:
+    plan = {"scenario": 1, "answers": [{"text": "Seen.", "times": "always"}]}
+    with serving(plan, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.say("/nothing at all")
+        said = host.result()
+        assert (said["result"], said["is_error"], said["num_turns"]) == (
+            "Unknown slash command: nothing",
+            False,
+            0,
+        )
+        assert server.requests == []
+        host.say("/usr/bin/foo is broken")
+        assert host.result()["result"] == "Seen."
+        assert len(server.requests) == 1
+        assert host.end() == 0
+
+
 def test_the_tree_says_a_command_as_it_was_typed(tmp_path: Path) -> None:
+    folder = tmp_path / "config" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "review.md").write_text("Review $ARGUMENTS", "utf-8")
     with serving({"scenario": 1, "answers": [{"text": "Done.", "times": "always"}]}) as server:
         assert clew(tmp_path, server.url, "-p", "/review the last commit").stdout == "Done.\n"
         told = clew(tmp_path, server.url, "-p", "/tree", "--continue").stdout

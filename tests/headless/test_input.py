@@ -44,14 +44,14 @@ def home(tmp_path: Path) -> Path:
 
 @requirement("R211", "R212")
 def test_a_prompt_brings_along_the_files_it_names(home: Path) -> None:
-    done, (body,) = run(home, 'look at @a.txt#L2-3, @sub and @"my file.txt"; not @gone.txt.')
+    done, (body,) = run(home, 'look at @a.txt#L2-3, @sub and @"my file.txt"; not @nobody.')
     assert (done.returncode, done.stdout, done.stderr) == (0, "Seen.\n", "")
     said = words(body)
     assert "2\ttwo\n3\tthree" in said
     assert "1\tone" not in said
     assert "x.py" in said
     assert "spaced" in said
-    assert said.endswith("not @gone.txt.")
+    assert said.endswith("not @nobody.")
     assert all(set(message) == {"role", "content"} for message in body["messages"])
     entries = [json.loads(line) for line in transcripts(home)[0].read_text("utf-8").splitlines()]
     files = [e["attachment"] for e in entries if e.get("attachment", {}).get("type") == "file"]
@@ -143,9 +143,43 @@ def test_a_setting_is_set_and_a_wrong_one_is_refused_with_its_name(home: Path) -
     assert "permissions.defaultMode" in done.stderr
 
 
-def test_what_needs_a_person_says_so_and_an_unknown_word_is_a_prompt(home: Path) -> None:
+@requirement("R211", "R212")
+def test_a_file_that_is_not_there_is_said_and_the_prompt_goes_on(home: Path) -> None:
+    done, (body,) = run(home, 'read @nofile.txt, @src/x.py#L3 and @"no file"; ask @someone')
+    assert (done.returncode, done.stdout) == (0, "Seen.\n")
+    said = done.stderr.splitlines()
+    assert [line.split(": ")[1] for line in said] == ["@nofile.txt", "@src/x.py#L3", "@no file"]
+    assert all("no such file or folder" in line for line in said)
+    assert words(body).startswith("read @nofile.txt,")
+
+
+def test_what_a_command_file_names_in_vain_is_nothing_a_person_said(home: Path) -> None:
+    folder = home / "config" / "commands"
+    folder.mkdir(parents=True)
+    (folder / "check.md").write_text("Check with @types/node: $ARGUMENTS", "utf-8")
+    done, (body,) = run(home, "/check @gone.txt")
+    assert [line.split(": ")[1] for line in done.stderr.splitlines()] == ["@gone.txt"]
+    assert words(body).endswith("Check with @types/node: @gone.txt")
+
+
+def test_what_needs_a_person_says_so_and_a_path_begins_a_prompt(home: Path) -> None:
     done, bodies = run(home, "/clear")
     assert (done.returncode, bodies) == (1, [])
     assert "needs a session with a person" in done.stderr
-    _, (body,) = run(home, "/tmp is full, why?")
-    assert words(body) == "/tmp is full, why?"
+    for prompt in ("/tmp is full, why?", "/usr/bin/foo is broken", " /nothing"):
+        _, (body,) = run(home, prompt)
+        assert words(body).strip() == prompt.strip()
+
+
+@pytest.mark.parametrize(
+    ("line", "hint"), [("/nothing", "/help lists them"), ("/usge now", "did you mean /usage?")]
+)
+def test_a_command_that_nobody_has_is_no_prompt(home: Path, line: str, hint: str) -> None:
+    done, bodies = run(home, line)
+    assert (done.returncode, done.stdout, bodies) == (1, "", [])
+    assert f"unknown command {line.split()[0]}; {hint}" in done.stderr
+    done, bodies = run(home, input=f"{line}\n")
+    assert (done.returncode, bodies) == (1, [])
+    _, (body,) = run(home, "--disable-slash-commands", line)
+    assert words(body) == line
+    assert transcripts(home) != []

@@ -47,7 +47,7 @@ def known(session: Session) -> Registry[Session]:
 
 
 async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
-    """Does what was typed; None for a word that no command has and that may begin a prompt."""
+    """Does what was typed; None for a word that begins a prompt: commands are off, or it names a folder."""
     if not session.has_commands:
         return None
     if typed.name.startswith("mcp"):
@@ -56,7 +56,7 @@ async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
     commands = known(session)
     command = commands.find(typed.name)
     if command is None:
-        return unknown(commands, typed) if raw.by_person else None
+        return unknown(commands, typed, raw)
     if command.is_interactive and not (raw.by_person or raw.is_lasting):
         return Show(text=f"/{command.name} needs a session with a person in it", is_error=True)
     if command.expands:
@@ -87,13 +87,17 @@ async def kept_back(session: Session, command: Command[Session], typed: Typed, r
     return said.block or said.halt or "no reason given"
 
 
-def unknown(commands: Registry[Session], typed: Typed) -> Outcome | None:
+def unknown(commands: Registry[Session], typed: Typed, raw: Raw) -> Outcome | None:
+    """What a word says that no command has: whoever meant a command is not answered by a model."""
     if os.path.lexists(f"/{typed.name}"):
         return None  # a sentence about a folder of the system
+    if raw.is_lasting:
+        # Hosts know these words, and that their session goes on.
+        return Show(text=f"Unknown slash command: {typed.name}")
     near = commands.nearest(typed.name)
     hint = f"did you mean /{near}?" if near else "/help lists them."
     return Show(
-        text=f"no command /{typed.name}; {hint} A space before it sends the line as it is.",
+        text=f"unknown command /{typed.name}; {hint} A space before it sends the line as it is.",
         is_error=True,
     )
 

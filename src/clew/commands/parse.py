@@ -28,6 +28,11 @@ class Mention(Struct, frozen=True, kw_only=True):
     first: int | None = None
     last: int | None = None
 
+    @property
+    def is_path(self) -> bool:
+        """Whether it can hardly be anything but a file's name; `@someone` and `@dataclass` can."""
+        return self.first is not None or any(sign in self.paths[0] for sign in "./ ")
+
 
 class Prompt(Struct, frozen=True, kw_only=True):
     text: str

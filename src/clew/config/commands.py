@@ -19,6 +19,7 @@ from clew.config.paths import Places, find_places
 from clew.config.positions import undotted
 from clew.config.settings import BY_NAME, NO_EFFECT, nearest
 from clew.config.trust import read_trusted, trusts, write_trusted
+from clew.config.words import Group
 from clew.messages.errors import SettingsError, in_words
 
 
@@ -34,9 +35,7 @@ def main(argv: list[str]) -> int:
 
 
 def arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="clew config", description="Show, explain and set settings; trust folders."
-    )
+    parser = Group(prog="clew config", description="Show, explain and set settings; trust folders.")
     words = parser.add_subparsers(dest="word", required=True, metavar="COMMAND")
     word = words.add_parser("get", help="the value in force")
     word.add_argument("key")

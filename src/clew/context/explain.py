@@ -1,7 +1,6 @@
 """`clew memory explain`: which memory files speak here, in which order, how long they are, and why the
 others do not."""
 
-import argparse
 import os
 import sys
 from pathlib import Path
@@ -11,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.config.paths import find_places
+from clew.config.words import Group
 from clew.context.memory import FileCache, Memory, MemoryFile, Sources, load, nested
 from clew.normalize.tokens import text_tokens
 
@@ -69,7 +69,7 @@ def explained(memory: Memory, touched: list[MemoryFile] | None) -> dict[str, Any
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="clew memory", description="Look at memory files.")
+    parser = Group(prog="clew memory", description="Look at memory files.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     explain = commands.add_parser(
         "explain", help="which file says what, in order, with tokens", description=__doc__

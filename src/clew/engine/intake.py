@@ -38,6 +38,7 @@ from clew.permissions.decision import Allow, Decision, Deny, reason
 Json: TypeAlias = dict[str, Any]
 
 AS_TEXT = "begin the line with a space to send it as it is"
+NO_FILE = "there is no such file or folder; the model was given the word alone"
 
 
 class Raw(Struct, frozen=True, kw_only=True):
@@ -138,7 +139,12 @@ class Intake:
         """What a mention brings along; nothing where it names nothing, or what may not be read."""
         found = self._found(mention)
         if found is None:
-            return await self._elsewhere(mention)
+            fact = await self._elsewhere(mention)
+            name = mention.paths[0]
+            # The text of a command file may name what it likes; what a person typed is answered.
+            if fact is None and mention.is_path and name in raw.text:
+                await emit(Noticed(messages=(f"@{name}: {NO_FILE}",)))
+            return fact
         shown, path = found
         is_folder = path.is_dir()
         block = (

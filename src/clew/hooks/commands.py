@@ -15,6 +15,7 @@ from msgspec import json
 
 from clew.config.environment import freeze
 from clew.config.positions import dotted
+from clew.config.words import Group
 from clew.hooks.events import BY_NAME, EVENTS, Event, label, nearest
 from clew.hooks.fold import Occasion
 from clew.hooks.handlers import Found, read_layers
@@ -38,9 +39,7 @@ def main(argv: list[str]) -> int:
 
 
 def arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="clew hooks", description="Which hooks run when, and what they would say."
-    )
+    parser = Group(prog="clew hooks", description="Which hooks run when, and what they would say.")
     words = parser.add_subparsers(dest="word", required=True, metavar="COMMAND")
     word = words.add_parser("list", help="every hook of this folder's settings, and what is wrong")
     word.add_argument("--settings", help="further settings: a file, or JSON")

@@ -19,6 +19,7 @@ from clew.config.load import load, read
 from clew.config.mask import mask
 from clew.config.paths import Places, find_places
 from clew.config.trust import trusts
+from clew.config.words import Group
 from clew.config.write import replace
 from clew.mcp import choices
 from clew.mcp.config import Http, ServerConfig, Stdio, read_server, variables_in
@@ -31,7 +32,7 @@ Json = dict[str, Any]
 SCOPES = ("local", "user", "project")
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Group):
     def error(self, message: str) -> NoReturn:
         raise CommandLineError(f"{message} ({self.prog} --help)")
 
@@ -61,9 +62,13 @@ def arguments() -> argparse.ArgumentParser:
         return made
 
     add = word("add", run_add, "add a server: a program behind --, or a URL")
-    add.add_argument("name")
-    add.add_argument("target", help="the program, or the URL")
-    add.add_argument("args", nargs="*", help="the program's arguments, behind --")
+    add.usage = (
+        "clew mcp add [OPTION ...] NAME URL\n"
+        "       clew mcp add [OPTION ...] NAME -- PROGRAM [ARG ...]"
+    )
+    add.add_argument("name", metavar="NAME", help="what its tools are called by: mcp__NAME__...")
+    add.add_argument("target", metavar="URL or PROGRAM", help="where it is, or what starts it")
+    add.add_argument("args", nargs="*", default=[], metavar="ARG", help="of the program")
     add.add_argument("-t", "--transport", choices=("stdio", "http", "sse"))
     add.add_argument("-e", "--env", action="append", default=[], metavar="NAME=VALUE")
     add.add_argument("-H", "--header", action="append", default=[], metavar="NAME: VALUE")

@@ -16,6 +16,7 @@ from msgspec import structs
 from clew.config.environment import freeze
 from clew.config.paths import Places, find_places
 from clew.config.trust import trusts
+from clew.config.words import Group
 from clew.messages.counts import count_of
 from clew.messages.errors import CommandLineError, SettingsError, in_words
 from clew.permissions.decide import decide
@@ -35,7 +36,7 @@ def main(argv: list[str]) -> int:
 
 
 def arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Group(
         prog="clew permissions", description="Ask what may run, and why; change the rules."
     )
     words = parser.add_subparsers(dest="word", required=True, metavar="COMMAND")

@@ -13,6 +13,7 @@ from clew.config.layers import in_force, merge
 from clew.config.load import load
 from clew.config.paths import find_places
 from clew.config.trust import trusts as trusts_folder
+from clew.config.words import Group
 from clew.messages.errors import ClewError, CommandLineError, UserError
 from clew.plugins import install as work
 from clew.plugins.install import SCOPES, Desk
@@ -20,7 +21,7 @@ from clew.plugins.parts import Parts, parts_of, read_manifest, told
 from clew.plugins.store import Installed, Store, fingerprint, is_on
 
 
-class _Parser(argparse.ArgumentParser):
+class _Parser(Group):
     def error(self, message: str) -> NoReturn:
         raise CommandLineError(f"{message} ({self.prog} --help)")
 
