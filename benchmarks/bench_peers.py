@@ -4,7 +4,6 @@ The peer comes from npm into a folder of its own, the first time; without npm th
 """
 
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -15,13 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Figure, peak_rss_mb
+from benchmarks.measure import Figure, from_npm, peak_rss_mb
 from clew.testing.server import LoopbackServer, serving
 
 # A version by name: what comes without one depends on the npm that is asked.
-VERSION = "2.1.330"
-PEER = f"@anthropic-ai/claude-code@{VERSION}"
-FOLDER = Path(__file__).parent.parent / ".build" / "peers" / VERSION
+PEER = "@anthropic-ai/claude-code@2.1.330"
 RUNS = 5
 MEGABYTE = "All work and no play is dull. " * 33_334
 MODEL = "claude-sonnet-5-5"
@@ -83,16 +80,6 @@ WORKLOADS = (
 )
 
 
-def peer() -> str | None:
-    """The reference client's program; None where npm is not there or has it not."""
-    program = FOLDER / "node_modules" / ".bin" / "claude"
-    npm = shutil.which("npm")
-    if not program.exists() and npm is not None:
-        words = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(FOLDER)]
-        subprocess.run([*words, PEER], check=False, timeout=600)
-    return str(program) if program.exists() else None
-
-
 @dataclass(frozen=True, kw_only=True)
 class Spent:
     cpu_s: float
@@ -145,7 +132,7 @@ class Contestant:
 
 
 def figures() -> Iterator[Figure]:
-    program = peer()
+    program = from_npm(PEER, "claude")
     if program is None:
         yield Figure(name="no peer: npm is not here, or has it not", value=0, unit="")
         return

@@ -6,6 +6,7 @@
 import os
 import random
 import statistics
+import subprocess
 import sys
 import tempfile
 import time
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from benchmarks.measure import Figure, cpu_s, peak_rss_mb
+from benchmarks.measure import Figure, cpu_s, from_npm, peak_rss_mb, process
 from clew.messages import factories
 from clew.transcript.files import Files
 from clew.transcript.load import load
@@ -26,6 +27,8 @@ from clew.transcript.policy import Writer
 from clew.transcript.record import Recorder
 
 SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
+CCUSAGE = "ccusage@18"
+INPUT_TOKENS = 5
 AT = "2026-01-02T03:04:05.678Z"
 LOAD = "import sys; from pathlib import Path; from clew.transcript.load import load; x = load(Path(sys.argv[1]))"
 BARE = "import sys; from pathlib import Path; from clew.transcript.load import load"
@@ -70,6 +73,26 @@ def _peer(path: Path, ours_s: float) -> Iterator[Figure]:
         name="the same by claude-agent-sdk get_session_messages, CPU", value=spent, unit="s"
     )
     yield Figure(name="claude-agent-sdk / clew", value=spent / ours_s, unit="x")
+    yield from _ccusage(path, ours_s)
+
+
+def _ccusage(path: Path, ours_s: float) -> Iterator[Figure]:
+    """A whole process that counts tokens only; what node needs for nothing is taken off."""
+    program = from_npm(CCUSAGE, "ccusage")
+    if program is None:
+        yield Figure(name="no ccusage: npm is not here, or has it not", value=0, unit="")
+        return
+    env = os.environ | {"CLAUDE_CONFIG_DIR": str(path.parents[2])}
+    count = [program, "session", "--json", "--offline"]
+    told = subprocess.run(count, env=env, capture_output=True, check=True, timeout=600).stdout
+    answers = sum(message["type"] == "assistant" for message in load(path).messages)
+    seen = msgspec.json.decode(told)["totals"]["inputTokens"]
+    if seen != answers * INPUT_TOKENS:
+        raise RuntimeError(f"ccusage counted {seen} tokens of {answers} answers")
+    nothing = process([program, "--version"], runs=1, env=env).cpu_s
+    spent = process(count, runs=1, env=env).cpu_s - nothing
+    yield Figure(name="the same by ccusage, which only counts tokens, CPU", value=spent, unit="s")
+    yield Figure(name="ccusage / clew", value=spent / ours_s, unit="x")
 
 
 def _compacted(base: Path) -> Iterator[Figure]:
@@ -151,7 +174,7 @@ def _entry(n: int, parent: int | None, text: str, **more: object) -> bytes:
     is_answer = n % 2 == 1
     message: dict[str, object] = {"role": "assistant" if is_answer else "user", "content": text}
     if is_answer:
-        usage = {"input_tokens": 5, "output_tokens": 7}
+        usage = {"input_tokens": INPUT_TOKENS, "output_tokens": 7}
         block = [{"type": "text", "text": text}]
         named = {"id": f"msg_{n}", "type": "message", "model": "claude-opus-5-5", "usage": usage}
         message |= {**named, "content": block, "stop_reason": "end_turn", "stop_sequence": None}

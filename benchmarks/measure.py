@@ -6,6 +6,7 @@ used only where waiting is the point; a target is a goal that is printed, never 
 
 import gc
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -81,6 +82,17 @@ def process(command: Sequence[str], *, runs: int = 7, env: dict[str, str] | None
         wall_s=sorted(walls)[len(walls) // 2],
         peak_rss_mb=peak_rss_mb(command, env=env),
     )
+
+
+def from_npm(package: str, program: str) -> str | None:
+    """A published program, named with its version; None where npm is not there or has it not."""
+    folder = Path(__file__).parent.parent / ".build" / "peers" / package.replace("/", "+")
+    path = folder / "node_modules" / ".bin" / program
+    npm = shutil.which("npm")
+    if not path.exists() and npm is not None:
+        words = [npm, "install", "--silent", "--no-audit", "--no-fund", "--prefix", str(folder)]
+        subprocess.run([*words, package], check=False, timeout=600)
+    return str(path) if path.exists() else None
 
 
 def peak_rss_mb(command: Sequence[str], *, env: dict[str, str] | None = None) -> float:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from clew.messages.encoding import bare, decode, encode
+from clew.messages.encoding import bare, decode, decode_lines, encode
 
 any_text = st.text(st.characters(exclude_categories=()), max_size=20)  # lone surrogates included
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | any_text
@@ -37,6 +37,16 @@ def test_what_any_json_writer_wrote_is_read_and_can_be_written_again(value: Any)
     for written in (json.dumps(value), json.dumps(value, ensure_ascii=False)):
         read = decode(written.encode("utf-8", "surrogatepass"))
         assert decode(encode(read)) == read or "Infinity" in written
+
+
+@given(st.lists(values, max_size=4))
+@example([{}, {}])
+@example(["\ud800", 1])
+def test_lines_that_are_read_together_say_what_each_says(several: list[Any]) -> None:
+    lines = [json.dumps(value).encode() for value in several]
+    found = decode_lines(b"\n".join(lines), len(lines))
+    assert found is None or found == [decode(line) for line in lines]
+    assert decode_lines(b"1 2", 1) is None
 
 
 @given(values)

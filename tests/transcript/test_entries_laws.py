@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clew.messages.kinds import view
 from clew.messages.views import fields
-from clew.transcript.entries import Entry, Keys, Rejected, encode, parse, scan
+from clew.transcript.entries import Entry, Keys, Rejected, encode, parse, scan, scan_block
 
 GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.jsonl"))
 LINES = [line for path in GOLDEN for line in path.read_bytes().split(b"\n") if line]
@@ -66,6 +66,24 @@ def test_damaged_lines_are_read_or_named_and_kept(line: bytes) -> None:
 @given(st.binary(max_size=60))
 def test_any_bytes_are_read_or_named_and_kept(line: bytes) -> None:
     hold(line)
+
+
+# What could be taken for a line where it is a part of one, or several.
+PARTS = [
+    b"", b"{}", b" {}", b"{} ", b"{}{}", b'{"a":', b'{"a":{"b":1}', b'{"b":1}}', b',{"b":1}', b'{"a":[{}', b"{}]}",
+    b'{"uuid":"}', b'{"}', b'"}', b"[{}]", b"\r", b"{}\r", b"\0", b'{"message":"\xff"}', b'{"type":7}',
+]  # fmt: skip
+
+
+@given(st.lists(st.sampled_from(PARTS) | st.sampled_from(LINES) | damaged(), max_size=6))
+@example([b'{"a":', b"{}}", b"{}{}"])
+@example([b'{"a":{}', b"}", b"{}{}"])
+def test_the_lines_of_a_block_are_what_each_is_by_itself(lines: list[bytes]) -> None:
+    block = b"\n".join(lines)
+    each = block.removesuffix(b"\n").split(b"\n") if block else []
+    found = list(scan_block(block, 4))
+    assert [block[start:end] for start, end, _ in found] == each
+    assert [keys for _, _, keys in found] == [scan(line, 4 + n) for n, line in enumerate(each)]
 
 
 @pytest.mark.laws

@@ -64,6 +64,10 @@ ROWS: dict[str, tuple[Lines, str]] = {
     "= nothing": ([], ""),
     "= only line ends": ([b"\n\r\n\n"], ""),
     "> two entries in one line": ([U1, encoded([A1, U2]).replace(b"\n", b"") + b"\n"], "u1 a1 u2"),
+    "> two entries in one line, one of which no strict reader takes": (
+        [U1, encoded([A1]).strip() + b" " + encoded([U2]).replace(b'"u2"', b'"\\ud800"'), A2],
+        "u1 a1 u2 a2",
+    ),
     "> an entry behind a torn one": ([U1, encoded([A2])[:90] + encoded([A1]), U2], "u1 a1 u2"),
     "> a line beside the chain behind a torn one": (
         [*talk(2), b'{"torn":"' + encoded([last_prompt("a1", explicit=True)])],

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Any, Literal
 
 _read = msgspec.json.Decoder().decode
+_read_lines = msgspec.json.Decoder().decode_lines
 _write = msgspec.json.Encoder(decimal_format="number").encode
 _write_cautiously = msgspec.json.Encoder(decimal_format="string").encode
 
@@ -47,6 +48,15 @@ def decode(line: bytes) -> Any:
         return _read(line)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return _decode_leniently(line)
+
+
+def decode_lines(lines: bytes, count: int) -> list[Any] | None:
+    """The values of `count` lines that `decode` reads, in less time; None if it must be asked of each."""
+    try:
+        found = _read_lines(lines)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    return found if len(found) == count else None
 
 
 def _decode_leniently(line: bytes) -> Any:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from clew.messages.views import View
 
-__all__ = ["Entry", "Keys", "Rejected", "encode", "parse", "scan"]
+__all__ = ["Entry", "Keys", "Rejected", "encode", "parse", "scan", "scan_block"]
 
 
 class Rejected(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +83,8 @@ class Keys(msgspec.Struct, kw_only=True, gc=False, rename="camel"):
 
 
 _scan = msgspec.json.Decoder(Keys).decode
+_scan_all = msgspec.json.Decoder(Keys).decode_lines
+_OPENS, _CLOSES = b"{}"
 
 
 def parse(line: bytes, number: int = 0) -> Entry | Rejected:
@@ -108,6 +110,52 @@ def scan(line: bytes, number: int = 0) -> Keys | Rejected:
     if keys.type is not None:
         keys.type = TAGS.get(keys.type, keys.type)
     return keys
+
+
+def scan_block(block: bytes, number: int) -> Iterator[tuple[int, int, Keys | Rejected]]:
+    """Where each line of `block` begins and ends, the first being line `number`, and its keys."""
+    ends = _line_ends(block)
+    found = _scan_at_once(block, ends)
+    start = 0
+    for place, end in enumerate(ends):
+        yield start, end, scan(block[start:end], number + place) if found is None else found[place]
+        start = end + 1
+
+
+def _line_ends(block: bytes) -> list[int]:
+    """The positions of the line feeds; of a last line without one, the end."""
+    ends: list[int] = []
+    at, size = 0, len(block)
+    while at < size:
+        at = block.find(b"\n", at)
+        if at < 0:
+            at = size
+        ends.append(at)
+        at += 1
+    return ends
+
+
+def _scan_at_once(block: bytes, ends: list[int]) -> list[Keys] | None:
+    """The keys of every line in one go; None unless each line is one object and nothing else.
+
+    A value over two lines, the first ending with a brace, would need a comma or a bracket to go on;
+    a brace begins the next. So no value is over two lines, and as many values as lines are one each.
+    """
+    start = 0
+    for end in ends:
+        if start == end or block[start] != _OPENS or block[end - 1] != _CLOSES:
+            return None
+        start = end + 1
+    try:
+        found = _scan_all(block)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if len(found) != len(ends):
+        return None
+    for keys in found:
+        if keys.type is not None:
+            keys.type = TAGS.get(keys.type, keys.type)
+    return found
 
 
 def _keys_of(data: dict[str, Any]) -> Keys:

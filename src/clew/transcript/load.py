@@ -7,23 +7,23 @@ docs/transcript.md. Must never write.
 """
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from clew.messages.counts import count_of
-from clew.messages.encoding import decode, encode
+from clew.messages.encoding import decode, decode_lines, encode
 from clew.transcript import light
 from clew.transcript.chain import Chain, build
-from clew.transcript.entries import Keys, Rejected, scan
+from clew.transcript.entries import Keys, Rejected, scan, scan_block
 from clew.transcript.leaf import NOBODY
 from clew.transcript.links import ROOT, Node, Note
 from clew.transcript.policy import CONVERSATION
 from clew.transcript.salvage import entries_in
 from clew.transcript.side import CURRENT, Side
-from clew.transcript.source import Source
+from clew.transcript.source import READ_AHEAD_BYTES, Source
 
 # Titles and tags of a file that is read from its last boundary on are looked for up here too.
 HEAD_SIZE_BYTES = 65536
@@ -166,15 +166,17 @@ def read_lines(source: Source, start: int) -> _Lines:
             if isinstance(keys, Keys) and keys.type in CURRENT:
                 lines.side.feed(keys.type, raw, number, at)
     nodes, side = lines.nodes, lines.side
-    for number, at, raw in source.lines(start):
-        keys = scan(raw, number)
-        if isinstance(keys, Rejected):
-            if not _is_blank(raw):
-                _salvage(lines, keys, number, at, raw)
-        elif keys.type in CONVERSATION or (keys.uuid is not None and keys.type is not None):
-            nodes.append(Node(keys=keys, number=number, at=at, size=len(raw)))
-        else:
-            side.feed(keys.type, raw, number, at)
+    number = 1
+    for at, block in source.blocks(start):
+        for begin, end, keys in scan_block(block, number):
+            if isinstance(keys, Rejected):
+                if not _is_blank(keys.raw):
+                    _salvage(lines, keys, number, at + begin, keys.raw)
+            elif keys.type in CONVERSATION or (keys.uuid is not None and keys.type is not None):
+                nodes.append(Node(keys=keys, number=number, at=at + begin, size=end - begin))
+            else:
+                side.feed(keys.type, block[begin:end], number, at + begin)
+            number += 1
     return lines
 
 
@@ -222,7 +224,7 @@ def _finish(path: Path, source: Source, lines: _Lines, start: int) -> Loaded:
     )
     return Loaded(
         path=path,
-        messages=[bodies.get(node.at) or _body(source, node) for node in chain.nodes()],
+        messages=_messages(source, chain.nodes(), bodies),
         leaf_uuid=chain.leaf_uuid,
         side=side,
         chain=chain,
@@ -231,6 +233,36 @@ def _finish(path: Path, source: Source, lines: _Lines, start: int) -> Loaded:
         read_from=start,
         size_bytes=source.size,
     )
+
+
+def _messages(
+    source: Source, nodes: Iterable[Node], bodies: dict[int, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """What the entries say; those that stand one behind the other are read together."""
+    messages: list[dict[str, Any]] = []
+    row: list[Node] = []
+    begin = end = -1
+    for node in nodes:
+        if node.at != end + 1 or end - begin > READ_AHEAD_BYTES:
+            messages += _row(source, row)
+            row, begin = [], node.at
+        known = bodies.get(node.at, node.data)
+        if known is None and node.keys.uuid is not None:
+            row.append(node)
+            end = node.at + node.size
+        else:
+            messages += _row(source, row)
+            row, end = [], -1
+            messages.append(known or _body(source, node))
+    return messages + _row(source, row)
+
+
+def _row(source: Source, row: list[Node]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] | None = None
+    if len(row) > 1:
+        begin, end = row[0].at, row[-1].at + row[-1].size
+        found = decode_lines(source.read(begin, end - begin), len(row))
+    return [_body(source, node) for node in row] if found is None else found
 
 
 def _body(source: Source, node: Node) -> dict[str, Any]:

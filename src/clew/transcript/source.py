@@ -38,28 +38,36 @@ class Source:
 
     def lines(self, start: int, end: int | None = None) -> Iterator[tuple[int, int, bytes]]:
         """(number from 1, offset, bytes without the LF) of each line from a line's start on."""
-        number, at = 0, start
-        end = self.size if end is None else min(end, self.size)
-        unfinished: list[bytes] = []
-        position = start
-        while position < end:
-            block = self.read(position, min(BLOCK_SIZE_BYTES, end - position))
-            if not block:
-                break
-            position += len(block)
+        number = 0
+        for at, block in self.blocks(start, end):
             pieces = block.split(b"\n")
-            if len(pieces) > 1 and unfinished:
-                pieces[0] = b"".join([*unfinished, pieces[0]])
-                unfinished = []
-            last = pieces.pop()
+            if not pieces[-1]:
+                pieces.pop()
             for piece in pieces:
                 number += 1
                 yield number, at, piece
                 at += len(piece) + 1
-            if last:
-                unfinished.append(last)
-        if unfinished:
-            yield number + 1, at, b"".join(unfinished)
+
+    def blocks(self, start: int, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """(offset, bytes) of one whole line after another, many at once, with their LFs."""
+        end = self.size if end is None else min(end, self.size)
+        size = BLOCK_SIZE_BYTES
+        while start < end:
+            wanted = min(size, end - start)
+            block = self.read(start, wanted)
+            if len(block) < wanted:
+                end = start + len(block)  # it was cut meanwhile
+            size = BLOCK_SIZE_BYTES
+            if start + len(block) < end:
+                whole = block.rfind(b"\n") + 1
+                if not whole:
+                    size = 2 * len(block)  # a single line may be as long as the file
+                    continue
+                if whole < len(block):
+                    block = block[:whole]
+            if block:
+                yield start, block
+            start += len(block)
 
     def line_at(self, start: int) -> bytes:
         """The line that begins at `start`."""
