@@ -237,6 +237,25 @@ def test_a_second_sigint_ends_at_once_and_leaves_no_child(tmp_path: Path) -> Non
     assert done.stdout == "Here again.\n"
 
 
+def test_signals_while_it_ends_do_not_change_what_its_code_says(tmp_path: Path) -> None:
+    with serving(scenario({"text": "Here.", "times": "always"}), strict=True) as server:
+        (tmp_path / "work").mkdir()
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP) * 4:
+            with subprocess.Popen(
+                command("-p", "hi", "--output-format", "stream-json", "--verbose"),
+                cwd=tmp_path / "work",
+                env=environment(tmp_path, server.url),
+                stdout=subprocess.PIPE,
+                stdin=subprocess.DEVNULL,
+            ) as child:
+                assert child.stdout is not None
+                while b'"type":"result"' not in child.stdout.readline():
+                    assert child.poll() is None
+                while child.poll() is None:
+                    child.send_signal(number)
+            assert child.returncode in (0, 128 + number)
+
+
 @requirement("R104", "R112")
 def test_totals_and_times_are_left_at_the_end_and_taken_up_by_the_next_run(tmp_path: Path) -> None:
     usage = {"input_tokens": 100, "output_tokens": 10}

@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -68,6 +68,24 @@ def main(options: Options) -> int:
     except ClewError as error:
         print(f"clew: {error}", file=sys.stderr)
         return 2 if isinstance(error, CommandLineError) else 1
+    finally:
+        # How it ended is said. While the interpreter leaves, a signal would put its own code over it.
+        for number in (signal.SIGINT, *ENDED_BY):
+            signal.signal(number, signal.SIG_IGN)
+
+
+def hear_signals(stop: Callable[[int], None]) -> None:
+    """Has signals told to the loop; also those that come when it is over, which asyncio's own would
+    give back to the system before anybody else could take them."""
+    loop = asyncio.get_running_loop()
+
+    def tell(number: int, _frame: object) -> None:
+        if loop.is_closed():
+            os._exit(128 + number)
+        loop.call_soon_threadsafe(stop, number)
+
+    for number in (signal.SIGINT, *ENDED_BY):
+        signal.signal(number, tell)
 
 
 async def set_up(options: Options) -> int:
@@ -104,14 +122,12 @@ def whole_prompt(options: Options) -> Raw:
 async def serve(options: Options) -> int:
     """Talks to a host in lines of JSON; what it writes, or one prompt that is given beforehand."""
     from clew.headless.channel import Stdio
-    from clew.headless.serve import ENDED_BY, Server
+    from clew.headless.serve import Server
 
     is_host = options.input_format == "stream-json"
     said = None if is_host else [given_beforehand(whole_prompt(options))]
     server = Server(options, Stdio(said), os.environ, str(Path.cwd()))
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, *ENDED_BY):
-        loop.add_signal_handler(number, server.stop, number)
+    hear_signals(server.stop)
     return await server.run()
 
 
@@ -134,9 +150,7 @@ async def run(options: Options, raw: Raw) -> int:
         stopping.set()
 
     # Before there is a session: what is only cancelled then may go on as if nobody had said anything.
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, *ENDED_BY):
-        loop.add_signal_handler(number, stop, number)
+    hear_signals(stop)
 
     async def ask(asked: Question) -> Verdict:
         tool = options.asks
