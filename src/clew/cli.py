@@ -80,6 +80,7 @@ a session:
   --mcp-config JSON|FILE     MCP servers of this session
   --strict-mcp-config        use no MCP servers but those
   --settings JSON|FILE       settings that stand above the files'
+  --managed-settings JSON|FILE  settings of the program that starts clew; they only restrict
   --setting-sources NAMES    which of user,project,local are read; empty: none of them
   -n, --name TITLE           the session's title
   --plugin-dir DIR           a plugin for this session alone; naming it trusts it

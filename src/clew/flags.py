@@ -267,6 +267,11 @@ def parser() -> argparse.ArgumentParser:
     )
     add("-n", "--name", metavar="TITLE", help="the session's title")
     add("--settings", metavar="JSON|FILE", help="settings that stand above the files'")
+    add(
+        "--managed-settings",
+        metavar="JSON|FILE",
+        help="what the program that starts clew forbids: settings that restrict, as an administrator's",
+    )
     add("--mcp-config", action="append", metavar="JSON|FILE", help="MCP servers of this session")
     add("--strict-mcp-config", action="store_true", help="use no MCP servers but those")
     add("--plugin-dir", action="append", metavar="DIR", help="a plugin for this session alone")
@@ -417,6 +422,7 @@ def parse(argv: list[str]) -> Options:
         sources=() if given.bare else sources_of(given.setting_sources),
         name=given.name,
         settings=given.settings,
+        managed=given.managed_settings,
         mcp_config=tuple(given.mcp_config or ()),
         strict_mcp_config=given.strict_mcp_config or given.bare,
         max_turns=given.max_turns,

@@ -57,6 +57,8 @@ class Options(Struct, frozen=True, kw_only=True):
     system_prompt: str | None = None
     append_system_prompt: str | None = None
     settings: str | None = None
+    # What the program that started this one forbids it, as JSON: see `clew.config.tightening`.
+    managed: str | None = None
     mcp_config: tuple[str, ...] = ()
     strict_mcp_config: bool = False
     max_turns: int | None = None
@@ -71,6 +73,10 @@ class Options(Struct, frozen=True, kw_only=True):
     betas: tuple[str, ...] = ()
     # The built-in tools there are; None: all.
     tools: tuple[str, ...] | None = None
+    # Names that the model may call a tool by, and the tool that is called then.
+    tool_aliases: dict[str, str] = {}
+    # How to plan, in the place of clew's own words, where plan mode is on.
+    planning: str | None = None
     # The settings files that are read beside the managed ones; None: every kind.
     sources: tuple[Scope, ...] | None = None
     name: str | None = None

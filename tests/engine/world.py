@@ -61,6 +61,9 @@ class Tools:
     def title(self, block: Json) -> str:
         return f"{block['name']} {block['input']}"
 
+    def meant(self, block: Json) -> Json:
+        return block
+
     def is_concurrency_safe(self, block: Json) -> bool:
         return str(block["name"]).startswith("Read")
 

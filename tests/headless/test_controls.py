@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from clew.testing.server import serving
+from tests.context.test_git import run_git
 from tests.headless.clew_process import transcripts
 from tests.headless.host_process import Hosted
 from tests.mcp.yard import entry
@@ -277,6 +278,73 @@ def test_plugins_are_not_exchanged_under_a_turn_where_the_host_minds(tmp_path: P
         said = host.ask("reload_plugins", refuse_if_busy=True)
         assert (said["subtype"], said["error_code"]) == ("error", "reload_plugins_busy")
         assert done(host, "reload_plugins")["plugins"] == []
+
+
+def test_what_has_changed_in_the_folder_is_told_by_the_rules_and_within_bounds(
+    host: Hosted, tmp_path: Path
+) -> None:
+    assert done(host, "get_workspace_diff") == {"diff": None, "noDiffReason": "no-repository"}
+    work = tmp_path / "work"
+    run_git(work, "init", "-b", "main")
+    (work / "secret.txt").write_text("before\n", "utf-8")
+    run_git(work, "add", ".")
+    run_git(work, "commit", "-m", "begin")
+    nothing = done(host, "get_workspace_diff")["diff"]
+    assert (nothing["stats"]["filesCount"], nothing["perFileStats"]) == (0, [])
+    (work / "a.txt").write_text("two é\n", "utf-8")
+    (work / "secret.txt").write_text("the secret\n", "utf-8")
+    (work / "large.txt").write_text("long line\n" * 20_000, "utf-8")
+    for number in range(510):
+        (work / "sub" / f"{number:03}.txt").write_text("x\n", "utf-8")
+    done(host, "apply_flag_settings", settings={"permissions": {"deny": ["Read(secret.txt)"]}})
+    found = done(host, "get_workspace_diff")["diff"]
+    assert found["source"] == {"kind": "working-tree"}
+    files = {one["path"]: one for one in found["perFileStats"]}
+    assert files["a.txt"] == {
+        "path": "a.txt",
+        "added": 1,
+        "removed": 1,
+        "isBinary": False,
+        "isUntracked": False,
+        "status": "modified",
+    }
+    assert files["large.txt"]["added"] == 20_000
+    assert (files["sub/000.txt"]["isUntracked"], files["sub/000.txt"]["status"]) == (True, "added")
+    (hunks,) = [one["hunks"] for one in found["hunks"] if one["path"] == "a.txt"]
+    assert hunks == [
+        {
+            "oldStart": 1,
+            "oldLines": 1,
+            "newStart": 1,
+            "newLines": 1,
+            "lines": ["-one é", "+two é"],
+        }
+    ]
+    assert found["restricted"] == ["secret.txt"]
+    assert "the secret" not in json.dumps(found)
+    assert found["skippedLarge"] == ["large.txt"]
+    # Two that git knows and 500 of those it does not; it was not looked how many more there are.
+    assert (len(files), found["omitted"]) == (500, {"files": 2, "exact": False})
+    run_git(work, "add", ".")
+    run_git(work, "mv", "b.bin", "c.bin")
+    known = done(host, "get_workspace_diff")["diff"]
+    assert (known["stats"]["filesCount"], known["omitted"]) == (514, {"files": 14, "exact": True})
+    renamed = next(one for one in known["perFileStats"] if one["path"] == "c.bin")
+    assert (renamed["previousPath"], renamed["newPath"]) == ("b.bin", "c.bin")
+
+
+def test_a_session_is_given_a_colour_and_keeps_it(host: Hosted, tmp_path: Path) -> None:
+    assert done(host, "set_color", color="orange") == {"color": "orange"}
+    assert "there are red" in refused(host, "set_color", color="mauve")
+    assert "there are red" in refused(host, "set_color")
+    host.say("hi")
+    host.result()
+    done(host, "set_color", color="default")
+    assert host.end() == 0
+    (path,) = transcripts(tmp_path)
+    written = path.read_text("utf-8").splitlines()
+    colors = [json.loads(line)["agentColor"] for line in written if "agent-color" in line]
+    assert colors == ["orange", "default"]
 
 
 def test_whether_anybody_looks_on_changes_nothing(host: Hosted) -> None:

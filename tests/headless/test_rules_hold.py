@@ -9,6 +9,7 @@ import pytest
 
 from clew.testing.server import serving
 from tests.headless.clew_process import clew, transcripts
+from tests.headless.host_process import Hosted
 
 KEY = "sk-ant-test-0000"
 
@@ -318,3 +319,56 @@ def test_a_folder_lets_edits_through_only_once_it_is_trusted(tmp_path: Path, tru
         trust(tmp_path)
     results(tmp_path, calls(("Write", {"file_path": "made", "content": "x"})))
     assert (tmp_path / "work" / "made").exists() is trusted
+
+
+def test_who_starts_clew_can_forbid_and_allows_nothing(tmp_path: Path) -> None:
+    hook = {"type": "command", "command": "touch hooked"}
+    settings(
+        tmp_path,
+        {
+            "permissions": {"allow": ["Bash(mkdir:*)", "Bash(touch:*)"]},
+            "hooks": {"UserPromptSubmit": [{"hooks": [hook]}]},
+        },
+    )
+    forbidden = {
+        "permissions": {"deny": ["Bash(touch:*)"], "allow": ["Bash(cp:*)"]},
+        "disableAllHooks": "true",
+        "model": "opus",
+    }
+    plan = calls(
+        ("Bash", {"command": "mkdir made"}),
+        ("Bash", {"command": "touch made/x"}),
+        ("Bash", {"command": "cp -r made copied"}),
+    )
+    given = ("-p", "go", "--settings", '{"permissions": {"allow": ["Bash(touch:*)"]}}')
+    with serving(plan, strict=True) as server:
+        done = clew(tmp_path, server.url, *given, "--managed-settings", json.dumps(forbidden))
+    assert done.returncode == 0, done.stderr
+    assert sorted(p.name for p in (tmp_path / "work").iterdir()) == ["made"]
+    assert not list((tmp_path / "work" / "made").iterdir())
+    told = done.stderr
+    assert "--managed-settings:1: permissions.allow: does not count" in told
+    assert "--managed-settings:1: model: does not count" in told
+    assert "opus" not in str(server.requests[0].body["model"])
+    bad = clew(tmp_path, server.url, *given, "--managed-settings", "{")
+    assert bad.returncode == 1
+    assert "--managed-settings: " in bad.stderr
+
+
+def test_a_host_cannot_widen_later_what_was_forbidden_at_the_start(tmp_path: Path) -> None:
+    forbidden = {"permissions": {"deny": ["Bash"], "disableBypassPermissionsMode": "disable"}}
+    with (
+        serving(calls(), strict=True) as server,
+        Hosted(
+            tmp_path, server.url, "--allow-dangerously-skip-permissions",
+            f"--managed-settings={json.dumps(forbidden)}",
+        ) as host,
+    ):  # fmt: skip
+        host.ask("initialize")
+        assert host.ask("set_permission_mode", mode="bypassPermissions")["subtype"] == "error"
+        own = {"permissions": {"allow": ["Bash"], "deny": None}}
+        host.ask("apply_flag_settings", settings={"permissions": {"allow": ["Bash"]}})
+        host.ask("apply_flag_settings", settings=own)
+        rules = host.ask("list_permission_rules")["response"]["state"]["rules"]
+        assert {"behavior": "deny", "rule": "Bash", "source": "policySettings"} in rules
+        assert host.end() == 0

@@ -1,6 +1,7 @@
 """The syntax of rules, and the documented examples of the ecosystem, unchanged."""
 
 import pytest
+from msgspec import structs
 
 from clew.config.layers import Layer
 from clew.config.load import decoded
@@ -258,6 +259,16 @@ def test_managed_settings_can_be_the_only_ones_whose_rules_count() -> None:
     )
     rules, _, _ = read_rules([layer('{"permissions": {"allow": ["Bash(y)"]}}'), managed])
     assert [r.text for r in rules] == ["Bash(x)"]
+
+
+def test_a_lock_that_was_handed_keeps_what_a_person_denies() -> None:
+    locked = '{"allowManagedPermissionRulesOnly": true, "permissions": {"deny": ["Bash(x)"]}}'
+    handed = structs.replace(layer(locked, "managed"), is_handed=True)
+    own = layer('{"permissions": {"allow": ["Bash(y)"], "deny": ["Bash(z)"], "ask": ["Bash(w)"]}}')
+    rules, unreadable, _ = read_rules([own, handed])
+    assert sorted(r.text for r in rules) == ["Bash(w)", "Bash(x)", "Bash(z)"]
+    broken = layer('{"permissions": {"deny": ["Bash("]}}')
+    assert read_rules([broken, handed])[1] != unreadable == []
 
 
 def test_faults_that_restrain_nothing_do_not_make_a_set_careful() -> None:

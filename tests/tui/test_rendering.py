@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 
 from clew.testing.server import serving
+from tests.headless.clew_process import transcripts
+from tests.headless.host_process import Hosted
 from tests.requirements import requirement
 from tests.tui.pictures import looks_like
 from tests.tui.screen import PLAIN, OnScreen
@@ -154,6 +156,34 @@ def test_colours_are_those_of_the_theme_and_none_where_none_are_wanted(tmp_path:
     assert b"38;5;25m" in seen["told"]
     assert b"38;5;117" not in seen["told"]
     assert b"38;5" not in seen["none"]
+
+
+def test_a_session_that_a_host_gave_a_colour_has_its_prompt_in_it(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": "Yes.", "times": "always"}]}
+    seen = {}
+    with serving(plan) as server:
+        for color in ("orange", "default", "mauve"):
+            home = tmp_path / color
+            home.mkdir()
+            with Hosted(home, server.url) as host:
+                host.say("hi")
+                host.result()
+                host.ask("set_color", color=color)
+                assert host.end() == 0
+            (path,) = transcripts(home)
+            if color == "mauve":
+                # Another program's word, of more colours than there are here.
+                with path.open("a", encoding="utf-8") as log:
+                    log.write('{"type":"agent-color","agentColor":"mauve"}\n')
+            for env in ({"NO_COLOR": ""}, {"NO_COLOR": "1"}):
+                with OnScreen(home, server.url, "--continue", env=env) as screen:
+                    screen.expect("Yes.")
+                    screen.expect(READY)
+                    seen[color, env["NO_COLOR"]] = screen.raw
+    assert b"38;5;208m> " in seen["orange", ""]
+    assert b"38;5;109m> " in seen["default", ""]
+    assert b"38;5;109m> " in seen["mauve", ""]
+    assert all(b"38;5" not in raw for (_, plain), raw in seen.items() if plain)
 
 
 def test_a_session_that_goes_on_shows_what_was_said(tmp_path: Path) -> None:

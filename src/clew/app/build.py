@@ -191,6 +191,7 @@ async def session(
             where=lambda: hands.tool_session.cwd,
             key_source=endpoint.credentials,
             has_commands=options.has_commands,
+            how_to_plan=options.planning,
             debug_file=place_of(ground, thread),
             lacks_key=endpoint.lacks_credentials,
             resumed=thread.loaded,

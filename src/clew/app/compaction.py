@@ -198,7 +198,7 @@ class Keeping:
             listing_fact(told(kept), deferred),
             self.agents(History(kept)),
             self._skills(History(kept)),
-            planning(self._ground.rules, kept),
+            planning(self._ground.rules, kept, self._ground.options.planning),
             self._plan(),
             keeping.todos_fact(self.todos()),
             *keeping.recent_files(

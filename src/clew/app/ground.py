@@ -59,6 +59,7 @@ async def stand(
             allow=options.allow,
             deny=options.deny,
             directories=options.directories,
+            managed=options.managed,
         ),
         sources=SOURCES if options.sources is None else options.sources,
     )

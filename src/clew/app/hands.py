@@ -163,6 +163,7 @@ def toolset_of(
         ),
         secrets=ground.secrets,
         file_record=files,
+        aliases=ground.options.tool_aliases,
     )
 
 

@@ -9,6 +9,10 @@ from clew.context.plan_fact import plan_fact
 from clew.permissions.in_session import SessionRules
 
 
-def planning(rules: SessionRules, history: Iterable[dict[str, Any]]) -> Fact | None:
+def planning(
+    rules: SessionRules, history: Iterable[dict[str, Any]], how: str | None
+) -> Fact | None:
     path = rules.plan_file
-    return plan_fact(history, is_on=rules.mode == "plan", path=path, exists=Path(path).exists())
+    return plan_fact(
+        history, is_on=rules.mode == "plan", path=path, exists=Path(path).exists(), how=how
+    )

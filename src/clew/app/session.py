@@ -122,6 +122,8 @@ class Session(Struct, frozen=True, kw_only=True):
     lacks_key: bool
     # Whether a line that begins with a slash is a command.
     has_commands: bool = True
+    # How to plan, where the program that began the session says it.
+    how_to_plan: str | None = None
     # Where what happens is written down; empty where nobody asked for it.
     debug_file: str = ""
 
@@ -150,7 +152,9 @@ class Session(Struct, frozen=True, kw_only=True):
         heard = [entry for entry in history if entry.get("type") == "attachment"]
         agents = self.agents.listing(heard) if self.requests.offers("Agent") else None
         listings = [listing_fact(told(heard), deferred), agents, skills]
-        return attachments([*facts, *filter(None, [*listings, planning(self.rules, heard)])])
+        return attachments(
+            [*facts, *filter(None, [*listings, planning(self.rules, heard, self.how_to_plan)])]
+        )
 
     async def take(self, raw: Raw, emit: Emit) -> Taken:
         """What was typed or piped in, as a turn for `conversation.submit` or as an outcome."""

@@ -35,6 +35,8 @@ class Layer(Struct, frozen=True, kw_only=True):
     text: str = ""
     faults: tuple[Fault, ...] = ()
     unreadable: str | None = None
+    # Managed settings that came from the program that started clew: they restrict and lift nothing.
+    is_handed: bool = False
 
     def line(self, path: Path) -> int | None:
         """The line of a member of the file; None for what came from no file."""

@@ -16,10 +16,18 @@ from clew.config.layers import Layer, Scope
 from clew.config.paths import Places
 from clew.config.regular import content
 from clew.config.settings import Fault, check
+from clew.config.tightening import restricting
 
 Stamp = tuple[int, int, int] | None
 
 DROP_INS = "managed-settings.d"
+HANDED = "--managed-settings"
+PARENT = "parentSettingsBehavior"
+NOT_BESIDE = (
+    "counts for nothing beside the managed settings of this machine; parentSettingsBehavior: merge in "
+    "them would let it"
+)
+ONLY_RESTRICTS = "does not count, the program that starts clew can only restrict"
 
 
 class Loaded(Struct, frozen=True, kw_only=True):
@@ -30,11 +38,13 @@ class Loaded(Struct, frozen=True, kw_only=True):
 
 
 class Given(Struct, frozen=True, kw_only=True):
-    """Settings of the command line: a decoded object, and the file it came from if one."""
+    """Settings of the command line: a decoded object, and the file it came from if one; and what the program
+    that started clew hands it, before it was looked through."""
 
     data: dict[str, Any]
     file: str | None = None
     text: str = ""
+    managed: dict[str, Any] = {}
 
 
 def stamp(path: Path) -> Stamp:
@@ -76,6 +86,8 @@ def load(
     layers = [
         read(scope, path, str(root)) for scope, path, root in files if stamps[path] is not None
     ]
+    if given is not None and given.managed:
+        layers.append(handed(given.managed, layers, str(places.root)))
     if given is not None:
         faults = tuple(check(given.data))
         layers.append(
@@ -89,6 +101,29 @@ def load(
             )
         )
     return Loaded(layers=tuple(layers), stamps=stamps)
+
+
+def handed(data: dict[str, Any], layers: Sequence[Layer], root: str) -> Layer:
+    """The layer of handed settings. Beside an administrator's own it is empty, unless those let it count."""
+    own = [layer for layer in layers if layer.scope == "managed"]
+    says = (layer.data[PARENT] for layer in own if PARENT in layer.data)
+    faults: list[Fault]
+    if own and next(says, None) != "merge":
+        kept: dict[str, Any] = {}
+        faults = [Fault(path=(), what=NOT_BESIDE, fatal=False)]
+    else:
+        kept, rest = restricting(data, taken=(name for layer in own for name in layer.data))
+        faults = [Fault(path=tuple(n.split(".")), what=ONLY_RESTRICTS, fatal=False) for n in rest]
+        faults += check(kept, managed=True)
+    return Layer(
+        scope="managed",
+        data=kept,
+        root=root,
+        file=HANDED,
+        text=json.dumps(data),
+        faults=tuple(faults),
+        is_handed=True,
+    )
 
 
 def managed_files(places: Places) -> list[Path]:

@@ -213,6 +213,13 @@ KEYS: tuple[Key, ...] = (
         "heed managed permission rules alone",
         managed_only=True,
     ),
+    key(
+        "parentSettingsBehavior",
+        STRING,
+        "merge: the --managed-settings of a program that starts clew count beside these",
+        choices=("first-wins", "merge"),
+        managed_only=True,
+    ),
     key("disableAutoMode", STRING, "take mode auto away", choices=("disable",)),
     key("permissions", OBJECT, "what may be done, and by whom it is decided"),
     key("permissions.allow", RULES, "what runs without asking", executes=True),

@@ -5,11 +5,15 @@ answers slowly is reported as far as it got.
 """
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.config.regular import content
+from clew.context.git_changes import Change, read_changes, untracked
 from clew.context.git_report import FIELD, Report, read_log, read_status
 from clew.process.output import Output
 from clew.process.run import run
@@ -18,6 +22,10 @@ from clew.process.spawn import Launcher
 TIMEOUT_S = 5.0
 KEEP_BYTES = 128 * 1024
 COMMITS = 5
+# Of a difference, and of files that git does not know: how many, and how much of one.
+CHANGES_BYTES = 4 * 1024 * 1024
+NEW_FILES = 500
+NEW_FILE_BYTES = 256 * 1024
 
 # What keeps git from writing, asking and paging.
 ENVIRONMENT = {
@@ -32,7 +40,24 @@ _LOG = ("log", f"-{COMMITS}", "-z", f"--format=%h{FIELD}%an{FIELD}%aI{FIELD}%s")
 _MAIN = ("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
 _DIFF = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD")
 _FILES = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+# Whatever a person's own configuration says of how differences are shown.
+_CHANGES = (
+    "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative", "--find-renames",
+    "--submodule=short", "--unified=3", "--inter-hunk-context=0", "--raw", "--numstat", "-p", "-z",
+)  # fmt: skip
+_UNTRACKED = ("ls-files", "-z", "--others", "--exclude-standard")
 _LIKELY_MAIN = ("main", "master", "trunk")
+
+
+class Changes(Struct, frozen=True, kw_only=True):
+    """Files that differ, named from `root`: from the last commit, or from `base`, where `branch` was left."""
+
+    root: Path
+    files: tuple[Change, ...]
+    # Git was stopped, or there is more than anybody wants to read.
+    is_cut: bool = False
+    base: str = ""
+    branch: str = ""
 
 
 async def report(
@@ -74,6 +99,40 @@ async def files(
     return names[:-1] if is_cut or not names[-1] else names
 
 
+async def changes(
+    launcher: Launcher, cwd: Path, env: Mapping[str, str], *, timeout_s: float = TIMEOUT_S
+) -> Changes | None:
+    """What is not committed in the repository around `cwd`; where nothing is, what its branch has changed
+    since it left the main one. None if there is no repository, or no git."""
+    root, _ = await _Git(launcher, cwd, env, timeout_s).ask(("rev-parse", "--show-toplevel"))
+    if root is None:
+        return None
+    folder = Path(root.rstrip("\n"))
+    git = _Git(launcher, folder, env, timeout_s)
+    head = await git.head()
+    async with asyncio.TaskGroup() as group:
+        known = group.create_task(git.changes_since(head))
+        new = group.create_task(git.new_files())
+        left = group.create_task(git.fork())
+    (old, more), (added, even_more), (base, branch) = known.result(), new.result(), left.result()
+    if old or added or base in ("", head):
+        return Changes(root=folder, files=(*old, *added), is_cut=more or even_more)
+    files, is_cut = await git.changes_since(base)
+    return Changes(root=folder, files=tuple(files), is_cut=is_cut, base=base, branch=branch)
+
+
+def _read_new(folder: Path, names: Sequence[str]) -> list[Change]:
+    """Files that git does not know, each up to a bound; what is no file, or gone by now, is left out."""
+    found = []
+    for name in names:
+        try:
+            data = content(folder / name, NEW_FILE_BYTES + 1)
+        except OSError:
+            continue
+        found.append(untracked(name, data if len(data) <= NEW_FILE_BYTES else None))
+    return found
+
+
 class _Git:
     """One folder to ask about."""
 
@@ -87,7 +146,12 @@ class _Git:
 
     async def ask(self, arguments: Sequence[str]) -> tuple[str | None, bool]:
         """What git prints, None if it failed; and whether that is not all of it."""
-        output = Output(keep_bytes=KEEP_BYTES)
+        told, is_cut = await self.raw(arguments, KEEP_BYTES)
+        return None if told is None else told.decode("utf-8", "replace"), is_cut
+
+    async def raw(self, arguments: Sequence[str], most_bytes: int) -> tuple[bytes | None, bool]:
+        """The same in bytes."""
+        output = Output(keep_bytes=most_bytes)
         try:
             ended = await run(
                 self._launcher,
@@ -102,9 +166,35 @@ class _Git:
             return None, False
         if not ended.timed_out and ended.exit.code != 0:
             return None, False
-        return bytes(output.head).decode("utf-8", "replace"), bool(
-            ended.timed_out or output.left_out
-        )
+        return bytes(output.head), bool(ended.timed_out or output.size > len(output.head))
+
+    async def changes_since(self, commit: str) -> tuple[list[Change], bool]:
+        """What the folder has otherwise than a commit, and whether there is more."""
+        told, is_cut = await self.raw((*_CHANGES, commit, "--"), CHANGES_BYTES)
+        return read_changes(told or b"", is_cut=is_cut), is_cut
+
+    async def new_files(self) -> tuple[list[Change], bool]:
+        """The files that git neither knows nor ignores, and whether there are more."""
+        told, is_cut = await self.ask(_UNTRACKED)
+        names = (told or "").split("\0")[:-1]
+        found = await asyncio.to_thread(_read_new, self._cwd, names[:NEW_FILES])
+        return found, is_cut or len(names) > NEW_FILES
+
+    async def head(self) -> str:
+        """The commit that the folder stands at; before the first one, the empty tree."""
+        told, _ = await self.ask(("rev-parse", "--quiet", "--verify", "HEAD^{commit}"))
+        if told is None:
+            told, _ = await self.ask(("hash-object", "-t", "tree", os.devnull))
+        return (told or "").strip()
+
+    async def fork(self) -> tuple[str, str]:
+        """Where the branch of the folder left the main one, and that one's name; empty if it is that one."""
+        main = await self.main_branch()
+        for name in (f"refs/heads/{main}", f"refs/remotes/origin/{main}"):
+            told, _ = await self.ask(("merge-base", name, "HEAD"))
+            if told:
+                return told.strip(), main
+        return "", ""
 
     async def main_branch(self) -> str:
         told, _ = await self.ask(_MAIN)

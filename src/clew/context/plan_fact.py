@@ -14,26 +14,38 @@ WORDS = (
     "what is to be done and write it as Markdown into {path}, the one file you may write. {exists} A "
     "plan says what will change, where and in which order, and how it will be checked."
 )
+# Whoever began the session says how to plan: what may be done, and where the plan goes, stay clew's to say.
+FRAME = (
+    "Plan mode is on: look, and change nothing; calls that would change anything are refused. The plan is "
+    "written as Markdown into {path}, the one file you may write. {exists}\n\n{how}\n\nWhen the plan "
+    "stands, ExitPlanMode, if you have it, asks whether to begin."
+)
 EXISTS = "It holds a plan already: read it first and go on from there."
 OVER_WORDS = (
     "Plan mode is over: you may change what the permissions allow. The plan, if any, is in {path}."
 )
 
 
-def plan_fact(history: Iterable[Json], *, is_on: bool, path: str, exists: bool) -> Fact | None:
-    """What the model must hear of plan mode now; None where it knows."""
+def plan_fact(
+    history: Iterable[Json], *, is_on: bool, path: str, exists: bool, how: str | None = None
+) -> Fact | None:
+    """What the model must hear of plan mode now; None where it knows. `how` to plan, if others say it."""
     if is_on == was_told(history):
         return None
     payload = {"planFilePath": path, "planExists": exists}
     if not is_on:
-        return Fact(payload={"type": OVER, **payload}, rendered=reminder(OVER_WORDS, path))
-    words = WORDS.replace("{exists}", EXISTS if exists else "It does not exist yet.")
+        return Fact(
+            payload={"type": OVER, **payload}, rendered=reminder(OVER_WORDS.format(path=path))
+        )
+    words = (FRAME if how else WORDS).format(
+        path=path, exists=EXISTS if exists else "It does not exist yet.", how=how
+    )
     told = {"type": BEGUN, "reminderType": "full", "isSubAgent": False, **payload}
-    return Fact(payload=told, rendered=reminder(words, path))
+    return Fact(payload=told, rendered=reminder(words))
 
 
-def reminder(words: str, path: str) -> tuple[str, ...]:
-    return (tagged("system-reminder", f"\n{words.format(path=path)}\n"),)
+def reminder(words: str) -> tuple[str, ...]:
+    return (tagged("system-reminder", f"\n{words}\n"),)
 
 
 def was_told(history: Iterable[Json]) -> bool:

@@ -89,6 +89,7 @@ class ToolExecutor:
         behind `after` on, the last that an earlier call told."""
         deps = self._deps
         deps.story.recorder.tool_started(block["id"], answer, after=after)
+        block = deps.tools.meant(block)
         call = Call(
             block,
             source_uuid=answer[-1]["uuid"],

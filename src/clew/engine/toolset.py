@@ -3,7 +3,7 @@
 Owns nothing but the way from a tool_use block to the tool of its name.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -44,7 +44,9 @@ class SessionTools:
         surroundings: Callable[[], Surroundings],
         secrets: Sequence[str] = (),
         file_record: FileRecord | None = None,
+        aliases: Mapping[str, str] | None = None,
     ) -> None:
+        self._aliases = aliases or {}
         self._toolbox = toolbox
         self._file_record = file_record
         self._session = session
@@ -66,6 +68,12 @@ class SessionTools:
 
     def definitions(self) -> list[Json]:
         return self._toolbox.definitions()
+
+    def meant(self, block: Json) -> Json:
+        """The call as everything behind the model sees it: another name for a tool leads to that tool, and
+        from there no further."""
+        name = self._aliases.get(block["name"])
+        return block if name is None else block | {"name": name}
 
     def title(self, block: Json) -> str:
         tool = self._toolbox.get(block["name"])

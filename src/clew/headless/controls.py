@@ -347,8 +347,8 @@ HANDLERS: dict[str, Handler] = {
 }
 
 # What is asked for seldom: the request's name, and the module with a function of that name.
-_FILES, _RELOADS, _SERVERS, _STANDING = (
-    f"clew.headless.{name}_controls" for name in ("file", "reload", "server", "standing")
+_DIFF, _FILES, _RELOADS, _SERVERS, _STANDING = (
+    f"clew.headless.{name}_controls" for name in ("diff", "file", "reload", "server", "standing")
 )
 ELSEWHERE: dict[str, str] = {
     "apply_flag_settings": _STANDING,
@@ -369,4 +369,6 @@ ELSEWHERE: dict[str, str] = {
     "file_suggestions": _FILES,
     "read_file": _FILES,
     "seed_read_state": _FILES,
+    "get_workspace_diff": _DIFF,
+    "set_color": _STANDING,
 }

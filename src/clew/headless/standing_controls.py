@@ -15,6 +15,7 @@ from clew.messages.errors import UserError
 from clew.permissions.rules import Rule
 from clew.permissions.updates import FoldersUpdate
 from clew.providers.base import Effort, Failure
+from clew.transcript.record import COLORS, NO_COLOR
 
 Json: TypeAlias = dict[str, Any]
 
@@ -183,6 +184,15 @@ async def generate_session_title(session: Session, fields: Json) -> Json:
     if title is not None and fields.get("persist") is True:
         session.story.recorder.generated_title(title)
     return {"title": title}
+
+
+def set_color(session: Session, fields: Json) -> Json:
+    """The colour of the session's prompt at a terminal, here and wherever it is gone on with."""
+    color = fields.get("color")
+    if color not in (*COLORS, NO_COLOR):
+        raise UserError(f"set_color: color: {color!r}: there are {', '.join((*COLORS, NO_COLOR))}")
+    session.story.recorder.agent_color(str(color))
+    return {"color": color}
 
 
 def set_has_subscribers(_: Session, fields: Json) -> Json:

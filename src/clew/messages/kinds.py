@@ -68,7 +68,7 @@ _KINDS = (
     _read(records.Summary, "old transcripts", "the picker"),
     _ours(records.Tag, BESIDE, "a person or a host", "the picker"),
     _ours(records.AgentName, BESIDE, "a named session or team mate", "the screen"),
-    _read(records.AgentColor, "other programs", "kept"),
+    _ours(records.AgentColor, BESIDE, "a host that chose it", "the prompt on the screen"),
     _ours(records.AgentSetting, BESIDE, "a session run as an agent", "resume"),
     _ours(records.WorktreeState, BESIDE, "a session in a worktree", "resume"),
     _read(records.PrLink, "other programs", "kept"),

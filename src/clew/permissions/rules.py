@@ -307,21 +307,30 @@ def read_rules(layers: Iterable[Layer]) -> tuple[list[Rule], list[str], list[str
     unreadable: list[str] = []
     warnings: list[str] = []
     layers = ordered(layers)
-    managed_only = any(
-        layer.scope == "managed" and layer.data.get("allowManagedPermissionRulesOnly") is True
+    locks = [
+        layer
         for layer in layers
-    )
+        if layer.scope == "managed" and layer.data.get("allowManagedPermissionRulesOnly") is True
+    ]
+    # Handed settings lift nothing: what a person denies stays denied.
+    managed_only = any(not layer.is_handed for layer in locks)
     for layer in layers:
         unreadable += restraints_lost(layer)
         if managed_only and layer.scope != "managed":
             continue
         for rule in rules_of(layer):
+            if locks and layer.scope != "managed" and may_allow(rule):
+                continue
             if isinstance(rule, Rule):
                 rules.append(rule)
                 continue
             complaint = complain(layer, rule)
             (warnings if rule[0][1] == "allow" else unreadable).append(complaint)
     return rules, unreadable, warnings
+
+
+def may_allow(rule: Rule | tuple[Path, Rejected]) -> bool:
+    return isinstance(rule, Rule) and rule.behavior == "allow"
 
 
 def rules_of(layer: Layer) -> Iterable[Rule | tuple[Path, Rejected]]:

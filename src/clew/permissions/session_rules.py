@@ -151,14 +151,18 @@ def given(
     allow: Sequence[str] = (),
     deny: Sequence[str] = (),
     directories: Sequence[str] = (),
+    managed: str | None = None,
 ) -> Given | None:
-    """What a command line says: settings as JSON or the name of a file, and rules of its own."""
+    """What a command line says: settings as JSON or the name of a file, rules of its own, and what the
+    program that gives it forbids."""
     data, file, body = ({}, None, "") if text is None else read_given(text)
+    forbidden = {} if managed is None else read_given(managed, "--managed-settings")[0]
     own = (("allow", allow), ("deny", deny), ("additionalDirectories", directories))
     added = {name: [*joinable(data, name), *values] for name, values in own if values}
     if added:
         data = data | {"permissions": held(data) | added}
-    return Given(data=data, file=file, text=body) if data else None
+    made = Given(data=data, file=file, text=body, managed=forbidden)
+    return made if data or forbidden else None
 
 
 def joinable(data: dict[str, Any], name: str) -> list[Any]:
@@ -172,15 +176,15 @@ def joinable(data: dict[str, Any], name: str) -> list[Any]:
     return value
 
 
-def read_given(text: str) -> tuple[dict[str, Any], str | None, str]:
+def read_given(text: str, flag: str = "--settings") -> tuple[dict[str, Any], str | None, str]:
     file = None if text.lstrip().startswith("{") else text
     try:
         body = text if file is None else Path(file).read_text("utf-8-sig")
         data = json.loads(body)
     except (OSError, ValueError, RecursionError) as error:
-        raise SettingsError(f"--settings: {in_words(error)}") from None
+        raise SettingsError(f"{flag}: {in_words(error)}") from None
     if not isinstance(data, dict):
-        raise SettingsError("--settings: expected an object")
+        raise SettingsError(f"{flag}: expected an object")
     return data, file, body
 
 

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from clew.config.layers import OF_THE_FOLDER, Layer, ordered, usable
+from clew.config.tightening import walls
 
 Json: TypeAlias = dict[str, Any]
 
@@ -45,18 +46,6 @@ class Settings(Struct, frozen=True, kw_only=True):
     network: Network = Network()
 
 
-# What a folder's own files may say: it takes away, or makes sure.
-TIGHTENING: dict[str, tuple[Any, ...]] = {
-    "enabled": (True,),
-    "failIfUnavailable": (True,),
-    "autoAllowBashIfSandboxed": (False,),
-}
-TIGHTENING_LISTS = {
-    "filesystem": frozenset({"denyWrite", "denyRead"}),
-    "network": frozenset({"deniedDomains"}),
-}
-
-
 def read_settings(layers: Iterable[Layer], *, home: str) -> tuple[Settings, tuple[str, ...]]:
     """The sandbox of all layers that count, and what is wrong with what they say."""
     settings = Settings()
@@ -67,7 +56,7 @@ def read_settings(layers: Iterable[Layer], *, home: str) -> tuple[Settings, tupl
             continue
         where = layer.file or f"({layer.scope})"
         if layer.scope in OF_THE_FOLDER:
-            said, widening = tightened(said)
+            said, widening = walls(said)
             faults += [
                 f"{where}: sandbox.{name}: does not count, a folder's own files can only tighten it"
                 for name in widening
@@ -82,25 +71,6 @@ def read_settings(layers: Iterable[Layer], *, home: str) -> tuple[Settings, tupl
             continue
         settings = joined(settings, placed(read, layer.root, home))
     return settings, tuple(faults)
-
-
-def tightened(said: Json) -> tuple[Json, list[str]]:
-    """What of a folder's words takes something away, and the names of the rest."""
-    kept: Json = {}
-    widening: list[str] = []
-    for name, value in said.items():
-        if name in TIGHTENING:
-            if value in TIGHTENING[name]:
-                kept[name] = value
-            else:
-                widening.append(name)
-        elif name in TIGHTENING_LISTS and isinstance(value, dict):
-            lists = TIGHTENING_LISTS[name]
-            kept[name] = {k: v for k, v in value.items() if k in lists}
-            widening += [f"{name}.{k}" for k in value if k not in lists]
-        else:
-            widening.append(name)
-    return kept, widening
 
 
 def placed(settings: Settings, root: str, home: str) -> Settings:

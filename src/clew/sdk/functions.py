@@ -38,15 +38,9 @@ class Function(Struct, frozen=True, kw_only=True):
         }
 
     async def answer(self, given: Json) -> Json:
-        """The result of a call; what the function raises is a result that the model can act on."""
-        try:
-            taken = msgspec.convert(given, self.takes, strict=False)
-            said = await self.call(
-                **{name: getattr(taken, name) for name in taken.__struct_fields__}
-            )
-        except Exception as error:  # noqa: BLE001  (whatever a tool does comes out as its result)
-            words = f"{type(error).__name__}: {error}"
-            return {"content": [{"type": "text", "text": words}], "isError": True}
+        """The result of a call; what the function raises is told by whoever called it."""
+        taken = msgspec.convert(given, self.takes, strict=False)
+        said = await self.call(**{name: getattr(taken, name) for name in taken.__struct_fields__})
         return {"content": blocks_of(said)}
 
 

@@ -33,6 +33,9 @@ from clew.transcript.siblings import block_ids
 from clew.transcript.strand import Strand
 
 FORMAT = 1
+# What a session's prompt can be coloured: the published names, and the one that takes a colour away.
+COLORS = ("red", "blue", "green", "yellow", "purple", "orange", "pink", "cyan")
+NO_COLOR = "default"
 # Titles are written again before this much lies behind them: lists look at the last 64 KiB only.
 REPEAT_AFTER_BYTES = light.READ_SIZE_BYTES // 2
 _REPEATED = {"custom-title": "customTitle", "ai-title": "aiTitle", "tag": "tag"}
@@ -197,6 +200,10 @@ class Recorder:
 
     def agent_name(self, name: str) -> None:
         self._note("agent-name", agentName=name)
+
+    def agent_color(self, color: str) -> None:
+        """The colour of the session's prompt: one of `COLORS`, or `NO_COLOR`."""
+        self._note("agent-color", agentColor=color)
 
     def agent_setting(self, name: str) -> None:
         """The kind of agent that the session is from here on."""

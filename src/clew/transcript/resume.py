@@ -24,7 +24,7 @@ from clew.transcript.running import Running, holder
 from clew.transcript.siblings import block_ids
 
 _COPIED = (
-    "custom-title", "ai-title", "tag", "mode", "agent-name", "agent-setting", "cost-state",
+    "custom-title", "ai-title", "tag", "mode", "agent-name", "agent-color", "agent-setting", "cost-state",
     "prompt-hashes", "context-edits",
 )  # fmt: skip
 

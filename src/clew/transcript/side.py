@@ -14,7 +14,7 @@ from clew.transcript.leaf import Marker
 # Of these the last one counts; a session resumes with them.
 CURRENT = frozenset(
     {
-        "custom-title", "ai-title", "tag", "mode", "permission-mode", "agent-name",
+        "custom-title", "ai-title", "tag", "mode", "permission-mode", "agent-name", "agent-color",
         "agent-setting", "worktree-state", "cost-state", "prompt-hashes", "request-repairs", "context-edits",
         "clew-session",
     }

@@ -27,7 +27,7 @@ from clew.tui.history import History
 from clew.tui.keys import own_bindings
 from clew.tui.prompt import Prompt
 from clew.tui.queueing import Queue, Queued
-from clew.tui.render.theme import chosen
+from clew.tui.render.theme import accented, chosen
 from clew.tui.screen import Screen
 from clew.tui.stage import Stage
 from clew.tui.terminal import Terminal
@@ -69,6 +69,8 @@ class Front:
         self.screen = Screen(terminal, self.stage, keys)
         # What the settings say of colours, once there are any.
         self.theme = ""
+        # The colour of the session that is open, if it has one.
+        self.accent = ""
         self.screen.on_ground = self.recolour
         self.stage.on_question = lambda title: terminal.notify(f"clew asks: {title}")
         self.desk = Desk(
@@ -141,7 +143,8 @@ class Front:
     def recolour(self) -> None:
         """What is drawn from now on suits the wish and the terminal's ground."""
         is_light = self.screen.terminal.is_light
-        self.stage.theme = chosen(self.theme, os.environ, is_light=is_light)
+        theme = chosen(self.theme, os.environ, is_light=is_light)
+        self.stage.theme = accented(theme, self.accent)
         if self.stage.transcript is not None:
             self.stage.transcript.theme = self.stage.theme
 

@@ -90,10 +90,17 @@ def note(front: Front, words: str, part: str = "notice") -> None:
         front.screen.say(front.stage.transcript.note(words, part=part))
 
 
+def color_of(session: Session) -> str:
+    """The colour that a host gave the session; empty if none did."""
+    side = {} if session.resumed is None else session.resumed.side.current
+    return str(side.get("agent-color", {}).get("agentColor", ""))
+
+
 def set_up(front: Front, session: Session, programs: Programs) -> None:
     """What the settings say about the screen, and what can be completed."""
     stage, settings = front.stage, session.rules.standing.settings
     front.theme = str(settings.get("theme", ""))
+    front.accent = color_of(session)
     front.recolour()
     stage.transcript = Transcript(front.screen.terminal.size[0], stage.theme, abilities(os.environ))
     stage.status = Status(session, programs)

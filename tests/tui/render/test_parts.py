@@ -6,6 +6,7 @@ from typing import ClassVar
 import pytest
 from pygments.lexers import get_all_lexers, get_lexer_by_name
 
+from clew.transcript.record import COLORS, NO_COLOR
 from clew.tui.render import diff, pictures
 from clew.tui.render.abilities import Abilities, abilities
 from clew.tui.render.code import Colours, language, lexed, lexer_for, lexer_named
@@ -13,7 +14,7 @@ from clew.tui.render.folding import KEPT, Folds, lines_of
 from clew.tui.render.markdown import get_ready
 from clew.tui.render.rows import Span, cells, chopped, clipped, hanging, line, wrapped
 from clew.tui.render.safe import address, one_line, visible
-from clew.tui.render.theme import ANSI, BARE, DARK, LIGHT, PLAIN, THEMES, chosen
+from clew.tui.render.theme import ACCENTS, ANSI, BARE, DARK, LIGHT, PLAIN, THEMES, accented, chosen
 
 DEEP = {"TERM": "xterm-256color"}
 
@@ -43,6 +44,16 @@ def test_a_theme_is_chosen_by_wish_and_terminal(
 def test_a_terminal_that_tells_its_ground_is_believed_before_a_variable() -> None:
     assert chosen("", DEEP | {"COLORFGBG": "15;0"}, is_light=True) is LIGHT
     assert chosen("", DEEP | {"COLORFGBG": "0;15"}, is_light=False) is DARK
+
+
+def test_every_colour_that_a_host_may_name_is_one_on_the_screen() -> None:
+    assert tuple(ACCENTS) == COLORS
+    for name in COLORS:
+        assert accented(DARK, name)["marker"] == ACCENTS[name][0]
+        assert accented(ANSI, name)["marker"] == ACCENTS[name][1]
+        assert accented(PLAIN, name) is PLAIN
+        assert accented(BARE, name) is BARE
+    assert accented(DARK, NO_COLOR) is DARK
 
 
 def test_no_color_means_no_colour_and_bare_means_no_sequence_at_all() -> None:

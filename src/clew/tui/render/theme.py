@@ -136,6 +136,31 @@ class Theme(Struct, frozen=True, kw_only=True):
         return self.styles.get(part, "")
 
 
+# The published names of colours, of the terminal's own sixteen where there are no more: a name without one
+# there is the nearest.
+ACCENTS = {
+    "red": ("38;5;203", "31"),
+    "blue": ("38;5;75", "34"),
+    "green": ("38;5;71", "32"),
+    "yellow": ("38;5;178", "33"),
+    "purple": ("38;5;140", "35"),
+    "orange": ("38;5;208", "33"),
+    "pink": ("38;5;205", "35"),
+    "cyan": ("38;5;37", "36"),
+}
+
+
+def accented(theme: Theme, color: str) -> Theme:
+    """The theme with the marks of its prompts in a session's own colour; as it was where it has no colours, or
+    nobody knows that one."""
+    if color not in ACCENTS or theme in (BARE, PLAIN):
+        return theme
+    deep, plain = ACCENTS[color]
+    return Theme(
+        name=theme.name, styles={**theme.styles, "marker": plain if theme is ANSI else deep}
+    )
+
+
 def _theme(name: str, *layers: Mapping[str, str]) -> Theme:
     colours = {part: style for layer in layers for part, style in layer.items()}
     parts = _WEIGHT.keys() | colours.keys()

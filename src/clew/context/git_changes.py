@@ -1,0 +1,179 @@
+"""What git says has changed in a working folder, read from its output: files, lines, hunks. Pure.
+
+Owns the format of `git diff --raw --numstat -p -z`. Names are read from the records alone: those of the
+patch are written for people. An output that is cut gives what is whole in it.
+"""
+
+from collections.abc import Iterator
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+Status: TypeAlias = Literal["added", "modified", "removed", "renamed"]
+
+STATUS: dict[str, Status] = {"A": "added", "C": "added", "D": "removed", "R": "renamed"}
+
+
+class Hunk(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Lines of a file that stand together; each begins with what became of it: a space, + or -."""
+
+    old_start: int
+    old_lines: int
+    new_start: int
+    new_lines: int
+    lines: tuple[str, ...]
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """A file that is another than it was; `previous` is its name before, where that was another one."""
+
+    path: str
+    status: Status
+    previous: str = ""
+    added: int = 0
+    removed: int = 0
+    is_binary: bool = False
+    is_untracked: bool = False
+    # None: not read, or not all of it.
+    hunks: tuple[Hunk, ...] | None = ()
+
+
+def read_changes(output: bytes, *, is_cut: bool = False) -> list[Change]:
+    """The changes of `git diff --raw --numstat -p -z`, in its order; of a cut output as far as they are whole."""
+    records, patch = split(output)
+    names, counts = read_records(records)
+    if is_cut:
+        # Nobody knows what is missing of the last file.
+        patch = patch[: patch.rfind(b"\ndiff --git ") + 1]
+    hunks = list(sections(patch))
+    changes: list[Change] = []
+    for (kind, previous, path), (added, removed) in zip(names, counts, strict=False):
+        # A file that became a link, or the other way round, is told as two: one gone, one new.
+        own = [hunks.pop(0) for _ in range(2 if kind == "T" else 1) if hunks]
+        changes.append(
+            Change(
+                path=path,
+                status=STATUS.get(kind, "modified"),
+                previous=previous,
+                added=added or 0,
+                removed=removed or 0,
+                is_binary=added is None,
+                hunks=tuple(hunk for each in own for hunk in each) if own else None,
+            )
+        )
+    return changes
+
+
+def split(output: bytes) -> tuple[list[bytes], bytes]:
+    """The records before the patch, and the patch: an empty record stands between them."""
+    records: list[bytes] = []
+    at = 0
+    while (end := output.find(b"\0", at)) >= 0:
+        record = output[at:end]
+        at = end + 1
+        if not record:
+            return records, output[at:]
+        records.append(record)
+    return records, b""
+
+
+Named: TypeAlias = tuple[str, str, str]
+Counted: TypeAlias = tuple[int | None, int | None]
+
+
+def read_records(records: list[bytes]) -> tuple[list[Named], list[Counted]]:
+    """Of each change its kind, the name before and the name; then the lines that it adds and takes away,
+    None for what is no text. A rename has two names in either."""
+    names: list[Named] = []
+    counts: list[Counted] = []
+    rest = iter(records)
+    for record in rest:
+        if record.startswith(b":") and not counts:
+            kind = record.rpartition(b" ")[2][:1].decode("ascii", "replace")
+            before = text(next(rest, b"")) if kind in ("R", "C") else ""
+            names.append((kind, before, text(next(rest, b""))))
+        else:
+            added, removed, name = (*record.split(b"\t", 2), b"", b"")[:3]
+            counts.append((number(added), number(removed)))
+            if not name:
+                next(rest, None)
+                next(rest, None)
+    return names, counts
+
+
+def number(word: bytes) -> int | None:
+    return int(word) if word.isdigit() else None
+
+
+def text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def sections(patch: bytes) -> Iterator[list[Hunk]]:
+    """The hunks of each file of a patch."""
+    hunks: list[Hunk] | None = None
+    lines = iter(patch.split(b"\n"))
+    for line in lines:
+        if line.startswith(b"diff --git "):
+            if hunks is not None:
+                yield hunks
+            hunks = []
+        elif line.startswith(b"@@ ") and hunks is not None:
+            hunks.append(read_hunk(line, lines))
+    if hunks is not None:
+        yield hunks
+
+
+def read_hunk(head: bytes, lines: Iterator[bytes]) -> Hunk:
+    """One hunk: its head says how many lines it has, so that no line of a file is taken for a head."""
+    old_start, old_lines, new_start, new_lines = ranges(head)
+    old, new = old_lines, new_lines
+    said: list[str] = []
+    while (old > 0 or new > 0) and (line := next(lines, None)) is not None:
+        mark = line[:1] or b" "  # git may leave out the space of an empty line
+        if mark == b"\\":
+            continue
+        old -= mark != b"+"
+        new -= mark != b"-"
+        said.append(text(line) or " ")
+    return Hunk(
+        old_start=old_start,
+        old_lines=old_lines,
+        new_start=new_start,
+        new_lines=new_lines,
+        lines=tuple(said),
+    )
+
+
+def ranges(head: bytes) -> tuple[int, int, int, int]:
+    """`@@ -1,7 +1,6 @@` as numbers; a count that is left out is one."""
+    _, before, after, *_ = head.split(b" ", 3)
+    old, _, old_lines = before[1:].partition(b",")
+    new, _, new_lines = after[1:].partition(b",")
+    return int(old), int(old_lines or b"1"), int(new), int(new_lines or b"1")
+
+
+def untracked(path: str, data: bytes | None) -> Change:
+    """A file that git does not know, as all new; None: too large to be read."""
+    if data is None or b"\0" in data[:8000]:
+        return Change(
+            path=path, status="added", is_untracked=True, is_binary=data is not None,
+            hunks=None if data is None else (),
+        )  # fmt: skip
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    hunk = Hunk(
+        old_start=0,
+        old_lines=0,
+        new_start=1,
+        new_lines=len(lines),
+        lines=tuple(f"+{text(line)}" for line in lines),
+    )
+    return Change(
+        path=path,
+        status="added",
+        is_untracked=True,
+        added=len(lines),
+        hunks=(hunk,) if lines else (),
+    )
