@@ -203,9 +203,37 @@ def test_a_checkout_needs_a_commit_to_begin_at(tmp_path: Path) -> None:
 
 def test_a_checkout_needs_a_repository_and_a_name_that_is_one(tmp_path: Path) -> None:
     with serving(YES) as server:
-        assert "--worktree: git" in ran(tmp_path, server.url, "--worktree", code=1)
-        assert "letters, digits" in ran(tmp_path, server.url, "--worktree=../up", code=1)
+        assert "is in no git repository" in ran(tmp_path, server.url, "--worktree", code=1)
+        for name in ("../up", "a..b", "one.lock", "end.", ".hid", "x" * 65):
+            said = ran(tmp_path, server.url, f"--worktree={name}", code=1)
+            assert f"--worktree {name}: a name is of letters, digits" in said
         assert server.requests == []
+
+
+# -- what is named in vain
+
+
+def test_a_tool_that_nobody_has_and_a_folder_that_is_not_there_are_said(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    named = ("--allowedTools", "Reed,bash(git log *),Bash(git *),mcp__a__b,mcp__a,Task,Config")
+    others = ("--disallowedTools", "Nonsense mcp__* Foo*", "--add-dir", "../lib", "--add-dir", "../lbi")  # fmt: skip
+    with serving(YES, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", *named, *others)
+    assert (done.returncode, done.stdout) == (0, "Yes.\n")
+    assert done.stderr.splitlines() == [
+        "clew: --allowedTools Reed: there is no tool Reed; did you mean Read?",
+        "clew: --allowedTools bash(git log *): there is no tool bash; did you mean Bash?",
+        "clew: --disallowedTools Nonsense: there is no tool Nonsense",
+        f"clew: --add-dir ../lbi: {tmp_path}/work/../lbi is not there; "
+        "it counts as soon as it is a folder",
+    ]
+
+
+def test_what_is_named_rightly_is_not_remarked_upon(tmp_path: Path) -> None:
+    every = "Agent,Bash,Edit,Glob,Grep,LSP,Read,Skill,Task,TodoWrite,WebFetch,WebSearch,Write,NotebookEdit,ToolSearch,ExitPlanMode,AskUserQuestion,PowerShell,KillShell,BashOutput,SlashCommand"
+    with serving(YES, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", "--allowedTools", every)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # -- what the model is told

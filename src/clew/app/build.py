@@ -31,6 +31,7 @@ from clew.app.hands import Hands, equipped, lasts
 from clew.app.judging import Judging
 from clew.app.leaving import Leaving
 from clew.app.lent import Lent
+from clew.app.named_in_vain import named_in_vain
 from clew.app.one_person import one_at_a_time
 from clew.app.plugins import managed_hooks_only
 from clew.app.reloading import Reloading
@@ -423,6 +424,7 @@ async def notices(
         *service.provider.adjustments(beginning.request),
         *returned(ground, thread),
         *unbounded(ground.options, thread.model),
+        *named_in_vain(ground.options, ground.cwd, [tool.name for tool in hands.toolbox]),
         *beginning.notices,
         *left_checkout(ground, thread),
         *hands.mcp.notices,

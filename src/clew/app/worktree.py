@@ -21,17 +21,25 @@ from clew.subagents.worktree import FOLDER, Git, Worktree, again, beginning, cle
 
 Json: TypeAlias = dict[str, Any]
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+# What git takes as the last part of a branch's name, and every file system as a folder's.
+NAME = re.compile(r"(?!.*\.\.)(?!.*\.lock\Z)[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?")
+TAKES = (
+    "a name is of letters, digits, dots, dashes and underscores, 64 at most; it begins with a letter "
+    "or digit, has no two dots in a row, and ends neither in a dot nor in .lock"
+)
 
 
 def within(options: Options, run: Callable[[Options], int]) -> int:
     """Runs a session in the checkout that the options name; its exit code."""
     assert options.worktree is not None
+    before = Path.cwd()
     name = options.worktree["worktreeName"] or f"session-{uuid4().hex[:8]}"
     if not NAME.fullmatch(name):
-        tell(f"--worktree {name}: letters, digits, dots and dashes")
+        tell(f"--worktree {name}: {TAKES}")
         return 1
-    before = Path.cwd()
+    if "GIT_DIR" not in os.environ and not is_repository(before):
+        tell(f"--worktree: {before} is in no git repository, and a checkout is of one")
+        return 1
     try:
         tree, is_new, record = asyncio.run(entered(str(before), name))
     except ClewError as error:
@@ -45,6 +53,10 @@ def within(options: Options, run: Callable[[Options], int]) -> int:
         os.chdir(before)
         if is_new:
             asyncio.run(left(tree))
+
+
+def is_repository(folder: Path) -> bool:
+    return any((one / ".git").exists() for one in (folder, *folder.parents))
 
 
 async def entered(cwd: str, name: str) -> tuple[Worktree, bool, Json]:
