@@ -70,6 +70,9 @@ class Tools:
     def unusable(self, block: Json) -> ToolResult | None:
         return None if block["name"] in self._acts else failed(f"no tool {block['name']}")
 
+    async def doomed(self, block: Json, may_look: Callable[[str], bool]) -> ToolResult | None:
+        return None
+
     def question(self, block: Json) -> tuple[QuestionKind, str]:
         return "permission", ""
 

@@ -241,4 +241,7 @@ def test_the_repair_mends_the_project_with_real_tools_and_leaves_nothing(tmp_pat
     assert "Exit code 1" in done.stdout
     assert "+     return sum(coins)\n" in done.stdout
     assert "the test passes" in done.stdout
+    # Nothing can be typed in it, so nothing that is typed is named.
+    assert "3 more lines\n" in done.stdout
+    assert "/see" not in done.stdout
     assert list(tmp_path.iterdir()) == []

@@ -80,6 +80,11 @@ class Toolset(Protocol):
         """Why a call cannot run whoever permits it; nobody is asked about such a call."""
         ...
 
+    async def doomed(self, block: Json, may_look: Callable[[str], bool]) -> Outcome | None:
+        """Why a call would fail whoever permits it, by the files that it would work on, where these
+        may be looked at; somebody is asked about any other call."""
+        ...
+
     def question(self, block: Json) -> tuple[QuestionKind, str]:
         """What kind of question a person is asked about a call, and what they should see first."""
         ...

@@ -147,6 +147,11 @@ class ToolExecutor:
             await self._deny(call, DEFERRED, DEFERRED_KIND)
             return
         decision = self._decision(call.block, said)
+        if isinstance(decision, Ask | NeedsReview):
+            doomed = await self._deps.tools.doomed(call.block, self._may_look)
+            if doomed is not None:
+                await self._finish(call, doomed)
+                return
         is_reviewed = isinstance(decision, NeedsReview)
         if isinstance(decision, NeedsReview):
             decision = await self._review(call, decision)
@@ -161,6 +166,11 @@ class ToolExecutor:
                 await self._deny(call, words, "permission-rule")
             case _:
                 await self._ask(call, decision, said)
+
+    def _may_look(self, path: str) -> bool:
+        """Whether what is in a file may be told without asking anybody."""
+        decision = self._deps.judge({"name": "Read", "input": {"file_path": path}})
+        return isinstance(decision, Allow)
 
     async def _review(self, call: Call, needed: NeedsReview) -> Decision:
         """Mode auto: the reviewer's word, on record and told to people whatever it is."""

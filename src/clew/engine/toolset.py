@@ -24,7 +24,7 @@ from clew.tools.base import (
     ToolSession,
     failed,
 )
-from clew.tools.door import run_tool
+from clew.tools.door import rehearse, run_tool
 from clew.tools.files import EDIT_MAX_BYTES, note_seen, take
 from clew.tools.registry import Toolbox
 from clew.tools.schema import parse_input
@@ -101,6 +101,20 @@ class SessionTools:
             return given
         objection = tool.objection(given, self._session)
         return failed(tagged("tool_use_error", objection)) if objection else None
+
+    async def doomed(self, block: Json, may_look: Callable[[str], bool]) -> ToolResult | None:
+        """Why a call would fail whatever is answered to the question whether it may run."""
+        tool = self._toolbox.get(block["name"])
+        given = None if tool is None else parse_input(tool, block["input"])
+        if tool is None or isinstance(given, ToolResult):
+            return self.unusable(block)
+        if not all(map(may_look, tool.paths(given))):
+            return None
+        if self._session.buffers is not None:
+            from clew.tools.editor import rehearsed
+
+            return await rehearsed(self._session.buffers, tool, block["input"], self._session)
+        return rehearse(tool, block["input"], self._session)
 
     def question(self, block: Json) -> tuple[QuestionKind, str]:
         tool = self._toolbox.get(block["name"])

@@ -54,11 +54,12 @@ async def repair(write: Callable[[str], object], speed: float | None) -> bool:
                 nobody,
                 entrypoint="cli",
             ) as session:
+                telling = Telling(sys.stdout, see_with="")
                 for prompt in scenario.prompts:
                     write(f"\n> {prompt}\n")
                     await session.conversation.submit(
                         prompt,
-                        Telling(sys.stdout).emit,
+                        telling.emit,
                         said_by=Speaker(source="typed", mode=session.mode),
                         context=await session.context(),
                     )

@@ -308,6 +308,10 @@ class Tool(ABC, Generic[Input]):
         """Why a call with a proper input makes no sense now; nobody is asked about it then."""
         return ""
 
+    def rehearse(self, given: Input, session: ToolSession) -> None:
+        """Raises what the call would, by what it would work on; changes nothing. Asked only where the
+        paths of the call may be read: it may tell what is in them."""
+
     def body(self, given: Input, session: ToolSession) -> str:
         """What a person should see besides the input before they answer."""
         return ""

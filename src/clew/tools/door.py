@@ -1,11 +1,24 @@
-"""The one door through which a tool runs: whatever happens inside comes out as a result."""
+"""The one door through which a tool runs, and is asked whether it could: whatever happens inside comes
+out as a result."""
 
 import asyncio
 from typing import Any
 
 from clew.messages.errors import ClewError, in_words
-from clew.tools.base import Input, Tool, ToolContext, ToolResult, failed
+from clew.tools.base import Input, Tool, ToolContext, ToolResult, ToolSession, failed
 from clew.tools.schema import parse_input
+
+
+def rehearse(tool: Tool[Input], raw: Any, session: ToolSession) -> ToolResult | None:
+    """Why a call would fail whoever permits it, by what there is now; None if nothing speaks against it."""
+    given = parse_input(tool, raw)
+    if isinstance(given, ToolResult):
+        return given
+    try:
+        tool.rehearse(given, session)
+    except (ClewError, OSError, ValueError) as error:
+        return failed(in_words(error))
+    return None
 
 
 async def run_tool(tool: Tool[Input], raw: Any, ctx: ToolContext) -> ToolResult:

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from clew.messages.counts import count_of
 from clew.tools import files
-from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
+from clew.tools.base import Tool, ToolContext, ToolError, ToolResult, ToolSession
 from clew.tools.patch import Region, patch_of_regions, replaced
 from clew.tools.text_file import Text, count_lines, crlf, decode, is_crlf
 from clew.tools.write import create, original, whole_range
@@ -54,6 +54,9 @@ class Edit(Tool[EditInput]):
     def title(self, given: EditInput) -> str:
         return given.file_path
 
+    def rehearse(self, given: EditInput, session: ToolSession) -> None:
+        planned(session.path(given.file_path), [given], session)
+
     async def call(self, given: EditInput, ctx: ToolContext) -> ToolResult:
         path = ctx.session.path(given.file_path)
         done = edit(path, [given], ctx)
@@ -74,29 +77,45 @@ class Edited(Struct, frozen=True, kw_only=True):
         return sum(count for _, _, count in self.made)
 
 
+class Planned(Struct, frozen=True, kw_only=True):
+    """What is to be put into the place of a file as it is now."""
+
+    known: files.Snapshot
+    done: Edited
+    data: bytes
+
+
 def edit(path: Path, steps: Sequence[Step], ctx: ToolContext) -> Edited | ToolResult:
     """All steps, each on what the one before it left, or none of them."""
+    plan = planned(path, steps, ctx.session)
+    if isinstance(plan, str):
+        return create(path, plan, ctx)
+    written = files.put(plan.known.path, plan.data, plan.known.status)
+    files.note(ctx, written, whole_range(plan.done.after))
+    return plan.done
+
+
+def planned(path: Path, steps: Sequence[Step], session: ToolSession) -> Planned | str:
+    """What an edit would do, nothing of it done; the text of a file that is not there yet."""
     for step in steps:
         if step.old_string == step.new_string:
             raise ToolError("old_string and new_string are the same; there is nothing to change.")
     if not steps[0].old_string:
-        return created(path, steps, ctx)
-    known = files.take_known(path, ctx)
+        return created(path, steps)
+    known = files.take_known(path, session)
     text = decode(known.data)
     if text is None:
         raise ToolError(f"{path} is not text; change it with a program of your own.")
     done = changed(path, text.text, steps)
-    written = files.put(known.path, encoded(text, done.after, path), known.status)
-    files.note(ctx, written, whole_range(done.after))
-    return done
+    return Planned(known=known, done=done, data=encoded(text, done.after, path))
 
 
-def created(path: Path, steps: Sequence[Step], ctx: ToolContext) -> ToolResult:
+def created(path: Path, steps: Sequence[Step]) -> str:
     """A file that was not there, of the first step's text, changed by the steps behind it."""
     if path.exists():
         raise ToolError(f"{path} exists, so old_string must not be empty.")
     text = steps[0].new_string
-    return create(path, changed(path, text, steps[1:]).after if steps[1:] else text, ctx)
+    return changed(path, text, steps[1:]).after if steps[1:] else text
 
 
 def changed(path: Path, text: str, steps: Sequence[Step]) -> Edited:

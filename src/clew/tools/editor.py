@@ -7,7 +7,8 @@ one that a person can watch there; behind walls it runs as it does without an ed
 
 import os
 import tempfile
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -15,7 +16,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.config.regular import content
-from clew.tools.base import Tool, ToolContext, ToolResult
+from clew.tools.base import Tool, ToolContext, ToolResult, ToolSession
+from clew.tools.door import rehearse
 from clew.tools.schema import parse_input
 from clew.tools.shell_script import quoted, shell
 from clew.tools.text_file import crlf, decode
@@ -67,16 +69,11 @@ def with_buffers(buffers: Buffers, run: Run) -> Run:
     """Runs calls that read or write a text file with what the editor holds of it."""
 
     async def running(tool: Tool[Any], raw: Any, ctx: ToolContext) -> ToolResult:
-        path = path_of(tool, raw, ctx)
+        path = path_of(tool, raw, ctx.session)
         if path is None:
             return await run(tool, raw, ctx)
-        unsaved = await unsaved_bytes(buffers, path)
-        if unsaved is not None:
-            ctx.session.unsaved[path] = unsaved
-        try:
+        async with as_held(buffers, path, ctx.session):
             result = await run(tool, raw, ctx)
-        finally:
-            ctx.session.unsaved.pop(path, None)
         if tool.name not in WRITES or result.is_error:
             return result
         return await told(buffers, path, result)
@@ -84,12 +81,35 @@ def with_buffers(buffers: Buffers, run: Run) -> Run:
     return running
 
 
-def path_of(tool: Tool[Any], raw: Any, ctx: ToolContext) -> str | None:
+@asynccontextmanager
+async def as_held(buffers: Buffers, path: str, session: ToolSession) -> AsyncIterator[None]:
+    """While it lasts, tools see of a file what the editor holds of it."""
+    unsaved = await unsaved_bytes(buffers, path)
+    if unsaved is not None:
+        session.unsaved[path] = unsaved
+    try:
+        yield
+    finally:
+        session.unsaved.pop(path, None)
+
+
+async def rehearsed(
+    buffers: Buffers, tool: Tool[Any], raw: Any, session: ToolSession
+) -> ToolResult | None:
+    """What `rehearse` says, of the file as the editor holds it."""
+    path = path_of(tool, raw, session)
+    if path is None:
+        return rehearse(tool, raw, session)
+    async with as_held(buffers, path, session):
+        return rehearse(tool, raw, session)
+
+
+def path_of(tool: Tool[Any], raw: Any, session: ToolSession) -> str | None:
     given = parse_input(tool, raw) if tool.name in READS else None
     if given is None or isinstance(given, ToolResult):
         return None
     (named,) = tool.paths(given)
-    return os.path.realpath(ctx.session.path(named))
+    return os.path.realpath(session.path(named))
 
 
 async def unsaved_bytes(buffers: Buffers, path: str) -> bytes | None:

@@ -85,13 +85,13 @@ def take(path: Path, max_bytes: int) -> Snapshot:
     )
 
 
-def take_known(path: Path, ctx: ToolContext) -> Snapshot:
+def take_known(path: Path, session: ToolSession) -> Snapshot:
     """The file, if it was read in this session and is still as it was then."""
     now = take(path, EDIT_MAX_BYTES)
-    unsaved = ctx.session.unsaved.get(str(now.path))
+    unsaved = session.unsaved.get(str(now.path))
     if unsaved is not None:
         now = replace(now, data=unsaved, sha256=sha256(unsaved).digest())
-    record = ctx.session.ledger.get(str(now.path))
+    record = session.ledger.get(str(now.path))
     if record is None:
         raise ToolError(f"{path} was not read yet in this session. Read it first, then try again.")
     if not record.same_file_state(now.status.st_size, now.status.st_mtime_ns, now.sha256):

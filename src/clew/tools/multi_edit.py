@@ -5,8 +5,8 @@ from typing import Annotated
 from msgspec import Meta, Struct, to_builtins
 
 from clew.messages.counts import count_of
-from clew.tools.base import Tool, ToolContext, ToolResult
-from clew.tools.edit import edit, many, said
+from clew.tools.base import Tool, ToolContext, ToolResult, ToolSession
+from clew.tools.edit import edit, many, planned, said
 from clew.tools.patch import patch_of_regions
 from clew.tools.write import original
 
@@ -39,6 +39,9 @@ class MultiEdit(Tool[MultiEditInput]):
 
     def title(self, given: MultiEditInput) -> str:
         return f"{given.file_path}, {count_of(len(given.edits), 'edit')}"
+
+    def rehearse(self, given: MultiEditInput, session: ToolSession) -> None:
+        planned(session.path(given.file_path), given.edits, session)
 
     async def call(self, given: MultiEditInput, ctx: ToolContext) -> ToolResult:
         done = edit(ctx.session.path(given.file_path), given.edits, ctx)

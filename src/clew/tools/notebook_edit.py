@@ -1,15 +1,19 @@
 """NotebookEdit: one cell of a notebook replaced, added or taken out; the rest of the file stays."""
 
-from typing import Annotated, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
 from clew.messages.counts import count_of
 from clew.tools import files
-from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
+from clew.tools.base import Tool, ToolContext, ToolError, ToolResult, ToolSession
 from clew.tools.edit import encoded
 from clew.tools.patch import patch_of_texts
-from clew.tools.text_file import decode
+from clew.tools.text_file import Text, decode
+
+if TYPE_CHECKING:
+    from clew.tools.notebook import Cell, Notebook
 
 Mode = Literal["replace", "insert", "delete"]
 CellType = Literal["code", "markdown"]
@@ -46,16 +50,11 @@ class NotebookEdit(Tool[NotebookEditInput]):
         cell = f", cell {given.cell_id}" if given.cell_id else ""
         return f"{given.notebook_path}{cell}"
 
-    async def call(self, given: NotebookEditInput, ctx: ToolContext) -> ToolResult:
-        from clew.tools.notebook import parsed
-        from clew.tools.notebook_change import changed
+    def rehearse(self, given: NotebookEditInput, session: ToolSession) -> None:
+        planned(given, session)
 
-        path = ctx.session.path(given.notebook_path)
-        known = files.take_known(path, ctx)
-        text, notebook = decode(known.data), parsed(known.data)
-        if text is None or notebook is None:
-            raise ToolError(f"{path} is no notebook; use Edit.")
-        cell = changed(notebook, given, path)
+    async def call(self, given: NotebookEditInput, ctx: ToolContext) -> ToolResult:
+        path, known, text, notebook, cell = planned(given, ctx.session)
         after = notebook.text()
         written = files.put(known.path, encoded(text, after, path), known.status)
         files.note(ctx, written, ())
@@ -73,3 +72,18 @@ class NotebookEdit(Tool[NotebookEditInput]):
             },
             display=f"{words} cell {cell.id}",
         )
+
+
+def planned(
+    given: NotebookEditInput, session: ToolSession
+) -> "tuple[Path, files.Snapshot, Text, Notebook, Cell]":
+    """The notebook as it would be, nothing of it written, and the cell it is about."""
+    from clew.tools.notebook import parsed
+    from clew.tools.notebook_change import changed
+
+    path = session.path(given.notebook_path)
+    known = files.take_known(path, session)
+    text, notebook = decode(known.data), parsed(known.data)
+    if text is None or notebook is None:
+        raise ToolError(f"{path} is no notebook; use Edit.")
+    return path, known, text, notebook, changed(notebook, given, path)

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from clew.messages.counts import count_of
 from clew.tools import files
-from clew.tools.base import Tool, ToolContext, ToolError, ToolResult
+from clew.tools.base import Tool, ToolContext, ToolError, ToolResult, ToolSession
 from clew.tools.patch import patch_of_texts
 from clew.tools.text_file import Text, count_lines, crlf, decode
 
@@ -39,6 +39,11 @@ class Write(Tool[WriteInput]):
     def title(self, given: WriteInput) -> str:
         return given.file_path
 
+    def rehearse(self, given: WriteInput, session: ToolSession) -> None:
+        path = session.path(given.file_path)
+        if path.exists():
+            files.take_known(path, session)
+
     async def call(self, given: WriteInput, ctx: ToolContext) -> ToolResult:
         return put_content(ctx.session.path(given.file_path), given.content, ctx)
 
@@ -48,7 +53,7 @@ def put_content(path: Path, content: str, ctx: ToolContext) -> ToolResult:
 
 
 def update(path: Path, content: str, ctx: ToolContext) -> ToolResult:
-    old = files.take_known(path, ctx)
+    old = files.take_known(path, ctx.session)
     text = decode(old.data) or Text(text="")
     # Read shows lines without their carriage returns, so the model cannot have meant to drop them.
     new = crlf(content) if text.is_crlf else content

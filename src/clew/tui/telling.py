@@ -20,14 +20,15 @@ RECALLED_ROWS = 200
 class Telling:
     """Writes to one stream; knows only whether the last thing written ended its line."""
 
-    def __init__(self, out: TextIO) -> None:
+    def __init__(self, out: TextIO, *, see_with: str = "/see") -> None:
+        """`see_with`: what is typed to see what was shown in part; empty where nobody can type."""
         self._out = out
         self._is_mid_line = False
         # Whether the words that come now were said to be the model's.
         self._is_speaking = False
         # Whether a person wants to hear that something waits for them.
         self.rings = True
-        self._transcript = Transcript(LINE_CELLS, BARE, see_with="/see", announces=True)
+        self._transcript = Transcript(LINE_CELLS, BARE, see_with=see_with, announces=True)
 
     def line(self, text: str) -> None:
         self._end_line()
