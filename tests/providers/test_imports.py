@@ -6,6 +6,7 @@ import sys
 # Each of these costs more than the module that would have wanted it.
 NOT_LOADED = {
     "anthropic",
+    "httpcore2",
     "httpx2",
     "http",
     "http.client",

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import gzip
+import os
 import ssl
 import subprocess
 import sys
@@ -33,6 +34,8 @@ from tests.transport.servers import (
     read_request,
     serving,
 )
+from tests.transport.test_proxy import tunnel
+from tests.transport.test_socks import Socks
 
 
 def test_only_http2_takes_the_larger_transport() -> None:
@@ -221,7 +224,7 @@ async def test_whatever_moment_a_request_is_cancelled_in_the_next_one_is_answere
             assert (await fetch(transport, f"{url}/next"))[1] == b"/next"
 
 
-async def test_a_plain_proxy_is_gone_through_and_a_socks_proxy_is_refused_by_name() -> None:
+async def test_a_plain_request_goes_through_its_proxy_by_http_1() -> None:
     async def proxy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         first, headers, _ = await read_request(reader)
         said = f"{first} {headers['proxy-authorization']}"
@@ -234,31 +237,68 @@ async def test_a_plain_proxy_is_gone_through_and_a_socks_proxy_is_refused_by_nam
         _, body = await fetch(transport, "http://api.invalid/v1")
         assert body == b"POST http://api.invalid/v1 HTTP/1.1 Basic bWU6cEBzcw=="
         await transport.aclose()
-    transport = transport_for(network({"CLEW_HTTP2": "1", "HTTP_PROXY": "socks5://p:1"}))
-    assert "SOCKS" in (await fault(transport, "http://api.invalid/v1")).message
 
 
-def test_without_the_extra_it_is_said_what_to_install() -> None:
-    program = """
-import asyncio, sys
-sys.modules["h2"] = None
-from clew.transport.network import Network
-from clew.transport.choose import transport_for
-from clew.transport.seam import HttpRequest, TransportError
-async def main(network):
-    exchange = transport_for(network).exchange(HttpRequest(method="POST", url="http://127.0.0.1:1"))
-    try:
-        await exchange.open()
-    except TransportError as error:
-        print(error.kind, error.message)
-asyncio.run(main(Network(http2=True)))
-"""
+@pytest.mark.parametrize("kind", ["http", "socks5"])
+async def test_http2_is_spoken_through_a_proxy(tmp_path: Path, kind: str) -> None:
+    authority, asked = Authority(tmp_path), list[dict[str, str]]()
+    async with serving(two(authority.context), authority.context) as server:
+        proxy = Socks().handler if kind == "socks5" else tunnel(server.port, asked)
+        async with serving(proxy) as between:
+            transport = transport_for(
+                network(
+                    {
+                        "CLEW_HTTP2": "1",
+                        "CLEW_CA_FILE": str(authority.file),
+                        "HTTPS_PROXY": f"{kind}://me:p%40ss@127.0.0.1:{between.port}",
+                    }
+                )
+            )
+            head, body = await fetch(transport, f"https://127.0.0.1:{server.port}/through")
+            assert (head.headers["x-kind"], body) == ("two", b"/through")
+            await transport.aclose()
+
+
+@pytest.mark.parametrize("open_steps", [3, 30])
+async def test_a_cancel_while_a_connection_is_made_leaves_none(
+    tmp_path: Path, open_steps: int
+) -> None:
+    """The server takes the connection and never says a word of TLS."""
+
+    async def silent(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+        await reader.read(-1)
+
+    async with serving(silent) as server:
+        transport = transport_for(network({"CLEW_HTTP2": "1"}))
+        for _ in range(20):
+            task = asyncio.create_task(fetch(transport, f"https://127.0.0.1:{server.port}/"))
+            for _ in range(open_steps):
+                await asyncio.sleep(0)
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+        async with asyncio.timeout(BOUND_S):
+            await server.until_open_now(0)
+        await transport.aclose()
+
+
+def test_without_the_extra_it_is_said_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "h2.py").write_text("raise ImportError('not here')", "utf-8")
     done = subprocess.run(
-        [sys.executable, "-c", program],
+        [sys.executable, "-m", "clew", "-p", "hi"],
         capture_output=True,
         text=True,
-        check=True,
+        check=False,
         encoding="utf-8",
+        stdin=subprocess.DEVNULL,
+        env={
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": str(tmp_path),
+            "HOME": str(tmp_path),
+            "CLEW_HTTP2": "1",
+            "ANTHROPIC_API_KEY": "sk-ant-" + "x" * 90,
+        },
     )
-    assert done.stdout.startswith("configuration ")
-    assert "clew[http2]" in done.stdout
+    assert done.returncode == 1
+    assert "clew[http2]" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -6,6 +6,7 @@ it, and a server that refuses a large request early answers in just that way.
 
 import asyncio
 import ssl
+from typing import Any
 
 HIGH_WATER_BYTES = 1 << 20
 
@@ -62,6 +63,10 @@ class Channel(asyncio.Protocol):
     def open_and_written(self) -> bool:
         transport = self._transport
         return not self.ended and transport is not None and transport.get_write_buffer_size() == 0
+
+    def about(self, what: str) -> Any:
+        """What the transport below tells of itself, as `ssl_object` or `peername`."""
+        return None if self._transport is None else self._transport.get_extra_info(what)
 
     async def receive(self) -> bytes:
         """All that has arrived, once something has; `b""` at the end; raises what cut the line."""

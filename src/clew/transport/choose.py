@@ -2,13 +2,17 @@
 
 from clew.transport.http import HttpTransport
 from clew.transport.network import Network
-from clew.transport.seam import Transport
+from clew.transport.seam import Transport, TransportError
+
+MISSING = "HTTP/2 needs the extra `http2` (pip install 'clew[http2]'); without it, unset CLEW_HTTP2"
 
 
 def transport_for(network: Network) -> Transport:
-    """The larger one costs a start three times as much, so it is loaded when it is asked for."""
+    """The larger one takes longer to start, so it is loaded when it is asked for."""
     if network.http2:
-        from clew.transport.wide import WideTransport
-
+        try:
+            from clew.transport.wide import WideTransport
+        except ImportError as error:
+            raise TransportError("configuration", MISSING) from error
         return WideTransport(network)
     return HttpTransport(network)

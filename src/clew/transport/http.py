@@ -13,10 +13,11 @@ from clew.transport.body import Decoder, Identity, decoder_for
 from clew.transport.channel import Channel
 from clew.transport.dial import Admits, dial
 from clew.transport.network import Network
-from clew.transport.proxy import Proxy, ProxyRules, basic, rules_of
+from clew.transport.proxy import Proxy, ProxyRules, rules_of
+from clew.transport.request import headers_for, unsendable, where
 from clew.transport.seam import Head, HttpRequest, TransportError
 from clew.transport.tls import Trust
-from clew.transport.url import BadUrlError, Url, split_url
+from clew.transport.url import Url
 
 MOST_JOINED_BYTES = 1 << 16
 MAX_HEAD_BYTES = 131_072
@@ -140,14 +141,7 @@ class HttpExchange:
         return 0 if channel is None else channel.bytes_received - self._received_before
 
     async def open(self) -> Head:
-        try:
-            url = split_url(self._request.url)
-        except BadUrlError as error:
-            raise TransportError(
-                "configuration", f"the base URL cannot be used: {error}"
-            ) from error
-        if url.scheme not in ("http", "https"):
-            raise TransportError("configuration", f"{url.scheme}:// is not http:// or https://")
+        url = where(self._request)
         proxy = self._transport.rules.choose(url)
         self._route = (url.scheme, url.host, url.port, proxy)
         wire = self._written(url, proxy)
@@ -164,26 +158,16 @@ class HttpExchange:
 
     def _written(self, url: Url, proxy: Proxy | None) -> bytes:
         request = self._request
-        headers = [("Host", url.authority), ("Accept-Encoding", "identity"), *request.headers]
-        headers.append(("Content-Length", str(len(request.body))))
-        own = {name.lower() for name, _ in request.headers}
-        if url.credentials is not None and "authorization" not in own:
-            headers.append(("Authorization", basic(url.credentials) or ""))
+        headers = headers_for(request, url)
         target = url.target
         if proxy is not None and not proxy.is_socks and url.scheme == "http":
             target = f"http://{url.authority}{target}"
             if proxy.authorization is not None:
-                headers.append(("Proxy-Authorization", proxy.authorization))
+                headers.append((b"Proxy-Authorization", proxy.authorization.encode()))
         try:
-            event = h11.Request(
-                method=request.method,
-                target=target,
-                headers=[(n.encode("ascii"), v.encode("utf-8")) for n, v in headers],
-            )
-        except (h11.LocalProtocolError, UnicodeEncodeError) as error:
-            raise TransportError(
-                "configuration", f"the request's headers cannot be sent ({_bad_header(headers)})"
-            ) from error
+            event = h11.Request(method=request.method, target=target, headers=headers)
+        except h11.LocalProtocolError as error:
+            raise unsendable(request) from error
         events = [
             event,
             *([h11.Data(data=request.body)] if request.body else []),
@@ -312,17 +296,3 @@ def _headers(event: h11.Response) -> dict[str, str]:
         text = value.decode("utf-8", "replace")
         out[key] = f"{out[key]}, {text}" if key in out else text
     return out
-
-
-def _bad_header(headers: list[tuple[str, str]]) -> str:
-    """The name of the first header that HTTP cannot carry; never its value."""
-    for name, value in headers:
-        if (
-            not name
-            or not name.isascii()
-            or any(c <= " " or c in '()<>@,;:"/[]?={}\\\x7f' for c in name)
-        ):
-            return f"{name!r} is no header name"
-        if value != value.strip() or any((c < " " and c != "\t") or c == "\x7f" for c in value):
-            return f"the value of {name} holds a line break, a control character or outer spaces"
-    return "one of them is malformed"

@@ -1,40 +1,62 @@
-"""HTTP/2 where a server offers it, behind the same seam: httpx2, loaded when it is needed.
+"""HTTP/2 where a server offers it, behind the same seam: httpcore2 over connections that we make.
 
-Owns the words in which its faults are told. Like the transport of our own it follows no redirect,
-asks for no encoding, and puts no credential into an error. The library asks no environment here.
+Owns the words in which its faults are told. The library speaks the protocol and shares connections;
+names, proxies, certificates and the making of a connection are the same as for HTTP/1.1, and a
+cancellation leaves no half-made one behind. What is not `https:` cannot be HTTP/2 and goes the other way.
 """
 
 import asyncio
-import ssl
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterable
+from typing import Any
+
+import h2.exceptions
+import httpcore2
+import msgspec
 
 from clew.transport.body import Decoder, Identity, decoder_for
+from clew.transport.channel import Channel
+from clew.transport.dial import dial
+from clew.transport.http import MAX_IDLE, HttpTransport
 from clew.transport.network import Network
-from clew.transport.proxy import Proxy, rules_of
-from clew.transport.seam import Head, HttpRequest, TransportError, TransportFault
+from clew.transport.request import fault_of_headers, headers_for, unsendable, where
+from clew.transport.seam import Exchange, Head, HttpRequest, TransportError, TransportFault
 from clew.transport.tls import Trust
 from clew.transport.url import BadUrlError, Url, split_url
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    import httpx2
-
-MISSING = "HTTP/2 needs the extra `http2` (pip install 'clew[http2]'); without it, unset CLEW_HTTP2"
-NO_SOCKS = "HTTP/2 does not go through a SOCKS proxy; unset CLEW_HTTP2, and HTTP/1.1 does"
+Faults = (
+    httpcore2.NetworkError,
+    httpcore2.ProtocolError,
+    httpcore2.TimeoutException,
+    h2.exceptions.ProtocolError,
+)
 
 
 class WideTransport:
-    """One client for each proxy, made when it is first asked for."""
+    """Exchanges with `https:` by one pool of the library's, all others by a transport of our own."""
 
     def __init__(self, network: Network, *, connect_timeout_s: float = 20.0) -> None:
+        plain = msgspec.structs.replace(network, http2=False)
         self.connect_timeout_s = connect_timeout_s
-        self.rules = rules_of(network)
         self.trust = Trust(network)
-        self._http2 = network.http2
-        self._clients: dict[Proxy | None, httpx2.AsyncClient] = {}
+        self._plain = HttpTransport(plain, connect_timeout_s=connect_timeout_s)
+        self.rules = self._plain.rules
+        self.channels: set[Channel] = set()
+        self.pool = httpcore2.AsyncConnectionPool(
+            http2=True,
+            max_connections=None,
+            max_keepalive_connections=MAX_IDLE,
+            network_backend=Lines(self),
+        )
 
-    def exchange(self, request: HttpRequest) -> "WideExchange":
+    def exchange(self, request: HttpRequest) -> Exchange:
+        try:
+            url = split_url(request.url)
+        except BadUrlError:
+            return self._plain.exchange(request)  # which says what is wrong with it
+        proxy = self.rules.choose(url) if url.scheme == "https" else None
+        # A proxy behind TLS is asked in HTTP/1.1, and must not be offered anything else.
+        if url.scheme != "https" or (proxy is not None and proxy.scheme == "https"):
+            return self._plain.exchange(request)
         return WideExchange(self, request)
 
     def warm(self, url: str) -> None:
@@ -42,42 +64,80 @@ class WideTransport:
             self.trust.warm()
 
     async def aclose(self) -> None:
-        clients, self._clients = list(self._clients.values()), {}
-        for client in clients:
-            await client.aclose()
+        await self.pool.aclose()
+        for channel in self.channels:
+            channel.abort()
+        self.channels.clear()
+        await self._plain.aclose()
         await self.trust.aclose()
 
-    async def client(self, url: Url) -> "httpx2.AsyncClient":
+    async def line(self, host: str, port: int) -> "Line":
+        url = Url(scheme="https", host=host, port=port, target="/")
         proxy = self.rules.choose(url)
-        if proxy is not None and proxy.is_socks:
-            raise TransportError("configuration", NO_SOCKS)
-        if proxy not in self._clients:
-            context = await self.trust.context()
-            if proxy not in self._clients:
-                self._clients[proxy] = self._made(proxy, context)
-        return self._clients[proxy]
+        channel = await dial(url, proxy, self.trust, timeout_s=self.connect_timeout_s)
+        self.channels = {known for known in self.channels if not known.ended}
+        self.channels.add(channel)
+        return Line(channel)
 
-    def _made(self, proxy: Proxy | None, context: ssl.SSLContext) -> "httpx2.AsyncClient":
+
+class Lines(httpcore2.AsyncNetworkBackend):
+    """Makes connections for the library."""
+
+    def __init__(self, transport: WideTransport) -> None:
+        self._transport = transport
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 (theirs to name)
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
+    ) -> "Line":
+        del timeout, local_address, socket_options
+        return await self._transport.line(host, port)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+class Line(httpcore2.AsyncNetworkStream):
+    """A connection as the library wants it; encrypted from its first byte on."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
+        del max_bytes, timeout  # all that came is taken; who waits how long is our caller's
         try:
-            import httpx2
+            return await self._channel.receive()
+        except OSError as error:
+            raise httpcore2.ReadError(str(error)) from error
 
-            return httpx2.AsyncClient(
-                verify=context,
-                http2=self._http2,
-                proxy=None if proxy is None else _proxy(proxy, context),
-                trust_env=False,
-                follow_redirects=False,
-                timeout=httpx2.Timeout(None, connect=self.connect_timeout_s),
-            )
-        except ImportError as error:
-            raise TransportError("configuration", MISSING) from error
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
+        del timeout
+        if self._channel.ended:
+            raise httpcore2.WriteError("the connection had ended")
+        self._channel.send(buffer)
 
+    async def aclose(self) -> None:
+        self._channel.abort()
 
-def _proxy(proxy: Proxy, context: ssl.SSLContext) -> "httpx2.Proxy":
-    import httpx2
+    async def start_tls(
+        self,
+        ssl_context: Any,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> "Line":
+        del ssl_context, server_hostname, timeout
+        return self
 
-    secure = context if proxy.scheme == "https" else None
-    return httpx2.Proxy(f"{proxy.scheme}://{proxy.place}", auth=proxy.login, ssl_context=secure)
+    def get_extra_info(self, info: str) -> Any:
+        match info:
+            case "is_readable":
+                return not self._channel.quiet
+            case _:
+                return self._channel.about(info)
 
 
 class WideExchange:
@@ -86,61 +146,45 @@ class WideExchange:
     def __init__(self, transport: WideTransport, request: HttpRequest) -> None:
         self._transport = transport
         self._request = request
-        self._response: httpx2.Response | None = None
+        self._response: httpcore2.Response | None = None
         self._pieces: AsyncIterator[bytes] | None = None
         self._decoder: Decoder = Identity()
-        self._head_bytes = 0
         self._body_ended = False
-
-    @property
-    def bytes_received(self) -> int:
-        body = 0 if self._response is None else self._response.num_bytes_downloaded
-        return self._head_bytes + body
+        self.bytes_received = 0
 
     async def open(self) -> Head:
-        url = self._url()
-        client = await self._transport.client(url)
-        response = await self._asked(client, url)
-        self._response = response
-        headers = {name.lower(): value for name, value in response.headers.items()}
-        self._head_bytes = 1 + sum(len(name) + len(value) for name, value in headers.items())
+        url = where(self._request)
+        self._response = response = await self._asked(url)
+        headers: dict[str, str] = {}
+        for raw_name, raw_value in response.headers:
+            name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
+            headers[name] = f"{headers[name]}, {value}" if name in headers else value
+            self.bytes_received += len(raw_name) + len(raw_value)
         self._decoder = decoder_for(headers.get("content-encoding", ""))
-        self._pieces = response.aiter_raw()
-        return Head(status=response.status_code, headers=headers)
+        self._pieces = response.aiter_stream()
+        return Head(status=response.status, headers=headers)
 
-    def _url(self) -> Url:
+    async def _asked(self, url: Url) -> httpcore2.Response:
+        pool = self._transport.pool
+        headers = headers_for(self._request, url)
+        if fault_of_headers(self._request) is not None:
+            raise unsendable(self._request)
         try:
-            url = split_url(self._request.url)
-        except BadUrlError as error:
-            message = f"the base URL cannot be used: {error}"
-            raise TransportError("configuration", message) from error
-        if url.scheme not in ("http", "https"):
-            raise TransportError("configuration", f"{url.scheme}:// is not http:// or https://")
-        return url
-
-    async def _asked(self, client: "httpx2.AsyncClient", url: Url) -> "httpx2.Response":
-        import httpx2
-
-        own = [(name.encode(), value.encode()) for name, value in self._request.headers]
-        try:
-            request = client.build_request(
+            request = httpcore2.Request(
                 self._request.method,
-                self._request.url,
-                headers=[(b"accept-encoding", b"identity"), *own],
+                httpcore2.URL(scheme="https", host=url.host, port=url.port, target=url.target),
+                headers=headers,
                 content=self._request.body,
             )
             try:
-                return await client.send(request, stream=True)
-            except httpx2.WriteError:
-                # A connection that the library kept had died, as one may that a request was cancelled
-                # on; it was put away with this, and what could not be written was not heard.
-                return await client.send(request, stream=True)
-        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-            raise _fault(error, url, self._transport.rules.choose(url)) from error
+                return await pool.handle_async_request(request)
+            except httpcore2.WriteError:
+                # A connection at rest had ended; what could not be written was not heard.
+                return await pool.handle_async_request(request)
+        except Faults as error:
+            raise _fault(error) from error
 
     async def read(self) -> bytes:
-        import httpx2
-
         while self._pieces is not None and not self._body_ended:
             if self._decoder.has_more:
                 await asyncio.sleep(0)  # nothing is waited for, and others want their turn
@@ -148,15 +192,16 @@ class WideExchange:
                     return data
             try:
                 piece = await anext(self._pieces, None)
-            except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
+            except Faults as error:
                 kind: TransportFault = "reset"
-                if isinstance(error, httpx2.RemoteProtocolError):
+                if isinstance(error, httpcore2.RemoteProtocolError):
                     kind = "truncated"
                 message = f"the connection ended too early ({_words(error)})"
                 raise TransportError(kind, message) from error
             if piece is None:
                 self._body_ended = True
                 return self._decoder.close()
+            self.bytes_received += len(piece)
             if data := self._decoder.feed(piece):
                 return data
         return b""
@@ -169,37 +214,15 @@ class WideExchange:
             await asyncio.shield(response.aclose())
 
 
-def _fault(error: Exception, url: Url, proxy: Proxy | None) -> TransportError:
+def _fault(error: Exception) -> TransportError:
     """What the library raised before a head came, in our words and without a credential."""
-    import httpx2
-
-    where = url.host_and_port if proxy is None else f"{url.host_and_port} by proxy {proxy.place}"
-    certificate = _cause(error, ssl.SSLCertVerificationError)
-    if isinstance(certificate, ssl.SSLCertVerificationError):
-        said = certificate.verify_message
-        return TransportError("tls", f"the certificate of {where} was not accepted ({said})")
-    if _cause(error, ssl.SSLError) is not None:
-        return TransportError("tls", f"no TLS with {where}")
     match error:
-        case httpx2.ConnectTimeout():
-            return TransportError("connect_timeout", f"no connection to {where} in time")
-        case httpx2.ProxyError():
-            return TransportError("proxy", f"no way to {where} ({_words(error)})")
-        case httpx2.ConnectError() | OSError():
-            return TransportError("connect", f"no connection to {where} ({_words(error)})")
-        case httpx2.RemoteProtocolError() if "disconnected" not in str(error):
+        case httpcore2.RemoteProtocolError() if "disconnected" not in str(error):
             return TransportError("protocol", f"what came is not HTTP ({_words(error)})")
-        case httpx2.NetworkError() | httpx2.RemoteProtocolError():
+        case httpcore2.NetworkError() | httpcore2.RemoteProtocolError():
             return TransportError("reset", "the connection ended before an answer came")
     return TransportError("configuration", f"the request cannot be sent ({type(error).__name__})")
 
 
-def _cause(error: BaseException, kind: type[BaseException]) -> BaseException | None:
-    seen: BaseException | None = error
-    while seen is not None and not isinstance(seen, kind):
-        seen = seen.__cause__ or seen.__context__
-    return seen
-
-
-def _words(error: Any) -> str:
+def _words(error: Exception) -> str:
     return str(error)[:200] or type(error).__name__
