@@ -1,9 +1,12 @@
 """The real `clew` in a pseudo-terminal: type, look, wait for words with a bound."""
 
+import fcntl
 import os
 import pty
 import select
+import struct
 import subprocess
+import termios
 import time
 from pathlib import Path
 from types import TracebackType
@@ -14,10 +17,11 @@ from tests.headless.clew_process import command, environment
 class Terminal:
     """One `clew ARGS` with a terminal of its own; `seen` is everything it wrote."""
 
-    def __init__(self, home: Path, url: str, *args: str, **environ: str) -> None:
+    def __init__(self, home: Path, url: str, *args: str, columns: int = 0, **environ: str) -> None:
         work = home / "work"
         work.mkdir(exist_ok=True)
         self._fd, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.child = subprocess.Popen(
             command(*args),
             cwd=work,

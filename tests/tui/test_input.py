@@ -4,7 +4,9 @@ from pathlib import Path
 
 from clew.testing.server import serving
 from tests.requirements import requirement
+from tests.tui.screen import OnScreen
 from tests.tui.terminal import Terminal
+from tests.tui.test_screen import READY
 
 PLAN = {"scenario": 1, "answers": [{"text": "Seen.", "times": "always"}]}
 
@@ -85,3 +87,21 @@ def test_a_person_begins_anew_and_goes_back(tmp_path: Path) -> None:
     assert "first words" not in sent[1]
     assert "first words" in sent[2]
     assert "second words" not in sent[2]
+
+
+def test_a_command_that_was_only_guessed_is_named_before_it_runs(tmp_path: Path) -> None:
+    with serving(PLAN, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("/usge")
+        screen.expect("show tokens, times")
+        screen.type("\r")
+        screen.expect("no command is called /usge; Enter does /usage")
+        assert "waited for tools" not in screen.text
+        screen.type("\r")
+        screen.expect("waited for tools")
+        # What begins so is meant, and so is another name of a command.
+        screen.type("/cos\r")
+        screen.expect("total  $0.0000")
+        screen.type("/stats\r")
+        screen.expect(lambda text: text.count("waited for tools") == 2)
+        assert server.requests == []

@@ -368,3 +368,30 @@ def test_what_was_shown_in_part_is_seen_whole(tmp_path: Path) -> None:
         terminal.expect("> ")
         terminal.type("/see 1\n")
         terminal.expect("\r\n".join(str(number) for number in range(1000, 1501)))
+
+
+@pytest.mark.parametrize("columns", [80, 60])
+def test_what_a_command_says_is_broken_between_words(tmp_path: Path, columns: int) -> None:
+    with serving(HELLO) as server:
+        whole = clew(tmp_path, server.url, "-p", "/help").stdout
+        with Terminal(tmp_path, server.url, columns=columns) as terminal:
+            terminal.expect("> ")
+            terminal.type("/help\n/exit\n")
+            assert terminal.end() == 0
+            lines = terminal.seen.split("\r\n")
+    assert any(len(line) > columns for line in whole.splitlines())
+    assert max(map(len, lines)) <= columns
+    said = " ".join(lines).split()
+    at = said.index("/add-dir")
+    # Every word, whole and in its order; `/see` is known to a session line by line alone.
+    rest = iter(said[at:])
+    assert all(word in rest for word in whole.split())
+
+
+def test_where_no_key_is_pressed_none_is_named(tmp_path: Path) -> None:
+    with serving(HELLO) as server:
+        done = clew(tmp_path, server.url, "--linear", input="hi\n")
+        assert "Hello!" in done.stdout
+        assert "Escape" not in done.stdout
+        with Terminal(tmp_path, server.url) as terminal:
+            terminal.expect("Escape stops, Ctrl-D ends")

@@ -46,6 +46,19 @@ def test_the_sessions_to_go_on_with(tmp_path: Path) -> None:
             looks_like(screen, "resume-search")
 
 
+def test_keys_of_the_list_are_named_in_whole_in_a_narrow_terminal(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server:
+        three_matters(tmp_path, server.url)
+        with OnScreen(tmp_path, server.url, "--resume", env=UTC, columns=60, rows=20) as screen:
+            screen.expect("second matter")
+            screen.expect("2 sessions in this folder;")
+            said = " ".join(screen.picture.split())
+            assert "Ctrl-A everywhere, Ctrl-T branches search:" in said
+            screen.type("fir")
+            screen.expect("search: fir")
+            screen.expect_gone("second matter")
+
+
 def test_sessions_of_this_folder_and_of_every_one_from_within_a_session(tmp_path: Path) -> None:
     with serving(HELLO, strict=True) as server:
         three_matters(tmp_path, server.url)

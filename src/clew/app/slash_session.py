@@ -37,7 +37,7 @@ async def fork(session: Session, message: str) -> Outcome:
 
 async def tree(session: Session, message: str) -> Outcome:
     """Every prompt on every branch; of one of them, the ways to go on from there."""
-    from clew.library.tree import prompt_line
+    from clew.library.tree import live_leaf, prompt_line
     from clew.library.tree import tree as tree_of
 
     path = await kept(session)
@@ -60,7 +60,7 @@ async def tree(session: Session, message: str) -> Outcome:
     ]
     said = found.forked_from
     text = f"a fork of {said['sessionId']} at {said['messageUuid']}" if said else ""
-    return Pick(title="go to", rows=tuple(rows), text=text)
+    return Pick(title="go to", rows=tuple(rows), text=text, at=live_leaf(found))
 
 
 def ways_from(prompt: Prompt) -> Pick:

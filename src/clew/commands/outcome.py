@@ -58,13 +58,15 @@ class Row(Struct, frozen=True, kw_only=True):
 class Pick(Struct, frozen=True, kw_only=True):
     """Something to choose from; `text` is to be read first. Choosing nothing changes nothing.
 
-    `of` says of what there is more than the rows: a front that can find among all of it may.
+    `of` says of what there is more than the rows: a front that can find among all of it may. `at` is
+    the row that a front which shows one as current begins with.
     """
 
     title: str
     rows: tuple[Row, ...]
     text: str = ""
     of: Literal["", "sessions", "all sessions"] = ""
+    at: int = 0
 
 
 # Where nobody chooses, so many are enough to say what there is.

@@ -35,6 +35,11 @@ def tree(path: Path) -> Tree:
     )
 
 
+def live_leaf(found: Tree) -> int:
+    """The number of the prompt where the session stands."""
+    return next((n for n, one in enumerate(found.prompts) if one.live and one.is_leaf), 0)
+
+
 def told(found: Tree) -> Iterator[str]:
     """The tree for people, a line for each prompt."""
     if found.forked_from:

@@ -5,7 +5,7 @@ was `found`, and what comes too late for the word is dropped.
 """
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -87,6 +87,8 @@ class Known(Struct, frozen=True, kw_only=True):
     """
 
     commands: Callable[[], Sequence[tuple[str, str, str]]] = tuple
+    # Other names of commands, and whose they are.
+    aliases: Callable[[], Mapping[str, str]] = dict
     arguments: Callable[[str], Sequence[tuple[str, str]]] = lambda _: ()
     seek: Callable[[Asked], Awaitable[Sequence[str]]] = nothing
 
@@ -153,8 +155,20 @@ class Completion:
             return None
         return self._asked.begin, self.offers[self._at]
 
+    @property
+    def guessed(self) -> str:
+        """What was typed, where the offer is a command that is neither called nor begins so."""
+        if self._asked is None or self._asked.kind != "command" or self.is_chosen:
+            return ""
+        word, name = self._asked.word, self.offers[self._at].text.strip().removeprefix("/")
+        is_meant = name.startswith(word.lower()) or self.known.aliases().get(word) == name
+        return "" if is_meant else word
+
     def _command_offers(self, word: str) -> list[Offer]:
         known = {name: (hint, words) for name, hint, words in self.known.commands()}
+        names = matching(word, known)
+        if (meant := self.known.aliases().get(word)) in known:
+            names = [meant, *(name for name in names if name != meant)]
         return [
             Offer(
                 text=f"/{name} " if known[name][0] else f"/{name}",
@@ -162,7 +176,7 @@ class Completion:
                 hint=known[name][1],
                 is_whole=not known[name][0],
             )
-            for name in matching(word, known)
+            for name in names
         ]
 
     def _argument_offers(self, now: Asked) -> list[Offer]:

@@ -129,8 +129,13 @@ class Desk:
         if is_written or not (self._stage.completion.is_chosen or offer.text.startswith("/")):
             self._stage.completion.forget()
             return False
+        guessed = self._stage.completion.guessed
         self.accept()
-        return not (offer.is_whole and offer.text.startswith("/"))
+        is_line = offer.is_whole and offer.text.startswith("/")
+        if is_line and guessed:
+            self._stage.hint(f"no command is called /{guessed}; Enter does {offer.text}")
+            return True
+        return not is_line
 
     def send(self, *, later: bool) -> None:
         if not self._stage.prompt.text.strip():

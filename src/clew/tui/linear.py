@@ -65,7 +65,8 @@ async def one_session(options: Options, keyboard: Keyboard, telling: Telling) ->
         telling.rings = channel != "notifications_disabled"
         for notice in session.notices:
             telling.line(f"! {notice}")
-        telling.line(f"clew: {session.model.name}, mode {session.mode}; Escape stops, Ctrl-D ends")
+        keys = "; Escape stops, Ctrl-D ends" if keyboard.is_terminal else ""
+        telling.line(f"clew: {session.model.name}, mode {session.mode}{keys}")
         if session.lacks_key:
             ask = keyboard.line if keyboard.is_terminal else None
             if await ways(session, telling.line, ask):

@@ -111,6 +111,7 @@ def set_up(front: Front, session: Session, programs: Programs) -> None:
     front.desk.files = session.names
     stage.completion.known = Known(
         commands=lambda: [(one.name, one.hint, one.description) for one in known(session)],
+        aliases=lambda: {alias: one.name for one in known(session) for alias in one.aliases},
         arguments=lambda name: arguments(session, name),
         seek=lambda asked: sought(session, asked),
     )

@@ -12,7 +12,7 @@ from clew.transcript.light import Outline
 from clew.tui.choosing import EVERYWHERE, TREE, Answer, Chooser
 from clew.tui.glimpse import when
 from clew.tui.prompt import laid_out
-from clew.tui.render.rows import Line, Row, Span, clipped, line
+from clew.tui.render.rows import Line, Row, Span, clipped, line, wrapped
 from clew.tui.render.safe import one_line
 from clew.tui.render.theme import Theme
 
@@ -166,7 +166,7 @@ class SessionChooser(Chooser):
             self._tell()
         text, (row, column) = laid_out(self.field.text, self.field.cursor_position, width - 10)
         head = [
-            self._title(width, theme),
+            *map(line, wrapped(self._title(theme), width)),
             line([Span("  search: ", theme["quiet"]), Span(text[row])]),
         ]
         room = rows - len(head)
@@ -174,17 +174,17 @@ class SessionChooser(Chooser):
         if room >= MIN_LIST_ROWS + MIN_LOOK_ROWS:
             shown = min(shown, max(MIN_LIST_ROWS, room // 2))
         listed = self._listed(shown, width, theme)
-        return [*head, *listed, *self._look(room - len(listed), width, theme)], (1, 10 + column)
+        below = self._look(room - len(listed), width, theme)
+        return [*head, *listed, *below], (len(head) - 1, 10 + column)
 
-    def _title(self, width: int, theme: Theme) -> Line:
+    def _title(self, theme: Theme) -> Row:
         many = count_of(len(self.sessions), "session")
         of = f"{len(self._found):,} of " if self.words else ""
         more = "" if self.is_whole else ", reading on"
         where = "everywhere" if self.everywhere else "in this folder"
         other = "this folder" if self.everywhere else "everywhere"
         words = f"  {of}{many} {where}{more}; Ctrl-A {other}, Ctrl-T branches"
-        title = [Span(self.title, theme["person"]), Span(words, theme["quiet"])]
-        return line(clipped(title, width))
+        return [Span(self.title, theme["person"]), Span(words, theme["quiet"])]
 
     def _listed(self, rows: int, width: int, theme: Theme) -> list[Line]:
         if not self._found:

@@ -13,7 +13,7 @@ from pathlib import Path
 from clew.library.copies import fork as fork_of
 from clew.library.listing import newest_first
 from clew.library.search import Scope, folders_of, search
-from clew.library.tree import Tree, prompt_line, tree
+from clew.library.tree import live_leaf, prompt_line, tree
 from clew.library.words import query_of
 from clew.library.worktrees import worktrees
 from clew.messages.errors import ClewError
@@ -167,8 +167,3 @@ def told(dialog: SessionChooser) -> asyncio.Event:
 
 def next_of(listed: Iterator[Outline], many: int) -> list[Outline]:
     return list(islice(listed, many))
-
-
-def live_leaf(found: Tree) -> int:
-    """Where the session stands."""
-    return next((n for n, one in enumerate(found.prompts) if one.live and one.is_leaf), 0)

@@ -253,7 +253,7 @@ class Talk:
 
         choices = [Choice(label=one_line(row.label)) for row in pick.rows]
         body = text if pick.text else (lambda _: ())
-        chooser = Chooser(pick.title, choices, body=body, searches=len(choices) > MANY)
+        chooser = Chooser(pick.title, choices, body=body, searches=len(choices) > MANY, at=pick.at)
         answer = await self._stage.answered(self._stage.show(chooser))
         return "" if answer is None else pick.rows[answer.chosen[0]].line
 

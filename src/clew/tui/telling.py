@@ -1,18 +1,19 @@
 """What a turn does, line by line: text as it comes, all else as the screen tells it, once it stands."""
 
+import os
 from typing import Any, TextIO, TypeAlias
 
 from clew.engine.events import EngineEvent, Signalled
 from clew.stream.events import BlockDropped, BlockFinished, TextDelta
 from clew.tui.render.recalled import MODEL
-from clew.tui.render.rows import Line
+from clew.tui.render.rows import Line, cells, hanging
 from clew.tui.render.safe import visible
 from clew.tui.render.theme import BARE
 from clew.tui.render.transcript import Transcript
 
 Json: TypeAlias = dict[str, Any]
 
-# The terminal wraps; whoever has the lines read out hears them whole.
+# What a turn shows is wrapped by the terminal; whoever has the lines read out hears them whole.
 LINE_CELLS = 1_000
 RECALLED_ROWS = 200
 
@@ -34,7 +35,22 @@ class Telling:
         self._end_line()
         if text:
             self._transcript.interrupted()
-            self._write(f"{visible(text)}\n")
+            self._write(f"{self._at_words(visible(text))}\n")
+
+    def _at_words(self, text: str) -> str:
+        """Lines that end between words where the terminal would break them inside of one."""
+        columns = os.get_terminal_size(self._out.fileno()).columns if self._out.isatty() else 0
+        if not columns:
+            return text
+        return "\n".join(
+            row
+            for each in text.split("\n")
+            for row in (
+                [each]
+                if cells(each) <= columns
+                else ["".join(span.text for span in row) for row in hanging(each, "", columns)]
+            )
+        )
 
     def history(self, messages: list[Json]) -> None:
         """What was said before, so that whoever resumes sees where they are."""
