@@ -201,29 +201,34 @@ def test_turns_share_one_connection() -> None:
     asyncio.run(main())
 
 
-@pytest.mark.parametrize(
-    "how", ["close header", "read to the end", "closed by the server", "extra bytes"]
-)
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n"
+SPENT = {
+    "close header": answer(b"x", headers="Connection: keep-alive, Close\r\n"),
+    "read to the end": b"HTTP/1.1 200 OK\r\n\r\nx",
+    "closed by the server": answer(b"x"),
+    "old protocol": b"HTTP/1.0 200 OK\r\nContent-Length: 1\r\n\r\nx",
+    "extra bytes": answer(b"x") + b"HTTP/1.1 200 OK\r\n\r\n",
+    "extra bytes behind chunks": CHUNKED + b"\r\n1\r\nx\r\n0\r\n\r\nHTTP/1.1 200 OK\r\n\r\n",
+    "its length twice": CHUNKED + b"Content-Length: 16\r\n\r\n1\r\nx\r\n0\r\n\r\n",
+}
+HELD_OPEN = ("extra bytes", "extra bytes behind chunks", "its length twice", "old protocol")
+
+
+@pytest.mark.parametrize("how", SPENT)
 def test_a_connection_that_is_spent_is_not_used_again(how: str) -> None:
     async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await read_request(reader)
-        if how == "close header":
-            writer.write(answer(b"x", headers="Connection: close\r\n"))
-        elif how == "read to the end":
-            writer.write(b"HTTP/1.1 200 OK\r\n\r\nx")
-        elif how == "extra bytes":
-            writer.write(answer(b"x") + b"HTTP/1.1 200 OK\r\n\r\n")
-            await reader.read()
-        else:
-            writer.write(answer(b"x"))
+        writer.write(SPENT[how])
         await writer.drain()
+        if how in HELD_OPEN:
+            await reader.read()
 
     async def main() -> None:
         async with serving(handler) as server:
             transport = transport_of()
             for i in range(3):
                 assert (await fetch(transport, server.url))[1] == b"x"
-                await server.until_open_now(0) if how != "extra bytes" else None
+                await server.until_open_now(0) if how not in HELD_OPEN else None
                 assert server.connections == i + 1
             await transport.aclose()
 

@@ -1,4 +1,5 @@
-"""HTTP/1.1 behind the seam: h11 over a channel, and a pool of the connections at rest.
+"""HTTP/1.1 behind the seam over a channel, and a pool of the connections at rest: requests and heads by h11,
+bodies by `chunks`.
 
 Must never follow a redirect (credentials would travel with it) and never send a request twice,
 but for one case: a connection at rest that the server had closed, before a byte came back.
@@ -11,6 +12,7 @@ import h11
 
 from clew.transport.body import Decoder, Identity, decoder_for
 from clew.transport.channel import Channel
+from clew.transport.chunks import Body, Open, Sized, body_of
 from clew.transport.dial import Admits, dial
 from clew.transport.network import Network
 from clew.transport.proxy import Proxy, ProxyRules, rules_of
@@ -19,7 +21,7 @@ from clew.transport.seam import Head, HttpRequest, TransportError
 from clew.transport.tls import Trust
 from clew.transport.url import Url
 
-MOST_JOINED_BYTES = 1 << 16
+PIECE_BYTES = 1 << 16
 MAX_HEAD_BYTES = 131_072
 MAX_IDLE = 8
 
@@ -95,28 +97,19 @@ class HttpTransport:
 
 
 class Resting:
-    """A connection between two exchanges; the last one's end mark may still be on its way."""
+    """A connection between two exchanges; the end mark of the last one's body may still be on its way."""
 
-    def __init__(self, route: Route, channel: Channel, http: h11.Connection) -> None:
+    def __init__(self, route: Route, channel: Channel, body: Body) -> None:
         self.route = route
         self.channel = channel
-        self._http = http
+        self._body = body
 
     def usable(self) -> bool:
         """Whether the last exchange is through and the line is open and silent."""
-        return self._through() and not self._http.trailing_data[0] and self.channel.quiet
-
-    def _through(self) -> bool:
-        while self._http.their_state is h11.SEND_BODY:
-            try:
-                if self._http.next_event() is h11.NEED_DATA:
-                    arrived = self.channel.take_arrived()
-                    if not arrived:
-                        return False
-                    self._http.receive_data(arrived)
-            except h11.RemoteProtocolError:
-                return False
-        return self._http.their_state is h11.DONE and self._http.our_state is h11.DONE
+        body = self._body
+        if not body.ended and (arrived := self.channel.take_arrived()):
+            body.feed(arrived)
+        return body.ended and not body.rest and self.channel.quiet
 
 
 class HttpExchange:
@@ -130,10 +123,13 @@ class HttpExchange:
         self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
         self._received_before = 0
         self._decoder: Decoder = Identity()
+        self._body: Body = Sized(0)
+        # Whether the connection outlives the answer.
+        self._may_stay = False
         self._body_ended = False
         self._line_ended = False
-        # What came behind the last piece of the body and is not data: an end, or a fault.
-        self._ahead: h11.Event | TransportError | None = None
+        # What has come and was not looked at yet.
+        self._arrived = b""
 
     @property
     def bytes_received(self) -> int:
@@ -198,52 +194,50 @@ class HttpExchange:
         while True:
             event = await self._next(channel)
             if isinstance(event, h11.Response):
-                return Head(status=event.status_code, headers=_headers(event))
+                return self._begun(event)
             if isinstance(event, h11.ConnectionClosed):
                 raise TransportError("reset", "the connection ended before an answer came")
 
     async def _next(self, channel: Channel) -> h11.Event:
-        ahead, self._ahead = self._ahead, None
-        if isinstance(ahead, TransportError):
-            raise ahead
-        if ahead is not None:
-            return ahead
         while True:
             try:
                 event = self._http.next_event()
                 if isinstance(event, h11.Event):
                     return event
-                data = await channel.receive()
-                self._line_ended = not data
-                self._http.receive_data(data)
+                self._http.receive_data(await self._receive(channel))
             except h11.RemoteProtocolError as error:
-                raise self._refused(error) from error
-            except OSError as error:
-                raise TransportError("reset", f"the connection broke ({_cause(error)})") from error
+                raise self._refused(_said(error)) from error
 
-    def _joined(self, first: h11.Data) -> bytes:
-        """A piece of the body with those that have come behind it: servers send an event at a time."""
-        pieces, size = [first.data], len(first.data)
+    async def _receive(self, channel: Channel) -> bytes:
         try:
-            # No more than that: what is one piece here is one frame to a host, and long ones are cut.
-            while size < MOST_JOINED_BYTES:
-                event = self._http.next_event()
-                if not isinstance(event, h11.Data):
-                    self._ahead = event if isinstance(event, h11.Event) else None
-                    break
-                pieces.append(event.data)
-                size += len(event.data)
-        except h11.RemoteProtocolError as error:
-            # What came before it is whole, and is taken first.
-            self._ahead = self._refused(error)
-        return b"".join(pieces)
+            data = await channel.receive()
+        except OSError as error:
+            raise TransportError("reset", f"the connection broke ({_cause(error)})") from error
+        self._line_ended = not data
+        return data
 
-    def _refused(self, error: h11.RemoteProtocolError) -> TransportError:
+    def _begun(self, response: h11.Response) -> Head:
+        """The head is read; from here on the body is cut out of what comes."""
+        head = Head(status=response.status_code, headers=_headers(response))
+        self._body = body_of(self._request.method, head.status, head.headers)
+        self._arrived = self._http.trailing_data[0]
+        said = head.headers.get("connection", "").lower()
+        # An answer that says its length twice is read as chunks, and nobody knows how the next one would be.
+        says_twice = "content-length" in head.headers and "transfer-encoding" in head.headers
+        self._may_stay = (
+            response.http_version >= b"1.1"
+            and "close" not in [word.strip() for word in said.split(",")]
+            and not says_twice
+            and not isinstance(self._body, Open)
+        )
+        return head
+
+    def _refused(self, why: str) -> TransportError:
         if not self._line_ended:
-            return TransportError("protocol", f"what came is not HTTP/1.1 ({_said(error)})")
+            return TransportError("protocol", f"what came is not HTTP/1.1 ({why})")
         if self.bytes_received == 0:
             return TransportError("reset", "the connection ended before an answer came")
-        return TransportError("truncated", f"the connection ended too early ({error})")
+        return TransportError("truncated", f"the connection ended too early ({why})")
 
     async def read(self) -> bytes:
         channel = self._channel
@@ -254,23 +248,45 @@ class HttpExchange:
                 await asyncio.sleep(0)  # nothing is waited for, and others want their turn
                 if data := self._decoder.feed(b""):
                     return data
-            event = await self._next(channel)
-            if isinstance(event, h11.Data):
-                data = self._decoder.feed(self._joined(event))
-                if data:
+            if data := await self._piece(channel):
+                if data := self._decoder.feed(data):
                     return data
-            else:
+            elif self._body.ended:
                 self._body_ended = True
                 return self._decoder.close()
+
+    async def _piece(self, channel: Channel) -> bytes:
+        """The body's part of what has come, up to a bound; nothing where that was no part of it.
+
+        A fault is told when all before it has been taken.
+        """
+        body = self._body
+        if body.fault:
+            raise self._refused(body.fault)
+        if body.ended:
+            return b""
+        if not self._arrived:
+            self._arrived = await self._receive(channel)
+            if self._line_ended:
+                body.close()
+                return b""
+        # No more at once: what is one piece here is one frame to a host, and long ones are cut.
+        piece, self._arrived = self._arrived[:PIECE_BYTES], self._arrived[PIECE_BYTES:]
+        return body.feed(piece)
 
     async def close(self, *, answered: bool = False) -> None:
         channel = self._channel
         if channel is None:
             return
         self._channel = None
-        keeps = self._http.their_state in (h11.SEND_BODY, h11.DONE) and channel.open_and_written
-        if keeps and (answered or self._body_ended):
-            self._transport.rest(Resting(self._route, channel, self._http))
+        body = self._body
+        if not body.ended and self._arrived:
+            body.feed(self._arrived)
+        elif body.ended:
+            body.rest += self._arrived
+        may_stay = self._may_stay and not body.fault and not self._line_ended
+        if may_stay and channel.open_and_written and (answered or self._body_ended):
+            self._transport.rest(Resting(self._route, channel, body))
         else:
             self._transport.drop(channel)
 
