@@ -159,16 +159,16 @@ def test_every_layer_is_read_and_a_change_of_any_file_is_seen(places: Places) ->
     write(managed / "managed-settings.json", '{"model": "base", "language": "de"}')
     write(managed / "managed-settings.d" / "10.json", '{"model": "ten"}')
     write(managed / "managed-settings.d" / "20.json", '{"model": "twenty"}')
-    write(places.user_settings, '{"theme": "u"}')
-    write(places.project_settings, '{"theme": "p"}')
-    write(places.local_settings, '{"theme": "l"}')
-    loaded = load(places, given=Given(data={"theme": "c"}))
-    assert merge(loaded.layers) == {"model": "twenty", "language": "de", "theme": "c"}
+    write(places.user_settings, '{"outputStyle": "u"}')
+    write(places.project_settings, '{"outputStyle": "p"}')
+    write(places.local_settings, '{"outputStyle": "l"}')
+    loaded = load(places, given=Given(data={"outputStyle": "c"}))
+    assert merge(loaded.layers) == {"model": "twenty", "language": "de", "outputStyle": "c"}
     assert changed(loaded) == []
-    write(places.local_settings, '{"theme": "other"}')
+    write(places.local_settings, '{"outputStyle": "other"}')
     assert changed(loaded) == [places.local_settings]
     only_user = load(places, sources=("user",))
-    assert merge(only_user.layers)["theme"] == "u"
+    assert merge(only_user.layers)["outputStyle"] == "u"
     assert merge(load(places, sources=()).layers) == {"model": "twenty", "language": "de"}
 
 

@@ -158,6 +158,21 @@ def test_colours_are_those_of_the_theme_and_none_where_none_are_wanted(tmp_path:
     assert b"38;5" not in seen["none"]
 
 
+def test_a_theme_counts_as_soon_as_it_is_set(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": "# Title", "times": "always"}]}
+    with serving(plan) as server, OnScreen(tmp_path, server.url, env={"NO_COLOR": ""}) as screen:
+        screen.expect(READY)
+        assert b"38;5;109m> " in screen.raw
+        assert b"38;5;30m> " not in screen.raw
+        screen.type("/config theme light\r")
+        screen.expect("theme is set")
+        screen.expect(lambda _: b"38;5;30m> " in screen.raw)
+        screen.type("hi\r")
+        screen.expect(lambda _: b"38;5;25mTitle" in screen.raw)
+        screen.type("/config theme lihgt\r")
+        screen.expect("nearest: light")
+
+
 def test_a_session_that_a_host_gave_a_colour_has_its_prompt_in_it(tmp_path: Path) -> None:
     plan = {"scenario": 1, "answers": [{"text": "Yes.", "times": "always"}]}
     seen = {}

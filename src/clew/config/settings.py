@@ -108,7 +108,20 @@ KEYS: tuple[Key, ...] = (
     key("agent", STRING, "the kind of agent that a session is itself"),
     key("promptSuggestionEnabled", BOOLEAN, "false: --prompt-suggestions guesses nothing"),
     key("language", STRING, "the language of answers"),
-    key("theme", STRING, "the colours of the terminal"),
+    key(
+        "theme",
+        STRING,
+        "the colours of the terminal",
+        choices=(
+            "auto",
+            "dark",
+            "light",
+            "dark-ansi",
+            "light-ansi",
+            "dark-daltonized",
+            "light-daltonized",
+        ),
+    ),
     key("editorMode", STRING, "the keys of the input", choices=("normal", "emacs", "vim")),
     key("verbose", BOOLEAN, "show what tools print, whole", has_effect=False),
     key(

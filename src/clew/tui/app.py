@@ -67,11 +67,9 @@ class Front:
         self.history = History(home / "history.jsonl", str(Path.cwd()))
         self.stage = Stage(chosen("", os.environ), Prompt(), Completion(), Queue())
         self.screen = Screen(terminal, self.stage, keys)
-        # What the settings say of colours, once there are any.
-        self.theme = ""
         # The colour of the session that is open, if it has one.
         self.accent = ""
-        self.screen.on_ground = self.recolour
+        self.screen.on_colours = self.recolour
         self.stage.on_question = lambda title: terminal.notify(f"clew asks: {title}")
         self.desk = Desk(
             self.stage,
@@ -143,7 +141,7 @@ class Front:
     def recolour(self) -> None:
         """What is drawn from now on suits the wish and the terminal's ground."""
         is_light = self.screen.terminal.is_light
-        theme = chosen(self.theme, os.environ, is_light=is_light)
+        theme = chosen(self.screen.theme, os.environ, is_light=is_light)
         self.stage.theme = accented(theme, self.accent)
         if self.stage.transcript is not None:
             self.stage.transcript.theme = self.stage.theme

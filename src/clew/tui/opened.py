@@ -99,12 +99,11 @@ def color_of(session: Session) -> str:
 def set_up(front: Front, session: Session, programs: Programs) -> None:
     """What the settings say about the screen, and what can be completed."""
     stage, settings = front.stage, session.rules.standing.settings
-    front.theme = str(settings.get("theme", ""))
     front.accent = color_of(session)
+    front.screen.obey(settings)
     front.recolour()
     stage.transcript = Transcript(front.screen.terminal.size[0], stage.theme, abilities(os.environ))
     stage.status = Status(session, programs)
-    front.screen.obey(settings)
     stage.changed()
     session.commands.extend(commands(front))
     front.history.session_id = session.session_id

@@ -112,8 +112,10 @@ class Screen:
         self._drawn_s = 0.0
         self._columns = self.terminal.size[0]
         self._is_away = False
-        # Told when the terminal's ground turns out to be light, or dark.
-        self.on_ground: Callable[[], object] = lambda: None
+        # What the settings say of colours, once there are any.
+        self.theme = ""
+        # Told when they say otherwise, and when the terminal's ground turns out to be light, or dark.
+        self.on_colours: Callable[[], object] = lambda: None
         output = _Output(self.terminal)
         self.app: Application[None] = Application(
             layout=stage.layout,
@@ -127,12 +129,16 @@ class Screen:
         self.app.renderer = _Drawing(self, output)
 
     def obey(self, settings: Mapping[str, Any]) -> None:
-        """What a person's settings say about keys and bells; they may change while the screen is there."""
+        """What a person's settings say of keys, bells and colours; they may change while the screen is there."""
         is_vim = settings.get("editorMode") == "vim"
         mode = EditingMode.VI if is_vim else EditingMode.EMACS
         if self.app.editing_mode != mode:
             self.app.editing_mode = mode
         self.terminal.channel = str(settings.get("preferredNotifChannel", "auto"))
+        if self.theme != (theme := str(settings.get("theme", ""))):
+            self.theme = theme
+            self.on_colours()
+            self.changed()
 
     @asynccontextmanager
     async def running(self, closed: Callable[[], object]) -> AsyncIterator[None]:
@@ -258,5 +264,5 @@ class Screen:
         elif reply in ("?2026;1$y", "?2026;2$y"):
             self._painter.is_synchronised = True
         elif reply.startswith("]") and self.terminal.heed_ground(reply):
-            self.on_ground()
+            self.on_colours()
             self.anew()

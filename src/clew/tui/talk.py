@@ -289,6 +289,8 @@ class Talk:
             lasted_s = time.monotonic() - began_s
             self._screen.terminal.notify("clew has ended its turn", waited_s=lasted_s)
         self._status.look()
+        # The model may have changed a setting, or somebody the files.
+        self._screen.obey(self._session.rules.standing.settings)
         self._begin(self.look_again())
         return ended
 
