@@ -33,6 +33,9 @@ FRAME_S = 1 / 16
 MOMENT_S = 0.005
 # How long an Escape waits for the rest of a sequence: less than anybody types, more than a line takes.
 ESCAPE_S = 0.04
+# As long as the terminal owes an answer, an Escape may be the beginning of it, and the line slow. One that
+# answers nothing is not waited for longer.
+ANSWERS_S = 2.0
 READ_BYTES = 1 << 16
 
 
@@ -126,6 +129,7 @@ class Screen:
             erase_when_done=True,
         )
         self.app.ttimeoutlen = ESCAPE_S
+        self._owed: asyncio.TimerHandle | None = None
         self.app.renderer = _Drawing(self, output)
 
     def obey(self, settings: Mapping[str, Any]) -> None:
@@ -145,6 +149,7 @@ class Screen:
         """The screen stands while this is entered. `closed` is called when the terminal is gone."""
         loop = asyncio.get_running_loop()
         self.terminal.open()
+        self._await_answers()
         try:
             async with asyncio.TaskGroup() as group:
                 stands = asyncio.Event()
@@ -160,6 +165,7 @@ class Screen:
         finally:
             if self._frame is not None:
                 self._frame.cancel()
+            self._heard_all()
             self.bare()
             self.terminal.close()
 
@@ -174,6 +180,7 @@ class Screen:
                 yield
             finally:
                 self.terminal.resume()
+                self._await_answers()
                 self._is_away = False
                 self._painter.forget()
         self.draw()
@@ -256,7 +263,21 @@ class Screen:
 
     # -- what the terminal says
 
+    def _await_answers(self) -> None:
+        """Questions went out; the answer to the last of them says that no more will come."""
+        self._heard_all()
+        self.app.ttimeoutlen = ANSWERS_S
+        self._owed = asyncio.get_running_loop().call_later(ANSWERS_S, self._heard_all)
+
+    def _heard_all(self) -> None:
+        self.app.ttimeoutlen = ESCAPE_S
+        if self._owed is not None:
+            self._owed.cancel()
+            self._owed = None
+
     def _answered(self, reply: str) -> None:
+        if reply.endswith("c"):
+            self._heard_all()
         if reply in ("I", "O"):
             self.terminal.is_focused = reply == "I"
         elif reply.endswith("u"):
