@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "permissions": ("clew.permissions.commands", "ask what may run, and why; edit the rules"),
     "plugin": ("clew.plugins.commands", "install, list, trust and remove plugins; marketplaces"),
     "sessions": ("clew.sessions.commands", "list, search, check, repair and move sessions"),
+    "tasks": ("clew.sessions.tasks_word", "list, show and stop what was kept beyond clew's end"),
 }
 
 HELP = """\

@@ -192,7 +192,8 @@ async def test_a_task_that_somebody_waits_for_is_their_news_until_it_is_left() -
         is_background=False,
     )
     assert tasks.working("agent") == []
-    tasks.leave(waited)
+    assert tasks.leave("another call") == []
+    assert tasks.leave() == [waited]
     await waited.released()
     assert tasks.working("agent") == [waited]
     owned = tasks.begin(

@@ -129,21 +129,6 @@ class AllAgents:
     def are_working(self) -> bool:
         return bool(self.tasks.working(KIND))
 
-    def leave(self, tool_use_id: str | None = None) -> list[Task]:
-        """The session waits no longer for the agents it waits for, or for the one of a call; which
-        they were."""
-        waited = [
-            task
-            for task in self.tasks.running
-            if task.kind == KIND
-            and not task.is_background
-            and not task.owner
-            and tool_use_id in (None, task.tool_use_id)
-        ]
-        for task in waited:
-            self.tasks.leave(task)
-        return waited
-
     async def settled(self, stopping: asyncio.Event) -> bool:
         """Waits, within bounds, until no agent works in the background; whether there is news, and
         nobody said meanwhile that nothing more is wanted."""

@@ -23,6 +23,7 @@ def row(task: Task) -> Json:
         "task_id": task.id,
         "task_type": WIRE_KINDS.get(task.kind, task.kind),
         "description": task.title,
+        **({"kept": True} if task.is_kept else {}),
     }
 
 

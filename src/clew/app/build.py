@@ -6,7 +6,7 @@ and gives the locks back.
 """
 
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -36,7 +36,7 @@ from clew.app.one_person import one_at_a_time
 from clew.app.plugins import managed_hooks_only
 from clew.app.reloading import Reloading
 from clew.app.session import Session
-from clew.app.shell_past import left_behind
+from clew.app.shell_past import Before
 from clew.app.speaking import Speaking
 from clew.app.stamps import new_id, now
 from clew.app.standing import Beginning, taken_up
@@ -57,6 +57,8 @@ from clew.options import Options
 from clew.process.programs import Programs
 from clew.providers.preferences import preferred
 from clew.subagents.offer import refused
+from clew.tasks.kept import Shelf
+from clew.tasks.registry import Tasks
 from clew.tools.file_names import FileNames
 from clew.transcript.record import Mirror
 
@@ -132,14 +134,13 @@ async def session(
             ask=ask,
             deps=deps,
         )
+        opened.callback(tidy, hands.tool_session.tasks, hands.tool_session.shelf)
         agents = AllAgents(crew, kinds)
         opened.push_async_callback(agents.aclose)
         hands.hooks.ask_agents(agents.ask)
         if thread.loaded is not None:
             agents.recall(thread.loaded.messages)
-            results = thread.recorder.paths.place.tool_results
-            for task in left_behind(thread.loaded.messages, results):
-                hands.tool_session.tasks.remember(task)
+            recall_commands(ground, thread, hands)
         keeping.agents = agents.listing
         hands.tool_session.agents = agents.of(cwd=lambda: hands.tool_session.cwd)
         if options.setup:
@@ -217,6 +218,33 @@ async def session(
         if ground.began.settings.get("dreamAfter") is not None and lasts(options):
             dream(made, ground.began.settings["dreamAfter"], opened)
         yield made
+
+
+def recall_commands(ground: Ground, thread: Thread, hands: Hands) -> None:
+    """Takes up what the session's earlier runs had begun in the background."""
+    assert thread.loaded is not None
+    tasks, shelf = hands.tool_session.tasks, hands.tool_session.shelf
+    before = Before(thread.loaded.messages)
+    kept: Container[str] = ()
+
+    def goes_on(call_id: str) -> str:
+        """Where a command of this copy's first session goes on, if a person kept it there."""
+        there = None if shelf is None else shelf.of_call(call_id)
+        return f"a person kept it in session {there.about.session_id}" if there else ""
+
+    if shelf is not None and shelf.is_used:
+        from clew.app.kept import take_up
+
+        kept = take_up(tasks, shelf, before.told, ground.secrets)
+    for task in before.left_behind(thread.recorder.paths.place.tool_results, kept, goes_on):
+        tasks.remember(task)
+
+
+def tidy(tasks: Tasks, shelf: Shelf | None) -> None:
+    if shelf is not None and shelf.is_used:
+        from clew.app.kept import tidied
+
+        tidied(tasks, shelf)
 
 
 def names_of(ground: Ground) -> FileNames:

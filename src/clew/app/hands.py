@@ -24,6 +24,7 @@ from clew.hooks.run import Hooks
 from clew.options import Options
 from clew.schedules.board import Board
 from clew.schedules.tool import Now, ScheduleCron, ScheduleDelete, ScheduleList
+from clew.tasks.kept import Shelf
 from clew.tasks.registry import Tasks
 from clew.tools.base import Surroundings, ToolSession
 from clew.tools.limits import limits_from
@@ -185,6 +186,7 @@ def tools_session(
         tasks=tasks,
     )
     made.in_conversation = thread.story.holds
+    made.shelf = Shelf(ground.began.places.own / "kept", thread.session_id)
     made.env_file = app_hooks.env_file(results)
     made.todos = listed(thread.spending.state.todos)
     return made

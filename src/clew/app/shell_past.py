@@ -4,7 +4,7 @@ The conversation knows of them as running; it hears with the next prompt that th
 what they printed.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Container, Iterable
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -19,22 +19,41 @@ ENDED_WITH_CLEW = "it ended with the clew that had begun it"
 RUNNING = "<status>running</status>"
 
 
-def left_behind(messages: Iterable[Json], results: Path) -> list[Task]:
-    """The commands whose end the conversation was not told, as tasks that have ended."""
-    calls: dict[str, Json] = {}
-    running: dict[str, str] = {}
-    for message in messages:
+class Before:
+    """What the conversation knows of its commands: `running` are those whose end it was not told, each
+    with the call that began it; of the others in `told` it was."""
+
+    def __init__(self, messages: Iterable[Json]) -> None:
+        self.running: dict[str, str] = {}
+        self.told: set[str] = set()
+        self._calls: dict[str, Json] = {}
+        for message in messages:
+            self._hear(message)
+
+    def left_behind(
+        self, results: Path, kept: Container[str], goes_on: Callable[[str], str]
+    ) -> list[Task]:
+        """Those that run no more, but for what a person kept, as tasks that have ended; `goes_on` says
+        of a call where what it began runs on all the same."""
+        return [
+            ended(task_id, self._calls.get(call, {}), results, goes_on(call) or ENDED_WITH_CLEW)
+            for task_id, call in self.running.items()
+            if task_id not in kept
+        ]
+
+    def _hear(self, message: Json) -> None:
         said = message.get("message")
         blocks = said.get("content") if isinstance(said, dict) else None
         for block in blocks if isinstance(blocks, list) else ():
             if isinstance(block, dict) and block.get("type") == "tool_use":
-                calls[str(block.get("id"))] = block
+                self._calls[str(block.get("id"))] = block
         for task_id, call_id in heard(message, blocks):
             if call_id is None:
-                running.pop(task_id, None)
+                self.running.pop(task_id, None)
+                self.told.add(task_id)
             else:
-                running[task_id] = call_id
-    return [ended(task_id, calls.get(call, {}), results) for task_id, call in running.items()]
+                self.running[task_id] = call_id
+                self.told.discard(task_id)
 
 
 def heard(message: Json, blocks: Any) -> Iterable[tuple[str, str | None]]:
@@ -57,10 +76,10 @@ def heard(message: Json, blocks: Any) -> Iterable[tuple[str, str | None]]:
         yield raw["task_id"], None
 
 
-def ended(task_id: str, call: Json, results: Path) -> Task:
+def ended(task_id: str, call: Json, results: Path, words: str) -> Task:
     given = call.get("input")
     given = given if isinstance(given, dict) else {}
-    words = str(given.get("description") or given.get("command") or "a command")
+    title = str(given.get("description") or given.get("command") or "a command")
     name = "".join(c for c in task_id if c.isalnum())
     file = results / f"task-{name}.txt"
     output = Output(keep_bytes=KEEP_BYTES)
@@ -72,10 +91,10 @@ def ended(task_id: str, call: Json, results: Path) -> Task:
     task = Task(
         task_id=task_id,
         kind="monitor" if call.get("name") == "Monitor" else "shell",
-        title=words.strip().split("\n", 1)[0],
+        title=title.strip().split("\n", 1)[0],
         output=output,
         tool_use_id=str(call.get("id", "")),
         file=file if is_there else None,
     )
-    task.end(Ending(status="stopped", words=ENDED_WITH_CLEW))
+    task.end(Ending(status="stopped", words=words))
     return task

@@ -355,7 +355,7 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="skills", description="list the skills of this session", run=elsewhere(PARTS, "skills")),
     Command(name="status", description="show how the session stands", run=status),
     Command(name="statusline", description="show or choose the command that prints the screen's last line", run=elsewhere(SCREEN, "status_line"), hint="[COMMAND | off]"),
-    Command(name="tasks", description="list what works in the background, show what one said, or stop it", run=elsewhere(TASKS, "tasks"), hint="[ID | stop [ID]]", aliases=("bashes",)),
+    Command(name="tasks", description="list what works in the background, show what one said, stop it, or keep it when clew ends", run=elsewhere(TASKS, "tasks"), hint="[ID | stop [ID] | keep ID]", aliases=("bashes",)),
     Command(name="todos", description="show what the model means to do", run=elsewhere(RECORD, "todos")),
     Command(name="tree", description="show the prompts of this session on all its branches, to go on from one", run=elsewhere(RECORD, "tree"), hint="[MESSAGE]"),
     Command(name="usage", description="show tokens, times and changed lines", run=usage, aliases=("stats",)),

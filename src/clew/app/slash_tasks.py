@@ -15,6 +15,8 @@ async def tasks(session: Session, arguments: str) -> Outcome:
     word, _, rest = arguments.partition(" ")
     if word == "stop":
         return await stop(session, rest.strip())
+    if word == "keep":
+        return await keep(session, rest.strip())
     if word:
         return Show(text=whole(known(session, word)))
     found = session.tasks.all()
@@ -33,6 +35,19 @@ async def stop(session: Session, name: str) -> Outcome:
     return Show(text=f"stopped {stopped}")
 
 
+async def keep(session: Session, name: str) -> Outcome:
+    """Has a command go on when clew ends."""
+    if not name:
+        raise UserError("which task? /tasks lists them; /tasks keep ID")
+    task = known(session, name)
+    await session.tasks.keep(task)
+    return Show(text=kept_words(task))
+
+
+def kept_words(task: Task) -> str:
+    return f"{task.id} goes on when clew ends: clew tasks lists it then, and stops it"
+
+
 def known(session: Session, name: str) -> Task:
     task = session.tasks.get(name)
     if task is None:
@@ -43,7 +58,7 @@ def known(session: Session, name: str) -> Task:
 
 def row(task: Task) -> str:
     """A task in one line: what it is, how it stands, and for agents what they did."""
-    about = f"{task.kind} {task.status}: {task.title}"
+    about = f"{task.kind} {task.status}{', kept' if task.is_kept else ''}: {task.title}"
     used = task.usage
     if used is None:
         return about

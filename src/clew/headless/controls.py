@@ -159,12 +159,21 @@ class Controls:
         """Puts what the turn waits for into the background, all of it or what one call began; all that
         runs there then."""
         session, call = self._serving.session, fields.get("tool_use_id")
-        left = session.agents.leave(call if isinstance(call, str) else None)
+        left = session.tasks.leave(call if isinstance(call, str) else None)
         running = session.tasks.running
         return {
             "backgrounded": bool(left) or call is None,
             "tasks": [row(task) for task in running if task.is_background],
         }
+
+    async def keep_task(self, fields: Json) -> Json:
+        """Has a command in the background go on when clew ends: the host's word is a person's."""
+        tasks = self._serving.session.tasks
+        task = tasks.get(text(fields, "task_id"))
+        if task is None:
+            raise RefusedError(f"there is no task {fields['task_id']}")
+        await tasks.keep(task)
+        return row(task)
 
     async def get_task_output(self, fields: Json) -> Json:
         task = self._serving.session.tasks.get(text(fields, "task_id"))
@@ -329,6 +338,7 @@ HANDLERS: dict[str, Handler] = {
         "end_session",
         "stop_task",
         "background_tasks",
+        "keep_task",
         "get_task_output",
         "set_permission_mode",
         "set_model",

@@ -181,6 +181,9 @@ class Server:
             session.agents.heard = self._emit
             session.tasks.watchers.append(self._task)
             session.tasks.listeners.append(self._something.set)
+            for task in session.tasks.running:
+                # What a person kept, and runs still.
+                self._task(task, "began")
             self._known |= {str(entry.get("uuid")) for entry in session.story.history}
             for notice in session.notices:
                 self._channel.warn(notice)

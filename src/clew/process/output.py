@@ -66,6 +66,18 @@ class Output:
     def saved_at(self) -> Path | None:
         return self._spill if self.saved_bytes else None
 
+    @property
+    def descriptor(self) -> int:
+        """The file while it is written to; -1 when there is none."""
+        return self._file
+
+    def move(self, to: Path) -> None:
+        """The file is to be there, whether it has been begun or not."""
+        if self._file >= 0:
+            assert self._spill is not None
+            self._spill.rename(to)
+        self._spill = to
+
     def feed(self, data: bytes | memoryview) -> None:
         if self._file < 0 and self.size <= 2 * self.keep_bytes < self.size + len(data):
             self.save()

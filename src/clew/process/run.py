@@ -34,24 +34,67 @@ class Finished(Struct, frozen=True, kw_only=True):
     left: int = 0
 
 
+class Hold:
+    """A command while it runs, for a person who has it go on: for longer than it was given, or without
+    clew."""
+
+    __slots__ = ("_child", "_limit", "_streams", "has_limit")
+
+    def __init__(self) -> None:
+        self.has_limit = True
+        self._child: Child | None = None
+        self._limit: asyncio.Timeout | None = None
+        self._streams: Sequence[Stream] = ()
+
+    def lift_limit(self) -> None:
+        self.has_limit = False
+        if self._limit is not None:
+            self._limit.reschedule(None)
+
+    @property
+    def pid(self) -> int:
+        """0 before it has begun."""
+        return 0 if self._child is None else self._child.pid
+
+    async def keep(self, record: int, file: int, *, most_bytes: int) -> bool:
+        """Has it go on without clew (see `Child.keep`); False if it does not run, or not any more."""
+        # It may have closed what it printed to, and run on.
+        pipes = [stream.read_end for stream in self._streams if stream.read_end >= 0]
+        child = self._child
+        return child is not None and await child.keep(record, file, pipes, most_bytes=most_bytes)
+
+    def give_up(self) -> None:
+        """It is to end with clew again, or before."""
+        if self._child is not None:
+            self._child.is_kept = False
+
+    def began(self, child: Child, streams: "Sequence[Stream]") -> None:
+        self._child, self._streams = child, streams
+
+    def limited(self, limit: asyncio.Timeout) -> None:
+        self._limit = limit
+        if not self.has_limit:
+            limit.reschedule(None)
+
+
 class Stream:
     """The reading end of a child's pipe, fed into an `Output` as it fills."""
 
-    __slots__ = ("_loop", "_output", "_read_end", "write_end")
+    __slots__ = ("_loop", "_output", "read_end", "write_end")
     # One buffer for all reads of all streams: a fresh one costs its page faults, and what was read is
     # taken out of it before anything else is.
     _buffer = memoryview(bytearray(READ_BYTES))
 
     def __init__(self, output: Output) -> None:
-        self._read_end, self.write_end = os.pipe()
-        os.set_blocking(self._read_end, False)
+        self.read_end, self.write_end = os.pipe()
+        os.set_blocking(self.read_end, False)
         if sys.platform == "linux":
             # Without privilege, a user who holds many pipes gets no more large ones; a small one does.
             with contextlib.suppress(PermissionError):
-                fcntl.fcntl(self._read_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+                fcntl.fcntl(self.read_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
         self._output: Output | None = output
         self._loop = asyncio.get_running_loop()
-        self._loop.add_reader(self._read_end, self._read, READ_BYTES)
+        self._loop.add_reader(self.read_end, self._read, READ_BYTES)
 
     def close_write_end(self) -> None:
         if self.write_end >= 0:
@@ -61,25 +104,25 @@ class Stream:
     def settle(self) -> None:
         """Takes what was written so far and no more: whoever still holds the pipe is not waited for."""
         waiting = array.array("i", [0])
-        if self._read_end >= 0:
-            fcntl.ioctl(self._read_end, termios.FIONREAD, waiting)
-        while waiting[0] > 0 and self._read_end >= 0:
+        if self.read_end >= 0:
+            fcntl.ioctl(self.read_end, termios.FIONREAD, waiting)
+        while waiting[0] > 0 and self.read_end >= 0:
             waiting[0] -= self._read(waiting[0])
         # From here on the pipe is emptied so that a process in the background does not block on it.
         self._output = None
 
     def close(self) -> None:
         self.close_write_end()
-        if self._read_end >= 0:
-            self._loop.remove_reader(self._read_end)
-            os.close(self._read_end)
-            self._read_end = -1
+        if self.read_end >= 0:
+            self._loop.remove_reader(self.read_end)
+            os.close(self.read_end)
+            self.read_end = -1
 
     def _read(self, size: int) -> int:
         try:
-            count = self._output.take_from(self._read_end, size) if self._output else None
+            count = self._output.take_from(self.read_end, size) if self._output else None
             if count is None:
-                count = os.readv(self._read_end, [self._buffer[:size]])
+                count = os.readv(self.read_end, [self._buffer[:size]])
                 if self._output is not None:
                     self._output.feed(self._buffer[:count])
         except BlockingIOError:
@@ -101,8 +144,10 @@ async def run(
     timeout_s: float | None = None,
     tick: Callable[[], Awaitable[None]] | None = None,
     walls: Walls | None = None,
+    hold: Hold | None = None,
 ) -> Finished:
-    """Without `stderr` both streams are one, in the order they were written.
+    """Without `stderr` both streams are one, in the order they were written. Who cancels this ends the
+    command, unless it is kept (`hold`).
 
     Raises OSError when the program cannot be started. `tick` is awaited every second meanwhile.
     """
@@ -115,9 +160,13 @@ async def run(
         for stream in streams:
             child.when_gone(stream.close)
             stream.close_write_end()
-        return await follow(child, timeout_s, tick)
+        if hold is not None:
+            hold.began(child, streams)
+        return await follow(child, timeout_s, tick, hold)
     except BaseException:
-        if child is not None:
+        if child is not None and child.is_kept:
+            child.close()
+        elif child is not None:
             await child.finish(grace_s=CANCEL_GRACE_S)
         raise
     finally:
@@ -132,10 +181,15 @@ async def run(
 
 
 async def follow(
-    child: Child, timeout_s: float | None, tick: Callable[[], Awaitable[None]] | None
+    child: Child,
+    timeout_s: float | None,
+    tick: Callable[[], Awaitable[None]] | None,
+    hold: Hold | None,
 ) -> Finished:
     try:
-        async with asyncio.timeout(timeout_s):
+        async with asyncio.timeout(timeout_s) as limit:
+            if hold is not None:
+                hold.limited(limit)
             ended = await ticking(child, tick)
     except TimeoutError:
         await child.finish(grace_s=TIMEOUT_GRACE_S)

@@ -10,7 +10,7 @@ import marshal
 import os
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -58,9 +58,11 @@ class Child:
         "_buffer",
         "_ended",
         "_gone",
+        "_kept",
         "_loop",
         "_started",
         "_when_gone",
+        "is_kept",
         "left",
         "pid",
         "sock",
@@ -71,11 +73,14 @@ class Child:
         self.pid = 0
         # How many descendants ran on when the child itself ended.
         self.left = 0
+        # It goes on when clew is gone, or lets go of it.
+        self.is_kept = False
         self._buffer = b""
         self._loop = asyncio.get_running_loop()
         self._started: asyncio.Future[None] = self._loop.create_future()
         self._ended: asyncio.Future[Exit] = self._loop.create_future()
         self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._kept: asyncio.Future[None] = self._loop.create_future()
         self._when_gone: list[Callable[[], object]] = []
         self._loop.add_reader(sock, self._read)
 
@@ -123,8 +128,21 @@ class Child:
             async with asyncio.timeout(wait_s):
                 await self.wait_gone()
 
+    async def keep(self, record: int, file: int, pipes: Sequence[int], *, most_bytes: int) -> bool:
+        """Has it go on without clew: its end is told to `record`, and what it prints to the pipes goes
+        to `file`, that much at most. False if it has ended meanwhile."""
+        if not self.is_gone:
+            order = framed({"most": most_bytes})
+            try:
+                socket.send_fds(self.sock, [order], [record, file, *pipes])
+            except OSError:
+                self.close()
+            await asyncio.wait([self._kept, self._gone], return_when=asyncio.FIRST_COMPLETED)
+        self.is_kept = self._kept.done()
+        return self.is_kept
+
     def close(self) -> None:
-        """Lets go of the socket; whatever still runs is killed by its watcher."""
+        """Lets go of the socket; whatever still runs is killed by its watcher, unless it is kept."""
         if not self.is_gone:
             self._over(is_sound=False)
 
@@ -160,6 +178,8 @@ class Child:
             case [b"started", pid]:
                 self.pid = int(pid)
                 self._settle(self._started)
+            case [b"kept"]:
+                self._settle(self._kept)
             case [b"failed", number]:
                 error = OSError(int(number), os.strerror(int(number)))
                 if not self._started.done():

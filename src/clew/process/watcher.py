@@ -5,12 +5,15 @@ keeper's size is what each fork costs. The keeper forks a watcher for each socke
 starts one child at a time in a session of its own, adopts whatever the child orphans, and ends all of
 it when it is told to or when the socket to clew falls silent: that is how clew's own death is noticed,
 also by SIGKILL. When nothing of a tree is left it waits for the next request; one with walls around
-itself ends instead. Must never import the rest of clew.
+itself ends instead. A tree that a person keeps goes on when clew is gone, until its child ends or the
+watcher is sent SIGTERM. Must never import the rest of clew.
 
 Wire, on the socket of each watcher: clew sends messages of four bytes of length and a marshalled value,
 either a request `(argv, cwd, environment, targets, walls)`, with the child's descriptors beside its
-first byte, or a number, the grace in ms after which the tree ends. The watcher answers with lines:
-`started <pid>`, or `failed <errno>`; `ended <wait status> <descendants left>`; `gone`.
+first byte; or a number, the grace in ms after which the tree ends; or `{"most": bytes}` for a tree that
+is to be kept, with descriptors beside it: the record that the child's end is told to as a line of JSON,
+the file that what it prints goes to once clew is gone, and the pipes it prints to. The watcher answers
+with lines: `started <pid>`, or `failed <errno>`; `kept`; `ended <wait status> <descendants left>`; `gone`.
 """
 
 import _socket
@@ -26,6 +29,7 @@ from collections.abc import Container
 from clew.process.walls import put_up
 
 Request = tuple[list[bytes], bytes, dict[bytes, bytes], list[int], dict[str, object] | None]
+Message = Request | int | dict[str, int] | None
 
 SUBREAPER = 36
 CONTROL_FD = 3
@@ -35,6 +39,9 @@ PASS_S = 0.02
 TO_DEFAULT = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
 # How often a group is looked at whose members report to nobody here.
 GROUP_LOOK_S = 0.25
+# What a tree that is kept has between being asked to end and being made to.
+KEPT_GRACE_S = 0.5
+READ_BYTES = 1 << 16
 
 
 def main(*, adopts: bool) -> None:
@@ -141,14 +148,20 @@ def serve(clew: _socket.socket, *, adopts: bool) -> None:
             if isinstance(message, tuple):
                 is_open = watch(clew, wake, message, descriptors, adopts=adopts)
             else:
-                # A number is about a tree that has just ended by itself.
+                # Anything else is about a tree that has just ended by itself.
+                close_all(descriptors)
                 is_open = message is not None
     finally:
         os._exit(0)
 
 
-def receive_message(clew: _socket.socket) -> tuple[Request | int | None, list[int]]:
-    """A request or a grace, with the descriptors beside it; None when clew is gone."""
+def close_all(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def receive_message(clew: _socket.socket) -> tuple[Message, list[int]]:
+    """A message with the descriptors beside it; None when clew is gone."""
     try:
         head, descriptors = receive_with_descriptors(clew, 4)
         head += receive(clew, 4 - len(head)) if head else b""
@@ -180,8 +193,7 @@ def watch(
         tell(clew, b"failed %d\ngone\n" % (error.errno or 1))
         return is_free
     finally:
-        for descriptor in descriptors:
-            os.close(descriptor)
+        close_all(descriptors)
         # Holding the folder would keep it from being unmounted.
         os.chdir("/")
     tell(clew, b"started %d\n" % child)
@@ -207,18 +219,65 @@ def start(request: Request, descriptors: list[int]) -> int:
     )
 
 
+class Kept:
+    """What a person keeps: its end goes to `record`, and once clew is gone what it prints to `file`."""
+
+    def __init__(self, record: int, file: int, pipes: list[int], most_bytes: int) -> None:
+        self._record = record
+        self._file = file
+        self._room = most_bytes
+        self.pipes = pipes
+        # Somebody other than the clew that began it has said that it is to end.
+        self.is_called_off = False
+        signal.signal(signal.SIGTERM, self._call_off)
+
+    def _call_off(self, *_: object) -> None:
+        self.is_called_off = True
+
+    def told(self, status: int) -> None:
+        with contextlib.suppress(OSError):
+            os.write(self._record, b'{"waitStatus":%d,"endedAt":%d}\n' % (status, int(time.time())))
+
+    def take(self, pipe: int) -> bool:
+        """Moves what a pipe holds into the file, as far as there is room; whether more may come."""
+        try:
+            data = os.read(pipe, READ_BYTES)
+        except BlockingIOError:
+            return True
+        try:
+            while data and self._room > 0:
+                written = os.write(self._file, data[: self._room])
+                data, self._room = data[written:], self._room - written
+                if not data:
+                    return True
+        except OSError:
+            # On a full disk what it prints is lost, and it goes on.
+            return True
+        return bool(data)
+
+    def close(self, *, takes_rest: bool) -> None:
+        """Nothing of it is left; what it printed last is in the pipes."""
+        for pipe in self.pipes if takes_rest else ():
+            while select.select([pipe], [], [], 0)[0] and self.take(pipe):
+                pass
+        close_all([self._record, self._file, *self.pipes])
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
 def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool:
     """Until nothing is left of the tree: reports ends, obeys, and ends all when clew is gone.
 
-    Whether clew is there still.
+    Whether clew is there still, and has not kept the tree.
     """
     poller = select.poll()
     poller.register(clew.fileno(), select.POLLIN)
     poller.register(wake, select.POLLIN)
     deadline: float | None = None
-    ended = False
+    status: int | None = None
     is_heard = True
+    kept: Kept | None = None
     while True:
+        ended = status is not None
         ready = [
             descriptor
             for descriptor, _ in poller.poll(patience_ms(deadline, looks=ended and not adopts))
@@ -226,23 +285,50 @@ def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool
         if wake in ready:
             drain(wake)
         news = b""
-        for pid, status in reaped():
+        for pid, wait_status in reaped():
             if pid == child:
-                ended = True
+                status = wait_status
                 news = b"ended %d " % status
+                if kept is not None:
+                    kept.told(status)
+        ended = status is not None
         is_over = ended and not tree_lives(child, adopts=adopts)
         if news:
             news += b"%d\n" % (0 if is_over else len(descendants(os.getpid())))
         if is_over:
+            if kept is not None:
+                kept.close(takes_rest=not is_heard)
             tell(clew, news + b"gone\n")
-            return is_heard
+            return is_heard and kept is None
         tell(clew, news)
+        grace_s: float | None = None
         if clew.fileno() in ready:
-            grace_s = orders(clew)
-            if grace_s is None:
+            order, descriptors = receive_message(clew)
+            if isinstance(order, dict):
+                record, file, *pipes = descriptors
+                kept = Kept(record, file, pipes, order["most"])
+                if status is not None:
+                    kept.told(status)
+                tell(clew, b"kept\n")
+            elif isinstance(order, int):
+                grace_s = order / 1000
+            else:
                 is_heard = False
                 poller.unregister(clew.fileno())
+                grace_s = None if kept is not None else 0.0
+                for pipe in () if kept is None else kept.pipes:
+                    poller.register(pipe, select.POLLIN)
+        if kept is not None and not is_heard:
+            for pipe in kept.pipes:
+                if pipe in ready and not kept.take(pipe):
+                    poller.unregister(pipe)
+        if kept is not None and deadline is None:
+            if kept.is_called_off:
+                grace_s = KEPT_GRACE_S
+            elif ended and not is_heard:
+                # What a command leaves running ends with clew, or with the command.
                 grace_s = 0.0
+        if grace_s is not None:
             if grace_s > 0:
                 end_gently(None if ended and adopts else child)
             deadline = min(deadline or sys.maxsize, time.monotonic() + grace_s)
@@ -270,12 +356,6 @@ def tree_lives(child: int, *, adopts: bool) -> bool:
     except PermissionError:
         pass
     return True
-
-
-def orders(clew: _socket.socket) -> float | None:
-    """The grace clew asks for, in seconds; None when clew is gone."""
-    message, _ = receive_message(clew)
-    return message / 1000 if isinstance(message, int) else None
 
 
 def tell(clew: _socket.socket, line: bytes) -> None:

@@ -1,7 +1,8 @@
 """What a session runs in the background: each task with its output, its state and its end.
 
-Owns the life of every task: none outlives `aclose`. A kind is any word (`shell`, `monitor`, ...);
-what the work is comes as a coroutine function. Must never raise what a task raised.
+Owns the life of every task: none outlives `aclose`, but for what a person keeps. A kind is any word
+(`shell`, `monitor`, ...); what the work is comes as a coroutine function. Must never raise what a task
+raised.
 """
 
 import asyncio
@@ -9,7 +10,7 @@ import time
 from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
@@ -23,6 +24,7 @@ Status: TypeAlias = Literal["running", "completed", "failed", "stopped"]
 MOST_RUNNING = 32
 # So many that have ended are remembered.
 MOST_ENDED = 200
+GOES_ON = "it goes on without clew"
 # What a task said and nobody has taken yet; further lines are counted, and are in its file.
 MOST_LINES = 100
 
@@ -35,6 +37,18 @@ class Ending(Struct, frozen=True, kw_only=True):
     exit_code: int | None = None
     # What it was begun for, where that is words.
     result: str = ""
+
+
+class Keeping(Protocol):
+    """How work goes on without clew."""
+
+    async def keep(self, task: "Task") -> None:
+        """From now on it does. Raises UserError where it cannot."""
+        ...
+
+    def give_up(self) -> None:
+        """It is to end with its task again."""
+        ...
 
 
 class Usage(Struct, frozen=True, kw_only=True):
@@ -71,6 +85,13 @@ class Task:
         # Whether the conversation goes on without waiting for it.
         self.is_background = True
         self.is_of_before = False
+        # Goes on when clew ends, because a person said so.
+        self.is_kept = False
+        self.keeping: Keeping | None = None
+        # Gives a task that nobody saw its id and its file, once it goes on in the background.
+        self.settle: Callable[[], str] | None = None
+        # What its work raised, for who waits for it.
+        self.fault: BaseException | None = None
         # The agent that began it, who hears of it; empty for the session's own conversation.
         self.owner = ""
         self.usage: Usage | None = None
@@ -160,7 +181,9 @@ class Tasks:
     def __init__(self) -> None:
         self._count = 0
         self._tasks: dict[str, Task] = {}
-        self._work: dict[str, asyncio.Task[Ending]] = {}
+        # What somebody waits for and nobody else knows of: it has no id.
+        self._unlisted: list[Task] = []
+        self._work: dict[Task, asyncio.Task[Ending]] = {}
         self.listeners: list[Callable[[], object]] = []
         self.watchers: list[Callable[[Task, Moment], object]] = []
 
@@ -185,7 +208,7 @@ class Tasks:
 
     def check_room(self) -> None:
         """Raises where no more may run at once."""
-        if len(self._work) >= MOST_RUNNING:
+        if len(self._work) - len(self._unlisted) >= MOST_RUNNING:
             raise UserError(f"{MOST_RUNNING} tasks run in the background; stop one with TaskStop")
 
     def begin(
@@ -214,11 +237,33 @@ class Tasks:
         task.is_background, task.is_told = is_background, not is_background
         task.owner = owner
         self._tasks[task.id] = task
-        running = asyncio.create_task(work(task), name=f"background {task.id}")
-        self._work[task.id] = running
-        running.add_done_callback(lambda done: self._ended(task, done))
+        self._set_to(task, work)
         self._watch(task, "began")
         return task
+
+    def begin_unlisted(
+        self,
+        work: Work,
+        *,
+        kind: str,
+        title: str,
+        output: Output,
+        tool_use_id: str,
+        owner: str,
+        settle: Callable[[], str],
+    ) -> Task:
+        """What is waited for and may yet be left to the background: only then it is one of the tasks."""
+        task = Task(task_id="", kind=kind, title=title, output=output, tool_use_id=tool_use_id)
+        task.is_background, task.is_told, task.owner = False, True, owner
+        task.settle = settle
+        self._unlisted.append(task)
+        self._set_to(task, work)
+        return task
+
+    def _set_to(self, task: Task, work: Work) -> None:
+        running = asyncio.create_task(work(task), name=f"background {task.id}")
+        self._work[task] = running
+        running.add_done_callback(lambda done: self._ended(task, done))
 
     def remember(self, task: Task) -> None:
         """A task of an earlier run of the session, which has ended."""
@@ -229,10 +274,40 @@ class Tasks:
         """A task has done a step."""
         self._watch(task, "moved")
 
-    def leave(self, task: Task) -> None:
+    def leave(self, tool_use_id: str | None = None) -> list[Task]:
+        """The session's own conversation waits no longer for what it waits for, or for what one call
+        began; which tasks that were. Raises UserError where no more may run in the background."""
+        waited = [
+            task
+            for task in [*self.running, *self._unlisted]
+            if not task.is_background and not task.owner and tool_use_id in (None, task.tool_use_id)
+        ]
+        for task in waited:
+            self._leave(task)
+        return waited
+
+    def _leave(self, task: Task) -> None:
         """Nobody waits for a task any more; the model is told of its end."""
+        moment: Moment = "left"
+        if task.settle is not None:
+            task.id, task.settle, moment = task.settle(), None, "began"
+            self._unlisted.remove(task)
+            self._tasks[task.id] = task
         task.leave()
-        self._watch(task, "left")
+        self._watch(task, moment)
+
+    async def keep(self, task: Task) -> None:
+        """Has a task go on when clew ends, at a person's word. It is the session's from now on, also
+        where an agent began it. Raises UserError where it cannot."""
+        if task.ending is not None:
+            raise UserError(f"task {task.id} has ended")
+        if task.keeping is None:
+            raise UserError(
+                f"task {task.id} is work of clew's own and ends with it; commands and monitors are kept"
+            )
+        if not task.is_kept:
+            await task.keeping.keep(task)
+            task.is_kept, task.owner = True, ""
 
     def say(self, task: Task, line: str) -> None:
         """A task has something for the model to hear."""
@@ -241,8 +316,11 @@ class Tasks:
 
     async def stop(self, task: Task) -> None:
         """Ends a task and waits until it has ended; nothing if it has."""
-        work = self._work.get(task.id)
+        work = self._work.get(task)
         if work is not None:
+            if task.keeping is not None:
+                task.is_kept = False
+                task.keeping.give_up()
             work.cancel()
             await task.wait()
 
@@ -256,7 +334,10 @@ class Tasks:
 
     def news(self, *, owner: str = "") -> list[Notice]:
         """What a conversation should hear, once."""
-        mine = (task for task in self.all() if task.owner == owner)
+        mine = [task for task in self.all() if task.owner == owner and task.has_news]
+        for task in mine:
+            # From now on one that went on since an earlier run is as any other.
+            task.is_of_before = task.is_of_before and task.ending is not None
         return [notice for task in mine if (notice := task.news()) is not None]
 
     def working(self, kind: str, *, owner: str = "") -> list[Task]:
@@ -274,22 +355,27 @@ class Tasks:
             await self.stop(task)
 
     async def aclose(self) -> None:
-        for work in self._work.values():
+        left = list(self._work.items())
+        for _, work in left:
             work.cancel()
-        for task in self.running:
+        for task, _ in left:
             await task.wait()
 
     def _ended(self, task: Task, work: "asyncio.Task[Ending]") -> None:
-        del self._work[task.id]
+        del self._work[task]
+        if task in self._unlisted:
+            self._unlisted.remove(task)
         if work.cancelled():
-            task.end(Ending(status="stopped"))
+            task.end(Ending(status="stopped", words=GOES_ON if task.is_kept else ""))
         elif (error := work.exception()) is not None:
+            task.fault = error
             task.end(Ending(status="failed", words=f"{error}" or type(error).__name__))
         else:
             task.end(work.result())
-        self._watch(task, "ended")
-        self._forget()
-        self._tell()
+        if task.id and not (task.is_kept and work.cancelled()):
+            self._watch(task, "ended")
+            self._forget()
+            self._tell()
 
     def _forget(self) -> None:
         ended = [task.id for task in self.all() if task.ending is not None and task.is_told]

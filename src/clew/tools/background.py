@@ -1,23 +1,18 @@
 """Commands that go on beside the conversation: begun, and shown as far as they have come."""
 
 import codecs
-from collections.abc import Callable, Coroutine
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from clew.config.mask import without
 from clew.process.output import Output
-from clew.process.run import Finished, run
-from clew.tasks.registry import Ending, Task
+from clew.tasks.registry import Task
 from clew.tools import spill
 from clew.tools.base import ToolContext, ToolError, ToolResult, failed
-from clew.tools.sandboxed import walled
-from clew.tools.shell_script import Program, environment, how_it_ended, start_folder
+from clew.tools.command import FILE_MAX_BYTES, Command, file_of
+from clew.tools.shell_script import Program, start_folder
 
 KEEP_BYTES = 60_000
-# A server's log in a forgotten background must not fill a disk.
-FILE_MAX_BYTES = 64 << 20
 # By this a later run knows that it was told of as running.
 RUNS = "It runs in the background as task {id}"
 # What fails at once is told at once.
@@ -37,7 +32,7 @@ async def in_background(
         keep_bytes=KEEP_BYTES, spill=file_of(ctx, task_id), file_max_bytes=FILE_MAX_BYTES
     )
     task = session.tasks.begin(
-        following(program, output, None, timeout_ms, ctx),
+        Command(program, output, ctx, timeout_ms=timeout_ms).work,
         task_id=task_id,
         kind="shell",
         title=title,
@@ -50,58 +45,10 @@ async def in_background(
     return begun(task, file_of(ctx, task_id), note, ctx)
 
 
-def file_of(ctx: ToolContext, task_id: str) -> Path:
-    return ctx.session.spill_folder / f"task-{task_id}.txt"
-
-
-def following(
-    program: Program,
-    output: Output,
-    errors: Output | None,
-    timeout_ms: int | None,
-    ctx: ToolContext,
-) -> Callable[[Task], Coroutine[Any, Any, Ending]]:
-    """The work of a task that runs a command to its end; stopping it ends the whole tree."""
-    session = ctx.session
-    folder, variables = session.cwd, environment(ctx)
-
-    async def work(_: Task) -> Ending:
-        # There from the beginning, so that it can be read while it grows.
-        output.save()
-        try:
-            with program.opened() as (argv, descriptors):
-                async with walled(session.sandbox, program.text, argv, folder, variables) as made:
-                    finished = await run(
-                        session.launcher,
-                        made.argv,
-                        cwd=folder,
-                        env=made.environment,
-                        stdout=output,
-                        stderr=errors,
-                        descriptors=descriptors | made.descriptors,
-                        timeout_s=None if timeout_ms is None else timeout_ms / 1000,
-                        walls=made.walls,
-                    )
-        finally:
-            if output.saved_at is not None:
-                with suppress(OSError):
-                    spill.blank(output.saved_at, session.secrets)
-        return ending_of(finished, timeout_ms, errors)
-
-    return work
-
-
-def ending_of(finished: Finished, timeout_ms: int | None, errors: Output | None) -> Ending:
-    words = how_it_ended(finished, timeout_ms)
-    said = bytes(errors.head).decode("utf-8", "replace").strip() if errors is not None else ""
-    return Ending(
-        status="failed" if words else "completed",
-        words="\n".join(filter(None, [words, said])),
-        exit_code=finished.exit.code,
-    )
-
-
-def begun(task: Task, file: Path, note: str, ctx: ToolContext) -> ToolResult:
+def begun(
+    task: Task, file: Path, note: str, ctx: ToolContext, *, by_person: bool = False
+) -> ToolResult:
+    """What a call answers whose command goes on; `by_person`: it is one that was waited for until then."""
     raw = {
         "stdout": "",
         "stderr": "",
@@ -111,10 +58,15 @@ def begun(task: Task, file: Path, note: str, ctx: ToolContext) -> ToolResult:
         "backgroundTaskId": task.id,
     }
     if task.ending is None:
+        so_far = ""
+        if by_person:
+            said = new_output(task, ctx)
+            raw |= {"stdout": said, "backgroundedByUser": True}
+            so_far = f"\nThe person had it go on there; it has no limit of time any more. So far:\n{said}"
         return ToolResult(
             content=f"{RUNS.format(id=task.id)}; what it prints goes to {file}. "
             "TaskOutput shows what is new, TaskStop ends it, and you are told when it has ended. "
-            f"When clew ends it ends too.{note}",
+            f"When clew ends it ends too, unless the person keeps it.{note}{so_far}",
             tool_use_result=raw,
             display=f"Runs in the background as {task.id}",
         )

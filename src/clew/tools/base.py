@@ -26,6 +26,7 @@ from clew.tools.limits import Limits
 from clew.tools.sandboxed import Sandbox
 
 if TYPE_CHECKING:
+    from clew.tasks.kept import Shelf
     from clew.tools.delegate import Agents
     from clew.tools.editor import Buffers, Terminal
 
@@ -174,6 +175,7 @@ class ToolSession:
         "project",
         "sandbox",
         "secrets",
+        "shelf",
         "spill_folder",
         "tasks",
         "terminal",
@@ -216,6 +218,8 @@ class ToolSession:
         self.own = own
         self.todos: list[dict[str, Any]] = []
         self.tasks = tasks or Tasks()
+        # Where it is written down what goes on without clew; None where nothing may.
+        self.shelf: Shelf | None = None
         # Never shown and never kept, wherever a tool comes upon them.
         self.secrets: tuple[str, ...] = ()
         # What every shell reads first, if it is there: variables that hooks left.

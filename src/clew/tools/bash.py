@@ -1,8 +1,10 @@
 """Bash: a command in a shell of its own; the folder it ends in is where the next one begins."""
 
+import asyncio
 import re
 import secrets
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,23 +12,25 @@ from msgspec import Meta, Struct
 
 from clew.config.mask import without
 from clew.process.output import Output
-from clew.process.run import Finished, run
+from clew.process.run import Finished
 from clew.process.tree import Exit
 from clew.tools import spill
-from clew.tools.background import in_background
+from clew.tools.background import begun, in_background
 from clew.tools.base import (
     Progress,
     Tool,
     ToolContext,
+    ToolError,
     ToolResult,
     failed,
     refuse_odd,
 )
-from clew.tools.sandboxed import noted, walled
+from clew.tools.command import Command, file_of
+from clew.tools.sandboxed import noted
 from clew.tools.shell_script import (
     FOLDER_FD,
     FolderReport,
-    environment,
+    Program,
     how_it_ended,
     script,
     shell_program,
@@ -96,14 +100,27 @@ class Bash(Tool[CommandInput]):
         terminal = ctx.session.terminal()
         if terminal is not None:
             return await run_in_terminal(terminal, given, ctx)
-        with (
-            script(given.command, first=ctx.session.env_file) as (argv, descriptors),
-            FolderReport() as report,
-        ):
-            handed = {**descriptors, FOLDER_FD: report.write_end}
-            result = await run_in_shell(given, ctx, given.command, argv, handed)
-            ctx.session.cwd = report.folder() or ctx.session.cwd
+        folders: list[str] = []
+        program = Program(
+            text=given.command,
+            opened=lambda: reporting(given.command, ctx.session.env_file, folders.append),
+        )
+        result = await run_in_shell(given, ctx, program, self.title(given))
+        # None of one that goes on in the background: it moves nothing any more.
+        ctx.session.cwd = folders[-1] if folders else ctx.session.cwd
         return result
+
+
+@contextmanager
+def reporting(
+    command: str, first: Path | None, ended_in: Callable[[str], object]
+) -> Iterator[tuple[list[str], dict[int, int]]]:
+    """A shell that tells in which folder it ended."""
+    with script(command, first=first) as (argv, descriptors), FolderReport() as report:
+        yield argv, {**descriptors, FOLDER_FD: report.write_end}
+        folder = report.folder()
+        if folder is not None:
+            ended_in(folder)
 
 
 async def run_in_terminal(
@@ -127,32 +144,39 @@ async def run_in_terminal(
 
 
 async def run_in_shell(
-    given: CommandInput,
-    ctx: ToolContext,
-    known_as: str,
-    argv: list[str],
-    descriptors: Mapping[int, int],
+    given: CommandInput, ctx: ToolContext, program: Program, title: str
 ) -> ToolResult:
-    """Runs a shell to its end, within its time and its walls; `known_as` is the command to the walls."""
-    limits = ctx.session.limits
+    """Runs a shell to its end, within its time and its walls; or until it is left to the background."""
+    session, limits = ctx.session, ctx.session.limits
     timeout_ms = min(given.timeout or limits.bash_timeout_ms, limits.bash_max_timeout_ms)
     # In UTF-8 a character has at most four bytes, and half of what is shown comes from each end.
     output = Output(keep_bytes=2 * limits.bash_max_output_chars, spill=spill_path(ctx))
     gone = start_folder(ctx)
-    sandbox, began_in = ctx.session.sandbox, ctx.session.cwd
-    async with walled(sandbox, known_as, argv, began_in, environment(ctx)) as made:
-        finished = await run(
-            ctx.session.launcher,
-            made.argv,
-            cwd=began_in,
-            env=made.environment,
-            stdout=output,
-            descriptors={**descriptors, **made.descriptors},
-            timeout_s=timeout_ms / 1000,
-            tick=lambda: tell(output, ctx),
-            walls=made.walls,
-        )
-    shown = await text_of(output, limits.bash_max_output_chars, ctx.session.secrets)
+    sandbox, began_in = session.sandbox, session.cwd
+    command = Command(program, output, ctx, timeout_ms=timeout_ms, tick=lambda: tell(output, ctx))
+    task = session.tasks.begin_unlisted(
+        command.work,
+        kind="shell",
+        title=title,
+        output=output,
+        tool_use_id=ctx.tool_use_id,
+        owner=session.owner,
+        settle=command.settle,
+    )
+    try:
+        await task.released()
+    except asyncio.CancelledError:
+        if not task.is_background:
+            await session.tasks.stop(task)
+        raise
+    if task.is_background:
+        return begun(task, file_of(ctx, task.id), "", ctx, by_person=True)
+    if task.fault is not None:
+        raise task.fault
+    finished, made = command.finished, command.made
+    if finished is None or made is None:
+        raise ToolError("The command was stopped.")
+    shown = await text_of(output, limits.bash_max_output_chars, session.secrets)
     held_back = ""
     if finished.exit.code or made.refused:
         held_back = noted(sandbox, shown.text, made, began_in)

@@ -7,15 +7,9 @@ from msgspec import Meta, Struct
 from clew.process.output import Output
 from clew.tasks.lines import LineOutput
 from clew.tasks.registry import Task
-from clew.tools.background import (
-    FILE_MAX_BYTES,
-    FIRST_LOOK_S,
-    KEEP_BYTES,
-    begun,
-    file_of,
-    following,
-)
+from clew.tools.background import FIRST_LOOK_S, KEEP_BYTES, begun
 from clew.tools.base import Tool, ToolContext, ToolResult, refuse_odd
+from clew.tools.command import FILE_MAX_BYTES, Command, file_of
 from clew.tools.shell_script import shell_program, start_folder
 
 WATCH_MS = 300_000
@@ -62,10 +56,9 @@ class Monitor(Tool[MonitorInput]):
         )
         errors = Output(keep_bytes=ERRORS_BYTES)
         timeout_ms = None if given.persistent else given.timeout_ms
+        program = shell_program(given.command, ctx.session.env_file)
         task = tasks.begin(
-            following(
-                shell_program(given.command, ctx.session.env_file), output, errors, timeout_ms, ctx
-            ),
+            Command(program, output, ctx, errors=errors, timeout_ms=timeout_ms).work,
             task_id=task_id,
             kind="monitor",
             title=self.title(given),

@@ -30,7 +30,7 @@ class PowerShell(Tool[CommandInput]):
     result_max_chars = None
 
     def is_enabled(self, settings: Mapping[str, Any]) -> bool:
-        return program() is not None
+        return found_program() is not None
 
     def is_destructive(self, given: CommandInput) -> bool:
         # Nobody here reads the language, so anything may be.
@@ -42,19 +42,19 @@ class PowerShell(Tool[CommandInput]):
     async def call(self, given: CommandInput, ctx: ToolContext) -> ToolResult:
         refuse_odd(given.command, "A command")
         argv = arguments(given.command)
+        program = Program(text=KNOWN_AS, opened=lambda: nullcontext((argv, {})))
         if given.run_in_background:
-            began = Program(text=KNOWN_AS, opened=lambda: nullcontext((argv, {})))
-            return await in_background(began, self.title(given), given.timeout, ctx)
-        return await run_in_shell(given, ctx, KNOWN_AS, argv, {})
+            return await in_background(program, self.title(given), given.timeout, ctx)
+        return await run_in_shell(given, ctx, program, self.title(given))
 
 
-def program() -> str | None:
+def found_program() -> str | None:
     return shutil.which("pwsh") or shutil.which("powershell")
 
 
 def arguments(command: str) -> list[str]:
     """In base64, as it takes them: no quoting on the way can change the command."""
-    found = program()
+    found = found_program()
     if found is None:
         raise ToolError("There is no PowerShell on this system any more.")
     coded = b64encode(command.encode("utf-16-le")).decode("ascii")

@@ -157,7 +157,7 @@ class Front:
             "app:redraw": self.screen.anew,
             "app:toggleTranscript": self._with_talk(lambda talk: talk.see_folded()),
             "app:tasks": self._with_talk(lambda talk: talk.see_tasks()),
-            "task:background": self._with_talk(lambda talk: talk.leave_agents()),
+            "task:background": self._with_talk(lambda talk: talk.leave_waited()),
             "chat:cancel": self._escape,
             "chat:submit": desk.submit,
             "chat:queue": lambda: desk.send(later=True),

@@ -73,6 +73,9 @@ async def while_open(
         await programs.aclose()
         if len(session.story.history):
             note(front, f"To go on: clew --resume {session.session_id}")
+        for task in session.tasks.running:
+            if task.is_kept:
+                note(front, f"It runs on: {task.id} {task.title}; clew tasks lists it, and ends it")
 
 
 async def picked(stage: Stage) -> str | None:

@@ -30,6 +30,7 @@ from clew.tui.render.rows import Span, line, wrapped
 from clew.tui.render.safe import one_line, visible
 from clew.tui.screen import Screen
 from clew.tui.stage import Stage
+from clew.tui.task_dialog import dealt_with, standing
 from clew.tui.working import FRAMES_S, Working
 
 Json: TypeAlias = dict[str, Any]
@@ -360,10 +361,14 @@ class Talk:
 
         self._choose("See in whole", [(name, "") for name in names], chosen)
 
-    def leave_agents(self) -> None:
-        """The turn goes on without the agents it waits for; where it waits for none, the turn itself
-        goes on in the background."""
-        left = self._session.agents.leave()
+    def leave_waited(self) -> None:
+        """The turn goes on without the commands and agents it waits for; where it waits for none, the
+        turn itself goes on in the background."""
+        try:
+            left = self._session.tasks.leave()
+        except UserError as error:
+            self._stage.hint(str(error))
+            return
         if left:
             titles = ", ".join(one_line(task.title) for task in left)
             self._stage.hint(f"in the background: {titles}")
@@ -377,14 +382,15 @@ class Talk:
         tasks = list(reversed(self._session.tasks.all()))
 
         async def chosen(number: int) -> None:
-            output = tasks[number].output
-            agent = self._session.agents.agents.get(tasks[number].id)
-            if agent is not None and tasks[number].ending is None:
-                await self._attach(Attached(self._stage, self._screen.flows, agent, tasks[number]))
-                return
-            await self._page(visible((bytes(output.head) + output.tail).decode("utf-8", "replace")))
+            task = tasks[number]
+            agent = self._session.agents.agents.get(task.id)
+            if agent is not None and task.ending is None:
+                await self._attach(Attached(self._stage, self._screen.flows, agent, task))
+            else:
+                tasks_now, stage = self._session.tasks, self._stage
+                self._note(await dealt_with(task, tasks_now, stage, self._page))
 
-        rows = [(f"{task.id} {task.title}", task.status) for task in tasks]
+        rows = [(f"{task.id} {task.title}", standing(task)) for task in tasks]
         self._choose("Background tasks", rows, chosen)
 
     async def _attach(self, attached: Attached) -> None:

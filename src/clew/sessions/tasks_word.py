@@ -1,0 +1,166 @@
+"""`clew tasks`: the commands that people kept beyond the end of clew: listed, read, ended."""
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+from clew.config.keys import in_environment
+from clew.config.mask import without
+from clew.config.regular import only_files
+from clew.messages.errors import ClewError, CommandLineError, UserError
+from clew.sessions.output import home, moment, say, say_json
+from clew.tasks.kept import Kept, call_off, found, read
+from clew.transcript.paths import own_dir
+
+SHOWN_BYTES = 64 << 10
+ENDS_WITHIN_S = 5.0
+LOOK_S = 0.02
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise CommandLineError(f"{message} ({self.prog} --help)")
+
+
+def main(argv: list[str]) -> int:
+    folder = own_dir(home()) / "kept"
+    try:
+        options = parser().parse_args(argv or ["list"])
+        options.run(folder, options)
+    except BrokenPipeError:
+        raise  # whoever read us has seen enough, which is no failure: the door knows
+    except (ClewError, OSError) as error:
+        sys.stderr.write(f"clew tasks: {error}\n")
+        return 2 if isinstance(error, CommandLineError) else 1
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    made = _Parser(
+        prog="clew tasks",
+        description="Commands that go on without clew, because somebody kept them (/tasks keep ID). "
+        "A TASK is SESSION/ID as list shows it, or its ID where only one has it.",
+    )
+    words = made.add_subparsers(required=True, metavar="COMMAND")
+    for name, run, line in (
+        ("list", run_list, "those that run, and those that ended and nobody has heard of yet"),
+        ("show", run_show, "what one is, and what it printed"),
+        ("stop", run_stop, "end one, with everything it started"),
+    ):
+        word = words.add_parser(name, help=line, description=line)
+        word.set_defaults(run=run)
+        if name != "list":
+            word.add_argument("task", metavar="TASK")
+        word.add_argument("--json", action="store_true", help="as JSON")
+    return made
+
+
+def run_list(folder: Path, options: argparse.Namespace) -> None:
+    kept = sorted(found(folder), key=lambda one: one.about.kept_at, reverse=True)
+    if options.json:
+        say_json([row(one) for one in kept])
+    elif not kept:
+        say("nothing was kept, or all of it has ended and was heard of")
+    for one in () if options.json else kept:
+        say(f"{one.name}  {state(one)}  {one.about.title}  in {one.about.cwd}")
+
+
+def run_show(folder: Path, options: argparse.Namespace) -> None:
+    one = chosen(folder, options.task)
+    said, before = ending_of(one)
+    if options.json:
+        say_json({**row(one), "output": said})
+        return
+    about = one.about
+    for name, value in (
+        ("task", one.name),
+        ("state", state(one)),
+        ("command", about.command),
+        ("folder", about.cwd),
+        ("process", str(about.pid) if one.is_running else ""),
+        ("kept", moment(about.kept_at)),
+        ("output", about.file),
+        ("go on", f"clew --resume {about.session_id}"),
+    ):
+        if value:
+            say(f"{name:<8} {value}")
+    say(f"\n... {before:,} bytes before\n{said}" if before else f"\n{said}".rstrip("\n"))
+
+
+def run_stop(folder: Path, options: argparse.Namespace) -> None:
+    one = chosen(folder, options.task)
+    was_running = one.is_running
+    now: Kept | None = one
+    deadline = time.monotonic() + ENDS_WITHIN_S
+    if was_running:
+        call_off(one)
+    while now is not None and now.is_running:
+        if time.monotonic() > deadline:
+            raise UserError(f"{one.name} was told to end and has not yet")
+        time.sleep(LOOK_S)
+        now = read(one.path)
+    last = one if now is None else now
+    if options.json:
+        say_json(row(last))
+    else:
+        say(f"{one.name}: {'stopped' if was_running else state(last)}")
+
+
+def chosen(folder: Path, name: str) -> Kept:
+    there = list(found(folder))
+    meant = [one for one in there if name in (one.name, one.about.task_id, full_name(one))]
+    if len(meant) == 1:
+        return meant[0]
+    names = ", ".join(one.name for one in meant or there) or "none"
+    raise UserError(
+        f"{'several tasks are' if meant else 'no task is'} called {name}; there are: {names}"
+    )
+
+
+def full_name(one: Kept) -> str:
+    return f"{one.about.session_id}/{one.about.task_id}"
+
+
+def state(one: Kept) -> str:
+    """How it stands, by the kernel and its watcher."""
+    if one.is_running:
+        return "running"
+    if one.end is None:
+        return "ended, and nobody saw how"
+    ended, at = one.end.exit, moment(one.end.ended_at)
+    how = f"by {ended.signal}" if ended.signal else f"with code {ended.code}"
+    return f"ended {how} at {at}"
+
+
+def ending_of(one: Kept) -> tuple[str, int]:
+    """The end of what it printed, and how much stands before it."""
+    try:
+        with open(one.about.file, "rb", opener=only_files) as file:
+            size = os.fstat(file.fileno()).st_size
+            file.seek(max(0, size - SHOWN_BYTES))
+            said = file.read(SHOWN_BYTES).decode("utf-8", "replace")
+            return without(said, in_environment(os.environ)), max(0, size - SHOWN_BYTES)
+    except OSError as error:
+        return f"(what it printed cannot be read: {error.strerror})", 0
+
+
+def row(one: Kept) -> dict[str, Any]:
+    about = one.about
+    return {
+        "task": one.name,
+        "sessionId": about.session_id,
+        "taskId": about.task_id,
+        "kind": about.kind,
+        "title": about.title,
+        "command": about.command,
+        "cwd": about.cwd,
+        "file": about.file,
+        "isRunning": one.is_running,
+        "exitCode": None if one.end is None else one.end.exit.code,
+        "signal": None if one.end is None else one.end.exit.signal,
+        "keptAt": moment(about.kept_at),
+        "endedAt": None if one.end is None else moment(one.end.ended_at),
+    }

@@ -1,0 +1,211 @@
+"""What a person keeps beyond clew's end: a record for each command that goes on without it.
+
+A record is a file of clew's own: a line that says what runs, and a second that its watcher writes when
+it has ended (`process.watcher`). The watcher holds the file locked for as long as it lives, so that the
+kernel, and no process number that may be another's by now, says whether it runs. Must never signal a
+process that is not the very one that was begun.
+"""
+
+import contextlib
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from clew.config.write import make_private
+from clew.messages.errors import UserError
+from clew.process.output import Output
+from clew.process.run import Hold
+from clew.process.tree import Exit, exit_of
+
+# Records of what ended are of use until the session hears of it; who never asks loses nothing else.
+FORGOTTEN_S = 30 * 24 * 3600
+# Names are made from session and task ids; nothing else in the folder is a record.
+SUFFIX = ".jsonl"
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What runs: as a task of which session, begun by which call, and where what it prints goes.
+
+    `since` is when process `pid` began, as the kernel counts; 0 where it does not say.
+    """
+
+    session_id: str
+    task_id: str
+    kind: str
+    title: str
+    command: str
+    cwd: str
+    file: str
+    tool_use_id: str
+    pid: int
+    since: int
+    kept_at: int
+
+
+class End(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    wait_status: int
+    ended_at: int
+
+    @property
+    def exit(self) -> Exit:
+        return exit_of(self.wait_status)
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A record as it stands: without an end and not running, nobody saw how it ended."""
+
+    path: Path
+    about: About
+    end: End | None
+    is_running: bool
+
+    @property
+    def name(self) -> str:
+        return f"{self.about.session_id[:8]}/{self.about.task_id}"
+
+
+class Shelf:
+    """Where the records of one session's tasks are put."""
+
+    def __init__(self, folder: Path, session_id: str) -> None:
+        self._folder = folder
+        self._session_id = session_id
+
+    @property
+    def is_used(self) -> bool:
+        """Whether anything was ever kept: most people keep nothing."""
+        return self._folder.is_dir()
+
+    def here(self) -> list[Kept]:
+        """Those of this session."""
+        return list(found(self._folder, f"{self._session_id}-"))
+
+    def of_call(self, tool_use_id: str) -> Kept | None:
+        """What a call began, in whatever session."""
+        return next((k for k in found(self._folder) if k.about.tool_use_id == tool_use_id), None)
+
+    async def put(
+        self, task_id: str, hold: Hold, output: Output, *, kind: str, title: str, command: str,
+        cwd: str, tool_use_id: str,
+    ) -> None:  # fmt: skip
+        """Has a command go on without clew. Raises UserError where it cannot."""
+        output.save()
+        if output.descriptor < 0:
+            raise UserError(f"what task {task_id} prints goes to no file, so it cannot be kept")
+        about = About(
+            session_id=self._session_id,
+            task_id=task_id,
+            kind=kind,
+            title=title,
+            command=command,
+            cwd=cwd,
+            file=str(output.saved_at or ""),
+            tool_use_id=tool_use_id,
+            pid=hold.pid,
+            since=began(hold.pid),
+            kept_at=int(time.time()),
+        )
+        path = self._folder / f"{self._session_id}-{task_id}{SUFFIX}"
+        try:
+            record = self._made(path, about)
+        except OSError as error:
+            raise UserError(f"task {task_id} cannot be kept: {error}") from None
+        room = max(0, output.file_max_bytes - output.saved_bytes)
+        try:
+            is_kept = await hold.keep(record, output.descriptor, most_bytes=room)
+        finally:
+            os.close(record)
+        if not is_kept:
+            path.unlink(missing_ok=True)
+            raise UserError(f"task {task_id} does not run")
+
+    def _made(self, path: Path, about: About) -> int:
+        """Locked before it has its name: nobody may take it for what has ended between the two."""
+        make_private(self._folder)
+        beside = path.with_suffix(".new")
+        record = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
+        try:
+            fcntl.flock(record, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.write(record, msgspec.json.encode(about) + b"\n")
+            os.fsync(record)
+            beside.rename(path)
+        except OSError:
+            os.close(record)
+            with contextlib.suppress(OSError):
+                beside.unlink(missing_ok=True)
+            raise
+        return record
+
+
+def found(folder: Path, beginning: str = "") -> Iterator[Kept]:
+    """The records there are, those that nobody needs any more taken away on the way."""
+    for path in sorted(folder.glob(f"{beginning}*{SUFFIX}")):
+        kept = read(path)
+        if kept is None:
+            continue
+        if not kept.is_running and time.time() - path.stat().st_mtime > FORGOTTEN_S:
+            forget(kept)
+        else:
+            yield kept
+
+
+def read(path: Path) -> Kept | None:
+    """A record as it stands; None for what is none, or is gone."""
+    try:
+        with path.open("rb") as file:
+            is_running = is_locked(file.fileno())
+            first, _, rest = file.read().partition(b"\n")
+        about = msgspec.json.decode(first, type=About)
+        end = msgspec.json.decode(rest, type=End) if rest.strip() else None
+    except (OSError, msgspec.MsgspecError):
+        return None
+    return Kept(path=path, about=about, end=end, is_running=is_running and end is None)
+
+
+def is_locked(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def forget(kept: Kept) -> None:
+    with contextlib.suppress(OSError):
+        kept.path.unlink(missing_ok=True)
+
+
+def call_off(kept: Kept) -> None:
+    """Asks it to end, with all that it started; its watcher makes it, if it does not."""
+    about = kept.about
+    if not kept.is_running or began(about.pid) != about.since:
+        return
+    watcher = parent(about.pid)
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if watcher > 1:
+            os.kill(watcher, signal.SIGTERM)
+        else:
+            os.killpg(about.pid, signal.SIGKILL)
+
+
+def began(pid: int) -> int:
+    """When a process began, in the kernel's ticks; 0 where it is not, or nobody says."""
+    return _stat(pid, 19)
+
+
+def parent(pid: int) -> int:
+    return _stat(pid, 1)
+
+
+def _stat(pid: int, place: int) -> int:
+    """A number of /proc/PID/stat, counted behind the name, which may hold anything."""
+    try:
+        data = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return 0
+    return int(data.rpartition(b")")[2].split()[place])

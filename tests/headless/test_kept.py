@@ -1,0 +1,290 @@
+"""Commands that a person keeps: they go on when clew ends, however it ends, and nothing else does."""
+
+import json
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pytest
+
+from clew.tasks.kept import call_off, read
+from clew.testing.server import serving
+from tests.headless.agents_model import agent, by_prompt, results, uses
+from tests.headless.clew_process import clew, transcripts, until
+from tests.headless.host_process import Hosted
+from tests.process.processes import lives, wait_ended
+from tests.tui.screen import OnScreen
+
+Json: TypeAlias = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(tmp_path: Path) -> Iterator[None]:
+    yield
+    for record in (tmp_path / "config" / "clew" / "kept").glob("*.jsonl"):
+        kept = read(record)
+        if kept is not None:
+            call_off(kept)
+
+
+def in_background(command: str, **given: Any) -> Json:
+    return {"tool": "Bash", "input": {"command": command, "run_in_background": True, **given}}
+
+
+def waits(name: str, then: str = "exit 3") -> str:
+    """A command that says its process, prints, and goes on when it is let through the gate `name`."""
+    return f"mkfifo {name}; echo $$ > {name}.pid; echo up; read x < {name}; echo after; {then}"
+
+
+def pid_of(home: Path, name: str) -> int:
+    path = home / "work" / f"{name}.pid"
+    until(lambda: path.exists() and path.read_text("ascii").endswith("\n"))
+    return int(path.read_text("ascii"))
+
+
+def let_through(home: Path, name: str) -> None:
+    (home / "work" / name).write_text("\n", "utf-8")
+
+
+def listed(home: Path) -> list[Json]:
+    done = clew(home, "http://127.0.0.1:1", "tasks", "list", "--json")
+    assert done.returncode == 0, done.stderr
+    rows: list[Json] = json.loads(done.stdout)
+    return rows
+
+
+def output_of(home: Path, task: str) -> str:
+    (path,) = (home / "config" / "projects").glob(f"*/*/tool-results/task-{task}.txt")
+    return path.read_text("utf-8")
+
+
+def begun(host: Hosted, *calls: Json) -> None:
+    host.say("go")
+    host.result()
+    assert len([f for f in host.frames if f.get("subtype") == "task_started"]) == len(calls)
+
+
+def told(body: Json) -> str:
+    return json.dumps(body["messages"], ensure_ascii=False)
+
+
+TOLD_ONCE = {"and now": [{"text": "I heard."}], "<task-notification>": [{"text": "I heard of it."}]}
+
+
+@pytest.mark.parametrize("how", ["end", "kill"])
+def test_what_a_person_keeps_goes_on_and_its_end_is_told_once(tmp_path: Path, how: str) -> None:
+    calls = [in_background(waits("a"), description="Serve it"), in_background(waits("b"))]
+    answers = {"go": [uses(*calls), {"text": "begun"}]}
+    with (
+        serving(by_prompt(answers), strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
+    ):
+        begun(host, *calls)
+        kept, other = pid_of(tmp_path, "a"), pid_of(tmp_path, "b")
+        said = host.ask("keep_task", task_id="s1")["response"]
+        assert (said["task_id"], said["kept"]) == ("s1", True)
+        if how == "end":
+            assert host.end() == 0
+        else:
+            host.process.send_signal(signal.SIGKILL)
+            host.process.wait()
+    wait_ended(other)
+    assert lives(kept)
+    (row,) = listed(tmp_path)
+    assert (row["taskId"], row["isRunning"], row["title"]) == ("s1", True, "Serve it")
+    assert output_of(tmp_path, "s1") == "up\n"
+    let_through(tmp_path, "a")
+    wait_ended(kept)
+    until(lambda: not listed(tmp_path)[0]["isRunning"])
+    assert output_of(tmp_path, "s1") == "up\nafter\n"
+    (row,) = listed(tmp_path)
+    assert (row["exitCode"], row["signal"]) == (3, None)
+    with serving(by_prompt(TOLD_ONCE), strict=True) as server:
+        for prompt in ("and now", "and now, again"):
+            done = clew(tmp_path, server.url, "-p", "--continue", prompt)
+            assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
+        first, second = (told(request.body) for request in server.requests)
+    assert "Background shell “Serve it” failed: Exit code 3" in first
+    assert second.count("Exit code 3") == first.count("Exit code 3")
+    assert first.count("it ended with the clew that had begun it") == 1
+    assert listed(tmp_path) == []
+
+
+def test_what_runs_on_is_read_and_ended_by_the_session_that_goes_on(tmp_path: Path) -> None:
+    hidden = "(setsid sleep 600 & echo $! > hidden.pid); trap '' TERM"
+    command = f"{hidden}; {waits('a')}"
+    answers = {"go": [uses(in_background(command)), {"text": "begun"}]}
+    with (
+        serving(by_prompt(answers), strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
+    ):
+        begun(host, in_background(command))
+        pids = [pid_of(tmp_path, "a"), pid_of(tmp_path, "hidden")]
+        host.ask("keep_task", task_id="s1")
+        host.process.send_signal(signal.SIGKILL)
+        host.process.wait()
+    assert all(lives(pid) for pid in pids)
+    look = {"tool": "TaskOutput", "input": {"task_id": "s1", "block": False}}
+    end = {"tool": "TaskStop", "input": {"task_id": "s1"}}
+    then = {"and now": [uses(look), uses(end), {"text": "ended"}]}
+    with (
+        serving(by_prompt(then), strict=True) as server,
+        Hosted(tmp_path, server.url, "--continue") as host,
+    ):
+        host.say("and now")
+        assert host.result()["result"] == "ended"
+        assert host.end() == 0
+        started = [f for f in host.frames if f.get("subtype") == "task_started"]
+        bodies = [request.body for request in server.requests]
+    assert [f["task_id"] for f in started] == ["s1"]
+    assert "it went on while clew was not there" in told(bodies[0])
+    assert results(bodies[1])[0].endswith("runs.\nup")
+    assert "was stopped" in results(bodies[2])[0]
+    for pid in pids:
+        wait_ended(pid)
+    assert listed(tmp_path) == []
+
+
+def test_a_kept_monitor_tells_what_it_sees_to_the_session_that_goes_on(tmp_path: Path) -> None:
+    command = "mkfifo a; echo $$ > a.pid; echo first; while read x < a; do echo saw $x; done"
+    watch = {"tool": "Monitor", "input": {"command": command, "description": "Watch it"}}
+    answers = {"go": [uses(watch), {"text": "begun"}], **TOLD_ONCE}
+    with (
+        serving(by_prompt(answers), strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Monitor") as host,
+    ):
+        begun(host, watch)
+        pid = pid_of(tmp_path, "a")
+        host.ask("keep_task", task_id="m1")
+        assert host.end() == 0
+    (tmp_path / "work" / "a").write_text("one\n", "utf-8")
+    until(lambda: "saw one" in output_of(tmp_path, "m1"))
+    with (
+        serving(by_prompt(TOLD_ONCE), strict=True) as server,
+        Hosted(tmp_path, server.url, "--continue") as host,
+    ):
+        host.say("and now")
+        host.result()
+        (tmp_path / "work" / "a").write_text("two\n", "utf-8")
+        assert host.result()["result"] == "I heard of it."
+        last = told(server.requests[-1].body)
+        host.ask("stop_task", task_id="m1")
+        wait_ended(pid)
+        host.end()
+    assert "<event>saw two</event>" in last
+    assert "saw one" not in last
+
+
+def test_a_person_keeps_a_command_on_the_screen_and_ends_it_by_a_word(tmp_path: Path) -> None:
+    answers = {"go": [uses(in_background(waits("a"), description="Serve it")), {"text": "begun"}]}
+    with (
+        serving(by_prompt(answers), strict=True) as server,
+        OnScreen(tmp_path, server.url, "--allowedTools", "Bash") as screen,
+    ):
+        screen.expect("default")
+        screen.type("go\r")
+        screen.expect("begun")
+        screen.expect_rest()
+        pid = pid_of(tmp_path, "a")
+        screen.type("\x14")
+        screen.expect("Background tasks")
+        screen.type("1")
+        screen.expect("keep it: it goes on when clew ends")
+        screen.type("k")
+        screen.expect("s1 goes on when clew ends")
+        screen.type("/tasks\r")
+        screen.expect("shell running, kept: Serve it")
+        screen.type("\x04")
+        assert screen.end() == 0
+        assert "It runs on: s1 Serve it" in screen.text
+    assert lives(pid)
+    shown = clew(tmp_path, "http://127.0.0.1:1", "tasks", "show", "s1").stdout
+    assert "state    running" in shown
+    assert shown.endswith("\nup\n")
+    stopped = clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s1")
+    assert stopped.stdout.endswith("/s1: stopped\n"), stopped.stderr
+    wait_ended(pid)
+    assert "ended by SIGTERM" in clew(tmp_path, "http://127.0.0.1:1", "tasks").stdout
+
+
+def test_a_record_that_names_another_process_ends_nobody(tmp_path: Path) -> None:
+    answers = {"go": [uses(in_background(waits("a"))), {"text": "begun"}]}
+    with (
+        serving(by_prompt(answers), strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
+    ):
+        begun(host, in_background(""))
+        pid = pid_of(tmp_path, "a")
+        host.ask("keep_task", task_id="s1")
+        assert host.end() == 0
+    (record,) = (tmp_path / "config" / "clew" / "kept").iterdir()
+    line = json.loads(record.read_text("utf-8"))
+    # As after a crash of the machine: nobody holds the file, and the number is somebody else's.
+    copy = record.with_name(record.name.replace("s1", "s9"))
+    copy.write_text(json.dumps(line | {"taskId": "s9", "pid": os.getpid()}) + "\n", "utf-8")
+    rows = {row["taskId"]: row["isRunning"] for row in listed(tmp_path)}
+    assert rows == {"s1": True, "s9": False}
+    assert clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s9").returncode == 0
+    copy.unlink()
+    # And one that still runs, but not as that process.
+    text = record.read_text("utf-8")
+    with record.open("r+", encoding="utf-8") as file:
+        file.write(text.replace(f'"since":{line["since"]}', f'"since":{line["since"] + 1}'))
+    assert clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s1").returncode == 1
+    assert lives(pid)
+    with record.open("r+", encoding="utf-8") as file:
+        file.write(text)
+    assert clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s1").returncode == 0
+    wait_ended(pid)
+
+
+def test_agents_are_not_kept_and_what_one_began_outlives_it_if_it_is(tmp_path: Path) -> None:
+    answers = {
+        "go": [uses(agent("begin a server", run_in_background=True)), {"text": "begun"}],
+        "begin a server": [uses(in_background(waits("a"))), uses(hold()), {"text": "it serves"}],
+        "<task-notification>": [{"text": "I heard of it"}],
+    }
+    with (
+        serving(by_prompt(answers), strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
+    ):
+        host.say("go")
+        host.result()
+        pid = pid_of(tmp_path, "a")
+        (about,) = [f for f in host.frames if f.get("task_type") == "local_agent"]
+        refused = host.ask("keep_task", task_id=about["task_id"])
+        assert "work of clew's own" in refused["error"]
+        assert "no task s7" in host.ask("keep_task", task_id="s7")["error"]
+        host.ask("keep_task", task_id="s1")
+        pid_of(tmp_path, "hold")
+        let_through(tmp_path, "hold")
+        assert host.result()["result"] == "I heard of it"
+        assert lives(pid)
+        let_through(tmp_path, "a")
+        assert host.result()["result"] == "I heard of it"
+        host.end()
+        assert "Exit code 3" in told(server.requests[-1].body)
+
+
+def hold() -> Json:
+    return {"tool": "Bash", "input": {"command": waits("hold", "true")}}
+
+
+def test_a_copy_of_the_session_is_told_where_a_kept_command_goes_on(tmp_path: Path) -> None:
+    answers = {"go": [uses(in_background(waits("a"))), {"text": "begun"}], **TOLD_ONCE}
+    with (
+        serving(by_prompt(answers), strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
+    ):
+        begun(host, in_background(""))
+        pid = pid_of(tmp_path, "a")
+        host.ask("keep_task", task_id="s1")
+        assert host.end() == 0
+        (session,) = transcripts(tmp_path)
+        clew(tmp_path, server.url, "-p", "-r", session.stem, "--fork-session", "and now")
+        assert f"a person kept it in session {session.stem}" in told(server.requests[-1].body)
+    assert lives(pid)
+    clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s1")
+    wait_ended(pid)
