@@ -288,3 +288,35 @@ def test_a_copy_of_the_session_is_told_where_a_kept_command_goes_on(tmp_path: Pa
     assert lives(pid)
     clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s1")
     wait_ended(pid)
+
+
+def test_after_a_kill_the_session_knows_what_ended_with_clew_and_what_it_had_printed(
+    tmp_path: Path,
+) -> None:
+    watch = f"echo seen; {waits('m')}"
+    calls = [
+        in_background(waits("a"), description="Serve it"),
+        {"tool": "Monitor", "input": {"command": watch, "description": "Watch it"}},
+        {"tool": "Bash", "input": {"command": waits("front")}},
+    ]
+    with (
+        serving(by_prompt({"go": [uses(*calls)]}), strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash,Monitor") as host,
+    ):
+        host.say("go")
+        pids = [pid_of(tmp_path, name) for name in ("a", "m", "front")]
+        until(lambda: "up" in output_of(tmp_path, "m2"))
+        host.process.send_signal(signal.SIGKILL)
+        host.process.wait()
+    for pid in pids:
+        wait_ended(pid)
+    looks = [{"tool": "TaskOutput", "input": {"task_id": name}} for name in ("s1", "m2")]
+    then = {"and now": [uses(*looks), {"text": "I see."}]}
+    with serving(by_prompt(then), strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "--continue", "and now")
+        assert (done.returncode, done.stdout) == (0, "I see.\n"), done.stderr
+        first, second = (request.body for request in server.requests)
+    assert "Background shell “Serve it” stopped: it ended with the clew" in told(first)
+    assert "Background monitor “Watch it” stopped: it ended with the clew" in told(first)
+    assert [said.partition("\n")[2] for said in results(second)] == ["up", "seen\nup"]
+    assert listed(tmp_path) == []

@@ -2,7 +2,14 @@
 
 from typing import Any
 
-from clew.subagents.past import SHOWN_STEPS, account, steps, told_ends
+from clew.subagents.past import (
+    SHOWN_STEPS,
+    account,
+    letters_heard,
+    own_part,
+    steps,
+    told_ends,
+)
 
 Json = dict[str, Any]
 
@@ -30,6 +37,26 @@ def test_the_last_that_was_said_of_an_agent_decides_whether_its_end_is_known() -
     assert told_ends(entries) == {"a": False, "b": True, "c": True, "d": False}
 
 
+def test_words_to_one_that_works_and_words_of_its_own_tell_of_no_end() -> None:
+    said = notified("a") | {"message": {"content": "<status>running</status>"}}
+    sent = {"type": "user", "toolUseResult": {"agentId": "a", "success": True}}
+    assert told_ends([launched("a"), said, sent]) == {"a": False}
+
+
+def test_letters_are_heard_by_the_notifications_that_bring_them() -> None:
+    brought = notified("a")
+    brought["origin"]["messages"] = ["one", "two"]
+    entries = [launched("a"), notified("a"), brought, {"origin": {"messages": "odd"}}]
+    assert letters_heard(entries) == {"one", "two"}
+
+
+def test_what_was_copied_into_an_agent_is_not_its_own() -> None:
+    entries = [{"uuid": "1"}, {"uuid": "2"}, {"type": "no uuid"}, {"uuid": "3"}]
+    assert own_part(entries, "2") == entries[2:]
+    for nothing in ("gone since a summary", "", None):
+        assert own_part(entries, nothing) == entries
+
+
 def test_steps_are_told_by_tool_and_first_words() -> None:
     def used(**block: Any) -> Json:
         return {"type": "assistant", "message": {"content": [{"type": "tool_use", **block}]}}
@@ -49,4 +76,8 @@ def test_an_account_says_how_much_was_done_what_last_and_what_was_said() -> None
     assert told[0] == f"It had used {len(done)} tools, last:"
     assert told[1:-1] == [f"- {step}" for step in done[-SHOWN_STEPS:]]
     assert told[-1] == "It said last: so far so good"
+    assert account("", ["Bash"], ["look left", "and right"]) == (
+        "It had used 1 tool, last:\n- Bash\nIt had said nothing.\n"
+        "It had not heard yet, and hears first if it goes on:\n- look left\n- and right"
+    )
     assert account("", []) == "It had used 0 tools.\nIt had said nothing."

@@ -4,7 +4,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from clew.app.agent_hooks import AgentHooks, hooks_of
+from clew.app.agent_mail import Mailbox
 from clew.app.agent_memory import memory_fact
 from clew.app.agent_parts import (
     Birth,
@@ -23,7 +26,7 @@ from clew.app.plugins import managed_hooks_only
 from clew.app.stamps import now
 from clew.context.facts import Fact
 from clew.context.tool_listing import listing_fact, told
-from clew.engine.conversation import Conversation, Inbox, Speaker
+from clew.engine.conversation import Conversation, Speaker
 from clew.engine.deps import Emit
 from clew.engine.events import EngineEvent, FromAgent, TurnEnded
 from clew.engine.hooked import entries
@@ -70,7 +73,7 @@ class Agent:
             is_heard=not birth.is_hooks_own,
         )
         self._requests = requests_of(crew, birth, self.recorder, hands)
-        inbox = Inbox()
+        inbox = Mailbox(self.recorder, goes_on=birth.loaded is not None)
         self._deps = deps_of(
             crew, birth, thread, hands, self._requests, self._hooks, inbox, self._listing
         )
@@ -87,6 +90,9 @@ class Agent:
     def begin_with(self, said: Sequence[Json]) -> None:
         """What was said elsewhere is where it goes on from."""
         self._story.add(said)
+        if said:
+            birth = self.birth = replace(self.birth, begins_behind=str(said[-1].get("uuid", "")))
+            self.recorder.describe(metadata(birth))
 
     async def turn(self, words: str) -> TurnEnded:
         """Does what `words` ask, with the servers and hooks of its own definition at hand."""
@@ -147,9 +153,10 @@ class Agent:
             )
         )
 
-    def hear(self, words: str) -> None:
-        """Something said while it works."""
+    async def hear(self, words: str) -> None:
+        """Something said while it works; written down when this returns."""
         self.conversation.say(words, self._speaker())
+        await self.recorder.durable()
 
     def _speaker(self) -> Speaker:
         return Speaker(source="system", mode=self.mode)
@@ -198,6 +205,7 @@ def metadata(birth: Birth, **more: Any) -> AgentMetadata:
     optional = {
         "name": birth.name,
         "parentAgentId": birth.parent_id,
+        "beginsBehind": birth.begins_behind,
         "worktreeBranch": "" if birth.worktree is None else birth.worktree.branch,
         "worktreeBase": "" if birth.worktree is None else birth.worktree.base,
         "worktreeRepository": "" if birth.worktree is None else birth.worktree.repository,

@@ -83,6 +83,8 @@ class Birth(Struct, frozen=True, kw_only=True):
     servers: AgentServers
     # A hook asks it: no hook is told of what it does, else it would ask again.
     is_hooks_own: bool = False
+    # The last of what was said elsewhere and copied, where it goes on from that.
+    begins_behind: str = ""
     # What it has said already, where it goes on.
     loaded: Loaded | None = None
 

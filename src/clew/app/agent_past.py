@@ -1,16 +1,17 @@
 """The agents of a session's earlier runs, as tasks that have ended: the model hears of those whose end
 it does not know, with the next prompt."""
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from clew.app.agent_mail import words_of
 from clew.engine.hooked import last_words
 from clew.messages.history import History
 from clew.process.output import Output
-from clew.subagents.past import account, steps, told_ends
+from clew.subagents.past import account, letters_heard, own_part, steps, told_ends
 from clew.tasks.registry import Ending, Status, Task
-from clew.transcript.agents import AgentMetadata, agents, read_metadata
+from clew.transcript.agents import AgentMetadata, agents, letters, read_metadata, unheard
 from clew.transcript.load import load
 from clew.transcript.paths import Place
 
@@ -22,16 +23,16 @@ STATUSES: tuple[Status, ...] = ("completed", "failed", "stopped")
 
 def earlier(place: Place, messages: Sequence[Json]) -> list[Task]:
     """The agents that the session's own conversation began, each with its end."""
-    told = told_ends(messages)
+    told, heard = told_ends(messages), letters_heard(messages)
     found = []
     for path in agents(place):
         said = read_metadata(path)
         if said is not None and not said.more.get("parentAgentId"):
-            found.append(_ended(path, said, told))
+            found.append(_ended(path, said, told, heard))
     return found
 
 
-def _ended(path: Path, said: AgentMetadata, told: dict[str, bool]) -> Task:
+def _ended(path: Path, said: AgentMetadata, told: dict[str, bool], heard: Container[str]) -> Task:
     agent_id = path.stem.removeprefix("agent-")
     finished = next((s for s in STATUSES if s == said.more.get("finished")), None)
     task = Task(
@@ -47,11 +48,15 @@ def _ended(path: Path, said: AgentMetadata, told: dict[str, bool]) -> Task:
     if task.is_told:
         task.end(Ending(status=finished or "stopped"))
         return task
-    history = load(path).messages
+    # What it said to the session is heard with its end, if it was not before.
+    for letter in letters(path):
+        if letter.to and letter.uuid not in heard:
+            task.say(words_of(letter), letter.uuid)
+    history = own_part(load(path).messages, said.more.get("beginsBehind"))
     words = last_words(History(history))
     if finished == "completed":
         task.end(Ending(status="completed", result=words))
     else:
-        result = account(words, steps(history))
+        result = account(words, steps(history), [words_of(one) for one in unheard(path)])
         task.end(Ending(status="stopped", words=CUT_OFF, result=result))
     return task

@@ -326,6 +326,7 @@ class AllAgents:
             parent_id=text(said.more, "parentAgentId"),
             depth=depth if type(depth) is int else 1,
             worktree=tree,
+            begins_behind=text(said.more, "beginsBehind"),
             loaded=before.loaded,
         )
 

@@ -34,11 +34,21 @@ def news(session: ToolSession) -> list[Json]:
             without(words_of(notice), session.secrets),
             uuid=new_id(),
             at=now(),
-            origin={"kind": "task-notification", "producer": notice.kind, "runId": notice.task_id},
+            origin=origin_of(notice),
             prompt_source="system",
         )
         for notice in session.tasks.news(owner=session.owner)
     ]
+
+
+def origin_of(notice: Notice) -> Json:
+    letters = {"messages": list(notice.letters)} if notice.letters else {}
+    return {
+        "kind": "task-notification",
+        "producer": notice.kind,
+        "runId": notice.task_id,
+        **letters,
+    }
 
 
 def words_of(notice: Notice) -> str:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from clew.app.agent import Agent
+from clew.app.agent_mail import MAIN, to_session
+from clew.app.stamps import new_id
 from clew.messages.counts import count_of
 from clew.tasks.notice import plain
 from clew.tasks.registry import Task, Tasks
@@ -14,8 +16,6 @@ from clew.tools.delegate import Wish
 if TYPE_CHECKING:
     from clew.app.agents import AllAgents
 
-# By which agents reach the session's own conversation.
-MAIN = "main"
 EVERYBODY = "*"
 
 
@@ -61,14 +61,14 @@ class Delegate:
     async def send(self, to: str, words: str) -> ToolResult:
         everyone = self._everyone
         if to == MAIN and self.parent_id:
-            return self._to_main(words)
+            return await self._to_main(words)
         words = self._signed(words)
         if to == EVERYBODY:
-            return self._to_everybody(words)
+            return await self._to_everybody(words)
         agent = await everyone.resumed(to)
         task = everyone.tasks.get(agent.birth.agent_id)
         if task is not None and task.ending is None:
-            agent.hear(words)
+            await agent.hear(words)
             return ToolResult(
                 content=f"Agent {agent.birth.agent_id} hears it before its next step.",
                 tool_use_result={"success": True, "agentId": agent.birth.agent_id},
@@ -84,7 +84,7 @@ class Delegate:
             return words
         return f'<teammate-message teammate_id="{sender}">\n{plain(words)}\n</teammate-message>'
 
-    def _to_everybody(self, words: str) -> ToolResult:
+    async def _to_everybody(self, words: str) -> ToolResult:
         tasks, agents = self._everyone.tasks, self._everyone.agents
         working = [
             agents[task.id]
@@ -94,7 +94,7 @@ class Delegate:
         if not working:
             raise ToolError("No other agent works now.")
         for agent in working:
-            agent.hear(words)
+            await agent.hear(words)
         ids = [agent.birth.agent_id for agent in working]
         return ToolResult(
             content=f"These hear it before their next step: {', '.join(ids)}.",
@@ -102,13 +102,17 @@ class Delegate:
             display=f"told {len(ids)}",
         )
 
-    def _to_main(self, words: str) -> ToolResult:
+    async def _to_main(self, words: str) -> ToolResult:
         """News of the agent's own task; the conversation hears it as such."""
         tasks = self._everyone.tasks
         task = tasks.get(self.parent_id)
         if task is None or task.ending is not None:
             raise ToolError("The conversation that began you does not wait for anything of yours.")
-        tasks.say(task, words)
+        agent, uuid = self._everyone.agents.get(self.parent_id), new_id()
+        if agent is not None:
+            to_session(agent.recorder, words, uuid)
+            await agent.recorder.durable()
+        tasks.say(task, words, uuid)
         return ToolResult(
             content="It hears it before its next step.",
             tool_use_result={"success": True},

@@ -10,13 +10,13 @@ from typing import Any, TypeAlias
 
 from clew.config.regular import content
 from clew.process.output import Output
+from clew.subagents.past import tells_it_runs
 from clew.tasks.registry import Ending, Task
 from clew.tools.background import KEEP_BYTES, RUNS
 
 Json: TypeAlias = dict[str, Any]
 
 ENDED_WITH_CLEW = "it ended with the clew that had begun it"
-RUNNING = "<status>running</status>"
 
 
 class Before:
@@ -60,7 +60,7 @@ def heard(message: Json, blocks: Any) -> Iterable[tuple[str, str | None]]:
     """The tasks that a message tells of: begun by a call, or ended."""
     raw, origin = message.get("toolUseResult"), message.get("origin")
     is_news = isinstance(origin, dict) and origin.get("kind") == "task-notification"
-    if is_news and RUNNING not in str(blocks):
+    if is_news and not tells_it_runs(message):
         yield str(message["origin"].get("runId")), None
     if not isinstance(raw, dict):
         return

@@ -1,14 +1,16 @@
 """Which agents of a session the conversation has not heard the end of. Pure: reads entries alone."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeAlias
 
+from clew.messages.counts import count_of
 from clew.messages.messages import Assistant
 
 Json: TypeAlias = dict[str, Any]
 
 # Messages about an agent, and whether they tell how it ended.
 HEARD = {"task-notification": True, "task-left": False}
+RUNNING = "<status>running</status>"
 SHOWN_STEPS = 8
 SHOWN_CHARACTERS = 120
 
@@ -18,12 +20,36 @@ def told_ends(entries: Iterable[Json]) -> dict[str, bool]:
     told: dict[str, bool] = {}
     for entry in entries:
         raw = entry.get("toolUseResult")
-        if type(raw) is dict and type(raw.get("agentId")) is str:
-            told[raw["agentId"]] = raw.get("status") != "async_launched"
+        # Words to one that works have no status: they tell of no end.
+        if type(raw) is dict and type(raw.get("agentId")) is str and "status" in raw:
+            told[raw["agentId"]] = raw["status"] != "async_launched"
         origin = entry.get("origin")
         if type(origin) is dict and origin.get("kind") in HEARD:
-            told[str(origin.get("runId"))] = HEARD[origin["kind"]]
+            told[str(origin.get("runId"))] = HEARD[origin["kind"]] and not tells_it_runs(entry)
     return told
+
+
+def tells_it_runs(entry: Json) -> bool:
+    """Whether a notification is about a task that had something to say and went on."""
+    return RUNNING in str(entry.get("message"))
+
+
+def letters_heard(entries: Iterable[Json]) -> set[str]:
+    """The messages of agents that a conversation has heard, by their ids."""
+    heard: set[str] = set()
+    for entry in entries:
+        origin = entry.get("origin")
+        if type(origin) is dict and type(origin.get("messages")) is list:
+            heard.update(str(one) for one in origin["messages"])
+    return heard
+
+
+def own_part(entries: Sequence[Json], begins_behind: object) -> Sequence[Json]:
+    """What an agent said itself, where it began with what was said elsewhere."""
+    for place, entry in enumerate(entries):
+        if begins_behind and entry.get("uuid") == begins_behind:
+            return entries[place + 1 :]
+    return entries
 
 
 def steps(entries: Iterable[Json]) -> list[str]:
@@ -45,9 +71,12 @@ def step_of(block: Json) -> str:
     return f"{block.get('name')} {words}".rstrip()
 
 
-def account(said: str, done: list[str]) -> str:
-    """What an agent had come to when it was cut off."""
-    lines = [f"It had used {len(done)} tools" + (", last:" if done else ".")]
+def account(said: str, done: list[str], unheard: Sequence[str] = ()) -> str:
+    """What an agent had come to when it was cut off, and what it was told and had not heard."""
+    lines = [f"It had used {count_of(len(done), 'tool')}" + (", last:" if done else ".")]
     lines += [f"- {step}" for step in done[-SHOWN_STEPS:]]
     lines.append(f"It said last: {said}" if said else "It had said nothing.")
+    if unheard:
+        lines.append("It had not heard yet, and hears first if it goes on:")
+        lines += [f"- {words}" for words in unheard]
     return "\n".join(lines)

@@ -26,6 +26,8 @@ class Notice(Struct, frozen=True, kw_only=True):
     result: str = ""
     lines: tuple[str, ...] = ()
     dropped_lines: int = 0
+    # The ids of messages among the lines: who heard this has heard them.
+    letters: tuple[str, ...] = ()
 
 
 def in_words(notice: Notice) -> str:

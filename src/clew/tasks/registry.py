@@ -100,6 +100,8 @@ class Task:
         self._begin_s = time.monotonic()
         self._end_s: float | None = None
         self._lines: list[str] = []
+        # The ids of those that are messages, in their order.
+        self._letters: list[str] = []
         self._dropped = 0
         self._ended = asyncio.Event()
         self._released = asyncio.Event()
@@ -140,7 +142,9 @@ class Task:
                 await self._ended.wait()
         return self.ending is not None
 
-    def say(self, line: str) -> None:
+    def say(self, line: str, letter: str = "") -> None:
+        if letter:
+            self._letters.append(letter)
         if len(self._lines) < MOST_LINES:
             self._lines.append(line)
         else:
@@ -157,6 +161,7 @@ class Task:
         self.is_told = self.ending is not None
         lines, self._lines = tuple(self._lines), []
         dropped, self._dropped = self._dropped, 0
+        letters, self._letters = tuple(self._letters), []
         return Notice(
             task_id=self.id,
             kind=self.kind,
@@ -168,6 +173,7 @@ class Task:
             file=None if self.file is None else str(self.file),
             lines=lines,
             dropped_lines=dropped,
+            letters=letters,
         )
 
 
@@ -309,9 +315,9 @@ class Tasks:
             await task.keeping.keep(task)
             task.is_kept, task.owner = True, ""
 
-    def say(self, task: Task, line: str) -> None:
-        """A task has something for the model to hear."""
-        task.say(line)
+    def say(self, task: Task, line: str, letter: str = "") -> None:
+        """A task has something for the model to hear; `letter` is its id, where it is a message."""
+        task.say(line, letter)
         self._tell()
 
     async def stop(self, task: Task) -> None:

@@ -36,6 +36,16 @@ _FIELDS = {
 }
 
 
+class Letter(msgspec.Struct, frozen=True, kw_only=True):
+    """Words to a subagent, or of one to the session (`to` is then not empty), written down before they
+    were heard; `about` is all that the line says."""
+
+    uuid: str
+    content: Any
+    to: str
+    about: dict[str, Any]
+
+
 class ResumedAgent(msgspec.Struct, frozen=True, kw_only=True):
     """A subagent's conversation and what it was; no metadata means its type is not known."""
 
@@ -65,6 +75,48 @@ def read_metadata(agent_transcript: Path) -> AgentMetadata | None:
 
 def resume_agent(agent_transcript: Path) -> ResumedAgent:
     return ResumedAgent(loaded=load(agent_transcript), metadata=read_metadata(agent_transcript))
+
+
+def letters(agent_transcript: Path) -> list[Letter]:
+    """All that were ever written down for an agent or by it, in their order."""
+    found = []
+    with agent_transcript.open("rb") as file:
+        for line in file:
+            if b'"queue-operation"' not in line:
+                continue
+            entry = entry_of(line)
+            uuid = entry.get("messageUuid")
+            if entry.get("type") == "queue-operation" and isinstance(uuid, str):
+                to = entry.get("to")
+                found.append(
+                    Letter(
+                        uuid=uuid,
+                        content=entry.get("content"),
+                        to=to if isinstance(to, str) else "",
+                        about=entry,
+                    )
+                )
+    return found
+
+
+def unheard(agent_transcript: Path) -> list[Letter]:
+    """Those to the agent that are no message of its conversation: it ended before it heard them."""
+    waiting = {one.uuid: one for one in letters(agent_transcript) if not one.to}
+    if waiting:
+        with agent_transcript.open("rb") as file:
+            for line in file:
+                if b'"uuid"' in line:
+                    waiting.pop(str(entry_of(line).get("uuid")), None)
+    return list(waiting.values())
+
+
+def entry_of(line: bytes) -> dict[str, Any]:
+    """A line's entry; what is torn or no entry is an empty one."""
+    try:
+        found = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def agents(place: Place) -> list[Path]:

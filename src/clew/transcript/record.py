@@ -142,9 +142,10 @@ class Recorder:
 
     # -- beside the conversation
 
-    def queue_operation(self, operation: str, content: Any = None) -> None:
+    def queue_operation(self, operation: str, content: Any = None, **about: Any) -> None:
+        """Words that wait to be heard, or no longer do; `about` is what they will be as a message."""
         more = {} if content is None else {"content": content}
-        self._note("queue-operation", operation=operation, **more)
+        self._note("queue-operation", operation=operation, **more, **about)
 
     def file_history_snapshot(
         self, message_id: str, snapshot: Message, *, is_update: bool = False

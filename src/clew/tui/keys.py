@@ -46,7 +46,7 @@ ACTIONS: tuple[Action, ...] = (
         "task:background",
         "Global",
         "ctrl+b",
-        "put commands and agents that are waited for, else the turn, into the background",
+        "put commands and agents waited for, else the turn, in the background",
     ),
     action("chat:cancel", "Chat", "escape", "stop the turn"),
     action("chat:submit", "Chat", "enter", "send; during a turn: say it to the model meanwhile"),
