@@ -216,9 +216,17 @@ def test_every_event_that_the_sdk_knows_reaches_its_callback(tmp_path: Path) -> 
         heard.setdefault(given["hook_event_name"], given)
         return {}
 
+    is_notified = asyncio.Event()
+
+    async def notified(given: Any, _: str | None, __: HookContext) -> Any:
+        is_notified.set()
+        return await note(given, _, __)
+
     async def permit(
         _: str, given: dict[str, Any], __: ToolPermissionContext
     ) -> PermissionResultAllow:
+        async with asyncio.timeout(60):
+            await is_notified.wait()
         return PermissionResultAllow()
 
     async def talk(given: ClaudeAgentOptions) -> None:
@@ -249,11 +257,12 @@ def test_every_event_that_the_sdk_knows_reaches_its_callback(tmp_path: Path) -> 
             tmp_path,
             server.url,
             can_use_tool=permit,
-            hooks={event: [HookMatcher(hooks=[note])] for event in events},
+            hooks={event: [HookMatcher(hooks=[note])] for event in events}
+            | {"Notification": [HookMatcher(hooks=[notified])]},
         )
         asyncio.run(talk(given))
-    # Nobody sits at a terminal who would have to be called back to it.
-    assert sorted(heard) == sorted(set(events) - {"Notification"})
+    assert sorted(heard) == sorted(events)
+    assert heard["Notification"]["notification_type"] == "permission_prompt"
     assert heard["PreToolUse"]["tool_input"] == {"command": "mkdir made"}
     assert "nowhere" in heard["PostToolUseFailure"]["error"]
     assert heard["PermissionRequest"]["tool_name"] == "Bash"

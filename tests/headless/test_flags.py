@@ -419,6 +419,96 @@ def test_nothing_begins_before_the_host_has_introduced_itself(tmp_path: Path) ->
         assert host.kinds().count("success") == 2
 
 
+HOOK_MAKES = {
+    "type": "command",
+    "command": "read -r said; d=$HOME/made; git clone -q . $d 2>/dev/null || mkdir -p $d; "
+    'echo "$said" > $HOME/asked.json; echo making; echo $d',
+}
+HOOK_TAKES = {"type": "command", "command": "cat > $HOME/taken.json; rm -r $HOME/made"}
+
+
+def with_hooks(home: Path, *, makes: Json = HOOK_MAKES, **events: Any) -> tuple[Path, Path, Path]:
+    made = {
+        "WorktreeCreate": [{"hooks": [makes]}],
+        "WorktreeRemove": [{"hooks": [HOOK_TAKES]}],
+        **events,
+    }
+    write(home / "config" / "settings.json", json.dumps({"hooks": made}))
+    return home / "made", home / "asked.json", home / "taken.json"
+
+
+def write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+
+
+def test_a_hook_makes_the_checkout_of_a_session_and_takes_it_away(
+    tmp_path: Path, repository: Path
+) -> None:
+    made, asked, taken = with_hooks(tmp_path)
+    with serving(bash("pwd"), strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", "-w", "fix")
+        assert done.returncode == 0, done.stderr
+        assert str(made) in json.dumps(server.requests[-1].body["messages"])
+    assert json.loads(asked.read_text("utf-8"))["name"] == "fix"
+    assert json.loads(taken.read_text("utf-8"))["worktree_path"] == str(made)
+    assert not made.exists()
+    assert not (repository / ".claude" / "worktrees").exists()
+    (path,) = transcripts(tmp_path)
+    assert '"hookBased":true' in path.read_text("utf-8")
+
+
+def test_a_checkout_of_a_hook_is_kept_with_what_stands_in_it(
+    tmp_path: Path, repository: Path
+) -> None:
+    made, _, taken = with_hooks(tmp_path)
+    with serving(bash("echo mine > kept.txt"), strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", "-w", "fix", "--allowedTools", "Bash")
+    assert (made / "kept.txt").read_text("utf-8") == "mine\n"
+    assert f"kept: {made}, made by a hook" in done.stderr
+    assert not taken.exists()
+    assert not (repository / "kept.txt").exists()
+
+
+def test_a_hook_makes_checkouts_of_what_is_no_repository(tmp_path: Path) -> None:
+    made, _, taken = with_hooks(tmp_path)
+    with serving(YES, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", "-w", "fix")
+    assert done.returncode == 0, done.stderr
+    # Nobody can say whether anything came of it.
+    assert made.is_dir()
+    assert not taken.exists()
+    assert f"kept: {made}, made by a hook" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        ("echo not today >&2; exit 1", "a hook could not make it"),
+        ("echo /nowhere/at/all", "which is no folder"),
+    ],
+)
+def test_a_hook_that_makes_no_checkout_begins_no_session(
+    command: str, why: str, tmp_path: Path
+) -> None:
+    with_hooks(tmp_path, makes={"type": "command", "command": command})
+    with serving(YES, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", "-w", "fix")
+        assert server.requests == []
+    assert done.returncode == 1
+    assert why in done.stderr
+
+
+def test_a_folder_nobody_trusts_makes_no_checkouts(tmp_path: Path) -> None:
+    hook = {"type": "command", "command": "touch $HOME/ran; echo $HOME"}
+    said = {"hooks": {"WorktreeCreate": [{"hooks": [hook]}]}}
+    write(tmp_path / "work" / ".claude" / "settings.json", json.dumps(said))
+    with serving(YES, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", "-w", "fix")
+    assert "is in no git repository" in done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
 def test_a_handshake_brings_servers_plugins_a_title_and_the_shape_of_the_answer(
     tmp_path: Path,
 ) -> None:

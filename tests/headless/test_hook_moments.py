@@ -9,6 +9,7 @@ import pytest
 
 from clew.hooks.events import EVENTS
 from clew.testing.server import serving
+from tests.headless.agents_model import agent, by_prompt, uses
 from tests.headless.clew_process import clew, transcripts, until
 from tests.headless.host_process import Hosted
 from tests.headless.test_hooks import (
@@ -241,7 +242,78 @@ def test_every_memory_file_that_joins_is_told(tmp_path: Path) -> None:
     }
     assert told[f"{work}/more.md"]["parent_file_path"] == f"{work}/CLAUDE.md"
     assert told[f"{work}/.claude/rules/py.md"]["globs"] == ["**/*.py"]
+    touched = {e["file_path"] for e in told.values() if "trigger_file_path" in e}
+    assert touched == {f"{work}/sub/CLAUDE.md", f"{work}/.claude/rules/py.md"}
+    assert told[f"{work}/sub/CLAUDE.md"]["trigger_file_path"] == f"{work}/sub/a.py"
     assert {e["memory_type"] for e in told.values()} == {"Project"}
+
+
+def brings_a_skill(home: Path, *, is_told: bool = True) -> None:
+    """A hook at the start that puts a skill and a command where they are looked for."""
+    skill, command_file = home / "work/.claude/skills/late", home / "work/.claude/commands/later.md"
+    script = home / "bring.sh"
+    write(
+        script,
+        f"mkdir -p {skill} {command_file.parent}\n"
+        f"printf -- '---\\ndescription: Comes late\\n---\\nBe late.\\n' > {skill}/SKILL.md\n"
+        f"echo 'Be later still: $ARGUMENTS' > {command_file}\n",
+    )
+    said = {"hookSpecificOutput": {"hookEventName": "SessionStart", "reloadSkills": is_told}}
+    settings(home, at("SessionStart", command(f"sh {script} && echo '{json.dumps(said)}'")))
+
+
+def test_skills_that_a_hook_of_the_start_brings_are_there_for_the_first_prompt(
+    tmp_path: Path,
+) -> None:
+    brings_a_skill(tmp_path)
+    done, messages = run(tmp_path, plan())
+    assert done.returncode == 0, done.stderr
+    assert "late: Comes late" in json.dumps(messages)
+
+
+def test_a_command_that_a_hook_of_the_start_brings_can_be_typed_at_once(tmp_path: Path) -> None:
+    brings_a_skill(tmp_path)
+    done, messages = run(tmp_path, plan(), prompt="/later now")
+    assert done.returncode == 0, done.stderr
+    assert "Be later still: now" in json.dumps(messages)
+
+
+def test_hooks_of_a_turn_are_told_how_hard_the_model_thinks(tmp_path: Path) -> None:
+    events = (
+        "SessionStart",
+        "UserPromptSubmit",
+        "PreToolUse",
+        "PostToolUse",
+        "Stop",
+        "SubagentStop",
+    )
+    both = {}
+    for event in events:
+        both |= at(event, note(tmp_path))
+    settings(tmp_path, both)
+    agents = {"dig": {"description": "digs", "prompt": "Dig.", "effort": "max"}}
+    asked = {
+        "go": [
+            bash("echo one"),
+            uses(agent("dig", subagent_type="dig")),
+            {"text": "done"},
+        ],
+        "dig": [{"text": "dug"}],
+    }
+    with serving(by_prompt(asked), strict=True) as server:
+        clew(
+            tmp_path, server.url, "-p", "go", "--effort", "low", "--agents", json.dumps(agents),
+            "--allowedTools", "Bash,Agent",
+        )  # fmt: skip
+    levels = {(e["hook_event_name"], e.get("effort", {}).get("level")) for e in noted(tmp_path)}
+    assert levels == {
+        ("SessionStart", None),
+        ("UserPromptSubmit", None),
+        ("PreToolUse", "low"),
+        ("PostToolUse", "low"),
+        ("Stop", "low"),
+        ("SubagentStop", "max"),
+    }
 
 
 @pytest.mark.parametrize("refuses", [False, True])

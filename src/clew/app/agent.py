@@ -71,6 +71,7 @@ class Agent:
             transcript=self.recorder.transcript,
             where=lambda: self._tools.cwd,
             is_heard=not birth.is_hooks_own,
+            effort=birth.spec.effort,
         )
         self._requests = requests_of(crew, birth, self.recorder, hands)
         inbox = Mailbox(self.recorder, goes_on=birth.loaded is not None)

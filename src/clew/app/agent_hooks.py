@@ -38,10 +38,13 @@ class AgentHooks:
         transcript: Path,
         where: Callable[[], str],
         is_heard: bool = True,
+        effort: str | None = None,
     ) -> None:
         self._is_heard = is_heard
         self._hooks = hooks
-        self._about = {"agent_id": agent_id, "agent_type": kind}
+        self._about: Json = {"agent_id": agent_id, "agent_type": kind}
+        if effort is not None:
+            self._about["effort"] = {"level": effort}
         self._transcript = str(transcript)
         self._where = where
 

@@ -145,7 +145,9 @@ async def session(
         hands.tool_session.agents = agents.of(cwd=lambda: hands.tool_session.cwd)
         if options.setup:
             await hands.hooks.aside("Setup", {"trigger": options.setup})
-        hands.hooks.begin(app_hooks.beginning(options, thread.loaded, thread.model.id))
+        hands.hooks.begin(
+            app_hooks.beginning(options, thread.loaded, thread.model.id), hands.skills.reload
+        )
         opened.push_async_callback(app_hooks.end, hands.hooks, options)
         opened.callback(leave_totals, thread.recorder, thread.spending, thread.past, begin_s)
         speaking = Speaking(
@@ -155,6 +157,7 @@ async def session(
             ground.service.catalog,
             ground.service.provider.endpoint,
         )
+        hands.hooks.effort = lambda: speaking.effort_now
         lent = Lent(ground.rules, speaking, hands.hooks)
         hands.skills.begin(hands.tools, judge, ask, lent)
         endpoint = ground.service.provider.endpoint

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from clew.app.mcp import Connected
 from clew.config.layers import Scope
 from clew.context.facts import Fact
-from clew.context.nearby import TELLING
+from clew.context.nearby import TELLING, TRIGGER
 from clew.engine.hooked import plain
 from clew.engine.side_question import SMALL, SideQuestions
 from clew.hooks.handlers import Found, read_layers
@@ -210,8 +210,10 @@ def loaded(hooks: Hooks, facts: Iterable[Fact], reason: str) -> None:
     """Tells hooks of the memory files that join the context with these facts."""
     for fact in facts:
         if fact.payload.get("type") in TELLING and hooks.hears("InstructionsLoaded"):
+            touched = fact.payload.get(TRIGGER)
+            trigger = {} if touched is None else {"trigger_file_path": touched}
             for file in fact.payload["files"]:
-                hooks.tell("InstructionsLoaded", about_memory(file, reason))
+                hooks.tell("InstructionsLoaded", about_memory(file, reason) | trigger)
 
 
 def about_memory(file: Json, reason: str) -> Json:

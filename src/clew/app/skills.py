@@ -76,6 +76,8 @@ class SessionSkills:
         self._seen: set[Path] = set()
         self._has_looked = False
         self._told_prompts: list[str] = []
+        # Whether files were looked into again since the model was told of them.
+        self._is_reloaded = False
 
     def want(self, names: Sequence[str] | None) -> None:
         """Only these are the model's, by name; None: all."""
@@ -86,6 +88,7 @@ class SessionSkills:
         if plugins is not None:
             self._shelf.replace_plugins(plugins)
         self._shelf.forget()
+        self._is_reloaded = True
 
     def begin(self, tools: SessionTools, judge: Judge, ask: Ask, lent: Lent) -> None:
         self._tools, self._judge, self._ask, self._lent = tools, judge, ask, lent
@@ -156,11 +159,12 @@ class SessionSkills:
         return listing_fact(known, there)
 
     def latecomers(self, history: Iterable[Json]) -> list[Fact]:
-        """What is to be told of prompts of servers that came or went since this was asked last."""
+        """What is to be told of what came or went since this was asked last: prompts of servers, and skills
+        of files that were looked into again."""
         prompts = [offer.name for _, offer in self._prompts()]
-        if prompts == self._told_prompts:
+        if prompts == self._told_prompts and not self._is_reloaded:
             return []
-        self._told_prompts = prompts
+        self._told_prompts, self._is_reloaded = prompts, False
         fact = self.news(history)
         return [] if fact is None else [fact]
 

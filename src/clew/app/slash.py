@@ -56,6 +56,11 @@ async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
     commands = known(session)
     command = commands.find(typed.name)
     if command is None:
+        # Perhaps one that a hook of the session's start is about to bring.
+        await session.hooks.started()
+        commands = known(session)
+        command = commands.find(typed.name)
+    if command is None:
         return unknown(commands, typed, raw)
     if command.is_interactive and not (raw.by_person or raw.is_lasting):
         return Show(text=f"/{command.name} needs a session with a person in it", is_error=True)

@@ -8,11 +8,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from msgspec.structs import replace
+
 from clew.context.explain import sources
 from clew.context.facts import Fact, memory_fact
 from clew.context.memory import FileCache, Memory, load, nested
 
 Json: TypeAlias = dict[str, Any]
+# The file that was touched, as the log names it.
+TRIGGER = "triggerFilePath"
 TELLING = frozenset({"instructions", "nested_memory"})
 
 
@@ -43,7 +47,8 @@ class Nearby:
         found = nested(where, self._cache, self._memory, path)
         new = [file for file in found if file.path not in self._told]
         self._told |= {file.path for file in new}
-        return memory_fact(new, kind="nested_memory")
+        fact = memory_fact(new, kind="nested_memory")
+        return None if fact is None else replace(fact, payload=fact.payload | {TRIGGER: str(path)})
 
 
 def touched(results: Iterable[Json]) -> Iterator[Path]:

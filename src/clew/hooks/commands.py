@@ -13,21 +13,16 @@ from typing import Any, TypeAlias
 
 from msgspec import json
 
-from clew.config.environment import freeze
 from clew.config.positions import dotted
 from clew.config.words import Group
+from clew.hooks.alone import hooks_alone
 from clew.hooks.events import BY_NAME, EVENTS, Event, label, nearest
 from clew.hooks.fold import Occasion
 from clew.hooks.handlers import Found, read_layers
 from clew.hooks.outcome import Outcome
 from clew.hooks.progress import HookFinished, HookStarted
-from clew.hooks.reach import Reach
-from clew.hooks.run import Here, Hooks
 from clew.messages.errors import CommandLineError
 from clew.permissions.session_rules import Standing, given, stand
-from clew.process.spawn import Launcher
-from clew.transport.choose import transport_for
-from clew.transport.network import network_from
 
 Json: TypeAlias = dict[str, Any]
 
@@ -140,31 +135,8 @@ async def tried(
         if isinstance(told, HookFinished):
             ended.append(told)
 
-    cwd = str(stood.places.cwd)
-    launcher, transport = Launcher(), transport_for(network_from(freeze(stood.environ)))
-    try:
-        reach = Reach(
-            launcher=launcher,
-            environment=lambda: stood.environ,
-            project=cwd,
-            cwd=lambda: cwd,
-            transport=transport,
-        )
-        hooks = Hooks(
-            reach,
-            here=lambda: Here(found=found, context=stood.context, resolve=stood.resolve),
-            base=lambda: {
-                "session_id": "00000000-0000-4000-8000-000000000000",
-                "transcript_path": "",
-                "cwd": cwd,
-                "permission_mode": stood.context.mode,
-            },
-        )
-        async with hooks:
-            return ended, await hooks.fire(event.name, fields, note)
-    finally:
-        await transport.aclose()
-        await launcher.aclose()
+    async with hooks_alone(stood, found) as hooks:
+        return ended, await hooks.fire(event.name, fields, note)
 
 
 def tell(occasion: Occasion, ended: list[HookFinished], outcome: Outcome) -> None:

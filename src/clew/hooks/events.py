@@ -40,6 +40,8 @@ class Event(Struct, frozen=True, kw_only=True):
     may_tell: bool = True
     has_mode: bool = False
     has_tool: bool = False
+    # Told of a turn that the model works on: how hard it thinks belongs to it.
+    has_effort: bool = False
     # Its matchers are read by narrower rules: names of files and of errors are no lists of tools.
     is_narrow: bool = False
     kinds: frozenset[Kind] = ACTING
@@ -56,7 +58,15 @@ CALL: Json = {
 
 
 def tool_event(name: str, when: str, **more: Any) -> Event:
-    return Event(name=name, when=when, subject="tool_name", has_mode=True, has_tool=True, **more)
+    return Event(
+        name=name,
+        when=when,
+        subject="tool_name",
+        has_mode=True,
+        has_tool=True,
+        has_effort=True,
+        **more,
+    )
 
 
 def silent(name: str, when: str, **more: Any) -> Event:
@@ -176,6 +186,7 @@ EVENTS: tuple[Event, ...] = (
         blocking="prevents",
         takes_context=True,
         has_mode=True,
+        has_effort=True,
         kinds=JUDGING,
         example={"tool_calls": [CALL | {"tool_response": "hello"}]},
     ),
@@ -204,6 +215,7 @@ EVENTS: tuple[Event, ...] = (
         blocking="prevents",
         takes_context=True,
         has_mode=True,
+        has_effort=True,
         kinds=JUDGING,
         example={
             "stop_hook_active": False,
@@ -236,6 +248,7 @@ EVENTS: tuple[Event, ...] = (
         blocking="prevents",
         takes_context=True,
         has_mode=True,
+        has_effort=True,
         kinds=JUDGING,
         example={
             "stop_hook_active": False,

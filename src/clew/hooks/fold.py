@@ -75,6 +75,7 @@ def fold(
         first_prompt=last([s.first_prompt for s in specifics]) or "",
         shown=last([s.shown for s in specifics]),
         watch=watched(specifics),
+        reloads_skills=any(s.reloads_skills for s in specifics),
         may_retry=any(s.retry for s in specifics),
         hides_prompt=any(s.hides_prompt for s in specifics),
         attached=tuple(a for hook, reply in replies for a in kept(occasion, hook, reply, shorten)),

@@ -40,6 +40,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     first_prompt: str = ""
     shown: str | None = None
     watch: tuple[str, ...] | None = None
+    # The hook brought skills or commands: they are to be looked for again.
+    reloads_skills: bool = False
     # The folder of a worktree; the answer to a server's question.
     worktree: str = ""
     action: str = ""

@@ -66,6 +66,7 @@ class Specific(Struct, frozen=True, kw_only=True):
     first_prompt: str | None = field(name="initialUserMessage", default=None)
     title: str | None = field(name="sessionTitle", default=None)
     watch: list[str] | None = field(name="watchPaths", default=None)
+    reloads_skills: bool | None = field(name="reloadSkills", default=None)
     hides_prompt: bool | None = field(name="suppressOriginalPrompt", default=None)
     worktree: str | None = field(name="worktreePath", default=None)
     action: Literal["accept", "decline", "cancel"] | None = None

@@ -81,6 +81,8 @@ class Hooks:
         self._told: set[asyncio.Task[Outcome]] = set()
         self._watch = Watch()
         self._watching: asyncio.Task[None] | None = None
+        # How hard the model thinks; None where nobody said it.
+        self.effort: Callable[[], str | None] = lambda: None
 
     async def __aenter__(self) -> "Hooks":
         await self._opened.enter_async_context(self._group)
@@ -158,7 +160,12 @@ class Hooks:
         given = self._base() | ({"prompt_id": self._prompt_id} if self._prompt_id else {})
         if not event.has_mode:
             given.pop("permission_mode", None)
-        return given | {"hook_event_name": event.name} | fields
+        if level := self.effort():
+            given["effort"] = {"level": level}
+        given |= {"hook_event_name": event.name} | fields
+        if not event.has_effort:
+            given.pop("effort", None)
+        return given
 
     async def _all(
         self, chosen: Sequence[Hook], occasion: Occasion, given: Json, emit: Tell
@@ -212,11 +219,22 @@ class Hooks:
 
     # -- what nobody waits for
 
-    def begin(self, fields: Json) -> None:
+    def begin(self, fields: Json, reload_skills: Callable[[], None]) -> None:
         """Begins the hooks of the session's start; the first prompt waits for them."""
 
-        self._begun = self._group.create_task(self.fire("SessionStart", fields, self._keep))
+        async def started() -> Outcome:
+            said = await self.fire("SessionStart", fields, self._keep)
+            if said.reloads_skills:
+                reload_skills()
+            return said
+
+        self._begun = self._group.create_task(started())
         self._look_on()
+
+    async def started(self) -> None:
+        """Waits until those have ended; what they said is still to be heard."""
+        if self._begun is not None:
+            await asyncio.shield(self._begun)
 
     def _look_on(self) -> None:
         """Files are looked at as long as a hook wants to know of them."""
