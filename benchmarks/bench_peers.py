@@ -90,8 +90,8 @@ class Contestant:
     """One program with a home of its own."""
 
     def __init__(self, program: str, home: Path) -> None:
-        self._program = program
-        self._home = home
+        self.program = program
+        self.home = home
         self.work = home / "work"
         self.work.mkdir(parents=True)
 
@@ -99,15 +99,15 @@ class Contestant:
         return {
             **QUIET,
             "PATH": os.environ.get("PATH", os.defpath),
-            "HOME": str(self._home),
-            "CLAUDE_CONFIG_DIR": str(self._home / "config"),
+            "HOME": str(self.home),
+            "CLAUDE_CONFIG_DIR": str(self.home / "config"),
             "ANTHROPIC_BASE_URL": server.url,
             "ANTHROPIC_API_KEY": "sk-ant-test-0000",
             "LANG": "C.UTF-8",
         }
 
     def command(self, workload: Workload) -> list[str]:
-        return [self._program, "-p", "hi", "--model", MODEL, *workload.args]
+        return [self.program, "-p", "hi", "--model", MODEL, *workload.args]
 
     def run(self, workload: Workload, server: LoopbackServer) -> Spent:
         (self.work / "out.txt").unlink(missing_ok=True)
@@ -122,7 +122,7 @@ class Contestant:
         _, status, usage = os.wait4(child.pid, 0)
         child.returncode = os.waitstatus_to_exitcode(status)
         if child.returncode != 0:
-            raise RuntimeError(f"{workload.name}: {self._program} ended with {child.returncode}")
+            raise RuntimeError(f"{workload.name}: {self.program} ended with {child.returncode}")
         return Spent(cpu_s=usage.ru_utime + usage.ru_stime, wall_s=time.perf_counter() - begin)
 
     def peak_mb(self, workload: Workload, server: LoopbackServer) -> float:

@@ -82,9 +82,12 @@ def test_a_prompt_may_set_tokens_aside_and_is_worked_on_until_they_are_used(
     assert json.loads(done.stdout)["usage"]["output_tokens"] == 2_700
 
 
-def test_a_turn_without_a_call_loads_no_reader_of_command_lines(tmp_path: Path) -> None:
+@pytest.mark.parametrize("front", [(), ("--output-format", "stream-json", "--verbose")])
+def test_a_turn_without_a_call_loads_no_reader_of_command_lines_and_nothing_large_of_others(
+    tmp_path: Path, front: tuple[str, ...]
+) -> None:
     listing = (
-        "import sys; from clew.cli import main; main(['-p', 'hi']);"
+        f"import sys; from clew.cli import main; main(['-p', 'hi', *{front!r}]);"
         " print(*sorted(sys.modules), file=sys.stderr)"
     )
     with serving({"scenario": 1, "answers": [{"text": "Yes."}]}, strict=True) as server:
@@ -102,3 +105,5 @@ def test_a_turn_without_a_call_loads_no_reader_of_command_lines(tmp_path: Path) 
     heavy = ("decide", "command_line", "shell", "wrappers", "readonly", "suggest")
     assert not {f"clew.permissions.{name}" for name in heavy} & loaded
     assert not {"tree_sitter", "clew.engine.reviewer"} & loaded
+    large = {"pydantic", "anthropic", "mcp", "httpx2", "httpcore2", "rich", "prompt_toolkit"}
+    assert not large & loaded
