@@ -198,6 +198,40 @@ def test_a_folder_that_vanishes_comes_back_with_the_whole_session(tmp_path: Path
     file.close()
 
 
+def test_a_folder_that_is_moved_away_comes_back_with_the_whole_session(tmp_path: Path) -> None:
+    file = log_file(tmp_path)
+    file.write([line(1)])
+    file.sync()
+    (tmp_path / "projects").rename(tmp_path / "elsewhere")
+    file.write([line(2)])
+    assert file.sync() is None
+    assert lines_in(file.path) == [line(1), line(2)]
+    file.close()
+
+
+class Asked(Files):
+    """Counts how often it is asked whether a path still names its file."""
+
+    count = 0
+
+    def is_at(self, fd: int, path: Path) -> bool:
+        self.count += 1
+        return super().is_at(fd, path)
+
+
+def test_it_is_asked_once_for_each_promise_whether_the_file_is_still_at_its_path(
+    tmp_path: Path,
+) -> None:
+    files = Asked()
+    file = log_file(tmp_path, files)
+    for n in range(3):
+        file.write([line(n)])
+        file.write([line(n)])
+        assert file.sync() is None
+    assert files.count == 3
+    file.close()
+
+
 def test_while_a_vanished_folder_cannot_come_back_the_tail_is_kept(tmp_path: Path) -> None:
     for n in range(1, 12):
         folder = tmp_path / str(n)

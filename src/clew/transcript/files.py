@@ -81,9 +81,9 @@ class Files:
             os.close(fd)
 
     def is_at(self, fd: int, path: Path) -> bool:
-        """Whether the path still names the open file."""
+        """Whether the path still names the open file, by a link or by itself."""
         try:
-            named = _meant(path).lstat()
+            named = path.stat()
         except FileNotFoundError:
             return False
         return os.path.samestat(named, os.fstat(fd))

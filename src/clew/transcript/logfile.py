@@ -91,6 +91,9 @@ class LogFile:
         if not self._tail:
             return self.trouble
         try:
+            # Asked once, here: what was written beside the path is in the tail until it is at home.
+            if self._fd is not None and not self._files.is_at(self._fd, self.path):
+                self._follow()
             self._push()
             self._sync()
         except OSError as error:
@@ -105,7 +108,10 @@ class LogFile:
     # -- the disk as it should be
 
     def _push(self) -> None:
-        fd = self._ready()
+        if self._fd is None:
+            self._open()
+        fd = self._fd
+        assert fd is not None
         if self._written == len(self._tail):
             return
         lines = self._tail[self._written :]
@@ -144,14 +150,6 @@ class LogFile:
         self._tail.clear()
         self._written = 0
         self._recover_done()
-
-    def _ready(self) -> int:
-        if self._fd is None:
-            self._open()
-        elif not self._files.is_at(self._fd, self.path):
-            self._follow()
-        assert self._fd is not None
-        return self._fd
 
     def _open(self) -> None:
         files = self._files
