@@ -103,23 +103,12 @@ def test_a_home_that_takes_no_file_stops_nothing_and_the_copy_is_named(
     spare.mkdir()
     (tmp_path / "file").write_bytes(b"")
     home = tmp_path / "file" if what == "a file" else Path("/proc/nowhere")
-    done = subprocess.run(
-        command("-p", "hi"),
-        cwd=tmp_path,
-        env={
-            **environment(tmp_path, server.url),
-            "CLEW_CONFIG_DIR": str(home),
-            "TMPDIR": str(spare),
-        },
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=60,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (0, b"Fine.\n")
+    places = {"CLEW_CONFIG_DIR": str(home), "TMPDIR": str(spare)}
+    done = ran(tmp_path, server, command("-p", "hi"), **places)
+    assert (done.returncode, done.stdout) == (0, "Fine.\n")
     (copy,) = spare.glob("clew-*/*.jsonl")
-    assert str(copy).encode() in done.stderr
-    assert b"Traceback" not in done.stderr
+    assert str(copy) in done.stderr
+    assert "Traceback" not in done.stderr
     lines = filter(None, copy.read_bytes().split(b"\n"))
     ids = [entry.get("uuid") for entry in map(json.loads, lines)]
     assert len(list(filter(None, ids))) == len(set(filter(None, ids))) > 1
@@ -141,6 +130,88 @@ def test_a_session_of_which_only_the_emergency_copy_is_there_is_listed_and_goes_
     assert transcripts(tmp_path) == [place]
     assert not list(unsaved.iterdir())
     assert "hi" in json.dumps(server.requests[-1].body["messages"])
+
+
+def ran(
+    home: Path, server: LoopbackServer, words: list[str], **environ: str
+) -> subprocess.CompletedProcess[str]:
+    (home / "work").mkdir(exist_ok=True)
+    return subprocess.run(
+        words,
+        cwd=home / "work",
+        env=environment(home, server.url) | environ,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        timeout=60,
+        check=False,
+    )
+
+
+def said(server: LoopbackServer) -> list[str]:
+    """The prompts that the last request holds."""
+    blocks = [b for m in server.requests[-1].body["messages"] for b in m["content"]]
+    texts = [block if isinstance(block, str) else block.get("text", "") for block in blocks]
+    return [text for text in texts if text in ("one", "two", "three", "four")]
+
+
+def test_a_session_whose_home_takes_nothing_goes_on_from_its_emergency_copy_as_often_as_wished(
+    tmp_path: Path, server: LoopbackServer
+) -> None:
+    (tmp_path / "spare").mkdir()
+    home = tmp_path / "config"
+    home.write_text("no folder can be made here", "utf-8")
+
+    def run(*args: str) -> subprocess.CompletedProcess[str]:
+        return ran(tmp_path, server, command(*args), TMPDIR=str(tmp_path / "spare"))
+
+    assert run("-p", "one", "--session-id", SESSION).returncode == 0
+    assert "exists" in run("-p", "one", "--session-id", SESSION).stderr
+    for asked, how in {"two": f"--resume={SESSION}", "three": "--continue"}.items():
+        done = run("-p", asked, how)
+        (copy,) = (tmp_path / "spare").glob("clew-*/*.jsonl")
+        assert done.returncode == 0
+        assert f"a copy is in {copy}" in done.stderr
+    assert said(server) == ["one", "two", "three"]
+    assert SESSION in run("sessions", "list").stdout
+    home.unlink()
+    assert "not saved" not in run("-p", "four", "--resume", SESSION).stderr
+    assert said(server) == ["one", "two", "three", "four"]
+    assert not copy.exists()
+    (place,) = transcripts(tmp_path)
+    assert place.read_bytes().count(b'"content":"two"') == 1
+
+
+def test_what_a_full_disk_kept_out_of_a_session_is_there_at_each_resume(
+    tmp_path: Path, server: LoopbackServer
+) -> None:
+    """A file may not grow beyond 200 kB: the session's has more already, its copy has not."""
+
+    def full(*args: str) -> subprocess.CompletedProcess[str]:
+        return ran(
+            tmp_path, server, ["sh", "-c", 'ulimit -f 400; exec "$@"', "sh", *command(*args)]
+        )
+
+    clew(tmp_path, server.url, "-p", "one", "--session-id", SESSION)
+    clew(tmp_path, server.url, "-p", "--resume", SESSION, input="long " * 60_000)
+    (place,) = transcripts(tmp_path)
+    before = place.read_bytes()
+    for asked in ("two", "three"):
+        done = full("-p", asked, "--resume", SESSION)
+        assert (done.returncode, done.stdout) == (0, "Fine.\n"), done.stderr
+        assert "File too large" in done.stderr
+    assert said(server) == ["one", "two", "three"]
+    assert place.read_bytes() == before
+    shown = clew(tmp_path, server.url, "sessions", "show", SESSION).stdout
+    assert "user: three" in shown
+    fork = full("-p", "four", "--resume", SESSION, "--fork-session")
+    assert fork.returncode == 0
+    assert said(server) == ["one", "two", "three", "four"]
+    clew(tmp_path, server.url, "-p", "four", "--resume", SESSION)
+    assert said(server) == ["one", "two", "three", "four"]
+    assert place.read_bytes().startswith(before)
+    assert not list((tmp_path / "config" / "clew" / "unsaved").glob(f"{SESSION}*"))
 
 
 @pytest.mark.parametrize("name", [SESSION.upper(), "hi", "FILE"])

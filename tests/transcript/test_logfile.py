@@ -146,12 +146,84 @@ def test_an_emergency_copy_is_named_and_brought_home_by_the_next_run(tmp_path: P
     assert trouble is not None
     assert trouble.rescued_to == tmp_path / "spare" / NAME
     assert str(trouble.rescued_to) in str(trouble)
-    # The process dies here. The next one finds a disk that works.
+    # The process ends here. The next one finds a disk that works.
+    assert file.close() is not None
     following = log_file(tmp_path)
     following.write([line(3)])
     assert following.close() is None
     assert lines_in(following.path) == [line(1), line(2), line(3)]
     assert not (tmp_path / "spare" / NAME).exists()
+
+
+def test_a_run_that_finds_the_disk_as_it_was_goes_on_in_the_emergency_copy(tmp_path: Path) -> None:
+    copy = tmp_path / "spare" / NAME
+    for number in (1, 2, 3):
+        disk = Faulty(1, under=tmp_path / "projects", is_lasting=True, code=errno.EROFS)
+        file = log_file(tmp_path, disk)
+        assert file.claim()
+        file.write([line(number)])
+        trouble = file.sync()
+        assert trouble is not None
+        assert (trouble.unsaved_lines, trouble.rescued_to) == (number, copy)
+        assert lines_in(copy) == [line(n) for n in range(1, number + 1)]
+        if number < 3:
+            file.close()
+    disk.heal()
+    assert file.close() is None
+    assert lines_in(file.path) == [line(1), line(2), line(3)]
+    assert not copy.exists()
+
+
+def test_an_emergency_copy_has_one_writer(tmp_path: Path) -> None:
+    disk = Faulty(1, under=tmp_path / "projects", is_lasting=True, code=errno.EROFS)
+    first, second = log_file(tmp_path, disk), log_file(tmp_path, disk)
+    first.write([line(1)])
+    assert first.sync() is not None
+    assert not second.claim()
+    first.close()
+    assert second.claim()
+    second.close()
+
+
+class Full(Files):
+    """A disk that gives out names and takes no byte."""
+
+    def write(self, fd: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_copy_that_nothing_could_be_written_to_does_not_stay(tmp_path: Path) -> None:
+    file = log_file(tmp_path, Full())
+    file.write([line(1)])
+    trouble = file.sync()
+    assert trouble is not None
+    assert trouble.rescued_to is None
+    assert not (tmp_path / "spare" / NAME).exists()
+    file.close()
+
+
+def test_a_copy_that_somebody_removed_is_made_again_with_everything(tmp_path: Path) -> None:
+    disk = Faulty(1, under=tmp_path / "projects", is_lasting=True, code=errno.EROFS)
+    file = log_file(tmp_path, disk)
+    file.write([line(1)])
+    file.sync()
+    (tmp_path / "spare" / NAME).unlink()
+    file.write([line(2)])
+    file.sync()
+    assert lines_in(tmp_path / "spare" / NAME) == [line(1), line(2)]
+    file.close()
+
+
+def test_copies_in_two_places_are_all_brought_home(tmp_path: Path) -> None:
+    places = [tmp_path / "first", tmp_path / "second"]
+    for number, place in enumerate(places):
+        place.mkdir(mode=0o700)
+        (place / NAME).write_bytes(b"\n" + line(number))
+    file = LogFile(tmp_path / "projects" / NAME, files=Files(), rescue_dirs=places)
+    assert file.claim()
+    assert lines_in(file.path) == [line(0), line(1)]
+    assert not any((place / NAME).exists() for place in places)
+    file.close()
 
 
 def test_an_emergency_copy_has_each_line_once_though_a_better_place_is_tried_each_time(

@@ -6,7 +6,7 @@ that id, or with `clew sessions push`.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -34,11 +34,16 @@ LAST_S = 5.0
 FIRST_S = 10.0
 
 
+def _later() -> None:
+    """Who listens to nothing asks for the news now and then."""
+
+
 class Elsewhere:
-    """`faults` are what people should know and were not told yet."""
+    """`faults` are what people should know and were not told yet; `heard` is called when there is one."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
+        self.heard: Callable[[], None] = _later
         self._is_failing = False
         self._waiting: dict[Path, None] = {}
         self._something = asyncio.Event()
@@ -55,6 +60,7 @@ class Elsewhere:
     def _failed(self, why: str) -> None:
         if not self._is_failing:
             self.faults.append(f"the copy of this session in the store is not kept: {why}")
+            self.heard()
         self._is_failing = True
 
 

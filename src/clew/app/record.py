@@ -11,13 +11,14 @@ from clew.config.regular import content
 from clew.messages.errors import SessionError, in_words
 from clew.options import Options
 from clew.transcript import choose
+from clew.transcript.files import Files
 from clew.transcript.load import Loaded
-from clew.transcript.load import load as load_transcript
 from clew.transcript.log import Log
 from clew.transcript.paths import SessionPaths, rescue_dirs
 from clew.transcript.policy import Writer
 from clew.transcript.record import Mirror, Recorder
-from clew.transcript.resume import Back, Held, forked, resume
+from clew.transcript.rescue import copies_of
+from clew.transcript.resume import Back, Held, forked, resume, with_unsaved
 from clew.transcript.running import Registration, Running
 from clew.version import VERSION
 
@@ -38,7 +39,8 @@ def open_record(
     if path is None or options.fork:
         session_id = options.session_id or new_id()
         session_paths = SessionPaths(home=home, cwd=cwd, session_id=session_id)
-        if is_begun(session_paths.place.transcript):
+        transcript = session_paths.place.transcript
+        if is_begun(transcript) or any(copies_of(transcript.name, rescue_dirs(home), Files())):
             raise SessionError(EXISTS.format(session_id))
     else:
         session_id = path.stem
@@ -128,9 +130,9 @@ def gone_on(
     """What the session at `path` holds, now the recorder's: the session itself, or a copy of it."""
     loaded: Loaded | Held
     try:
-        if log is None or (fork and not copied(recorder, log, path, back)):
+        if log is None or (fork and not copied(recorder, log, with_unsaved(path, home), back)):
             # A copy that no disk takes now is in memory until one does.
-            loaded = load_transcript(path)
+            loaded = with_unsaved(path, home)
             loaded = loaded if back is None else back.of(loaded)
             recorder.resume(loaded)
         else:
@@ -144,9 +146,8 @@ def gone_on(
     return loaded
 
 
-def copied(recorder: Recorder, log: Log, path: Path, back: Back | None) -> bool:
-    """Begins the recorder's session as a copy of the one at `path`; False if it is not on disk."""
-    loaded = load_transcript(path)
+def copied(recorder: Recorder, log: Log, loaded: Loaded, back: Back | None) -> bool:
+    """Begins the recorder's session as a copy of another; False if it is not on disk."""
     if loaded.is_empty:
         return False
     until = None if back is None else back.of(loaded).leaf_uuid

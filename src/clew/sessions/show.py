@@ -6,8 +6,8 @@ from typing import Any
 
 import msgspec
 
-from clew.sessions.output import FINE, say, say_json, transcript
-from clew.transcript.load import load
+from clew.sessions.output import FINE, home, say, say_json, transcript
+from clew.transcript.resume import with_unsaved
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +16,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    loaded = load(transcript(options.session))
+    loaded = with_unsaved(transcript(options.session), home())
     if options.json:
         say_json(
             {

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clew.messages.errors import SessionError
+from clew.transcript.files import Files
 from clew.transcript.light import Outline, is_uuid, outlines
 from clew.transcript.paths import (
     canonical,
@@ -18,6 +19,7 @@ from clew.transcript.paths import (
     projects_dir,
     rescue_dirs,
 )
+from clew.transcript.rescue import copies_of
 
 # Where a list shows the beginning of an id, it shows eight letters; fewer are more likely a word.
 _BEGINNING = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,27}", re.I)
@@ -53,11 +55,13 @@ def _saved(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outlin
 
 def unsaved(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outline]:
     """Sessions of which nothing but an emergency copy was saved, newest first."""
-    for outline in outlines(rescue_dirs(home)[0]):
-        if everywhere or outline.cwd in (cwd, canonical(cwd)):
-            places = find_session(home, outline.session_id)
-            if not any(place.stat().st_size for place in places):
-                yield outline
+    files = Files()
+    for folder in rescue_dirs(home):
+        for outline in outlines(folder) if files.exists(folder) else ():
+            if everywhere or outline.cwd in (cwd, canonical(cwd)):
+                places = find_session(home, outline.session_id)
+                if files.is_private(folder) and not any(place.stat().st_size for place in places):
+                    yield outline
 
 
 def named(home: Path, cwd: str, name: str) -> Path:
@@ -83,7 +87,7 @@ def _by_id(home: Path, cwd: str, session_id: str) -> list[Path]:
     spellings = (session_id, session_id.lower(), session_id.upper())
     found = next(filter(None, (find_session(home, each) for each in spellings)), [])
     if not found and is_uuid(session_id):
-        copies = (folder / f"{session_id.lower()}.jsonl" for folder in rescue_dirs(home))
+        copies = copies_of(f"{session_id.lower()}.jsonl", rescue_dirs(home), Files())
         found = [copy for copy in copies if copy.is_file()][:1]
     return _here_first(home, cwd, found)
 

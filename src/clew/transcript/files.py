@@ -34,6 +34,9 @@ class Files:
         flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         return os.open(_meant(path), flags, FILE_MODE)
 
+    def open_to_read(self, path: Path) -> int:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+
     def exists(self, path: Path) -> bool:
         return path.exists()
 

@@ -8,6 +8,8 @@ docs/transcript.md. Must never write.
 
 import gc
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
+from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -69,21 +71,33 @@ class Loaded(msgspec.Struct, kw_only=True):
         return iter(sorted(notes, key=lambda note: note.number))
 
 
-def load(path: Path, *, whole: bool = False) -> Loaded:
+def load(path: Path, *, whole: bool = False, copies: Iterable[Path] = ()) -> Loaded:
     """The conversation in `path`; with `whole` every line is read, whatever a compaction closed.
 
-    Raises `OSError` only if the file cannot be read at all.
+    `copies` hold lines that the file could not take: they are read behind it, or alone where there is no
+    file. Raises `OSError` only if the file cannot be read at all.
     """
     was_enabled = gc.isenabled()
     gc.disable()  # what is loaded lives to the last object; collecting meanwhile doubles the cost
     try:
-        with open(path, "rb", buffering=0, opener=light.at_once) as file:
-            source = Source(file.fileno())
+        with ExitStack() as opened:
+            source = Source(*(file.fileno() for file in _files(opened, path, copies)))
             loaded = None if whole else _from_last_boundary(path, source)
             return loaded or _finish(path, source, read_lines(source, 0), 0)
     finally:
         if was_enabled:
             gc.enable()
+
+
+def _files(opened: ExitStack, path: Path, copies: Iterable[Path]) -> Iterator[FileIO]:
+    others = [each for each in copies if each != path]
+    try:
+        yield opened.enter_context(FileIO(path, opener=light.at_once))
+    except (FileNotFoundError, NotADirectoryError):
+        if not others:
+            raise
+    for each in others:
+        yield opened.enter_context(FileIO(each, opener=light.at_once))
 
 
 def _from_last_boundary(path: Path, source: Source) -> Loaded | None:

@@ -180,7 +180,9 @@ class Log:
         for job in batch:
             match job:
                 case _Claim():
-                    _resolve(job.answer, self._file(job.path).claim())
+                    is_ours = self._file(job.path).claim()
+                    self._note()
+                    _resolve(job.answer, is_ours)
                 case _Flush():
                     _resolve(job.answer, self._saved)
                 case _Close(path=None):

@@ -12,6 +12,7 @@ import msgspec
 
 from clew.messages.counts import count_of
 from clew.transcript.files import Files
+from clew.transcript.rescue import LockedError, Rescue, write_all
 
 COPY_SIZE_BYTES = 1 << 20
 
@@ -35,10 +36,6 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class LockedError(OSError):
-    """Another process holds the file's lock."""
-
-
 class LogFile:
     """The lines of `_tail` are exactly those handed over and not known to be durable at `path`.
 
@@ -53,10 +50,7 @@ class LogFile:
         self._tail: list[bytes] = []
         self._written = 0
         self._newline_first = False
-        self._rescues = [folder / path.name for folder in rescue_dirs]
-        self._rescued_to: Path | None = None
-        self._rescued = 0
-        self._recovered: list[Path] = []
+        self._rescue = Rescue(path.name, rescue_dirs, files)
 
     @property
     def unsynced_bytes(self) -> int:
@@ -65,13 +59,22 @@ class LogFile:
     def claim(self) -> bool:
         """Takes the lock of a file that exists; False if another process has it.
 
-        What an earlier run left in an emergency copy is in the file when this returns.
+        What an earlier run left in an emergency copy is in the file when this returns, or, where the
+        file takes nothing, goes on being what is not saved.
         """
-        if self._fd is not None or not any(map(self._files.exists, [self.path, *self._rescues])):
+        if self._fd is not None:
+            return True
+        if not self._files.exists(self.path) and not self._rescue.is_there():
             return True
         try:
-            self._open()
-            self.sync()
+            try:
+                self._open()
+                self.sync()
+            except LockedError:
+                raise
+            except OSError as error:
+                self._take_rescued()
+                self._fail(error)
         except LockedError:
             return False
         except OSError as error:
@@ -103,6 +106,7 @@ class LogFile:
     def close(self) -> Trouble | None:
         self.sync()
         self._release()
+        self._rescue.release()
         return self.trouble
 
     # -- the disk as it should be
@@ -149,7 +153,8 @@ class LogFile:
             raise
         self._tail.clear()
         self._written = 0
-        self._recover_done()
+        self.trouble = None
+        self._rescue.drop()
 
     def _open(self) -> None:
         files = self._files
@@ -194,7 +199,7 @@ class LogFile:
             offset = 0
             while piece := files.read_at(old, COPY_SIZE_BYTES, offset):
                 offset += len(piece)
-                _write_all(files, new, piece)
+                write_all(files, new, piece)
             files.sync(new)
             files.rename(beside, self.path)
             files.sync_folder(self.path.parent)
@@ -211,68 +216,19 @@ class LogFile:
     # -- the disk as it sometimes is
 
     def _fail(self, error: OSError) -> None:
-        reason = error.strerror or str(error)
-        saved = self._rescue()
+        if not self._tail:
+            return
+        is_saved = self._rescue.save(self._tail)
         self.trouble = Trouble(
             path=self.path,
-            reason=reason,
+            reason=error.strerror or str(error),
             unsaved_lines=len(self._tail),
-            rescued_to=self._rescued_to if saved else None,
+            rescued_to=self._rescue.path if is_saved else None,
         )
 
-    def _rescue(self) -> bool:
-        """Copies the tail to the first emergency place that takes it."""
-        for path in self._rescues:
-            lines = self._tail[self._rescued if path == self._rescued_to else 0 :]
-            try:
-                if lines:
-                    self._append_rescue(path, lines)
-            except OSError:
-                continue
-            self._rescued_to, self._rescued = path, len(self._tail)
-            return True
-        return False
-
-    def _append_rescue(self, path: Path, lines: Sequence[bytes]) -> None:
-        files = self._files
-        files.make_folder(path.parent)
-        if not files.is_private(path.parent):
-            raise PermissionError(f"{path.parent} is open to others")
-        fd = files.open(path)
-        try:
-            _write_all(files, fd, b"\n" + b"".join(lines))
-            files.sync(fd)
-        finally:
-            files.close(fd)
-
     def _take_rescued(self) -> None:
-        """Brings home what an earlier run could only save to an emergency copy."""
-        for path in self._rescues:
-            if path == self._rescued_to or not self._files.exists(path):
-                continue
-            if not self._files.is_private(path.parent):
-                continue
-            fd = self._files.open(path)
-            try:
-                data = self._files.read_at(fd, self._files.size(fd), 0)
-            finally:
-                self._files.close(fd)
-            self._tail[:0] = [line + b"\n" for line in data.split(b"\n") if line]
+        """Takes over what an earlier run could only save to an emergency copy."""
+        lines = self._rescue.take()
+        if lines:
+            self._tail[:0] = lines
             self._written = 0
-            self._recovered.append(path)
-
-    def _recover_done(self) -> None:
-        """The transcript has everything: emergency copies are no longer needed."""
-        copies = [*self._recovered, *([self._rescued_to] if self._rescued_to else [])]
-        self.trouble, self._rescued_to, self._rescued, self._recovered = None, None, 0, []
-        for path in copies:
-            try:
-                self._files.remove(path)
-            except OSError:
-                continue
-
-
-def _write_all(files: Files, fd: int, data: bytes) -> None:
-    done = 0
-    while done < len(data):
-        done += files.write(fd, data[done:])

@@ -29,8 +29,9 @@ def own_dir(home: Path) -> Path:
 
 
 def rescue_dirs(home: Path) -> list[Path]:
-    """Where lines go that the transcript does not take, in this order."""
-    return [own_dir(home) / "unsaved", Path(tempfile.gettempdir()) / f"clew-{os.geteuid()}"]
+    """Where lines go that the transcript does not take, in this order: the second for each home its own."""
+    whose = f"clew-{os.geteuid()}-{_base36(_hash32(list(os.fsencode(home.absolute()))))}"
+    return [own_dir(home) / "unsaved", Path(tempfile.gettempdir()) / whose]
 
 
 def canonical(folder: str) -> str:

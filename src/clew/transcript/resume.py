@@ -17,9 +17,12 @@ from clew.messages.messages import User
 from clew.messages.wording import ENDED_WHILE_RUNNING
 from clew.transcript.copies import copied
 from clew.transcript.entries import encode
+from clew.transcript.files import Files
 from clew.transcript.load import Loaded, load
 from clew.transcript.log import Log
+from clew.transcript.paths import rescue_dirs
 from clew.transcript.record import Recorder
+from clew.transcript.rescue import copies_of
 from clew.transcript.running import Running, holder
 from clew.transcript.siblings import block_ids
 
@@ -93,7 +96,7 @@ def resume(recorder: Recorder, log: Log, *, home: Path, back: Back | None = None
     path = recorder.transcript
     if not log.claim(path):
         return Held(path=path, holder=holder(home, path.stem))
-    loaded = load(path)
+    loaded = with_unsaved(path, home)
     if back is None:
         recorder.resume(loaded)
     else:
@@ -102,8 +105,13 @@ def resume(recorder: Recorder, log: Log, *, home: Path, back: Back | None = None
     if results:
         recorder.record(results)
         log.flush()
-        loaded = load(path)
+        loaded = with_unsaved(path, home)
     return loaded
+
+
+def with_unsaved(path: Path, home: Path) -> Loaded:
+    """What a session's file holds, and behind it what the file could not take and nobody brought home yet."""
+    return load(path, copies=copies_of(path.name, rescue_dirs(home), Files()))
 
 
 def _taken_back(recorder: Recorder, log: Log, loaded: Loaded, back: Back) -> Loaded:

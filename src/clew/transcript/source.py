@@ -13,11 +13,17 @@ READ_AHEAD_BYTES = 1 << 17
 
 
 class Source:
-    """The file as long as it was when opened: what is appended meanwhile is not seen."""
+    """The file as long as it was when opened: what is appended meanwhile is not seen.
 
-    def __init__(self, fd: int) -> None:
-        self._fd = fd
-        self.size = os.fstat(fd).st_size
+    Further files are read as if they were appended to it.
+    """
+
+    def __init__(self, fd: int, *more: int) -> None:
+        self._parts: list[tuple[int, int, int]] = []
+        self.size = 0
+        for each in (fd, *more):
+            begin, self.size = self.size, self.size + os.fstat(each).st_size
+            self._parts.append((begin, self.size, each))
         self._ahead_at = 0
         self._ahead = b""
 
@@ -31,9 +37,13 @@ class Source:
 
     def read(self, at: int, size: int) -> bytes:
         parts: list[bytes] = []
-        while size > 0 and (part := os.pread(self._fd, size, at)):
-            parts.append(part)
-            at, size = at + len(part), size - len(part)
+        for begin, end, fd in self._parts:
+            while begin <= at < end and size > 0:
+                part = os.pread(fd, min(size, end - at), at - begin)
+                if not part:
+                    break
+                parts.append(part)
+                at, size = at + len(part), size - len(part)
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def lines(self, start: int, end: int | None = None) -> Iterator[tuple[int, int, bytes]]:

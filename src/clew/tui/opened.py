@@ -5,6 +5,7 @@ Everything a session needs is imported here and nowhere before, so that the prom
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -52,8 +53,7 @@ async def one_session(front: Front, options: Options) -> int | Options:
         options, os.environ, str(Path.cwd()), dialogs.ask, entrypoint="cli"
     ) as session:
         then = await while_open(front, session, options, dialogs)
-    for words in session.copies.news():
-        note(front, words)
+    tell(front, session)
     return then
 
 
@@ -65,6 +65,7 @@ async def while_open(
     programs = Programs(session.cwd, session.rules.standing.environ)
     try:
         set_up(front, session, programs)
+        session.copies.heard = partial(tell, front, session)
         if await settled(dialogs, session) or await has_way(front, dialogs, session):
             return options  # what now counts does from the session's beginning on
         return await conversed(front, session, options)
@@ -97,6 +98,13 @@ def color_of(session: Session) -> str:
     """The colour that a host gave the session; empty if none did."""
     side = {} if session.resumed is None else session.resumed.side.current
     return str(side.get("agent-color", {}).get("agentColor", ""))
+
+
+def tell(front: Front, session: Session) -> None:
+    """What became of the session's copy in a store, also while nobody does anything."""
+    for words in session.copies.news():
+        note(front, words)
+    front.screen.changed()
 
 
 def set_up(front: Front, session: Session, programs: Programs) -> None:
