@@ -49,6 +49,26 @@ TWO_CALLS = [
 ]
 COMPACTED = [*talk(2), boundary("b"), summary("s", "b")]
 
+# Two compactions that kept the same end, and a prompt behind the first.
+TWICE = [
+    *talk(2),
+    boundary("b", **kept("u2", "a2", "s")),
+    summary("s", "b"),
+    user("u3", "a2"),
+    last_prompt("a2", explicit=True) | {"boundaryUuid": uid("b")},
+    boundary("c", **kept("u2", "a2", "t")) | {"logicalParentUuid": uid("a2")},
+    summary("t", "c"),
+]
+
+
+def withdrawn(name: str) -> dict[str, Any]:
+    return {"type": "tombstone", "messageUuid": uid(name)}
+
+
+def back_to_the_end(**more: Any) -> dict[str, Any]:
+    return last_prompt("a2", explicit=True) | more
+
+
 ROWS: dict[str, tuple[Lines, str]] = {
     # -- damage of lines
     "= an unfinished last line": ([*talk(2), b'{"type":"user","uu'], "u1 a1 u2 a2"),
@@ -142,7 +162,7 @@ ROWS: dict[str, tuple[Lines, str]] = {
     "> a marker on a withdrawn entry": (
         [
             *talk(2),
-            {"type": "tombstone", "messageUuid": uid("a1")},
+            withdrawn("a1"),
             last_prompt("a1", explicit=True),
         ],
         "u1",
@@ -398,6 +418,39 @@ ROWS: dict[str, tuple[Lines, str]] = {
         [*talk(2), boundary("b", **kept("u2", "a2", "gone")), summary("s", "b"), user("u3", "s")],
         "b s u2 a2 u3",
     ),
+    "> two compactions that kept one end": (TWICE, "c t u2 a2"),
+    "> what was said behind the first of them": (
+        [*TWICE, last_prompt("u3", explicit=True)],
+        "b s u2 a2 u3",
+    ),
+    "> the way back to the first of them": (
+        [*TWICE, back_to_the_end(boundaryUuid=uid("b"))],
+        "b s u2 a2",
+    ),
+    "> what is said there": (
+        [*TWICE, back_to_the_end(boundaryUuid=uid("b")), user("v3", "a2")],
+        "b s u2 a2 v3",
+    ),
+    "> the way back to before both": ([*TWICE, back_to_the_end(boundaryUuid=None)], "u1 a1 u2 a2"),
+    "> the way back to one that was taken back": (
+        [*TWICE, back_to_the_end(boundaryUuid=uid("c")), withdrawn("t"), withdrawn("c")],
+        "b s u2 a2",
+    ),
+    "= a way back that does not say to which": ([*TWICE, back_to_the_end()], "c t u2 a2"),
+    "= a way back to one that is not there, or is none": (
+        [*TWICE, back_to_the_end(boundaryUuid=uid("gone")), back_to_the_end(boundaryUuid=7)],
+        "c t u2 a2",
+    ),
+    "> the way back to one that kept another end": (
+        [
+            *TWICE,
+            user("u4", "a2"),
+            boundary("d", **kept("u4", "u4", "w")),
+            summary("w", "d"),
+            back_to_the_end(boundaryUuid=uid("d")),
+        ],
+        "u1 a1 u2 a2",
+    ),
     "= a kept segment that points nowhere": (
         [*talk(2), boundary("b", **kept("x", "y", "s")), summary("s", "b"), user("u3", "s")],
         "b s u3",
@@ -420,11 +473,11 @@ ROWS: dict[str, tuple[Lines, str]] = {
     ),
     # -- withdrawn
     "> a withdrawn answer": (
-        [U1, A1, {"type": "tombstone", "messageUuid": uid("a1")}, said("c1", "u1")],
+        [U1, A1, withdrawn("a1"), said("c1", "u1")],
         "u1 c1",
     ),
     "> a withdrawn entry in the chain": (
-        [U1, A1, hung(A2, "a1"), {"type": "tombstone", "messageUuid": uid("a1")}],
+        [U1, A1, hung(A2, "a1"), withdrawn("a1")],
         "u1 a2",
     ),
 }

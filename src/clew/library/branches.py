@@ -49,7 +49,7 @@ def branch(path: Path, uuid: str | None = None) -> Branch:
 
         chain = build(
             loaded.chain.links.nodes,
-            markers=[marker],
+            markers=[*loaded.side.markers, marker],
             withdrawn=loaded.side.withdrawn,
             body=body,
             is_agent_file=path.name.startswith("agent-"),

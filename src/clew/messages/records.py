@@ -25,13 +25,15 @@ class QueueOperation(Entry):
 
 
 class LastPrompt(Entry):
-    """The latest prompt, and the leaf the conversation stood at; `explicit` marks a rewind."""
+    """The latest prompt, and the leaf the conversation stood at; `explicit` marks a rewind, which says
+    also which compaction the conversation begins with there."""
 
     __slots__ = ()
     tag = "last-prompt"
 
     last_prompt = TextField("lastPrompt")
     leaf_uuid = TextField("leafUuid")
+    boundary_uuid = TextField("boundaryUuid")
     explicit = FlagField("explicit")
 
 

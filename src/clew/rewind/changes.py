@@ -9,7 +9,7 @@ import binascii
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 Json: TypeAlias = dict[str, Any]
 # `other` is a socket and its like; `unkept` a file whose content nobody has.
@@ -83,11 +83,13 @@ class Change(Struct, frozen=True, kw_only=True):
 
 
 class Rewind(Struct, frozen=True, kw_only=True):
-    """That a step was a way back: where to, and where the conversation stood before."""
+    """That a step was a way back: where to, and where the conversation stood before, and behind which
+    compaction (None: behind none; lines of before do not say)."""
 
     to: str
     leaf: str | None
     conversation: bool
+    boundary: str | UnsetType | None = UNSET
     # The place of the line that was taken back, for a redo.
     redo_of: int | None = None
 
@@ -179,7 +181,9 @@ def _rewind(value: Any) -> Rewind | None:
     if type(value) is not dict:
         return None
     leaf, redo_of = value.get("leaf"), value.get("redoOf")
+    boundary = value.get("boundary", UNSET)
     return Rewind(
+        boundary=boundary if isinstance(boundary, str | None) else UNSET,
         to=_text(value.get("to")),
         leaf=leaf if type(leaf) is str else None,
         conversation=value.get("conversation") is True,

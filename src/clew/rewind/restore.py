@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from clew.messages import factories
 from clew.messages.counts import count_of
@@ -40,7 +40,8 @@ START = "start"
 class Plan(Struct, frozen=True, kw_only=True):
     """What a way back would do. `foreign` are files somebody else changed since, `lost` those whose
     content nobody has, each with the reason; `leaf` is where the conversation would stand (None:
-    before its first message), if `conversation` says that it moves."""
+    before its first message), if `conversation` says that it moves, and `boundary` the compaction it
+    would begin with (None: with none)."""
 
     path: Path
     to: str
@@ -50,6 +51,8 @@ class Plan(Struct, frozen=True, kw_only=True):
     conversation: bool
     leaf: str | None
     leaf_now: str | None
+    boundary: str | UnsetType | None = None
+    boundary_now: str | None = None
     redo_of: int | None = None
 
     @property
@@ -76,6 +79,8 @@ def plan(path: Path, uuid: str, blobs: Blobs, *, files: bool, conversation: bool
         conversation=conversation,
         leaf=leaf,
         leaf_now=loaded.leaf_uuid,
+        boundary=loaded.chain.boundary_before(uuid) if uuid in loaded.uuids else None,
+        boundary_now=loaded.chain.boundary_uuid,
         **(_files_at(story, place, blobs) if files else _NO_FILES),
     )
 
@@ -87,12 +92,15 @@ def plan_redo(path: Path, blobs: Blobs) -> Plan:
     if step is None or step.rewind is None:
         raise SessionError(f"{path.stem}: there is no way back to take back")
     wanted = {change.path: change.before for change in step.changes}
+    now = load(path, whole=True)
     return Plan(
         path=path,
         to=step.rewind.to,
         conversation=step.rewind.conversation,
         leaf=step.rewind.leaf,
-        leaf_now=load(path, whole=True).leaf_uuid,
+        leaf_now=now.leaf_uuid,
+        boundary=step.rewind.boundary,
+        boundary_now=now.chain.boundary_uuid,
         redo_of=step.at,
         **_files(story, wanted, blobs),
     )
@@ -218,7 +226,8 @@ def after(planned: Plan, why: str) -> list[Json]:
     """What the log says when the files are brought about, or when it failed."""
     if why:
         return [_line(planned, [_turned(change) for change in planned.changes], failed=True)]
-    if planned.conversation and planned.leaf != planned.leaf_now:
+    there, here = (planned.leaf, planned.boundary), (planned.leaf_now, planned.boundary_now)
+    if planned.conversation and there != here:
         return [_marker(planned)]
     return []
 
@@ -253,6 +262,7 @@ def _line(planned: Plan, changes: Sequence[Change], *, failed: bool = False) -> 
     rewind: Json = {
         "to": planned.to,
         "leaf": planned.leaf_now,
+        "boundary": planned.boundary_now,
         "conversation": planned.conversation,
     }
     if planned.redo_of is not None or failed:
@@ -268,12 +278,14 @@ def _line(planned: Plan, changes: Sequence[Change], *, failed: bool = False) -> 
 
 
 def _marker(planned: Plan) -> Json:
+    named = {} if planned.boundary is UNSET else {"boundaryUuid": planned.boundary}
     return factories.record(
         "last-prompt",
         session_id=planned.path.stem,
         at=written(time.time_ns() // 1_000_000),
         leafUuid=planned.leaf or NOBODY,
         explicit=True,
+        **named,
     )
 
 

@@ -29,10 +29,21 @@ class Chain(msgspec.Struct, kw_only=True):
     boundary: int
     is_kept_missing: bool
     notes: list[Note]
+    ways: "_Ways"
 
     @property
     def leaf_uuid(self) -> str | None:
         return None if self.leaf == ROOT else self.links.nodes[self.leaf].uuid
+
+    @property
+    def boundary_uuid(self) -> str | None:
+        return None if self.boundary == ROOT else self.links.nodes[self.boundary].uuid
+
+    def boundary_before(self, uuid: str) -> str | None:
+        """The compaction behind which an entry was said."""
+        i = self.links.index[uuid]
+        _, boundary = self.ways.walk(i, self.links.nodes[i].at, [])
+        return None if boundary == ROOT else self.links.nodes[boundary].uuid
 
     def nodes(self) -> Iterator[Node]:
         return (self.links.nodes[i] for i in self.live)
@@ -89,19 +100,11 @@ def build(
     is_agent_file: bool = False,
 ) -> Chain:
     links = link(nodes, withdrawn=withdrawn)
-    summarised = _summarised(links)
-    kept_by = {b: _kept(links, b, body) for b in summarised}
-    # What is kept before its summary ends there: what came later hangs on the summary.
-    by_tail = {k.entries[-1]: b for b, k in kept_by.items() if k.entries and k.anchor != b}
-    ends: dict[int, list[int]] = {}
-    for b, k in kept_by.items():
-        if k.entries and k.anchor != b:
-            ends.setdefault(k.entries[-1], []).append(summarised[b])
-    leaf = choose(links, markers, ends, is_agent_file=is_agent_file)
+    ways = _Ways(links, markers, body)
+    leaf = choose(links, markers, ways.ends, is_agent_file=is_agent_file)
     notes: list[Note] = []
-    stood = stood_at(links, markers, leaf)
-    path, boundary = _walk(links, leaf, stood, notes, summarised, kept_by, by_tail)
-    kept = kept_by[boundary] if boundary != ROOT else _Kept([], ROOT)
+    path, boundary = ways.walk(leaf, stood_at(links, markers, leaf), notes)
+    kept = ways.kept[boundary] if boundary != ROOT else _Kept([], ROOT)
     return Chain(
         links=links,
         leaf=leaf,
@@ -109,51 +112,89 @@ def build(
         boundary=boundary,
         is_kept_missing=kept.is_named and not kept.entries,
         notes=notes,
+        ways=ways,
     )
 
 
-def _walk(
-    links: Links,
-    leaf: int,
-    stood_at: int,
-    notes: list[Note],
-    summarised: dict[int, int],
-    kept: dict[int, _Kept],
-    by_tail: dict[int, int],
-) -> tuple[list[int], int]:
-    """The path from its beginning to the leaf, and the boundary it begins with (or ROOT).
+class _Ways:
+    """The ways up from any entry, through the compactions that it stands behind."""
 
-    `stood_at` is where in the file it was said last that the conversation stands at the leaf: behind
-    a compaction, the last entry that it kept is the end of what it made.
-    """
-    upward: list[int] = []
-    seen = bytearray(len(links.nodes))
-    placed: set[int] = set()
-    i, child_at = leaf, stood_at
-    while i != ROOT and not seen[i]:
-        seen[i] = 1
-        node = links.nodes[i]
-        owner = by_tail.get(i)
-        if i in summarised:
-            path = [i, *reversed(upward)]
-            if i not in placed:
-                _place_kept(links, path, kept[i])
-            return path, i
-        if node.is_boundary:
-            notes.append(Note(rule="boundary-without-summary", number=node.number, at=node.at))
-            i = links.past_boundary(i)
-        elif owner is not None and links.nodes[owner].at < child_at:
-            # What came after the compaction hangs on the last entry it kept.
-            upward += reversed(kept[owner].entries)
-            for entry in kept[owner].entries:
-                seen[entry] = 1
-            placed.add(owner)
-            i = summarised[owner]
-        else:
-            upward.append(i)
-            child_at = node.at
-            i = links.parents[i]
-    return upward[::-1], ROOT
+    def __init__(self, links: Links, markers: Sequence[Marker], body: Body) -> None:
+        self._links = links
+        self._summaries = _summarised(links)
+        self.kept = {b: _kept(links, b, body) for b in self._summaries}
+        # What is kept before its summary ends there: what came later hangs on the summary.
+        tails = {b: k.entries[-1] for b, k in self.kept.items() if k.entries and k.anchor != b}
+        # For the last entry that compactions kept, their summaries.
+        self.ends: dict[int, list[int]] = {}
+        for b, tail in tails.items():
+            self.ends.setdefault(tail, []).append(self._summaries[b])
+        # And from which place in the file on it stands behind which of them, or behind none.
+        self._turns: dict[int, list[tuple[int, int]]] = {}
+        if tails:
+            self._find_turns(tails, markers)
+
+    def _find_turns(self, tails: dict[int, int], markers: Sequence[Marker]) -> None:
+        nodes, index = self._links.nodes, self._links.index
+        said = [(m.at, index.get(m.leaf_uuid, ROOT), m.boundary) for m in markers]
+        made = [(nodes[b].at, tail, nodes[b].uuid) for b, tail in tails.items()]
+        for at, tail, named in sorted([*said, *made], key=lambda one: one[0]):
+            if tail not in self.ends or named is msgspec.UNSET:
+                continue
+            boundary = ROOT if named is None else index.get(named)
+            if boundary is None:
+                continue
+            if boundary != ROOT and boundary not in self._summaries:
+                # It was taken back since: what counts is what the conversation began with before it.
+                boundary = self._owner(tail, nodes[boundary].at)
+            elif tails.get(boundary) != tail:
+                boundary = ROOT
+            self._turns.setdefault(tail, []).append((at, boundary))
+
+    def _owner(self, i: int, at: int) -> int:
+        """The compaction whose kept part ends with an entry, for what was said behind it at a place."""
+        owner = ROOT
+        for since, boundary in self._turns.get(i, ()):
+            if since > at:
+                break
+            owner = boundary
+        return owner
+
+    def walk(self, leaf: int, stood_at: int, notes: list[Note]) -> tuple[list[int], int]:
+        """The path from its beginning to the leaf, and the boundary it begins with (or ROOT).
+
+        `stood_at` is where in the file it was said last that the conversation stands at the leaf: behind
+        a compaction, the last entry that it kept is the end of what it made.
+        """
+        links = self._links
+        upward: list[int] = []
+        seen = bytearray(len(links.nodes))
+        placed: set[int] = set()
+        i, child_at = leaf, stood_at
+        while i != ROOT and not seen[i]:
+            seen[i] = 1
+            node = links.nodes[i]
+            owner = self._owner(i, child_at) if i in self._turns else ROOT
+            if i in self._summaries:
+                path = [i, *reversed(upward)]
+                if i not in placed:
+                    _place_kept(links, path, self.kept[i])
+                return path, i
+            if node.is_boundary:
+                notes.append(Note(rule="boundary-without-summary", number=node.number, at=node.at))
+                i = links.past_boundary(i)
+            elif owner != ROOT:
+                # What came after the compaction hangs on the last entry it kept.
+                upward += reversed(self.kept[owner].entries)
+                for entry in self.kept[owner].entries:
+                    seen[entry] = 1
+                placed.add(owner)
+                i = self._summaries[owner]
+            else:
+                upward.append(i)
+                child_at = node.at
+                i = links.parents[i]
+        return upward[::-1], ROOT
 
 
 def _summarised(links: Links) -> dict[int, int]:

@@ -20,11 +20,16 @@ NOBODY = "00000000-0000-0000-0000-000000000000"
 
 
 class Marker(msgspec.Struct, frozen=True, kw_only=True):
-    """A `last-prompt` line: the leaf it names, and where in the file it was written."""
+    """A `last-prompt` line: the leaf it names, and where in the file it was written.
+
+    `boundary` is the compaction that the conversation begins with there, None if it begins with none;
+    lines of before do not say.
+    """
 
     leaf_uuid: str
     is_explicit: bool
     at: int
+    boundary: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 def choose(

@@ -131,8 +131,12 @@ def _stands_alone(loaded: Loaded, *, has_kept: bool) -> bool:
         return False
     if has_kept and links.nodes[chain.live[-1]].at < after:
         return False
-    unknown = [m for m in loaded.side.markers if m.leaf_uuid not in links.index]
-    return not any(m.at > after and m.leaf_uuid != NOBODY for m in unknown)
+    below = [marker for marker in loaded.side.markers if marker.at > after]
+    return not any(
+        (m.leaf_uuid not in links.index and m.leaf_uuid != NOBODY)
+        or (isinstance(m.boundary, str) and m.boundary not in links.index)
+        for m in below
+    )
 
 
 def _is_boundary(line: bytes) -> bool:

@@ -91,4 +91,9 @@ class Side(msgspec.Struct, kw_only=True):
             self.last_prompt = data["lastPrompt"]
         if isinstance(leaf, str):
             explicit = data.get("explicit") is True
-            self.markers.append(Marker(leaf_uuid=leaf, is_explicit=explicit, at=at))
+            boundary = data.get("boundaryUuid", msgspec.UNSET)
+            if not isinstance(boundary, str | None):
+                boundary = msgspec.UNSET
+            self.markers.append(
+                Marker(leaf_uuid=leaf, is_explicit=explicit, at=at, boundary=boundary)
+            )
