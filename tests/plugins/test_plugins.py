@@ -224,6 +224,20 @@ def test_an_archive_that_is_odd_leaves_nothing_outside(
     assert not (tmp_path / "x.md").exists()
 
 
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, b"Z"])
+def test_what_is_no_file_of_an_archive_counts_too(tmp_path: Path, kind: bytes) -> None:
+    beside, file = tarfile.TarInfo("package/x"), tarfile.TarInfo("package/a.md")
+    beside.type, beside.size = kind, 2 << 20
+    archive = tmp_path / "a.tgz"
+    for count, why in {1: "too large for a plugin", 2000: ": "}.items():
+        beside.size = (2 << 20) // count
+        one = beside.tobuf() + bytes(beside.size + -beside.size % 512)
+        archive.write_bytes(gzip.compress(one * count + file.tobuf()))
+        with pytest.raises(UserError, match=why):
+            unpack(archive, tmp_path / "made" / "whole", "npm:far")
+    assert list(tmp_path.rglob("*.md")) == []
+
+
 def test_an_archive_that_is_garbled_behind_its_first_file_is_said(tmp_path: Path) -> None:
     first, second = tarfile.TarInfo("package/a.md"), tarfile.TarInfo("package/b.md")
     second.size = 1 << 20

@@ -154,6 +154,20 @@ async def test_no_failure_of_a_store_makes_a_file_shorter(
     await transport.aclose()
 
 
+async def test_a_service_that_sends_more_than_a_session_is_refused_and_said(
+    place: Place, tmp_path: Path
+) -> None:
+    transport = HttpTransport(Network())
+    async with remote(tmp_path / "store") as server:
+        await server.store.append(KEY, [b'{"text":"%s"}\n' % (b"x" * (2 << 20))], at=0)
+        place.transcript.write_bytes(before := encoded(talk(1)))
+        done, notes = await brought(place, HttpStore(server.url, transport, most_bytes=1 << 20))
+    await transport.aclose()
+    assert not done
+    assert [note.what for note in notes] == ["http store: the transcript is larger than 1 MiB"]
+    assert place.transcript.read_bytes() == before
+
+
 async def test_a_service_that_is_not_there_is_false_and_said(place: Place) -> None:
     transport = HttpTransport(Network())
     done, notes = await brought(place, HttpStore("http://127.0.0.1:9", transport))

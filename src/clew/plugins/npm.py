@@ -4,6 +4,8 @@ Nothing of the package is run: no scripts, no installation, none of what it depe
 asked, and as whom, is npm's own configuration, or the source's word; that of a project does not count.
 """
 
+import gzip
+import shutil
 import tarfile
 import zlib
 from collections.abc import Mapping
@@ -18,6 +20,8 @@ from clew.process.spawn import Launcher
 TIMEOUT_S = 120.0
 MAX_BYTES = 256 << 20
 MAX_FILES = 20_000
+# Headers of any kind, and members that are no files.
+BETWEEN_BYTES = 1 << 20
 
 
 async def unpacked(source: Source, draft: Path, environ: Mapping[str, str]) -> None:
@@ -60,25 +64,45 @@ async def packed(
         raise UserError(f"{source}: npm pack: {why}")
 
 
+class _Unfolded(gzip.GzipFile):
+    """What an archive unfolds to: no more in all than a plugin may have, nor between two of its files."""
+
+    left = MAX_BYTES
+    near = BETWEEN_BYTES
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self.left -= len(data)
+        self.near -= len(data)
+        if self.left < 0 or self.near < 0:
+            raise UserError("too large for a plugin")
+        return data
+
+
 def unpack(archive: Path, into: Path, what: str) -> None:
     """The files of an archive, without the folder they all lie in; links and devices are left out."""
-    size = count = 0
+    count = 0
     try:
-        with tarfile.open(archive, "r:gz") as tar:
+        with _Unfolded(archive) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
             for member in tar:
+                count += 1
                 parts = PurePosixPath(member.name).parts[1:]
-                if not member.isfile() or not parts:
+                is_wanted = member.isfile() and parts
+                if count > MAX_FILES or (is_wanted and member.size > MAX_BYTES):
+                    raise UserError("too large for a plugin")
+                if not is_wanted:
                     continue
-                size, count = size + member.size, count + 1
-                if size > MAX_BYTES or count > MAX_FILES:
-                    raise UserError(f"{what}: too large for a plugin")
+                stream.near = member.size + BETWEEN_BYTES
                 if ".." in parts or PurePosixPath(*parts).is_absolute():
-                    raise UserError(f"{what}: {member.name} leads out of the package")
+                    raise UserError(f"{member.name} leads out of the package")
                 path = into.joinpath(*parts)
                 path.parent.mkdir(parents=True, exist_ok=True)
                 content = tar.extractfile(member)
                 assert content is not None
-                path.write_bytes(content.read())
+                with path.open("wb") as target:
+                    shutil.copyfileobj(content, target)
                 path.chmod(0o755 if member.mode & 0o100 else 0o644)
-    except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError) as error:
+    except UserError as error:
+        raise UserError(f"{what}: {error}") from None
+    except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, RecursionError) as error:
         raise UserError(f"{what}: its archive cannot be unpacked: {error}") from None

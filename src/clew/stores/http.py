@@ -13,12 +13,22 @@ from clew.stores.base import Key, Listed, StoreError
 from clew.transport.seam import Head, HttpRequest, Transport, TransportError
 
 ANSWER_MAX_BYTES = 64 << 20
+# No session is as large; a service that never ends is none.
+TRANSCRIPT_MAX_BYTES = 2 << 30
 
 
 class HttpStore:
     """`token` goes out as a bearer's and into no error."""
 
-    def __init__(self, base: str, transport: Transport, *, token: str = "") -> None:
+    def __init__(
+        self,
+        base: str,
+        transport: Transport,
+        *,
+        token: str = "",
+        most_bytes: int = TRANSCRIPT_MAX_BYTES,
+    ) -> None:
+        self._most_bytes = most_bytes
         self._base = base.rstrip("/")
         self._transport = transport
         self._headers = (("authorization", f"Bearer {token}"),) if token else ()
@@ -46,7 +56,12 @@ class HttpStore:
             if head.status == 404:
                 return
             _refuse(head)
+            size = 0
             while piece := await exchange.read():
+                size += len(piece)
+                if size > self._most_bytes:
+                    limit = f"{self._most_bytes >> 20} MiB"
+                    raise StoreError(f"http store: the transcript is larger than {limit}")
                 yield piece
         except TransportError as error:
             raise StoreError(f"http store: {error.kind}") from None
