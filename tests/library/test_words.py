@@ -41,6 +41,39 @@ def test_everything_that_is_said_can_be_searched() -> None:
         assert text_of(silent) == ""
 
 
+def test_a_search_does_not_find_earlier_searches() -> None:
+    run = {"command": "search", "args": "gold"}
+    asked = {"type": "system", "subtype": "local_command", "content": "gold", "commandRun": run}
+    assert text_of(asked) == ""
+    assert text_of(asked | {"commandRun": run | {"command": "help"}}) == "gold"
+    for name, said in {
+        "SessionsSearch": "",
+        "mcp__clew__SessionsSearch": "",
+        "Search": "gold",
+    }.items():
+        call = {"type": "tool_use", "name": name, "input": {"query": "gold"}}
+        found = text_of({"type": "assistant", "message": {"content": [call]}})
+        assert said in found
+        assert bool(found) == bool(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            "<command-message>fix</command-message>\n<command-name>/fix</command-name>\n"
+            "<command-args>the bug</command-args>",
+            "/fix \n the bug",
+        ),
+        ("<bash-stdout>one</bash-stdout><bash-stderr>two</bash-stderr>", "one  two"),
+        ("why <summary> and <command-name> are written", None),
+        ("<b>bold</b>", None),
+    ],
+)
+def test_the_tags_of_a_record_are_nobodys_words(text: str, words: str | None) -> None:
+    assert text_of(user(text)) == (text if words is None else words)
+
+
 @pytest.mark.parametrize(
     ("query", "text", "holds"),
     [

@@ -1,5 +1,6 @@
 """clew line by line, in a real terminal: prompt, stream, permission, interrupt, the way back."""
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -40,6 +41,22 @@ def test_prompt_answer_prompt_and_the_way_back(tmp_path: Path) -> None:
         terminal.type("\x04")
         assert terminal.end() == 0
         assert f"clew --resume {transcripts(tmp_path)[0].stem}" in terminal.seen
+
+
+def test_a_search_finds_what_was_said_and_not_what_was_searched(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
+        terminal.expect("> ")
+        terminal.type("where is the gold\n")
+        terminal.expect("Hello!")
+        for word in ("gold", "gold", "nowhere", "nowhere"):
+            terminal.expect("> ")
+            terminal.type(f"/search {word}\n")
+            terminal.expect(" user: where is the gold" if word == "gold" else "nothing found")
+        terminal.expect("> ")
+        terminal.type("\x04")
+        assert terminal.end() == 0
+    found = clew(tmp_path, server.url, "sessions", "search", "gold", "--json")
+    assert [hit["type"] for hit in json.loads(found.stdout)["hits"]] == ["user"]
 
 
 def test_a_session_that_nobody_spoke_in_leaves_nothing(tmp_path: Path) -> None:

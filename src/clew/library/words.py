@@ -11,6 +11,8 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
+from clew.messages.wording import TAGS
+
 Entry: TypeAlias = dict[str, Any]
 
 _CONVERSATION = frozenset({"user", "assistant", "system", "attachment"})
@@ -20,6 +22,12 @@ _UNSPACED = re.compile(
     r"([\u0e00-\u0eff\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\U00020000-\U0003ffff])"
 )
 _WORD = re.compile(r"[^\W_]+")
+# A text that begins with a tag is a program's record of something; its tags are nobody's words.
+_TAG = re.compile(rf"</?(?:{'|'.join(TAGS)})>")
+_SAID_TWICE = re.compile(r"<command-message>[^<]*</command-message>")
+# What a search was for and what it found is no answer to the next one.
+_SEARCH_COMMAND = "search"
+_SEARCH_TOOL = re.compile(r"(?:mcp__.*__)?SessionsSearch", re.DOTALL)
 _PARTS = re.compile(r'"([^"]*)"|(\S+)')
 SNIPPET_CHARACTERS = 160
 
@@ -46,7 +54,20 @@ def text_of(entry: Entry) -> str:
         return title if type(title) is str else ""
     if kind not in _CONVERSATION:
         return ""
-    return "\n".join(_said(entry, kind))
+    if kind == "system" and _is_search(entry.get("commandRun")):
+        return ""
+    return "\n".join(map(untagged, _said(entry, kind)))
+
+
+def _is_search(command: Any) -> bool:
+    return type(command) is dict and command.get("command") == _SEARCH_COMMAND
+
+
+def untagged(text: str) -> str:
+    """What a program's record says, without its tags."""
+    if not _TAG.match(text):
+        return text
+    return _TAG.sub(" ", _SAID_TWICE.sub("", text)).strip()
 
 
 def _said(entry: Entry, kind: str) -> Iterator[str]:
@@ -72,6 +93,8 @@ def _of_block(block: Any) -> Iterator[str]:
         case "thinking":
             yield from _strings(block.get("thinking"))
         case "tool_use" | "server_tool_use" | "mcp_tool_use":
+            if _SEARCH_TOOL.fullmatch(str(block.get("name"))):
+                return
             yield from _strings(block.get("name"))
             yield from _strings(block.get("input"))
         case "image" | "redacted_thinking":
