@@ -7,7 +7,7 @@ from typing import Any
 
 from clew.testing.server import serving
 from tests.acp.editor import Editor, chosen, words
-from tests.compaction.test_in_headless import PARAGRAPH
+from tests.compaction.test_in_headless import PARAGRAPH, coats
 from tests.compaction.window import ARGS, Window, answered, text_of
 from tests.headless.agents_model import agent, by_prompt, uses
 from tests.headless.clew_process import clew, transcripts
@@ -439,16 +439,7 @@ def test_a_conversation_is_summarised_in_an_editor_and_what_cannot_be_is_said(
 
 
 def test_a_summary_in_the_middle_of_a_turn_is_told_in_an_editor(tmp_path: Path) -> None:
-    rounds = iter(range(30))
-
-    def part(body: Json) -> Json:
-        number = next(rounds)
-        if number == 25:
-            return answered("All painted.", body)
-        call = {"tool": "Bash", "input": {"command": f"echo coat {number}"}}
-        return answered([PARAGRAPH, call], body)
-
-    window = Window(part)
+    window = Window(coats(25))
     with serving(window, strict=True) as server, Editor(tmp_path, server.url, *ARGS) as editor:
         assert editor.prompt(editor.new(), "Paint, coat by coat.") == {"stopReason": "end_turn"}
         said = editor.said() + editor.said("agent_thought_chunk") + json.dumps(editor.told)

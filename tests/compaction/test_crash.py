@@ -38,13 +38,14 @@ def go_on(home: Path, data: bytes) -> list[str]:
     return here[:-1]
 
 
-def lived(home: Path, keep_tokens: int) -> Life:
+def lived(home: Path, keep_tokens: int) -> tuple[Life, list[str]]:
+    """A life that was shortened once, and what it was before."""
     life = Life(home, Random(7))
     for _ in range(2):
         life.talk()
-    life.before.append(uuids(list(life.story.history)))
+    before = uuids(list(life.story.history))
     life.shorten(boundary.with_tail(list(life.story.history), keep_tokens))
-    return life
+    return life, before
 
 
 @pytest.mark.crash
@@ -52,8 +53,8 @@ def lived(home: Path, keep_tokens: int) -> Life:
 def test_a_compaction_cut_at_any_byte_is_done_or_not_begun(
     keep_tokens: int, tmp_path: Path
 ) -> None:
-    life = lived(tmp_path / "whole", keep_tokens)
-    before, after = life.before[0], uuids(list(life.story.history))
+    life, before = lived(tmp_path / "whole", keep_tokens)
+    after = uuids(list(life.story.history))
     loaded = life.session.load()
     data = loaded.path.read_bytes()
     life.session.close()
@@ -70,8 +71,8 @@ def test_a_compaction_cut_at_any_byte_is_done_or_not_begun(
 
 @pytest.mark.crash
 def test_an_undoing_cut_at_any_byte_shows_everything_or_the_summary(tmp_path: Path) -> None:
-    life = lived(tmp_path / "whole", 400)
-    before, after = life.before[0], uuids(list(life.story.history))
+    life, before = lived(tmp_path / "whole", 400)
+    after = uuids(list(life.story.history))
     compacted = len(life.session.load().path.read_bytes())
     assert asyncio.run(life.story.uncompact()) == ""
     data = life.session.load().path.read_bytes()
@@ -82,30 +83,43 @@ def test_an_undoing_cut_at_any_byte_shows_everything_or_the_summary(tmp_path: Pa
     assert here == before
 
 
+class Killed:
+    """A host's clew that is killed once: while the summary is on its way, or as soon as it was there."""
+
+    def __init__(self, step: str) -> None:
+        self._step = step
+        self._pids: list[int] = []
+
+    @property
+    def is_running(self) -> bool:
+        return bool(self._pids)
+
+    def heed(self, request: Recorded) -> None:
+        """What the server is asked; it may be the last thing that this clew asks."""
+        asks = isinstance(request.body, dict) and is_summary_request(request.body)
+        if self._step == "asked" and asks and self._pids:
+            os.kill(self._pids[0], signal.SIGKILL)
+
+    def in_answer_to(self, host: Hosted, prompt: str) -> None:
+        self._pids.append(host.process.pid)
+        host.say(prompt)
+        if self._step == "told":
+            host.until(lambda f: f.get("subtype") == "compact_boundary")
+            os.kill(host.process.pid, signal.SIGKILL)
+        until(lambda: host.process.poll() is not None)
+        self._pids.clear()
+
+
 @pytest.mark.crash
 @pytest.mark.parametrize("step", ["asked", "told"])
 def test_a_process_killed_in_the_middle_of_a_compaction_goes_on(step: str, tmp_path: Path) -> None:
-    """Killed while the summary is on its way, and as soon as it was there."""
-    pids: list[int] = []
-
-    def kill(request: Recorded) -> None:
-        asks = isinstance(request.body, dict) and is_summary_request(request.body)
-        if step == "asked" and asks and pids:
-            os.kill(pids[0], signal.SIGKILL)
-
-    window = Window(painter)
-    with serving(window, strict=True, on_request=kill) as server:
+    killed, window = Killed(step), Window(painter)
+    with serving(window, strict=True, on_request=killed.heed) as server:
         with Hosted(tmp_path, server.url, "--session-id", SESSION, *ARGS) as host:
             for number in range(3):
                 host.say(f"Paint part {number}. " + PARAGRAPH)
                 host.result()
-            pids.append(host.process.pid)
-            host.say("/compact")
-            if step == "told":
-                host.until(lambda f: f.get("subtype") == "compact_boundary")
-                os.kill(host.process.pid, signal.SIGKILL)
-            until(lambda: host.process.poll() is not None)
-        pids.clear()
+            killed.in_answer_to(host, "/compact")
         resumed(tmp_path, server.url, "Go on.")
     sent = text_of(window.asked[-1])
     assert len(boundaries(tmp_path)) == (step == "told")
@@ -119,31 +133,20 @@ def test_a_process_killed_in_a_summary_in_the_middle_of_a_turn_goes_on(
     step: str, tmp_path: Path
 ) -> None:
     """Calls stand behind and before the place; who goes on has the person's words and every result."""
-    pids: list[int] = []
+    killed = Killed(step)
     rounds: list[dict[str, Any]] = []
 
     def part(body: dict[str, Any]) -> dict[str, Any]:
         rounds.append(body)
-        if not pids:
+        if not killed.is_running:
             return answered("All is well.", body)
         call = {"tool": "Bash", "input": {"command": f"echo coat {len(rounds)}"}}
         return answered([PARAGRAPH, call], body)
 
-    def kill(request: Recorded) -> None:
-        asks = isinstance(request.body, dict) and is_summary_request(request.body)
-        if step == "asked" and asks and pids:
-            os.kill(pids[0], signal.SIGKILL)
-
     window = Window(part)
-    with serving(window, strict=True, on_request=kill) as server:
+    with serving(window, strict=True, on_request=killed.heed) as server:
         with Hosted(tmp_path, server.url, "--session-id", SESSION, *ARGS) as host:
-            pids.append(host.process.pid)
-            host.say("Paint the lighthouse, coat by coat.")
-            if step == "told":
-                host.until(lambda f: f.get("subtype") == "compact_boundary")
-                os.kill(host.process.pid, signal.SIGKILL)
-            until(lambda: host.process.poll() is not None)
-        pids.clear()
+            killed.in_answer_to(host, "Paint the lighthouse, coat by coat.")
         assert "All is well." in resumed(tmp_path, server.url, "How far are you?")
         assert "All is well." in resumed(tmp_path, server.url, "Good.")
     assert "Paint the lighthouse, coat by coat." in text_of(

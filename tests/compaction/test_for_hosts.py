@@ -9,8 +9,8 @@ import pytest
 from claude_agent_sdk import get_session_messages
 
 from clew.testing.server import serving
-from tests.compaction.test_in_headless import grown
-from tests.compaction.window import ARGS, SUMMARY, Window, answered, text_of
+from tests.compaction.test_in_headless import PARAGRAPH, SAID, coats, grown, painter
+from tests.compaction.window import ARGS, Window, answered, text_of
 from tests.headless.clew_process import transcripts, until
 from tests.headless.host_process import Hosted
 from tests.requirements import requirement
@@ -18,12 +18,6 @@ from tests.tui.screen import OnScreen
 from tests.tui.terminal import Terminal
 
 Json = dict[str, Any]
-PARAGRAPH = "The lighthouse keeper writes a long line about the paint. " * 60
-SAID = SUMMARY.removeprefix("<summary>").removesuffix("</summary>")
-
-
-def painter(body: Json) -> Json:
-    return answered("I paint. " + PARAGRAPH, body)
 
 
 def told(frame: Json) -> str:
@@ -62,16 +56,7 @@ def test_a_host_orders_a_summary(tmp_path: Path) -> None:
 
 
 def test_a_host_is_told_of_a_summary_in_the_middle_of_a_turn(tmp_path: Path) -> None:
-    rounds = iter(range(30))
-
-    def part(body: Json) -> Json:
-        number = next(rounds)
-        if number == 25:
-            return answered("All painted.", body)
-        call = {"tool": "Bash", "input": {"command": f"echo coat {number}"}}
-        return answered([PARAGRAPH, call], body)
-
-    window = Window(part)
+    window = Window(coats(25))
     with serving(window, strict=True) as server, Hosted(tmp_path, server.url, *ARGS) as host:
         host.say("Paint the lighthouse, coat by coat.")
         result = host.result()

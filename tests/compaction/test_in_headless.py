@@ -1,6 +1,8 @@
 """Sessions that outgrow their window, through the real program: each goes on."""
 
+import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +79,20 @@ def grown(home: Path, url: str, turns: int, *more: str) -> None:
 
 def painter(body: Json) -> Json:
     return answered("I paint. " + PARAGRAPH, body)
+
+
+def coats(last: int) -> Callable[[Json], Json]:
+    """A model that paints coat by coat in one turn, and is done behind the last."""
+    rounds = itertools.count()
+
+    def part(body: Json) -> Json:
+        number = next(rounds)
+        if number == last:
+            return answered("All painted.", body)
+        call = {"tool": "Bash", "input": {"command": f"echo coat {number}"}}
+        return answered([PARAGRAPH, call], body)
+
+    return part
 
 
 @requirement("W8", "R077", "R078")
