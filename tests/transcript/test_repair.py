@@ -28,7 +28,7 @@ ODD: dict[str, Lines] = {**{name: lines for name, (lines, _) in ROWS.items()}, *
 OTHERWISE = (
     "marker", "reset", "prompt after", "withdrawn", "kept", "late result", "two tries", "rewound",
     "beside the chain", "without a message id", "is linked", "parent-before", "branch to before",
-    "another branch", "in two branches",
+    "another branch", "in two branches", "way back", "first of them", "said there",
 )  # fmt: skip
 
 

@@ -213,7 +213,8 @@ def _anew(
     if stands_at != ROOT:
         # Where it stood, it stands: results put in may have become leaves.
         leaf = links.nodes[stands_at].uuid
-        marker = {"type": "last-prompt", "leafUuid": leaf, "sessionId": session_id}
+        named = {"leafUuid": leaf, "boundaryUuid": chain.boundary_uuid}
+        marker = {"type": "last-prompt", **named, "sessionId": session_id}
         yield marker | ({"explicit": True} if stands_at in links.parents else {})
 
 
