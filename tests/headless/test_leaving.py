@@ -2,13 +2,15 @@
 
 import json
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 from claude_agent_sdk import get_subagent_messages
 
-from clew.testing.server import serving
+from clew.testing.server import LoopbackServer, serving
 from tests.headless.agents_model import by_prompt, uses
 from tests.headless.clew_process import clew, transcripts, until
 from tests.headless.host_process import Hosted
@@ -40,18 +42,25 @@ def asked() -> dict[str, list[Any]]:
     }
 
 
-def test_a_turn_goes_on_in_the_background_while_something_else_is_asked(tmp_path: Path) -> None:
+@contextmanager
+def left(home: Path) -> Iterator[tuple[LoopbackServer, OnScreen]]:
+    """A session on a terminal whose turn has just gone on in the background."""
     with (
         serving(by_prompt(asked()), strict=True) as server,
-        OnScreen(tmp_path, server.url, "--allowedTools", "Bash") as screen,
+        OnScreen(home, server.url, "--allowedTools", "Bash") as screen,
     ):
         screen.expect("default")
         screen.type("go\r")
-        until((tmp_path / "work" / "first").exists)
+        until((home / "work" / "first").exists)
         screen.type("/background\r")
         screen.expect("from its next step on")
-        opened(tmp_path, "first")
+        opened(home, "first")
         screen.expect("[goes on in the background]")
+        yield server, screen
+
+
+def test_a_turn_goes_on_in_the_background_while_something_else_is_asked(tmp_path: Path) -> None:
+    with left(tmp_path) as (server, screen):
         screen.type("hello\r")
         screen.expect("hello yourself")
         screen.type("/tasks\r")
@@ -81,17 +90,7 @@ def test_a_turn_goes_on_in_the_background_while_something_else_is_asked(tmp_path
 def test_after_a_kill_the_session_knows_what_was_left_to_the_background(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with (
-        serving(by_prompt(asked()), strict=True) as server,
-        OnScreen(tmp_path, server.url, "--allowedTools", "Bash") as screen,
-    ):
-        screen.expect("default")
-        screen.type("go\r")
-        until((tmp_path / "work" / "first").exists)
-        screen.type("/background\r")
-        screen.expect("from its next step on")
-        opened(tmp_path, "first")
-        screen.expect("[goes on in the background]")
+    with left(tmp_path) as (_, screen):
         until((tmp_path / "work" / "second").exists)
         screen.child.send_signal(signal.SIGKILL)
         screen.child.wait()

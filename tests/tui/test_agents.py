@@ -1,6 +1,7 @@
 """Agents in a terminal: seen while they work, heard of when they have ended, their questions asked."""
 
 from pathlib import Path
+from typing import Any
 
 from clew.testing.server import serving
 from tests.headless.agents_model import agent, by_prompt, results, uses
@@ -11,17 +12,20 @@ from tests.tui.pictures import looks_like
 from tests.tui.screen import OnScreen
 from tests.tui.terminal import Terminal
 
+MAKES = uses({"tool": "Bash", "input": {"command": "mkdir made"}})
+# An agent whose one call has to be asked about.
+ASKS: dict[str, list[Any]] = {
+    "go": [
+        uses(agent("make it", description="make a folder")),
+        lambda body: {"text": f"heard {results(body)[0].split()[0]}"},
+    ],
+    "make it": [MAKES, {"text": "ready"}],
+}
+
 
 def test_an_agent_is_seen_working_and_its_question_names_it(tmp_path: Path) -> None:
-    asked = {
-        "go": [
-            uses(agent("make it", description="make a folder")),
-            lambda body: {"text": f"heard {results(body)[0].split()[0]}"},
-        ],
-        "make it": [uses({"tool": "Bash", "input": {"command": "mkdir made"}}), {"text": "ready"}],
-    }
     with (
-        serving(by_prompt(asked), strict=True) as server,
+        serving(by_prompt(ASKS), strict=True) as server,
         Terminal(tmp_path, server.url) as terminal,
     ):
         terminal.expect("> ")
@@ -41,7 +45,7 @@ def test_an_agent_in_the_background_asks_at_the_prompt_and_its_end_begins_a_turn
 ) -> None:
     asked = {
         "go": [uses(agent("make it", run_in_background=True)), {"text": "begun"}],
-        "make it": [uses({"tool": "Bash", "input": {"command": "mkdir made"}}), {"text": "gold"}],
+        "make it": [MAKES, {"text": "gold"}],
         "<task-notification>": [{"text": "so it is made"}],
         "hello": [{"text": "hello yourself"}],
     }
@@ -89,20 +93,13 @@ def test_a_turn_goes_on_without_an_agent_that_was_left_to_the_background(tmp_pat
 
 @requirement("R267")
 def test_the_question_of_an_agent_names_it_above_its_own_line(tmp_path: Path) -> None:
-    asked = {
-        "go": [uses(agent("make it", description="make a folder")), {"text": "heard"}],
-        "make it": [uses({"tool": "Bash", "input": {"command": "mkdir made"}}), {"text": "ready"}],
-    }
-    with (
-        serving(by_prompt(asked), strict=True) as server,
-        OnScreen(tmp_path, server.url) as screen,
-    ):
+    with serving(by_prompt(ASKS), strict=True) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect("default")
         screen.type("go\r")
         screen.expect("yes, this once")
         looks_like(screen, "agent-permission")
         screen.type("y")
-        screen.expect("heard")
+        screen.expect("heard ready")
     assert (tmp_path / "work" / "made").is_dir()
 
 
