@@ -151,3 +151,48 @@ def test_a_prompt_is_worked_on_beside_the_conversation(tmp_path: Path) -> None:
     beside = next(b for b in bodies if "multiply it" in json.dumps(b["messages"]))
     assert "seven" in json.dumps(beside["messages"])
     assert "forty-nine" in json.dumps(bodies[-1]["messages"])
+
+
+def test_what_works_beside_a_conversation_that_is_left_for_a_new_one_ends_cleanly(
+    tmp_path: Path,
+) -> None:
+    answers = {"dig": [uses(gated("first"))], "hello": [{"text": "hello yourself"}]}
+    with (
+        serving(by_prompt(answers), strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
+    ):
+        host.say("hello")
+        host.result()
+        host.say("/background dig")
+        host.result()
+        until((tmp_path / "work" / "first").exists)
+        host.say("/clear")
+        host.result()
+        ended = [f for f in host.frames if f.get("subtype") == "task_notification"]
+        assert [f["status"] for f in ended] == ["stopped"]
+        host.say("hello")
+        assert host.result()["result"] == "hello yourself"
+        assert host.end() == 0
+        assert host.errors() == ""
+
+
+def test_a_summary_has_no_steps_and_is_not_left(tmp_path: Path) -> None:
+    endless = {
+        "content": [{"text": "<summary>It is"}, "..."],
+        "faults": [{"after_events": 3, "stall_s": "forever"}],
+    }
+    hello = by_prompt({"hello": [{"text": "hello yourself"}]})
+
+    def answer(body: Json) -> Json:
+        return endless if "</summary>" in json.dumps(body["messages"][-1]) else hello(body)
+
+    with serving(answer, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect("default")
+        screen.type("hello\r")
+        screen.expect("hello yourself")
+        screen.type("/compact\r")
+        until(lambda: len(server.requests) == 2)
+        screen.type("\x02")
+        screen.expect("nothing runs that could go on in the background")
+        screen.type("\x1b")
+        screen.expect_rest()

@@ -65,7 +65,6 @@ async def equipped(
     rules, began = ground.rules, ground.began
     own = OwnSession(rules, thread.recorder)
     tool_session = tools_session(ground, thread, own)
-    opened.push_async_callback(tool_session.tasks.aclose)
     sandbox, sandbox_faults = session_sandbox(
         rules, ground.launcher, tool_session, hidden=ground.secrets
     )
@@ -124,6 +123,8 @@ async def equipped(
     if ground.options.persists:
         record = file_record(began.places.config_home, thread.recorder)
         files = await opened.enter_async_context(record)
+    # What works beside the conversation ends before what it works with.
+    opened.push_async_callback(tool_session.tasks.aclose)
     return Hands(
         files=files,
         tool_session=tool_session,

@@ -43,7 +43,7 @@ class Leaving:
 
     def ask(self) -> bool:
         """Has the turn that runs go on in the background from its next step on; False if none runs."""
-        if not self._conversation.is_running:
+        if not (self._conversation.is_running and self._conversation.has_steps):
             return False
         self._wanted = self._conversation.turns
         return True

@@ -72,6 +72,8 @@ class Conversation:
         self._is_interrupted = False
         # How many turns were begun.
         self.turns = 0
+        # What runs has steps, between which it can be left; a summary has none.
+        self.has_steps = False
 
     @property
     def is_running(self) -> bool:
@@ -152,7 +154,9 @@ class Conversation:
         """Shortens the conversation, or takes that back; no turn runs meanwhile, and `interrupt`
         leaves everything as it was."""
         deps = self._deps
-        return await self._run(deps.compaction.run(deps, order, emit), emit, title="")
+        return await self._run(
+            deps.compaction.run(deps, order, emit), emit, title="", has_steps=False
+        )
 
     def take_back(self, uuid: str) -> bool:
         """Takes back words that the running turn has not heard; False if it has."""
@@ -173,9 +177,15 @@ class Conversation:
         await emit(Recorded(entries=list(entries)))
 
     async def _run(
-        self, work: Coroutine[Any, Any, TurnEnded], emit: Emit, *, title: str
+        self,
+        work: Coroutine[Any, Any, TurnEnded],
+        emit: Emit,
+        *,
+        title: str,
+        has_steps: bool = True,
     ) -> TurnEnded:
         self._is_interrupted = False
+        self.has_steps = has_steps
         self.turns += 1
         before = self._deps.story.said
         async with asyncio.TaskGroup() as group:

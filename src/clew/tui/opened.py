@@ -28,6 +28,7 @@ from clew.tui.dialogs import Dialogs
 from clew.tui.entry import Entry
 from clew.tui.following import following
 from clew.tui.render.abilities import abilities
+from clew.tui.render.safe import one_line
 from clew.tui.render.transcript import Transcript
 from clew.tui.stage import Stage
 from clew.tui.start import stands
@@ -75,8 +76,9 @@ async def while_open(
         if len(session.story.history):
             note(front, f"To go on: clew --resume {session.session_id}")
         for task in session.tasks.running:
-            if task.is_kept:
-                note(front, f"It runs on: {task.id} {task.title}; clew tasks lists it, and ends it")
+            how = "It runs on" if task.is_kept else "It ends here"
+            then = "; clew tasks lists it, and ends it" if task.is_kept else ""
+            note(front, f"{how}: {task.kind} {task.id} {one_line(task.title)}{then}")
 
 
 async def picked(stage: Stage) -> str | None:
