@@ -110,5 +110,7 @@ class Options(Struct, frozen=True, kw_only=True):
     # Hooks that prepare a folder run first; and perhaps nothing else does.
     setup: Literal["", "init", "maintenance"] = ""
     only_sets_up: bool = False
+    # Whether it begins where another was cleared away; hooks are told.
+    is_cleared: bool = False
     # Stream of messages: what agents say, not only which tools they use.
     agent_text: bool = False

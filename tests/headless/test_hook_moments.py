@@ -2,6 +2,7 @@
 
 import json
 import re
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,8 @@ from tests.headless.test_hooks import (
 )
 from tests.mcp.yard import entry
 from tests.requirements import requirement
+from tests.tui.screen import OnScreen
+from tests.tui.terminal import Terminal
 
 Json = dict[str, Any]
 TESTS = Path(__file__).parents[1]
@@ -53,6 +56,15 @@ def test_every_event_happens_in_a_test_through_a_real_session(event: Any) -> Non
     assert any(held.search(path.read_text("utf-8")) for path in fronts)
 
 
+FORM = json.dumps({"mcpServers": {"memo": entry("rude")}})
+# What ends a line where lines are read, and where keys are.
+ENTER = {False: "\n", True: "\r"}
+
+
+def front(home: Path, url: str, is_drawn: bool, *args: str) -> Terminal | OnScreen:
+    return OnScreen(home, url, *args) if is_drawn else Terminal(home, url, *args)
+
+
 def test_a_question_that_waits_for_a_person_is_told(tmp_path: Path) -> None:
     settings(tmp_path, at("Notification", note(tmp_path), matcher="permission_prompt"))
     told = ("--permission-prompt-tool", "stdio")
@@ -69,6 +81,90 @@ def test_a_question_that_waits_for_a_person_is_told(tmp_path: Path) -> None:
     (said,) = noted(tmp_path)
     assert said["notification_type"] == "permission_prompt"
     assert said["message"].startswith("clew needs your permission")
+
+
+@pytest.mark.parametrize("is_drawn", [False, True], ids=["linear", "screen"])
+def test_a_person_whom_an_answer_waits_for_is_told_of_once(tmp_path: Path, is_drawn: bool) -> None:
+    hooks = at("Notification", note(tmp_path), matcher="idle_prompt")
+    settings(tmp_path, hooks, messageIdleNotifThresholdMs=50)
+    with serving(plan(), strict=True) as server, front(tmp_path, server.url, is_drawn) as terminal:
+        terminal.expect("default")
+        terminal.type(f"/help{ENTER[is_drawn]}")
+        terminal.expect("/vim")
+        assert noted(tmp_path) == []
+        terminal.type(f"go{ENTER[is_drawn]}")
+        terminal.expect("Done.")
+        until(lambda: bool(noted(tmp_path)))
+        terminal.type("\x04")
+        assert terminal.end() == 0
+    (said,) = noted(tmp_path)
+    assert said["notification_type"] == "idle_prompt"
+
+
+def test_a_servers_question_and_its_answer_are_told(tmp_path: Path) -> None:
+    settings(tmp_path, at("Notification", note(tmp_path), matcher="elicitation_.*"))
+    asks = {"tool": "mcp__memo__elicit", "input": {"text": "Go to a page?"}}
+    call = {"content": [asks]}
+    args = ("--mcp-config", FORM, "--allowedTools", "mcp__memo")
+    with (
+        serving(plan(call), strict=True) as server,
+        front(tmp_path, server.url, True, *args) as terminal,
+    ):
+        terminal.expect("default")
+        terminal.type("go\r")
+        terminal.expect("Go to a page?")
+        until(lambda: len(noted(tmp_path)) == 1)
+        assert noted(tmp_path)[0]["notification_type"] == "elicitation_dialog"
+        terminal.type("1")
+        until(lambda: len(noted(tmp_path)) == 3)
+        terminal.expect("Done.")
+        terminal.type("\x04")
+        assert terminal.end() == 0
+    # Nobody waits for such hooks: the two come as they come.
+    kinds = {one["notification_type"] for one in noted(tmp_path)[1:]}
+    assert kinds == {"elicitation_response", "elicitation_complete"}
+
+
+@pytest.mark.parametrize("is_drawn", [False, True], ids=["linear", "screen"])
+def test_hooks_hear_how_each_session_of_a_terminal_began_and_ended(
+    tmp_path: Path, is_drawn: bool
+) -> None:
+    settings(tmp_path, at("SessionStart", note(tmp_path)) | at("SessionEnd", note(tmp_path)))
+    enter = ENTER[is_drawn]
+    with serving(plan(), strict=True) as server, front(tmp_path, server.url, is_drawn) as terminal:
+        terminal.expect("default")
+        terminal.type(f"go{enter}")
+        terminal.expect("Done.")
+        (path,) = transcripts(tmp_path)
+        terminal.type(f"/clear{enter}")
+        until(lambda: len(noted(tmp_path)) == 3)
+        terminal.type(f"/resume {path.stem}{enter}")
+        until(lambda: len(noted(tmp_path)) == 5)
+        terminal.type(f"/exit{enter}")
+        assert terminal.end() == 0
+    told = [one.get("source") or one["reason"] for one in noted(tmp_path)]
+    assert told == ["startup", "clear", "clear", "resume", "resume", "prompt_input_exit"]
+
+
+def test_a_session_that_was_ended_from_outside_ends_for_another_reason(tmp_path: Path) -> None:
+    settings(tmp_path, at("SessionEnd", note(tmp_path)))
+    with serving(plan(), strict=True) as server, front(tmp_path, server.url, False) as terminal:
+        terminal.expect("> ")
+        terminal.child.send_signal(signal.SIGTERM)
+        assert terminal.end() == 143
+    (told,) = noted(tmp_path)
+    assert told["reason"] == "other"
+
+
+def test_a_host_that_clears_its_session_has_its_hooks_told(tmp_path: Path) -> None:
+    settings(tmp_path, at("SessionStart", note(tmp_path)) | at("SessionEnd", note(tmp_path)))
+    with serving(plan(), strict=True) as server, Hosted(tmp_path, server.url) as host:
+        for line in ("go", "/clear", "go"):
+            host.say(line)
+            host.result()
+        assert host.end() == 0
+    told = [one.get("source") or one["reason"] for one in noted(tmp_path)]
+    assert told == ["startup", "clear", "clear", "other"]
 
 
 def test_a_service_that_fails_is_told(tmp_path: Path) -> None:
@@ -347,9 +443,6 @@ def test_a_prompt_of_a_server_is_an_expansion_too(tmp_path: Path) -> None:
 
 
 # -- what a server asks
-
-
-FORM = json.dumps({"mcpServers": {"memo": entry("rude")}})
 
 
 def elicited(home: Path) -> Json:

@@ -148,6 +148,9 @@ def call(identity, params):
             }
         )
         said = json.loads(sys.stdin.readline())
+        if given.get("text") == "Go to a page?":
+            method = "notifications/elicitation/complete"
+            send({"jsonrpc": "2.0", "method": method, "params": {"elicitationId": "e"}})
         answer(
             identity,
             {

@@ -140,7 +140,14 @@ def answering(person: Person, judge: Decision | None = None, answer: Any = "word
     async def nobody_hears(event: str, fields: dict[str, Any]) -> Outcome:
         return NOTHING
 
-    return Answering(person.ask, lambda _: judge or asked(), ask_model, lambda: "id", nobody_hears)
+    return Answering(
+        person.ask,
+        lambda _: judge or asked(),
+        ask_model,
+        lambda: "id",
+        nobody_hears,
+        lambda _event, _fields: None,
+    )
 
 
 async def test_a_person_fills_the_form_in_and_the_server_gets_it(tmp_path: Path) -> None:

@@ -31,6 +31,7 @@ from clew.app.hands import Hands, equipped, lasts
 from clew.app.judging import Judging
 from clew.app.leaving import Leaving
 from clew.app.lent import Lent
+from clew.app.moments import Ending
 from clew.app.named_in_vain import named_in_vain
 from clew.app.one_person import one_at_a_time
 from clew.app.plugins import managed_hooks_only
@@ -148,7 +149,8 @@ async def session(
         hands.hooks.begin(
             app_hooks.beginning(options, thread.loaded, thread.model.id), hands.skills.reload
         )
-        opened.push_async_callback(app_hooks.end, hands.hooks, options)
+        ending = Ending()
+        opened.push_async_callback(app_hooks.end, hands.hooks, ending)
         opened.callback(leave_totals, thread.recorder, thread.spending, thread.past, begin_s)
         speaking = Speaking(
             thread.model,
@@ -189,6 +191,7 @@ async def session(
             files=hands.files,
             ask_model=thread.side.ask_model,
             hooks=hands.hooks,
+            ending=ending,
             names=names_of(ground),
             refresh=deps.refresh,
             launcher=ground.launcher,

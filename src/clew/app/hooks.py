@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from clew.app.mcp import Connected
+from clew.app.moments import Ending
 from clew.config.layers import Scope
 from clew.context.facts import Fact
 from clew.context.nearby import TELLING, TRIGGER
@@ -231,12 +232,11 @@ def beginning(options: Options, loaded: Loaded | None, model: str) -> Json:
     """How the session begins, as its hooks are told."""
     lead = {} if options.lead is None else {"agent_type": options.lead.name}
     if loaded is None:
-        return {"source": "startup", "model": model, **lead}
+        source = "clear" if options.is_cleared else "startup"
+        return {"source": source, "model": model, **lead}
     return {"source": "fork" if options.fork else "resume", "model": model, **lead}
 
 
-async def end(hooks: Hooks, options: Options) -> None:
+async def end(hooks: Hooks, ending: Ending) -> None:
     await hooks.settled(LAST_WAIT_S)
-    await hooks.fire(
-        "SessionEnd", {"reason": "other" if options.is_print else "prompt_input_exit"}, unshown
-    )
+    await hooks.fire("SessionEnd", {"reason": ending.reason}, unshown)

@@ -114,7 +114,7 @@ class Connected:
                     to_host=brought.to_host,
                     in_host=brought.in_host,
                 ),
-                Answering(ask, judge, ask_model, new_id, hooks.aside).helpers(
+                Answering(ask, judge, ask_model, new_id, hooks.aside, hooks.tell).helpers(
                     lambda: rules.standing.context.roots
                 ),
                 on_change=on_change,

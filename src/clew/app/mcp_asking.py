@@ -4,11 +4,12 @@ Owns the way from a server's question to `ask`, the one through which calls ask 
 into a form goes to the server and nowhere else: not into the log, not to the model.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 from clew.app.one_person import AskPerson
-from clew.engine.deps import Granted, Question, Refused
+from clew.engine.deps import NOTIFY_AFTER_S, Granted, Question, Refused
 from clew.hooks.outcome import Outcome
 from clew.jsonrpc.wire import INTERNAL_ERROR, INVALID_PARAMS, Fault
 from clew.mcp import elicit
@@ -20,6 +21,8 @@ from clew.tools.base import AskModel
 Judge: TypeAlias = Callable[[Json], Decision]
 # Tells hooks of an event beside a turn.
 Aside: TypeAlias = Callable[[str, Json], Awaitable[Outcome]]
+# The same, of an event whose hooks nobody waits for.
+Tell: TypeAlias = Callable[[str, Json], object]
 
 # What hooks are told of a question, by the server's name for it and by theirs.
 TOLD = {
@@ -45,8 +48,10 @@ class Answering:
         ask_model: AskModel,
         new_id: Callable[[], str],
         aside: Aside,
+        tell: Tell,
     ) -> None:
         self._aside = aside
+        self._tell = tell
         self._ask = ask
         self._judge = judge
         self._ask_model = ask_model
@@ -54,7 +59,16 @@ class Answering:
         self._samples: dict[str, int] = {}
 
     def helpers(self, roots: Callable[[], Sequence[str]]) -> Helpers:
-        return Helpers(roots=roots, elicit=self.elicit, sample=self.sample)
+        return Helpers(
+            roots=roots, elicit=self.elicit, sample=self.sample, completed=self.completed
+        )
+
+    def completed(self, server: str, _: Json) -> None:
+        """What a server sent somebody to a page for is done."""
+        self._notify("elicitation_complete", "Done", f"{server} has what it asked for")
+
+    def _notify(self, kind: str, title: str, words: str) -> None:
+        self._tell("Notification", {"message": words, "title": title, "notification_type": kind})
 
     def _block(self, name: str, given: Json) -> Json:
         return {"type": "tool_use", "id": f"toolu_{self._new_id()}", "name": name, "input": given}
@@ -84,9 +98,17 @@ class Answering:
         block = self._block("AskUserQuestion", {"questions": asked})
         why = f"the MCP server {server} asks you"
         decision = Ask(findings=(Finding(subject=server, verdict="ask", reason=why),))
-        verdict = await self._ask(
-            Question(block=block, title=why, decision=decision, why=why, kind="choices")
+        waits = asyncio.get_running_loop().call_later(
+            NOTIFY_AFTER_S, self._notify, "elicitation_dialog", "A server asks", why
         )
+        try:
+            verdict = await self._ask(
+                Question(block=block, title=why, decision=decision, why=why, kind="choices")
+            )
+        finally:
+            waits.cancel()
+        if isinstance(verdict, Granted) or verdict.by_person:
+            self._notify("elicitation_response", "Answered", f"{server} gets your answer")
         if isinstance(verdict, Refused):
             return {"action": "cancel" if verdict.stop else "decline"}
         given = an_object((verdict.input or {}).get("answers"))

@@ -18,6 +18,7 @@ from clew.app.leading import begins_with, first_words
 from clew.app.leaving import Leaving
 from clew.app.lent import Lent
 from clew.app.mcp import Connected
+from clew.app.moments import Ending
 from clew.app.own import OwnSession
 from clew.app.planning import planning
 from clew.app.plugins import SessionPlugins
@@ -108,6 +109,7 @@ class Session(Struct, frozen=True, kw_only=True):
     # What calls do to files, where that is recorded.
     files: FileRecord | None
     hooks: Hooks
+    ending: Ending
     # The folder's files by a part of their name.
     names: FileNames
     # Reads the settings again, as far as hooks let a change count; what people should know of it.

@@ -125,6 +125,11 @@ KEYS: tuple[Key, ...] = (
     key("editorMode", STRING, "the keys of the input", choices=("normal", "emacs", "vim")),
     key("verbose", BOOLEAN, "show what tools print, whole", has_effect=False),
     key(
+        "messageIdleNotifThresholdMs",
+        WHOLE,
+        "for how long an answer stands until hooks are told that you are waited for (60000)",
+    ),
+    key(
         "preferredNotifChannel",
         STRING,
         "how a person who looks elsewhere is told that clew asks or has ended",

@@ -94,6 +94,10 @@ class Toolset(Protocol):
     ) -> Outcome: ...
 
 
+# A question that waits longer is told of to hooks: whoever is there has answered by then.
+NOTIFY_AFTER_S = 6.0
+
+
 class Question(Struct, frozen=True, kw_only=True):
     """A call that wants a person's word, and why it does.
 
@@ -287,4 +291,4 @@ class Deps(Struct, frozen=True, kw_only=True):
     # Changes what is permitted from now on, as a hook answered in a person's stead; what was wrong.
     update_permissions: Callable[[list[Json]], str] = lambda _: ""
     # How long a question waits for its answer until hooks are told that somebody is asked.
-    notify_after_s: float = 6.0
+    notify_after_s: float = NOTIFY_AFTER_S

@@ -21,6 +21,7 @@ def gone_over(options: Options, taken: Clear | Resume) -> Options:
     """The options of the session that a command leads to."""
     named = taken.session if isinstance(taken, Resume) else None
     fresh = {"continues": False, "session_id": None, "fork": False, "name": None}
+    fresh["is_cleared"] = isinstance(taken, Clear)
     return replace(options, resume=named, resume_at=None, drops_turn=None, **fresh)
 
 

@@ -193,6 +193,7 @@ class Server:
             self._suggestions = Suggestions(session, self.post) if options.suggests else None
             try:
                 taken = await self._turns()
+                session.ending.followed_by(taken)
             finally:
                 if self._suggestions is not None:
                     in_haste = not self._is_unspoken or self._is_over

@@ -20,9 +20,12 @@ MAX_LINE = 500
 
 
 class Helpers:
-    """What stands behind a server's questions; None: it is not offered. Each takes (server, params)."""
+    """What stands behind a server's questions; None: it is not offered. Each takes (server, params).
 
-    __slots__ = ("elicit", "roots", "sample")
+    `completed` is told that what a page was for is done.
+    """
+
+    __slots__ = ("completed", "elicit", "roots", "sample")
 
     def __init__(
         self,
@@ -30,7 +33,9 @@ class Helpers:
         roots: Callable[[], Sequence[str]] = tuple,
         elicit: Answerer | None = None,
         sample: Answerer | None = None,
+        completed: Callable[[str, Json], object] = lambda _server, _params: None,
     ) -> None:
+        self.completed = completed
         self.roots = roots
         self.elicit = elicit
         self.sample = sample
@@ -85,6 +90,8 @@ class ServerHost:
             self._changed(LIST_CHANGES[method])
         elif method == "notifications/resources/updated":
             self._updated(a_text(given.get("uri")))
+        elif method == "notifications/elicitation/complete":
+            self._helpers.completed(self._server, given)
         elif method == "notifications/message":
             level = given.get("level")
             shown = level if level in LOG_LEVELS else "info"

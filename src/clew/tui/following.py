@@ -28,4 +28,5 @@ def following(options: Options, then: Clear | Resume) -> Options:
         resume_at=None,
         drops_turn=None,
         resume=getattr(then, "session", None),
+        is_cleared=not hasattr(then, "session"),
     )

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import assert_never
 
 from clew.app.build import session as open_session
+from clew.app.moments import Idle
 from clew.app.session import Session
 from clew.app.stamps import new_id
 from clew.commands.outcome import Clear, Compact, Exit, Pick, Resume, Rewound, Show
@@ -74,6 +75,7 @@ async def one_session(options: Options, keyboard: Keyboard, telling: Telling) ->
         if session.resumed is not None:
             telling.history(session.resumed.messages)
         then = await Dialogue(session, telling, keyboard).run(options.prompt)
+        session.ending.followed_by(then)
     for notice in session.copies.news():
         telling.line(f"! {notice}")
     if len(session.story.history):
@@ -97,9 +99,16 @@ class Dialogue:
         self._said: dict[str, str] = {}
         self._then: Clear | Resume | None = None
         self._news = asyncio.Event()
+        self._idle = Idle(session.hooks, lambda: session.rules.standing.settings)
 
     async def run(self, first: str) -> int | Clear | Resume:
         """An exit code, or what is to follow this session."""
+        try:
+            return await self._talked(first)
+        finally:
+            self._idle.end()
+
+    async def _talked(self, first: str) -> int | Clear | Resume:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._stop)
         for number, code in ENDED_BY.items():
@@ -148,6 +157,7 @@ class Dialogue:
 
     async def _heed(self, line: str) -> bool:
         """Does what a line says; False when the session ends with it."""
+        self._idle.end()
         return await self._do(await self._taken(line))
 
     async def _taken(self, line: str) -> Taken:
@@ -211,6 +221,7 @@ class Dialogue:
 
     async def _running(self, turn: Awaitable[TurnEnded]) -> None:
         self._is_stopping = self._is_stopped = False
+        self._idle.end()
         async with asyncio.TaskGroup() as group:
             with self._keyboard.during_turn(
                 stop=self._interrupt,
@@ -219,6 +230,7 @@ class Dialogue:
                 ended = await turn
         self._telling.line(closing(ended))
         self._telling.ring()
+        self._idle.begin()
 
     async def _meanwhile(self, line: str) -> None:
         """A line that was typed while a turn runs: the model hears words, a command is done, at once or

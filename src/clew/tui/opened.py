@@ -231,4 +231,5 @@ async def conversed(front: Front, session: Session, options: Options) -> int | O
         talk.send(queued.entry)
     front.begin(talk.look_again())
     then = await talk.run()
+    session.ending.followed_by(then)
     return then if isinstance(then, int) else following(options, then)

@@ -80,6 +80,11 @@ class Stage:
         """A person is writing."""
         self._typed_s = time.monotonic()
 
+    @property
+    def typed_s(self) -> float:
+        """When a person wrote last."""
+        return self._typed_s
+
     async def ask(self, dialog: Chooser) -> Answer | None:
         """A dialog that nobody called for: it does not take letters that were meant for the prompt."""
         self.on_question(dialog.title)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, TypeAlias, assert_never
 
+from clew.app.moments import Idle
 from clew.app.session import Session
 from clew.app.stamps import new_id
 from clew.commands.outcome import Clear, Compact, Exit, Pick, Resume, Rewound, Show
@@ -72,6 +73,9 @@ class Talk:
         # Words of the answer that came since they were last shown.
         self._words: list[TextDelta] = []
         self._attached: Attached | None = None
+        self._idle = Idle(
+            session.hooks, lambda: session.rules.standing.settings, lambda: stage.typed_s
+        )
         self._looking: asyncio.TimerHandle | None = None
         # Whether what reads answers was loaded, or is about to be.
         self._is_ready = False
@@ -164,6 +168,12 @@ class Talk:
 
     async def run(self) -> int | Clear | Resume:
         """An exit code, or what is to follow this session."""
+        try:
+            return await self._talked()
+        finally:
+            self._idle.end()
+
+    async def _talked(self) -> int | Clear | Resume:
         offer = self._session.keeping.offer()
         if offer is not None and (line := await self._picked(offer)):
             await self._heed(await self._taken(Entry(text=line)), None)
@@ -290,6 +300,7 @@ class Talk:
             lasted_s = time.monotonic() - began_s
             self._screen.terminal.notify("clew has ended its turn", waited_s=lasted_s)
         self._status.look()
+        self._idle.begin()
         # The model may have changed a setting, or somebody the files.
         self._screen.obey(self._session.rules.standing.settings)
         self._begin(self.look_again())
@@ -297,6 +308,7 @@ class Talk:
 
     def _begin_work(self) -> None:
         self._is_stopped = False
+        self._idle.end()
         self._stage.working = Working(time.monotonic())
         self._tick()
 
