@@ -105,3 +105,13 @@ def test_a_command_that_was_only_guessed_is_named_before_it_runs(tmp_path: Path)
         screen.type("/stats\r")
         screen.expect(lambda text: text.count("waited for tools") == 2)
         assert server.requests == []
+
+
+def test_what_is_said_about_a_prompt_stands_below_it(tmp_path: Path) -> None:
+    with serving(PLAN, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("read @nofile.txt \r")
+        screen.expect("Seen.")
+        prompt, _, below = screen.text.partition("> read @nofile.txt")
+        assert "no such file" not in prompt
+        assert "! @nofile.txt: there is no such file or folder" in below.partition("Seen.")[0]

@@ -281,9 +281,10 @@ async def model(session: Session, name: str) -> Outcome:
         return Show(text=f"model {chosen.id} from the next prompt on{unheard}")
     aliases = sorted(session.speaking.catalog.aliases.items())
     rows = [Row(line=f"/model {alias}", label=model_id) for alias, model_id in aliases]
-    return Pick(
-        title="the model from the next prompt on", rows=tuple(rows), text=f"now {session.model.id}"
-    )
+    now_is = session.model.id
+    at = next((n for n, (_, model_id) in enumerate(aliases) if model_id == now_is), 0)
+    title = "the model from the next prompt on"
+    return Pick(title=title, rows=tuple(rows), text=f"now {now_is}", at=at)
 
 
 async def permissions(session: Session, word: str) -> Outcome:

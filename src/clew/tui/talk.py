@@ -15,7 +15,14 @@ from clew.app.session import Session
 from clew.app.stamps import new_id
 from clew.commands.outcome import Clear, Compact, Exit, Pick, Resume, Rewound, Show
 from clew.engine.conversation import Speaker
-from clew.engine.events import EngineEvent, FromAgent, Recorded, Signalled, TurnEnded
+from clew.engine.events import (
+    EngineEvent,
+    FromAgent,
+    Noticed,
+    Recorded,
+    Signalled,
+    TurnEnded,
+)
 from clew.engine.intake import Raw, Taken, Turn
 from clew.messages.errors import SettingsError, UserError
 from clew.permissions.request import Mode
@@ -73,6 +80,8 @@ class Talk:
         # Words of the answer that came since they were last shown.
         self._words: list[TextDelta] = []
         self._attached: Attached | None = None
+        # What is still to be said about the line that was sent.
+        self._noticed: list[Noticed] = []
         self._idle = Idle(
             session.hooks, lambda: session.rules.standing.settings, lambda: stage.typed_s
         )
@@ -198,7 +207,7 @@ class Talk:
         self._begin_work()
         try:
             async with asyncio.TaskGroup() as group:
-                self._taking = group.create_task(self._session.take(raw(entry), self.emit))
+                self._taking = group.create_task(self._session.take(raw(entry), self._noting))
         finally:
             taking, self._taking = self._taking, None
             self._stage.working = None
@@ -209,6 +218,13 @@ class Talk:
             self._screen.obey(self._session.rules.standing.settings)
             self._begin(self.look_again())
         return Show(text="[stopped]") if taking.cancelled() else taking.result()
+
+    async def _noting(self, event: EngineEvent) -> None:
+        """What is to be said about a line stands below it."""
+        if isinstance(event, Noticed):
+            self._noticed.append(event)
+        else:
+            await self.emit(event)
 
     async def _heed(self, taken: Taken, entry: Entry | None) -> bool:
         """Does what a line comes to; False when the session ends with it."""
@@ -269,9 +285,8 @@ class Talk:
         return "" if answer is None else pick.rows[answer.chosen[0]].line
 
     async def _turn(self, turn: Turn, entry: Entry | None) -> None:
-        if entry is not None and not entry.text.startswith("!"):
-            # A line for the shell stands already above what it printed.
-            self._echo(entry)
+        # A line for the shell stands already above what it printed.
+        self._echo(None if entry is not None and entry.text.startswith("!") else entry)
         conversation = self._session.conversation
         await self._worked(
             conversation.submit(
@@ -362,7 +377,9 @@ class Talk:
             except UserError as error:
                 self._note(str(error), part="error")
 
-        self._choose("The model from the next prompt on", rows, chosen)
+        now_is = self._session.model.id
+        at = next((n for n, (_, model) in enumerate(rows) if model == now_is), 0)
+        self._choose("The model from the next prompt on", rows, chosen, at=at)
 
     def see_folded(self) -> None:
         """What was shown in part, the newest first, in the pager."""
@@ -413,14 +430,19 @@ class Talk:
             self._attached = None
 
     def _choose(
-        self, title: str, rows: Sequence[tuple[str, str]], then: Callable[[int], Awaitable[None]]
+        self,
+        title: str,
+        rows: Sequence[tuple[str, str]],
+        then: Callable[[int], Awaitable[None]],
+        *,
+        at: int = 0,
     ) -> None:
         """A list that a key opens; nothing where there is nothing to choose."""
         if not rows:
             self._stage.hint(f"{title.lower()}: nothing")
             return
         choices = [Choice(label=one_line(label), hint=one_line(hint)) for label, hint in rows]
-        chooser = self._stage.show(Chooser(title, choices, searches=len(rows) > MANY))
+        chooser = self._stage.show(Chooser(title, choices, searches=len(rows) > MANY, at=at))
         self._begin(self._chosen(chooser, then))
 
     async def _chosen(self, chooser: Chooser, then: Callable[[int], Awaitable[None]]) -> None:
@@ -495,6 +517,9 @@ class Talk:
         if entry is not None:
             self._screen.say(self._transcript.prompt(entry.text))
             self._screen.changed()
+        noticed, self._noticed = self._noticed, []
+        for event in noticed:
+            self._tell(event)
 
     def _show(self, shown: Show) -> None:
         self._note(shown.text, part="error" if shown.is_error else "")
