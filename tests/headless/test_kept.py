@@ -1,5 +1,6 @@
 """Commands that a person keeps: they go on when clew ends, however it ends, and nothing else does."""
 
+import fcntl
 import json
 import os
 import signal
@@ -320,3 +321,60 @@ def test_after_a_kill_the_session_knows_what_ended_with_clew_and_what_it_had_pri
     assert "Background monitor “Watch it” stopped: it ended with the clew" in told(first)
     assert [said.partition("\n")[2] for said in results(second)] == ["up", "seen\nup"]
     assert listed(tmp_path) == []
+
+
+def test_what_has_printed_nothing_yet_is_kept_with_its_file(tmp_path: Path) -> None:
+    silent = "mkfifo a; echo $$ > a.pid; read x < a; echo at last; read x < a"
+    answers = {"go": [uses(in_background(silent)), {"text": "begun"}]}
+    with (
+        serving(by_prompt(answers), strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
+    ):
+        begun(host, in_background(silent))
+        pid = pid_of(tmp_path, "a")
+        host.ask("keep_task", task_id="s1")
+        assert host.end() == 0
+    assert listed(tmp_path)[0]["file"].endswith("/tool-results/task-s1.txt")
+    look = {"tool": "TaskOutput", "input": {"task_id": "s1", "block": False}}
+    then = {"look": [uses(look), lambda body: {"text": results(body)[0]}]}
+    with (
+        serving(by_prompt(then), strict=True) as server,
+        Hosted(tmp_path, server.url, "--continue") as host,
+    ):
+        host.say("look")
+        assert host.result()["result"].endswith("(no output)")
+        let_through(tmp_path, "a")
+        until(lambda: output_of(tmp_path, "s1") == "at last\n")
+        host.say("look again")
+        assert host.result()["result"].endswith("runs.\nat last")
+        host.ask("stop_task", task_id="s1")
+        wait_ended(pid)
+        host.end()
+
+
+@pytest.mark.parametrize("file", ["", ".", "/dev/zero", "/nowhere/at/all", "fifo"])
+def test_a_record_whose_file_is_none_costs_the_output_and_not_the_session(
+    tmp_path: Path, file: str
+) -> None:
+    with serving(by_prompt(TOLD_ONCE), strict=True) as server:
+        clew(tmp_path, server.url, "-p", "and now")
+        (log,) = transcripts(tmp_path)
+        if file == "fifo":
+            os.mkfifo(tmp_path / "fifo")
+            file = str(tmp_path / "fifo")
+        about = {
+            **dict.fromkeys(("kind", "title", "command", "cwd", "toolUseId"), "x"),
+            **dict.fromkeys(("pid", "since", "keptAt"), 1),
+        }
+        kept = tmp_path / "config" / "clew" / "kept"
+        kept.mkdir(parents=True)
+        for name in ("s1", "s2"):
+            line = about | {"sessionId": log.stem, "taskId": name, "file": file}
+            (kept / f"{log.stem}-{name}.jsonl").write_text(json.dumps(line) + "\n", "utf-8")
+        with (kept / f"{log.stem}-s2.jsonl").open("rb") as held:
+            fcntl.flock(held, fcntl.LOCK_EX)
+            done = clew(tmp_path, server.url, "-p", "--continue", "and now")
+        assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
+        body = told(server.requests[-1].body)
+    assert "nobody saw how it ended" in body
+    assert "it went on while clew was not there" in body

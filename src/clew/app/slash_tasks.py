@@ -67,6 +67,7 @@ def row(task: Task) -> str:
 
 
 def whole(task: Task) -> str:
+    task.output.look()
     first, last = task.output.since(0, SHOWN_CHARACTERS)
     said = (first + last).decode("utf-8", "replace").rstrip()
     ending = task.ending

@@ -179,6 +179,7 @@ class Controls:
         task = self._serving.session.tasks.get(text(fields, "task_id"))
         if task is None:
             raise RefusedError(f"there is no task {fields['task_id']}")
+        task.output.look()
         first, last = task.output.since(0, OUTPUT_BYTES)
         said = (first + last).decode("utf-8", "replace")
         return {**row(task), "status": task.status, "output": said}

@@ -71,12 +71,20 @@ class Output:
         """The file while it is written to; -1 when there is none."""
         return self._file
 
+    @property
+    def path(self) -> Path | None:
+        """Where the file is or will be, whether anything is in it or not."""
+        return self._spill
+
     def move(self, to: Path) -> None:
         """The file is to be there, whether it has been begun or not."""
         if self._file >= 0:
             assert self._spill is not None
             self._spill.rename(to)
         self._spill = to
+
+    def look(self) -> None:
+        """Takes up what came on another way than `feed`; here nothing does."""
 
     def feed(self, data: bytes | memoryview) -> None:
         if self._file < 0 and self.size <= 2 * self.keep_bytes < self.size + len(data):
@@ -112,7 +120,7 @@ class Output:
 
     def save(self) -> None:
         """Puts what came so far into the file, which everything further follows."""
-        if self._spill is None or self.saved_bytes or self.left_out:
+        if self._spill is None or self._file >= 0 or self.saved_bytes or self.left_out:
             return
         try:
             for folder in (*reversed(self._spill.parent.parents), self._spill.parent):

@@ -1,10 +1,12 @@
 """The output of what runs elsewhere: a file that somebody else writes, read as it grows."""
 
 import os
+import stat
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from clew.config.regular import only_files
 from clew.process.output import Output
 from clew.tasks.lines import Lines
 
@@ -19,10 +21,15 @@ class FollowedFile(Output):
     def __init__(self, file: Path, *, keep_bytes: int, on_line: Callable[[str], object]) -> None:
         super().__init__(keep_bytes=keep_bytes, spill=file)
         self._lines = Lines(on_line)
-        # A file that somebody took away, or that is none, is an output that has nothing more to say.
+        # A file that somebody took away, or that is none, is an output that has nothing to say.
         with suppress(OSError):
-            self._file = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        self._take_up()
+            descriptor = only_files(str(file), os.O_RDONLY | os.O_CLOEXEC)
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                self._file = descriptor
+            else:
+                os.close(descriptor)
+        with suppress(OSError):
+            self._take_up()
         self._told_bytes = self.size
 
     def look(self) -> None:

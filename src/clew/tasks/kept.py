@@ -104,7 +104,7 @@ class Shelf:
             title=title,
             command=command,
             cwd=cwd,
-            file=str(output.saved_at or ""),
+            file=str(output.path),
             tool_use_id=tool_use_id,
             pid=hold.pid,
             since=began(hold.pid),

@@ -103,6 +103,7 @@ def state(task: Task) -> str:
 def new_output(task: Task, ctx: ToolContext) -> str:
     """What it printed since it was last asked; long output by its ends."""
     limit, output = ctx.session.limits.bash_max_output_chars, task.output
+    output.look()
     since = task.shown_bytes
     task.shown_bytes = output.size - (half_a_character(output) if task.ending is None else 0)
     if since == task.shown_bytes:

@@ -41,6 +41,7 @@ async def dealt_with(task: Task, tasks: Tasks, stage: Stage, page: Page) -> str:
 
 
 def output_of(task: Task) -> str:
+    task.output.look()
     said = bytes(task.output.head) + task.output.tail
     return visible(said.decode("utf-8", "replace"))
 
