@@ -81,7 +81,8 @@ a session:
   --mcp-config JSON|FILE     MCP servers of this session
   --strict-mcp-config        use no MCP servers but those
   --settings JSON|FILE       settings that stand above the files'
-  --managed-settings JSON|FILE  settings of the program that starts clew; they only restrict
+  --managed-settings JSON|FILE
+                             settings of the program that starts clew; they only restrict
   --setting-sources NAMES    which of user,project,local are read; empty: none of them
   -n, --name TITLE           the session's title
   --plugin-dir DIR           a plugin for this session alone; naming it trusts it
@@ -187,10 +188,11 @@ def give_outputs() -> None:
 
 def dispatch(args: list[str]) -> int:
     first = args[0] if args else ""
-    if first in ("-v", "--version"):
+    # Alone, the bare words are meant as the options; before others they begin a prompt.
+    if first in ("-v", "--version") or args == ["version"]:
         print(f"clew {VERSION}")
         return 0
-    if first in ("-h", "--help"):
+    if first in ("-h", "--help") or args == ["help"]:
         print(help_text(), end="")
         return 0
     if first in COMMANDS:

@@ -40,3 +40,11 @@ def test_adding_a_server_says_what_it_needs(tmp_path: Path) -> None:
     assert "clew mcp add [OPTION ...] NAME -- PROGRAM [ARG ...]\n" in shown
     done = clew(tmp_path, "", "mcp", "add", "one", "--", "program", "--flag")
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(("word", "flag"), [("help", "--help"), ("version", "--version")])
+def test_a_word_alone_that_means_an_option_is_no_prompt(
+    tmp_path: Path, word: str, flag: str
+) -> None:
+    said, meant = clew(tmp_path, "", word), clew(tmp_path, "", flag)
+    assert (said.returncode, said.stdout, said.stderr) == (0, meant.stdout, "")

@@ -229,6 +229,16 @@ def test_a_tool_that_nobody_has_and_a_folder_that_is_not_there_are_said(tmp_path
     ]
 
 
+def test_that_there_is_nothing_to_go_on_with_is_said(tmp_path: Path) -> None:
+    with serving(YES, strict=True) as server:
+        first = clew(tmp_path, server.url, "-p", "go", "--continue")
+        second = clew(tmp_path, server.url, "-p", "go", "--continue")
+    assert (first.returncode, first.stdout) == (0, "Yes.\n")
+    assert first.stderr == "clew: --continue: this folder has no session yet; this is its first\n"
+    assert (second.returncode, second.stderr) == (0, "")
+    assert len(transcripts(tmp_path)) == 1
+
+
 def test_what_is_named_rightly_is_not_remarked_upon(tmp_path: Path) -> None:
     every = "Agent,Bash,Edit,Glob,Grep,LSP,Read,Skill,Task,TodoWrite,WebFetch,WebSearch,Write,NotebookEdit,ToolSearch,ExitPlanMode,AskUserQuestion,PowerShell,KillShell,BashOutput,SlashCommand"
     with serving(YES, strict=True) as server:

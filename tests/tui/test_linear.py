@@ -409,6 +409,8 @@ def test_where_no_key_is_pressed_none_is_named(tmp_path: Path) -> None:
     with serving(HELLO) as server:
         done = clew(tmp_path, server.url, "--linear", input="hi\n")
         assert "Hello!" in done.stdout
+        # What comes behind it stands on a line of its own.
+        assert "You> \n" in done.stdout
         assert "Escape" not in done.stdout
         with Terminal(tmp_path, server.url) as terminal:
             terminal.expect("Escape stops, Ctrl-D ends")

@@ -458,7 +458,12 @@ async def notices(
         *service.provider.adjustments(beginning.request),
         *returned(ground, thread),
         *unbounded(ground.options, thread.model),
-        *named_in_vain(ground.options, ground.cwd, [tool.name for tool in hands.toolbox]),
+        *named_in_vain(
+            ground.options,
+            ground.cwd,
+            [tool.name for tool in hands.toolbox],
+            is_new=thread.loaded is None,
+        ),
         *beginning.notices,
         *left_checkout(ground, thread),
         *hands.mcp.notices,

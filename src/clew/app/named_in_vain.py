@@ -1,4 +1,5 @@
-"""What a command line names and is not there: tools in rules, folders. Said at the start; nothing is refused."""
+"""What a command line names and is not there: tools in rules, folders, a
+session to go on with. Said at the start; nothing is refused."""
 
 from collections.abc import Collection, Iterator
 from difflib import get_close_matches
@@ -10,8 +11,16 @@ from clew.permissions.rules import RULE
 from clew.tools.registry import builtin_tools
 
 
-def named_in_vain(options: Options, cwd: str, offered: Collection[str]) -> tuple[str, ...]:
-    return (*tools_in_vain(options, offered), *folders_in_vain(options, cwd))
+def named_in_vain(
+    options: Options, cwd: str, offered: Collection[str], *, is_new: bool
+) -> tuple[str, ...]:
+    """`is_new`: no session is gone on with."""
+    nothing_before = ("--continue: this folder has no session yet; this is its first",)
+    return (
+        *(nothing_before if options.continues and is_new else ()),
+        *tools_in_vain(options, offered),
+        *folders_in_vain(options, cwd),
+    )
 
 
 def tools_in_vain(options: Options, offered: Collection[str]) -> Iterator[str]:

@@ -36,7 +36,12 @@ class Keyboard:
     async def prompted(self, prompt: str) -> str | None:
         """A line for whoever has time: an open question is answered first."""
         await self._is_free.wait()
-        return await self.line(prompt)
+        line = await self.line(prompt)
+        if line is None:
+            # Nobody ended the line that the prompt stands on.
+            sys.stdout.write("\n")
+            sys.stdout.flush()
+        return line
 
     async def line(self, prompt: str) -> str | None:
         """The next line a person ends with Enter; None when no more will come."""
