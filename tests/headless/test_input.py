@@ -172,7 +172,12 @@ def test_what_needs_a_person_says_so_and_a_path_begins_a_prompt(home: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("line", "hint"), [("/nothing", "/help lists them"), ("/usge now", "did you mean /usage?")]
+    ("line", "hint"),
+    [
+        ("/nothing", "/help lists them"),
+        ("/usge now", "did you mean /usage?"),
+        ("/login", "`clew login` in a shell"),
+    ],
 )
 def test_a_command_that_nobody_has_is_no_prompt(home: Path, line: str, hint: str) -> None:
     done, bodies = run(home, line)

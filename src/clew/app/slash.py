@@ -33,6 +33,14 @@ PARTS, LOOPS = "clew.app.slash_parts", "clew.app.slash_loops"
 TASKS = "clew.app.slash_tasks"
 
 
+# What people look for among the commands, and where it is.
+DONE_ELSEWHERE = {
+    "login": "`clew login` in a shell keeps a key.",
+    "logout": "`clew logout` in a shell forgets the key.",
+    "theme": "/config theme NAME sets one, as dark or light.",
+}
+
+
 def known(session: Session) -> Registry[Session]:
     """Every command of this session: its own, and those that were found for it."""
     if not session.has_commands:
@@ -101,6 +109,7 @@ def unknown(commands: Registry[Session], typed: Typed, raw: Raw) -> Outcome | No
         return Show(text=f"Unknown slash command: {typed.name}")
     near = commands.nearest(typed.name)
     hint = f"did you mean /{near}?" if near else "/help lists them."
+    hint = DONE_ELSEWHERE.get(typed.name, hint)
     return Show(
         text=f"unknown command /{typed.name}; {hint} A space before it sends the line as it is.",
         is_error=True,
