@@ -21,6 +21,9 @@ SESSIONS_SHOWN = 50
 WITHOUT_SESSIONS = {"list", "search", "import", "du", "stats", "relocate", "index"}
 _OPTION = re.compile(r"(?<![\w-])(--?[A-Za-z][\w-]*)")
 _CHOICES = re.compile(r"\{([\w,.-]+)\}")
+# The words of a group, as its help lists them.
+_GROUP = re.compile(r"^  COMMAND\n((?: {4}.*\n)+)", re.M)
+_WORD = re.compile(r"^ {4}([a-z][\w-]*)", re.M)
 
 BASH = """\
 _clew() {
@@ -119,7 +122,9 @@ def options_of(before: Sequence[str]) -> list[str]:
 
 
 def choices_of(before: Sequence[str]) -> list[str]:
-    return [word for found in _CHOICES.findall(help_of(before)) for word in found.split(",")]
+    text = help_of(before)
+    choices = [word for found in _CHOICES.findall(text) for word in found.split(",")]
+    return [*choices, *(word for group in _GROUP.findall(text) for word in _WORD.findall(group))]
 
 
 def sessions() -> Iterator[str]:

@@ -55,6 +55,9 @@ def test_words_options_choices_and_sessions_are_completed(place: Place) -> None:
     assert "--model" in words(place, "--mo")
     assert words(place, "completion", "b") == ["bash"]
     assert words(place, "config", "--he") == ["--help"]
+    assert words(place, "config", "un") == ["unset", "untrust"]
+    assert words(place, "mcp", "reset") == ["reset-project-choices"]
+    assert words(place, "plugin", "marketplace", "u") == ["update"]
     assert words(place, "nothing", "to") == []
     assert words(place, "cost", "--by", "") is not None
 
