@@ -12,13 +12,21 @@ from clew.testing.server import serving
 from tests.compat.sdk_plugin import executable
 from tests.headless.clew_process import environment
 
-PACKAGE = "@anthropic-ai/claude-agent-sdk@0.3.329"
+PACKAGE = "@anthropic-ai/claude-agent-sdk@0.3.330"
 MAKES = {
     "scenario": 1,
     "answers": [
         {"content": ["I make it.", {"tool": "Bash", "input": {"command": "mkdir made"}}]},
         {"text": "It is made."},
-        {"text": "Still here.", "times": "always"},
+        {"text": "Still here."},
+        {
+            "content": [
+                {"tool": "Shell", "input": {"command": "mkdir named"}},
+                {"tool": "Shell", "input": {"command": "touch forbidden"}},
+            ]
+        },
+        {"text": "By its name."},
+        {"text": "Planned.", "times": "always"},
     ],
 }
 
@@ -46,6 +54,7 @@ def test_the_typescript_sdk_drives_clew(tmp_path: Path) -> None:
             timeout=120,
             check=False,
         )
+        told = json.dumps(server.requests[-1].body["messages"])
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout.splitlines()[-1])
     assert seen["result"] == "It is made."
@@ -53,6 +62,11 @@ def test_the_typescript_sdk_drives_clew(tmp_path: Path) -> None:
     assert (seen["asked"], seen["hook"]) == (["Bash"], "Bash")
     assert set(seen["controls"].values()) == {"ok"}, seen["controls"]
     assert seen["again"] == ["Still here.", True]
+    assert seen["named"] == ["By its name.", ["Bash"]]
+    assert (work / "named").is_dir()
+    assert not (work / "forbidden").exists()
+    assert seen["planned"] == "Planned."
+    assert "Begin with a haiku." in told
     assert seen["kinds"][0] == "init"
     assert "success" in seen["kinds"]
     assert "stream_event" in seen["kinds"]

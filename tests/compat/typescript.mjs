@@ -47,4 +47,17 @@ for await (const message of first) {
 for await (const message of query({ prompt: "and again", options: { ...base, resume: seen.session } })) {
   if (message.type === "result") seen.again = [message.result, message.session_id === seen.session];
 }
+const named = {
+  ...base,
+  allowedTools: ["Bash"],
+  toolAliases: { Shell: "Bash" },
+  managedSettings: { permissions: { deny: ["Bash(touch:*)"], allow: ["Write"] }, disableAllHooks: false },
+};
+for await (const message of query({ prompt: "by another name", options: named })) {
+  if (message.type === "result") seen.named = [message.result, message.permission_denials.map((one) => one.tool_name)];
+}
+const planned = { ...base, permissionMode: "plan", planModeInstructions: "Begin with a haiku." };
+for await (const message of query({ prompt: "plan it", options: planned })) {
+  if (message.type === "result") seen.planned = message.result;
+}
 console.log(JSON.stringify(seen));
