@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from clew.testing.server import serving
 from tests.headless.clew_process import transcripts
 from tests.headless.host_process import Hosted
@@ -38,7 +40,7 @@ def test_the_model_may_call_a_tool_by_another_name(tmp_path: Path) -> None:
             "initialize",
             toolAliases=aliases,
             hooks=hooks,
-            mcpServers={"memo": entry("honest", timeout=20)},
+            mcpServers={"memo": entry("honest")},
         )
         host.say("go")
         seen = host.request("hook_callback")
@@ -94,6 +96,69 @@ def test_a_handshake_says_how_to_plan(tmp_path: Path) -> None:
     assert str(tmp_path / "config" / "plans") in before
     assert "ExitPlanMode" in after
     assert "A plan says what will change" not in told
+
+
+FORM = json.dumps({"mcpServers": {"memo": entry("rude")}})
+
+
+def answers_to_form(home: Path, answer: Json | None) -> tuple[Json, Json, Json]:
+    """What a host is asked when a server asks, what the server hears, and the frames of the session's state."""
+    with (
+        serving(calls(("mcp__memo__elicit", {})), strict=True) as server,
+        Hosted(
+            home, server.url, "--mcp-config", FORM, "--allowedTools", "mcp__memo",
+            "--permission-prompt-tool", "stdio",
+            CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS="1",
+        ) as host,
+    ):  # fmt: skip
+        host.ask("initialize")
+        host.say("go")
+        asked = host.request("elicitation")
+        if answer is not None:
+            host.answer(asked, **answer)
+        else:
+            error = {"subtype": "error", "request_id": asked["request_id"], "error": "unsupported"}
+            host.send(type="control_response", response=error)
+            again = host.request("can_use_tool")["request"]
+            assert again["tool_name"] == "AskUserQuestion"
+            (question,) = again["input"]["questions"]
+            given = {**again["input"], "answers": {question["question"]: "red"}}
+            host.answer(host.frames[-1], behavior="allow", updatedInput=given)
+        host.result()
+        assert host.end() == 0
+        last = server.requests[-1].body["messages"]
+    (result,) = [b for m in last for b in m["content"] if b["type"] == "tool_result"]
+    said = result["content"] if isinstance(result["content"], str) else result["content"][0]["text"]
+    states = [f["state"] for f in host.frames if f.get("subtype") == "session_state_changed"]
+    assert said.startswith("{"), said
+    return asked["request"], json.loads(said), states
+
+
+def test_a_host_is_asked_what_a_server_wants_to_know(tmp_path: Path) -> None:
+    accepts = {"action": "accept", "content": {"colour": "blue"}}
+    asked, heard, states = answers_to_form(tmp_path, accepts)
+    assert (asked["mcp_server_name"], asked["message"]) == ("memo", "Which colour?")
+    assert asked["requested_schema"]["required"] == ["colour"]
+    assert heard == accepts
+    assert states == ["running", "requires_action", "running", "idle"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "heard"),
+    [
+        ({"action": "cancel"}, "cancel"),
+        ({"action": "decline", "content": {"colour": "blue"}}, "decline"),
+        ({"action": "accept"}, "decline"),
+        ({"action": "perhaps"}, "decline"),
+        ({}, "decline"),
+    ],
+)
+def test_what_is_no_answer_to_a_server_declines(tmp_path: Path, answer: Json, heard: str) -> None:
+    assert answers_to_form(tmp_path, answer)[1] == {"action": heard}
+
+
+def test_a_host_that_knows_no_such_question_is_asked_as_about_a_call(tmp_path: Path) -> None:
+    assert answers_to_form(tmp_path, None)[1] == {"action": "accept", "content": {"colour": "red"}}
 
 
 def test_nothing_that_a_handshake_says_badly_stops_a_session(tmp_path: Path) -> None:

@@ -25,6 +25,9 @@ class Brought(Struct, frozen=True, kw_only=True):
     to_host: Callable[[str, dict[str, Any]], Awaitable[Any]] | None = None
     # The same where messages go both ways: makes the line to such a server.
     in_host: "MakeLine | None" = None
+    # Puts a server's question to a person of that program: what they say to it, None where it has no way to
+    # ask, and they are asked as about a call.
+    elicit: "Callable[[dict[str, Any]], Awaitable[dict[str, Any] | None]] | None" = None
     # What the editor around the session has open, and where its commands can be watched.
     buffers: "Buffers | None" = None
     terminal: "Terminal | None" = None

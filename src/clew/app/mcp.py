@@ -114,9 +114,9 @@ class Connected:
                     to_host=brought.to_host,
                     in_host=brought.in_host,
                 ),
-                Answering(ask, judge, ask_model, new_id, hooks.aside, hooks.tell).helpers(
-                    lambda: rules.standing.context.roots
-                ),
+                Answering(
+                    ask, judge, ask_model, new_id, hooks.aside, hooks.tell, brought.elicit
+                ).helpers(lambda: rules.standing.context.roots),
                 on_change=on_change,
                 startup_s=seconds(environment, "mcp_timeout_ms"),
                 patience_s=seconds(environment, "mcp_tool_timeout_ms"),

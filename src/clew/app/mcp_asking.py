@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeAlias
 
 from clew.app.one_person import AskPerson
-from clew.engine.deps import NOTIFY_AFTER_S, Granted, Question, Refused
+from clew.engine.deps import NOTIFY_AFTER_S, Granted, Question, Refused, Verdict
 from clew.hooks.outcome import Outcome
 from clew.jsonrpc.wire import INTERNAL_ERROR, INVALID_PARAMS, Fault
 from clew.mcp import elicit
@@ -23,6 +23,8 @@ Judge: TypeAlias = Callable[[Json], Decision]
 Aside: TypeAlias = Callable[[str, Json], Awaitable[Outcome]]
 # The same, of an event whose hooks nobody waits for.
 Tell: TypeAlias = Callable[[str, Json], object]
+# Puts a question to the program around the session; None where that has no way to ask it.
+Elicit: TypeAlias = Callable[[Json], Awaitable[Json | None]]
 
 # What hooks are told of a question, by the server's name for it and by theirs.
 TOLD = {
@@ -49,9 +51,11 @@ class Answering:
         new_id: Callable[[], str],
         aside: Aside,
         tell: Tell,
+        elicit: Elicit | None = None,
     ) -> None:
         self._aside = aside
         self._tell = tell
+        self._elicit = elicit
         self._ask = ask
         self._judge = judge
         self._ask_model = ask_model
@@ -83,7 +87,7 @@ class Answering:
         said = await self._aside("Elicitation", about)
         if said.block is not None or said.halt is not None:
             return {"action": "decline"}
-        given = answer_of(said) or await self._answered(server, params)
+        given = answer_of(said) or await self._given(server, params, about)
         said = await self._aside(
             "ElicitationResult",
             {name: value for name, value in about.items() if name not in QUESTION} | given,
@@ -92,32 +96,31 @@ class Answering:
             return {"action": "decline"}
         return answer_of(said) or given
 
-    async def _answered(self, server: str, params: Json) -> Json:
-        """What a person says to it."""
-        asked = elicit.questions(server, params)
-        block = self._block("AskUserQuestion", {"questions": asked})
+    async def _given(self, server: str, params: Json, about: Json) -> Json:
+        """What a person says to it, be it through the program around the session; hooks hear that one waits
+        for them, and that they have answered."""
         why = f"the MCP server {server} asks you"
-        decision = Ask(findings=(Finding(subject=server, verdict="ask", reason=why),))
         waits = asyncio.get_running_loop().call_later(
             NOTIFY_AFTER_S, self._notify, "elicitation_dialog", "A server asks", why
         )
         try:
-            verdict = await self._ask(
-                Question(block=block, title=why, decision=decision, why=why, kind="choices")
-            )
+            given = None if self._elicit is None else await self._elicit(about)
+            verdict = None if given is not None else await self._asked(server, params, why)
         finally:
             waits.cancel()
-        if isinstance(verdict, Granted) or verdict.by_person:
+        if verdict is None or isinstance(verdict, Granted) or verdict.by_person:
             self._notify("elicitation_response", "Answered", f"{server} gets your answer")
+        if verdict is None:
+            return given or {}
         if isinstance(verdict, Refused):
             return {"action": "cancel" if verdict.stop else "decline"}
-        given = an_object((verdict.input or {}).get("answers"))
-        answers = [given.get(one["question"]) for one in asked]
-        if params.get("mode") == "url":
-            return {"action": "accept" if answers == [elicit.VISITED] else "decline"}
-        content = elicit.content(params, answers)
-        return (
-            {"action": "decline"} if content is None else {"action": "accept", "content": content}
+        return answered(server, params, verdict)
+
+    async def _asked(self, server: str, params: Json, why: str) -> Verdict:
+        block = self._block("AskUserQuestion", {"questions": elicit.questions(server, params)})
+        decision = Ask(findings=(Finding(subject=server, verdict="ask", reason=why),))
+        return await self._ask(
+            Question(block=block, title=why, decision=decision, why=why, kind="choices")
         )
 
     async def sample(self, server: str, params: Json) -> Any:
@@ -155,6 +158,16 @@ class Answering:
         why = f"the MCP server {server} wants to ask the model, at your cost"
         verdict = await self._ask(Question(block=block, title=why, decision=decision, why=why))
         return "" if isinstance(verdict, Granted) else "the person said no"
+
+
+def answered(server: str, params: Json, verdict: Granted) -> Json:
+    """What was chosen, as the server wants it."""
+    given = an_object((verdict.input or {}).get("answers"))
+    answers = [given.get(one["question"]) for one in elicit.questions(server, params)]
+    if params.get("mode") == "url":
+        return {"action": "accept" if answers == [elicit.VISITED] else "decline"}
+    content = elicit.content(params, answers)
+    return {"action": "decline"} if content is None else {"action": "accept", "content": content}
 
 
 def answer_of(said: Outcome) -> Json:

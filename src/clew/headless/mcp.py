@@ -4,15 +4,16 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from clew.app.mcp import Connected
+from clew.headless.host import Host, HostError
+from clew.wire.frames import State
 
 if TYPE_CHECKING:
-    from clew.headless.host import Host
     from clew.mcp.server import Server
 
 Json: TypeAlias = dict[str, Any]
 
 
-def to_host(host: "Host") -> Callable[[str, Json], Awaitable[Any]]:
+def to_host(host: Host) -> Callable[[str, Json], Awaitable[Any]]:
     """The way of a message to a server that lives in the host, and of the answer back."""
 
     async def send(server: str, message: Json) -> Any:
@@ -32,6 +33,34 @@ def listed(mcp: Connected) -> list[Json]:
     return shown + [
         {"name": e.name, "status": "disabled", "source": e.scope} for e in mcp.found.held
     ]
+
+
+ACTIONS = frozenset({"accept", "decline", "cancel"})
+
+
+def eliciting(
+    host: Host, *, state: Callable[[State], None], now: Callable[[], State]
+) -> Callable[[Json], Awaitable[Json | None]]:
+    """How the host puts a server's question to its person; an answer that is none declines."""
+
+    async def elicit(about: Json) -> Json | None:
+        before = now()
+        state("requires_action")
+        try:
+            answer = await host.ask("elicitation", about)
+        except HostError:
+            return None  # not every host knows this question
+        finally:
+            state(before)
+        content = answer.get("content")
+        if answer.get("action") not in ACTIONS:
+            return {"action": "decline"}
+        if answer["action"] != "accept" or about.get("mode") == "url":
+            return {"action": answer["action"]}
+        is_form = isinstance(content, dict)
+        return {"action": "accept", "content": content} if is_form else {"action": "decline"}
+
+    return elicit
 
 
 def status(mcp: Connected) -> list[Json]:

@@ -30,7 +30,7 @@ from clew.headless.controls import Controls, output_style
 from clew.headless.framing import Framing, Wanted
 from clew.headless.handshake import agents_of, gone_over, skills_of, told_by
 from clew.headless.host import Host
-from clew.headless.mcp import listed, to_host
+from clew.headless.mcp import eliciting, listed, to_host
 from clew.headless.mirror import Mirror
 from clew.headless.permission import HostPermission, ask_tool, nobody
 from clew.headless.result import compacted, cost_of, done_beside, result, usage_of
@@ -155,6 +155,7 @@ class Server:
         self._brought = Brought(
             hooks=hooks_of(asked.fields.get("hooks"), self._host),
             to_host=to_host(self._host),
+            elicit=eliciting(self._host, state=self._change_state, now=lambda: self.state),
             agents=agents_of(asked.fields),
             skills=skills_of(asked.fields),
         )

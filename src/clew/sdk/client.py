@@ -198,7 +198,8 @@ class ClewClient:
             return await hook.call(request["input"], request["tool_use_id"])
         if request["subtype"] == "mcp_message":
             return {"mcp_response": await answered(self.options.functions, request["message"])}
-        assert self.options.can_use_tool is not None
+        if self.options.can_use_tool is None or request["subtype"] != "can_use_tool":
+            raise HostError(f"{request['subtype']} is asked of nobody here")
         verdict = await self.options.can_use_tool(
             Call(
                 tool=request["tool_name"],
