@@ -101,7 +101,7 @@ def test_a_handshake_says_how_to_plan(tmp_path: Path) -> None:
 FORM = json.dumps({"mcpServers": {"memo": entry("rude")}})
 
 
-def answers_to_form(home: Path, answer: Json | None) -> tuple[Json, Json, Json]:
+def answers_to_form(home: Path, answer: Json) -> tuple[Json, Json, Json]:
     """What a host is asked when a server asks, what the server hears, and the frames of the session's state."""
     with (
         serving(calls(("mcp__memo__elicit", {})), strict=True) as server,
@@ -114,16 +114,7 @@ def answers_to_form(home: Path, answer: Json | None) -> tuple[Json, Json, Json]:
         host.ask("initialize")
         host.say("go")
         asked = host.request("elicitation")
-        if answer is not None:
-            host.answer(asked, **answer)
-        else:
-            error = {"subtype": "error", "request_id": asked["request_id"], "error": "unsupported"}
-            host.send(type="control_response", response=error)
-            again = host.request("can_use_tool")["request"]
-            assert again["tool_name"] == "AskUserQuestion"
-            (question,) = again["input"]["questions"]
-            given = {**again["input"], "answers": {question["question"]: "red"}}
-            host.answer(host.frames[-1], behavior="allow", updatedInput=given)
+        host.answer(asked, **answer)
         host.result()
         assert host.end() == 0
         last = server.requests[-1].body["messages"]
@@ -155,10 +146,6 @@ def test_a_host_is_asked_what_a_server_wants_to_know(tmp_path: Path) -> None:
 )
 def test_what_is_no_answer_to_a_server_declines(tmp_path: Path, answer: Json, heard: str) -> None:
     assert answers_to_form(tmp_path, answer)[1] == {"action": heard}
-
-
-def test_a_host_that_knows_no_such_question_is_asked_as_about_a_call(tmp_path: Path) -> None:
-    assert answers_to_form(tmp_path, None)[1] == {"action": "accept", "content": {"colour": "red"}}
 
 
 def test_nothing_that_a_handshake_says_badly_stops_a_session(tmp_path: Path) -> None:

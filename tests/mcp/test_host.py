@@ -94,7 +94,7 @@ def test_a_host_that_does_not_know_its_server_ends_nothing(tmp_path: Path) -> No
         assert host.until(lambda f: f["type"] == "result")["result"] == "Hi."
 
 
-def test_a_servers_form_is_filled_in_through_the_host(tmp_path: Path) -> None:
+def test_a_host_that_knows_no_forms_of_servers_is_asked_as_about_a_call(tmp_path: Path) -> None:
     config = json.dumps({"mcpServers": {"memo": entry("rude")}})
     with (
         serving(calls(("mcp__memo__elicit", {})), strict=True) as server,
@@ -105,7 +105,11 @@ def test_a_servers_form_is_filled_in_through_the_host(tmp_path: Path) -> None:
     ):  # fmt: skip
         host.ask("initialize")
         host.say("go")
+        form = host.request("elicitation")
+        no = {"subtype": "error", "request_id": form["request_id"], "error": "unsupported"}
+        host.send(type="control_response", response=no)
         asked = host.request("can_use_tool")
+        assert asked["request"]["tool_name"] == "AskUserQuestion"
         given = asked["request"]["input"]
         (question,) = given["questions"]
         assert question["question"].startswith("[MCP server memo] Which colour?")
