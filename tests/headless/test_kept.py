@@ -13,9 +13,10 @@ import pytest
 from clew.tasks.kept import call_off, read
 from clew.testing.server import serving
 from tests.headless.agents_model import agent, by_prompt, results, uses
-from tests.headless.clew_process import clew, transcripts, until
+from tests.headless.clew_process import clew, environment, transcripts, until
 from tests.headless.host_process import Hosted
 from tests.process.processes import lives, wait_ended
+from tests.sandbox.walls import KINDS, can
 from tests.tui.screen import OnScreen
 
 Json: TypeAlias = dict[str, Any]
@@ -378,3 +379,37 @@ def test_a_record_whose_file_is_none_costs_the_output_and_not_the_session(
         body = told(server.requests[-1].body)
     assert "nobody saw how it ended" in body
     assert "it went on while clew was not there" in body
+
+
+def test_walls_stay_around_what_is_kept(tmp_path: Path) -> None:
+    # Of each kind that this machine has.
+    for kind in filter(can, KINDS):
+        home = tmp_path / kind
+        home.mkdir()
+        no_bubblewrap = home / "bin" / "bwrap"
+        no_bubblewrap.parent.mkdir()
+        no_bubblewrap.write_text("#!/bin/sh\nexit 1\n", "utf-8")
+        no_bubblewrap.chmod(0o755)
+        path = environment(home, "")["PATH"]
+        if kind == "landlock":
+            path = f"{no_bubblewrap.parent}:{path}"
+        command = waits("a", f"touch inside; touch {tmp_path}/outside; exit 4")
+        answers = {"go": [uses(in_background(command)), {"text": "begun"}]}
+        walls = json.dumps({"sandbox": {"enabled": True}})
+        with (
+            serving(by_prompt(answers), strict=True) as server,
+            Hosted(
+                home, server.url, "--allowedTools", "Bash", "--settings", walls, PATH=path
+            ) as host,
+        ):
+            begun(host, in_background(command))
+            pid_of(home, "a")
+            assert host.ask("keep_task", task_id="s1")["subtype"] == "success"
+            host.process.send_signal(signal.SIGKILL)
+            host.process.wait()
+        let_through(home, "a")
+        until(lambda: not listed(home)[0]["isRunning"])  # noqa: B023
+        assert listed(home)[0]["exitCode"] == 4
+        assert (home / "work" / "inside").exists()
+        assert not (tmp_path / "outside").exists()
+        assert "after\ntouch: cannot touch" in output_of(home, "s1")
