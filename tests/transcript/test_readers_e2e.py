@@ -87,12 +87,17 @@ def test_the_sdk_reads_a_subagent(written: Session, monkeypatch: pytest.MonkeyPa
 
 
 def test_claude_code_log_reads_what_an_agent_said(tmp_path: Path, readers: Path) -> None:
-    asked = {"go": [uses(agent("dig")), {"text": "done"}], "dig": [{"text": "I found gold."}]}
+    tells = {"tool": "SendMessage", "input": {"to": "main", "message": "soon"}}
+    asked = {
+        "go": [uses(agent("dig")), {"text": "done"}],
+        "dig": [uses(tells), {"text": "I found gold."}],
+    }
     with serving(by_prompt(asked), strict=True) as server:
         assert clew(tmp_path, server.url, "-p", "go").returncode == 0
     (path,) = agent_files(tmp_path)
+    assert b'"type":"queue-operation"' in path.read_bytes()
     python = str(readers / "venv" / "bin" / "python")
-    assert int(run([python, "-c", CLAUDE_CODE_LOG, str(path)]).split()[-1]) == 2
+    assert int(run([python, "-c", CLAUDE_CODE_LOG, str(path)]).split()[-1]) == 4
     (whole,) = transcripts(tmp_path)
     shown = readers / "agents.html"
     run([str(readers / "venv" / "bin" / "claude-code-log"), str(whole), "-o", str(shown)])
