@@ -5,12 +5,14 @@ import json
 import os
 import signal
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
 from clew.tasks.kept import call_off, read
+from clew.tasks.registry import MOST_RUNNING
 from clew.testing.server import serving
 from tests.headless.agents_model import agent, by_prompt, results, uses
 from tests.headless.clew_process import clew, environment, transcripts, until
@@ -128,14 +130,18 @@ def test_what_runs_on_is_read_and_ended_by_the_session_that_goes_on(tmp_path: Pa
         host.process.send_signal(signal.SIGKILL)
         host.process.wait()
     assert all(lives(pid) for pid in pids)
+    with serving(by_prompt(TOLD_ONCE), strict=True) as server:
+        # A run in which nobody ends it leaves it as it is.
+        assert clew(tmp_path, server.url, "-p", "--continue", "and now").stdout == "I heard.\n"
+    assert all(lives(pid) for pid in pids)
     look = {"tool": "TaskOutput", "input": {"task_id": "s1", "block": False}}
     end = {"tool": "TaskStop", "input": {"task_id": "s1"}}
-    then = {"and now": [uses(look), uses(end), {"text": "ended"}]}
+    then = {"end it": [uses(look), uses(end), {"text": "ended"}]}
     with (
         serving(by_prompt(then), strict=True) as server,
         Hosted(tmp_path, server.url, "--continue") as host,
     ):
-        host.say("and now")
+        host.say("end it")
         assert host.result()["result"] == "ended"
         assert host.end() == 0
         started = [f for f in host.frames if f.get("subtype") == "task_started"]
@@ -379,6 +385,26 @@ def test_a_record_whose_file_is_none_costs_the_output_and_not_the_session(
         body = told(server.requests[-1].body)
     assert "nobody saw how it ended" in body
     assert "it went on while clew was not there" in body
+
+
+def test_more_than_may_run_at_once_costs_the_list_and_not_the_session(tmp_path: Path) -> None:
+    with serving(by_prompt(TOLD_ONCE), strict=True) as server, ExitStack() as held:
+        clew(tmp_path, server.url, "-p", "and now")
+        (log,) = transcripts(tmp_path)
+        about = {
+            **dict.fromkeys(("kind", "title", "command", "cwd", "toolUseId", "file"), "x"),
+            **dict.fromkeys(("pid", "since", "keptAt"), 1),
+        }
+        kept = tmp_path / "config" / "clew" / "kept"
+        kept.mkdir(parents=True)
+        for number in range(MOST_RUNNING + 3):
+            line = about | {"sessionId": log.stem, "taskId": f"s{number}"}
+            path = kept / f"{log.stem}-s{number}.jsonl"
+            path.write_text(json.dumps(line) + "\n", "utf-8")
+            fcntl.flock(held.enter_context(path.open("rb")), fcntl.LOCK_EX)
+        done = clew(tmp_path, server.url, "-p", "--continue", "and now")
+        assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
+        assert told(server.requests[-1].body).count("it went on while clew") == MOST_RUNNING
 
 
 def test_walls_stay_around_what_is_kept(tmp_path: Path) -> None:

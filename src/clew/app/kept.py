@@ -6,8 +6,10 @@ those that ended the conversation hears with the next prompt, once.
 
 import asyncio
 from collections.abc import Container
+from contextlib import suppress
 from pathlib import Path
 
+from clew.messages.errors import UserError
 from clew.process.run import Finished
 from clew.tasks.followed import FollowedFile
 from clew.tasks.kept import Kept, Shelf, call_off, forget, read
@@ -29,6 +31,7 @@ class Elsewhere:
     """One of them, while it runs: as the work of a task."""
 
     def __init__(self, kept: Kept, tasks: Tasks, secrets: tuple[str, ...]) -> None:
+        tasks.check_room()
         self._kept = kept
         self._secrets = secrets
         self._is_given_up = False
@@ -98,7 +101,9 @@ def take_up(
     found = shelf.here()
     for kept in found:
         if kept.is_running:
-            Elsewhere(kept, tasks, secrets)
+            # More than may run at once: the rest goes on all the same, and clew tasks ends it.
+            with suppress(UserError):
+                Elsewhere(kept, tasks, secrets)
         elif kept.about.task_id in told:
             forget(kept)
         else:
