@@ -4,6 +4,7 @@ Which files hold the longest word at all is found by ripgrep where there is one,
 once. Only lines that hold it are decoded. Finds what the index would find, entry by entry.
 """
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -119,7 +120,7 @@ def _lines_with(data: bytes, needles: list[bytes]) -> Iterator[tuple[int, int]]:
 def _holding(needle: bytes, files: Sequence[tuple[str, int]]) -> set[str] | None:
     """Which of the files hold the needle; None if that is found out by reading them."""
     program = ripgrep()
-    if program is None or sum(map(_size, files)) < _WORTH_A_PROGRAM_BYTES:
+    if program is None or not _is_worth_a_program(files):
         return None
     names = [path for path, _ in files]
     found: set[str] = set()
@@ -150,11 +151,14 @@ def ripgrep() -> str | None:
     return shutil.which("rg") or shutil.which("rg", path=str(Path(sys.executable).parent))
 
 
-def _size(file: tuple[str, int]) -> int:
-    try:
-        return Path(file[0]).stat().st_size - file[1]
-    except OSError:
-        return 0
+def _is_worth_a_program(files: Sequence[tuple[str, int]]) -> bool:
+    left = _WORTH_A_PROGRAM_BYTES
+    for path, start in files:
+        with contextlib.suppress(OSError):
+            left -= Path(path).stat().st_size - start
+            if left <= 0:
+                return True
+    return False
 
 
 def _text(entry: Entry, key: str) -> str | None:
