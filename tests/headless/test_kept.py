@@ -359,6 +359,21 @@ def test_what_has_printed_nothing_yet_is_kept_with_its_file(tmp_path: Path) -> N
         host.end()
 
 
+def recorded(home: Path, session: str, task: str, file: str) -> Path:
+    """A record as an earlier run might have left it."""
+    about = {
+        **dict.fromkeys(("kind", "title", "command", "cwd", "toolUseId"), "x"),
+        **dict.fromkeys(("pid", "since", "keptAt"), 1),
+        "sessionId": session,
+        "taskId": task,
+        "file": file,
+    }
+    path = home / "config" / "clew" / "kept" / f"{session}-{task}.jsonl"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(about) + "\n", "utf-8")
+    return path
+
+
 @pytest.mark.parametrize("file", ["", ".", "/dev/zero", "/nowhere/at/all", "fifo"])
 def test_a_record_whose_file_is_none_costs_the_output_and_not_the_session(
     tmp_path: Path, file: str
@@ -369,16 +384,8 @@ def test_a_record_whose_file_is_none_costs_the_output_and_not_the_session(
         if file == "fifo":
             os.mkfifo(tmp_path / "fifo")
             file = str(tmp_path / "fifo")
-        about = {
-            **dict.fromkeys(("kind", "title", "command", "cwd", "toolUseId"), "x"),
-            **dict.fromkeys(("pid", "since", "keptAt"), 1),
-        }
-        kept = tmp_path / "config" / "clew" / "kept"
-        kept.mkdir(parents=True)
-        for name in ("s1", "s2"):
-            line = about | {"sessionId": log.stem, "taskId": name, "file": file}
-            (kept / f"{log.stem}-{name}.jsonl").write_text(json.dumps(line) + "\n", "utf-8")
-        with (kept / f"{log.stem}-s2.jsonl").open("rb") as held:
+        recorded(tmp_path, log.stem, "s1", file)
+        with recorded(tmp_path, log.stem, "s2", file).open("rb") as held:
             fcntl.flock(held, fcntl.LOCK_EX)
             done = clew(tmp_path, server.url, "-p", "--continue", "and now")
         assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
@@ -391,16 +398,8 @@ def test_more_than_may_run_at_once_costs_the_list_and_not_the_session(tmp_path: 
     with serving(by_prompt(TOLD_ONCE), strict=True) as server, ExitStack() as held:
         clew(tmp_path, server.url, "-p", "and now")
         (log,) = transcripts(tmp_path)
-        about = {
-            **dict.fromkeys(("kind", "title", "command", "cwd", "toolUseId", "file"), "x"),
-            **dict.fromkeys(("pid", "since", "keptAt"), 1),
-        }
-        kept = tmp_path / "config" / "clew" / "kept"
-        kept.mkdir(parents=True)
         for number in range(MOST_RUNNING + 3):
-            line = about | {"sessionId": log.stem, "taskId": f"s{number}"}
-            path = kept / f"{log.stem}-s{number}.jsonl"
-            path.write_text(json.dumps(line) + "\n", "utf-8")
+            path = recorded(tmp_path, log.stem, f"s{number}", "x")
             fcntl.flock(held.enter_context(path.open("rb")), fcntl.LOCK_EX)
         done = clew(tmp_path, server.url, "-p", "--continue", "and now")
         assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
@@ -439,3 +438,27 @@ def test_walls_stay_around_what_is_kept(tmp_path: Path) -> None:
         assert (home / "work" / "inside").exists()
         assert not (tmp_path / "outside").exists()
         assert "after\ntouch: cannot touch" in output_of(home, "s1")
+
+
+def test_a_text_is_not_erased_under_a_command_that_still_prints(tmp_path: Path) -> None:
+    secret = "very-secret-word"
+    calls = [in_background(f"echo {secret}; {waits('a')}")]
+    answers = {"go": [uses(*calls), {"text": "begun"}]}
+    with (
+        serving(by_prompt(answers), strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
+    ):
+        begun(host, *calls)
+        pid = pid_of(tmp_path, "a")
+        host.ask("keep_task", task_id="s1")
+        assert host.end() == 0
+    (log,) = transcripts(tmp_path)
+    words = ("sessions", "erase", log.stem, secret, "--yes")
+    refused = clew(tmp_path, "", *words)
+    assert refused.returncode != 0
+    assert f"clew tasks stop {log.stem[:8]}/s1" in refused.stderr
+    assert clew(tmp_path, "", "tasks", "stop", f"{log.stem[:8]}/s1").returncode == 0
+    wait_ended(pid)
+    assert clew(tmp_path, "", *words).returncode == 0
+    left = [p for p in (tmp_path / "config").rglob("*") if p.is_file()]
+    assert [p.name for p in left if secret.encode() in p.read_bytes()] == []

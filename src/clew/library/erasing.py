@@ -15,8 +15,11 @@ from msgspec import Struct
 from clew.library.database import forget
 from clew.messages.encoding import decode, encode
 from clew.messages.errors import SessionError
+from clew.tasks.kept import forget as forget_record
+from clew.tasks.kept import found as records
 from clew.transcript.files import Files
 from clew.transcript.load import load
+from clew.transcript.paths import own_dir
 
 ERASED = "[erased]"
 # A shorter text stands in too many places that do not mean it.
@@ -65,6 +68,7 @@ def erase(home: Path, path: Path, found: list[Erasure]) -> None:
     try:
         if not files.lock(fd):
             raise SessionError(f"session {path.stem} is open in another process; end it first")
+        _let_go_of_kept(own_dir(home) / "kept", path.stem)
         for one in found:
             _write_beside(one)
         if found[0].path == path and _live(_beside(path)) != _live(path):
@@ -78,6 +82,16 @@ def erase(home: Path, path: Path, found: list[Erasure]) -> None:
         files.close(fd)
     # The index of words has the text too.
     forget(home)
+
+
+def _let_go_of_kept(folder: Path, session_id: str) -> None:
+    """The records of kept commands have their words too; one that runs writes its output still."""
+    kept = list(records(folder, f"{session_id}-"))
+    for one in kept:
+        if one.is_running:
+            raise SessionError(f"{one.name} runs still; clew tasks stop {one.name} ends it")
+    for one in kept:
+        forget_record(one)
 
 
 def _beside(path: Path) -> Path:
