@@ -138,7 +138,7 @@ def help_text() -> str:
 def main(argv: list[str] | None = None) -> int:
     """The door: whatever a command could not do is one line on standard error, and an exit code."""
     args = list(sys.argv[1:] if argv is None else argv)
-    give_outputs()
+    give_streams()
     try:
         code = dispatch(args)
         sys.stdout.flush()
@@ -175,15 +175,37 @@ def is_nowhere() -> bool:
     return False
 
 
-def give_outputs() -> None:
-    """Writing never fails for the words: to closed outputs it goes to nobody, and a character that
-    the terminal's encoding (or any) cannot write is escaped."""
+def give_streams() -> None:
+    """A closed input says nothing. Writing never fails for the words: to closed outputs it goes to
+    nobody, and a character that the terminal's encoding (or any) cannot write is escaped."""
+    # Before the outputs: each takes the lowest number there is, which is its own.
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(os.open(os.devnull, os.O_RDONLY), encoding="utf-8")
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             nobody = os.open(os.devnull, os.O_WRONLY)
             setattr(sys, name, os.fdopen(nobody, "w", encoding="utf-8"))
         elif isinstance(stream := getattr(sys, name), io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    only_words("stderr")
+
+
+class Words(io.TextIOWrapper):
+    """A terminal that is told words alone: what a model, a file, a server or a plugin says in them
+    moves no cursor, hides no line and sets no title."""
+
+    def write(self, text: str) -> int:
+        from clew.tui.render.safe import visible
+
+        return super().write(visible(text.replace("\r\n", "\n")))
+
+
+def only_words(name: str) -> None:
+    """What is written to this stream from here on are words, where it leads to a terminal."""
+    stream = getattr(sys, name)
+    if isinstance(stream, io.TextIOWrapper) and stream.isatty():
+        how = stream.encoding, stream.errors
+        setattr(sys, name, Words(stream.buffer, *how, line_buffering=True))
 
 
 def dispatch(args: list[str]) -> int:
@@ -198,6 +220,8 @@ def dispatch(args: list[str]) -> int:
     if first in COMMANDS:
         from importlib import import_module
 
+        if first != "demo":  # it draws
+            only_words("stdout")
         code: int = import_module(COMMANDS[first][0]).main(args[1:])
         return code
     return talk(args)
@@ -224,6 +248,8 @@ def talk(args: list[str]) -> int:
         # Programs that talk to clew know two exit codes.
         is_host = any(word.endswith("stream-json") for word in args)
         return 1 if is_host else 2
+    if options.is_print:
+        only_words("stdout")
     if options.worktree is not None:
         from clew.app.worktree import within
 

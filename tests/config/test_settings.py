@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from clew.config import settings
 from clew.config.answers import explained
-from clew.config.layers import Layer, Scope, dropped, in_force, merge, origins, usable, value_at
+from clew.config.layers import Layer, Scope, in_force, merge, origins, usable, value_at, without
 from clew.config.load import Given, changed, complaints, decoded, load
 from clew.config.paths import Places, find_places
 from clew.config.positions import dotted, scan, undotted
@@ -304,7 +304,7 @@ def test_the_keys_are_named_once_and_near_names_are_found() -> None:
 
 
 def test_what_is_not_there_cannot_be_dropped_and_says_nothing() -> None:
-    assert dropped({"a": [1]}, ("b",)) == {"a": [1]}
+    assert without({"a": [1]}, [("b",)]) == {"a": [1]}
     assert origins([layer("user", {"model": "x"})], ("verbose",)) == []
     layers, inert = in_force([layer("project", {"model": "x"})], trusted=False)
     assert (merge(layers), inert) == ({"model": "x"}, [])

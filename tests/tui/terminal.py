@@ -15,7 +15,8 @@ from tests.headless.clew_process import command, environment
 
 
 class Terminal:
-    """One `clew ARGS` with a terminal of its own; `seen` is everything it wrote."""
+    """One `clew ARGS` with a terminal of its own; `seen` is what it wrote and nobody expected yet, `all`
+    everything."""
 
     def __init__(self, home: Path, url: str, *args: str, columns: int = 0, **environ: str) -> None:
         work = home / "work"
@@ -33,6 +34,7 @@ class Terminal:
         )
         os.close(theirs)
         self.seen = ""
+        self.all = ""
 
     def __enter__(self) -> "Terminal":
         return self
@@ -64,9 +66,11 @@ class Terminal:
 
     def _read(self) -> str:
         try:
-            return os.read(self._fd, 65536).decode("utf-8", "replace")
+            read = os.read(self._fd, 65536).decode("utf-8", "replace")
         except OSError:
             return ""  # the other end is closed
+        self.all += read
+        return read
 
     def end(self, *, within_s: float = 30) -> int:
         """The exit code, once everything it wrote was read."""

@@ -64,23 +64,25 @@ def ordered(layers: Iterable[Layer]) -> list[Layer]:
 
 def usable(layer: Layer) -> dict[str, Any]:
     """The layer's data without the values that are of the wrong kind."""
-    data = layer.data
-    for fault in reversed(layer.faults):
-        if fault.fatal and fault.path:
-            data = dropped(data, fault.path)
+    data: dict[str, Any] = without(layer.data, [f.path for f in layer.faults if f.fatal and f.path])
     return data
 
 
-def dropped(holder: Any, path: Path) -> Any:
-    """A copy without one member; what does not hold the member is returned as it is."""
-    head, rest = path[0], path[1:]
-    if not holds(holder, head):
+def without(holder: Any, paths: Iterable[Path]) -> Any:
+    """A copy without some members; what does not hold a member is returned as it is."""
+    told: dict[str | int, list[Path]] = {}
+    for head, *rest in paths:
+        if holds(holder, head):
+            told.setdefault(head, []).append(tuple(rest))
+    if not told:
         return holder
     if isinstance(holder, list):
-        return [v for i, v in enumerate(holder) if i != head]
-    if not rest:
-        return {k: v for k, v in holder.items() if k != head}
-    return {**holder, head: dropped(holder[head], rest)}
+        return [v for i, v in enumerate(holder) if i not in told]
+    return {
+        key: without(value, told[key]) if key in told else value
+        for key, value in holder.items()
+        if () not in told.get(key, [])
+    }
 
 
 def merge(layers: Iterable[Layer]) -> dict[str, Any]:
@@ -147,10 +149,8 @@ def in_force(layers: Sequence[Layer], *, trusted: bool) -> tuple[list[Layer], li
     inert: list[Inert] = []
     for layer in layers:
         stopped = stopped_in(layer, trusted=trusted) if layer.scope in OF_THE_FOLDER else []
-        data: Any = layer.data
-        for path, why in stopped:
-            data = dropped(data, path)
-            inert.append(Inert(layer=layer, path=path, why=why))
+        data = without(layer.data, [path for path, _ in stopped])
+        inert += [Inert(layer=layer, path=path, why=why) for path, why in stopped]
         kept.append(Layer(**{**fields(layer), "data": data}) if stopped else layer)
     return kept, inert
 

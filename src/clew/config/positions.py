@@ -7,12 +7,13 @@ which needs values only.
 
 import re
 from bisect import bisect_right
+from functools import lru_cache
 
 from msgspec import Struct
 
 Path = tuple[str | int, ...]
 
-TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.S)
+TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.S)
 
 
 class Member(Struct, frozen=True, kw_only=True):
@@ -60,7 +61,9 @@ def key_of(token: str) -> str:
     return msgspec.json.decode(token, type=str)
 
 
+@lru_cache(maxsize=4)
 def scan(text: str) -> Positions:
+    """Where everything stands; kept, because who asks for one place asks for the next."""
     members: dict[Path, Member] = {}
     repeated: list[Member] = []
     stack: list[Open] = []

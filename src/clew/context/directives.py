@@ -17,7 +17,7 @@ Stance: TypeAlias = Literal["append", "override"]
 _DIRECTIVE = re.compile(r"\A\s*@(override|append)[ \t]*(?:\n|\Z)")
 _FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
 _SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
-_IMPORT = re.compile(r"(?:(?<=\s)|\A)@((?:\\ |[^\s\\])+)")
+_IMPORT = re.compile(r"(?:(?<=\s)|\A)@((?:\\ |[^\s\\\0])+)")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 MAX_ALTERNATIVES = 64
 _ENDS = ".,;:!?)]}'\"*"

@@ -19,6 +19,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.context.directives import Directed, alternatives, directed, imports
+from clew.permissions.globs import path_rules
 
 Layer: TypeAlias = Literal["managed", "user", "project", "local"]
 
@@ -145,11 +146,8 @@ def matches(paths: Sequence[str], touched: Path, root: Path) -> bool:
     """Whether patterns are meant for a file; they are read from the project's folder."""
     if not touched.is_relative_to(root):
         return False
-    from pathspec import PathSpec
-
     patterns = [one for pattern in paths for one in alternatives(pattern)]
-    spec = PathSpec.from_lines("gitignore", patterns)
-    return spec.match_file(touched.relative_to(root).as_posix())
+    return path_rules(patterns).match_file(touched.relative_to(root).as_posix())
 
 
 class _Loader:

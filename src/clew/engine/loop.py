@@ -464,12 +464,11 @@ class Hearing:
         )
 
     def _reply(self, ended: Answered | Incomplete) -> Reply:
-        stop_reason = ended.message.get("stop_reason")
         failure = ended.failure if isinstance(ended, Incomplete) else None
         said = Assistant({"type": "assistant", "message": ended.message})
         return Reply(
-            ending=ENDINGS.get(stop_reason or "", "unknown"),
-            stop_reason=stop_reason,
+            ending=ENDINGS.get(said.stop_reason or "", "unknown"),
+            stop_reason=said.stop_reason,
             is_complete=failure is None,
             is_empty=said.is_empty,
             failure=failure.message if failure else "",

@@ -104,13 +104,15 @@ async def set_up(options: Options) -> int:
 
 def whole_prompt(options: Options) -> Raw:
     """The prompt of the command line, and what is piped in behind it."""
-    piped = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
-    piped = piped.rstrip("\n")
-    if len(options.prompt) + len(piped) > MAX_PROMPT_CHARACTERS:
+    room = MAX_PROMPT_CHARACTERS - len(options.prompt)
+    # One more than there is room for: who writes without an end is not heard to it.
+    piped = "" if sys.stdin.isatty() else sys.stdin.read(max(0, room) + 1)
+    if len(piped) > room:
         raise CommandLineError(
-            f"--print: a prompt of {len(options.prompt) + len(piped):,} characters fits into no "
+            f"--print: a prompt of more than {MAX_PROMPT_CHARACTERS:,} characters fits into no "
             "request; put it into a file and name the file"
         )
+    piped = piped.rstrip("\n")
     if not (options.prompt.strip() or piped.strip()):
         raise CommandLineError("--print needs a prompt, as an argument or on standard input")
     if options.prompt:

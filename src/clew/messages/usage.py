@@ -25,8 +25,13 @@ def zero_usage() -> dict[str, Any]:
     }
 
 
+# Beyond it no program of another language counts exactly, and no database keeps the sums.
+MOST_TOKENS = 2**53
+
+
 def _count(value: Any) -> int:
-    return value if type(value) is int else 0
+    """What is no number of tokens counts as nothing."""
+    return value if type(value) is int and 0 <= value <= MOST_TOKENS else 0
 
 
 class Usage(View):

@@ -1,13 +1,14 @@
 """Patterns as rules spell them: paths (gitignore's language), commands, domains, tool names.
 
 Owns the translation into regular expressions and the question whether two path patterns can name
-the same file. Every expression built here runs in time linear in what it is matched against: stars
-become `[^/]*` or `.*` without nesting. Path patterns are compared with gitignore's own reader in
-the tests.
+the same file. Every expression built here comes to an end (see `clew.permissions.globs`). Path
+patterns are compared with gitignore's own reader in the tests.
 """
 
 import re
 import unicodedata
+
+from clew.permissions.globs import below, starred
 
 GLOB = re.compile(r"[*?\[\\]")
 
@@ -19,25 +20,24 @@ def normal(text: str) -> str:
 
 def segment_regex(segment: str) -> str:
     """One part of a path pattern, without slashes, as a regular expression."""
-    out: list[str] = []
+    out = [""]
     i = 0
     while i < len(segment):
         char = segment[i]
         i += 1
         if char == "*":
-            if out[-1:] != ["[^/]*"]:
-                out.append("[^/]*")
+            out.append("")
         elif char == "?":
-            out.append("[^/]")
+            out[-1] += "[^/]"
         elif char == "[" and (end := class_end(segment, i)):
-            out.append(class_regex(segment[i : end - 1]))
+            out[-1] += class_regex(segment[i : end - 1])
             i = end
         elif char == "\\" and i < len(segment):
-            out.append(re.escape(segment[i]))
+            out[-1] += re.escape(segment[i])
             i += 1
         else:
-            out.append(re.escape(char))
-    return "".join(out)
+            out[-1] += re.escape(char)
+    return starred(out, "[^/]")
 
 
 def class_end(segment: str, start: int) -> int:
@@ -63,30 +63,33 @@ def path_regex(base: str, segments: tuple[str, ...], *, floating: bool, itself: 
 
     `floating`: at any depth below the base. `itself`: a last `**` names the folder before it too.
     """
-    out = [re.escape(base.rstrip("/"))]
+    chunks = [re.escape(base.rstrip("/"))]
     if floating:
-        out.append("(?:/[^/]+)*")
-    last = len(segments) - 1
-    for i, segment in enumerate(segments):
+        chunks.append("")
+    for segment in segments:
         if segment != "**":
-            out.append("/" + segment_regex(segment))
-        elif i == last:
-            return "".join(out) + ("(?:/.*)?" if itself else "/.+")
-        else:
-            out.append("(?:/[^/]+)*")
-    return "".join(out) + "(?:/.*)?"
+            chunks[-1] += "/" + segment_regex(segment)
+        elif chunks[-1] or len(chunks) == 1:
+            chunks.append("")
+    if segments[-1:] == ("**",):
+        chunks.pop()
+        return below(chunks) + ("(?:/.*)?" if itself else "/.+")
+    return below(chunks) + "(?:/.*)?"
 
 
 def braces(pattern: str) -> list[str]:
     """`*.{pem,key}` as the patterns it stands for; at most 64, so that none can be a bomb."""
-    match = re.search(r"\{([^{}]*,[^{}]*)\}", pattern)
-    if match is None:
-        return [pattern]
-    head, tail = pattern[: match.start()], pattern[match.end() :]
     out: list[str] = []
-    for choice in match[1].split(","):
-        out += braces(head + choice + tail)
-        if len(out) > 64:
+    waiting = [pattern]
+    while waiting:
+        one = waiting.pop()
+        match = re.search(r"\{([^{}]*,[^{}]*)\}", one)
+        if match is None:
+            out.append(one)
+            continue
+        choices = match[1].split(",")
+        waiting += [one[: match.start()] + choice + one[match.end() :] for choice in choices[::-1]]
+        if len(out) + len(waiting) > 64:
             return [pattern]
     return out
 
@@ -96,8 +99,12 @@ def command_regex(pattern: str) -> re.Pattern[str]:
     tail = ""
     if pattern.endswith(":*") or (pattern.endswith(" *") and pattern.count("*") == 1):
         pattern, tail = pattern[:-2].rstrip(), r"(?:\s.*)?"
-    parts = [re.escape(part) for part in re.split(r"\*+", pattern)]
-    return re.compile(".*".join(parts) + tail, re.S)
+    return re.compile(starred(literals(pattern), ".") + tail, re.S)
+
+
+def literals(pattern: str) -> list[str]:
+    """What stands between a pattern's stars."""
+    return [re.escape(part) for part in re.split(r"\*+", pattern)]
 
 
 def literal_head(pattern: str) -> str:
@@ -114,12 +121,12 @@ def domain_regex(pattern: str) -> re.Pattern[str]:
     head = ""
     if pattern.startswith("*."):
         head, pattern = r"(?:[^.]+\.)+", pattern[2:]
-    return re.compile(head + "[^.]*".join(re.escape(part) for part in pattern.split("*")))
+    return re.compile(head + starred(literals(pattern), "[^.]"))
 
 
 def word_regex(pattern: str) -> re.Pattern[str]:
     """A tool's name or an input's value: `*` is any text."""
-    return re.compile(".*".join(re.escape(part) for part in re.split(r"\*+", pattern)), re.S)
+    return re.compile(starred(literals(pattern), "."), re.S)
 
 
 def may_meet(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
@@ -129,14 +136,15 @@ def may_meet(left: tuple[str, ...], right: tuple[str, ...]) -> bool:
     `**` is any number of segments; a segment with stars or classes is compared by what its plain
     ends leave open. Answers yes when in doubt: the question is asked before letting something run.
     """
-    reached = {(0, 0)}
+    reached = [(0, 0)]
+    seen = set(reached)
     while reached:
-        after: set[tuple[int, int]] = set()
-        for i, j in reached:
-            if i == len(left) and j == len(right):
-                return True
-            after |= steps(left, right, i, j)
-        reached = after
+        i, j = reached.pop()
+        if i == len(left) and j == len(right):
+            return True
+        after = steps(left, right, i, j) - seen
+        seen |= after
+        reached += after
     return False
 
 

@@ -33,6 +33,9 @@ STARTUP = (
     "NPM_CONFIG_USERCONFIG",
 )
 
+# Of what is wrong with settings, at the start of a session.
+MOST_COMPLAINTS = 50
+
 # What the session's own places are made of. Settings cannot move them: a `~` that programs read
 # otherwise than the rules do would lead past the rules.
 FIXED = frozenset({"HOME", "USERPROFILE", "CLEW_CONFIG_DIR", "CLAUDE_CONFIG_DIR"})
@@ -116,9 +119,16 @@ def stand(
             startup_files=startup_files(environment, resolve),
             program_folders=program_folders(environment, here),
         ),
-        complaints=tuple(dict.fromkeys(told)),
+        complaints=few(list(dict.fromkeys(told))),
         is_trusted=is_trusted,
     )
+
+
+def few(told: list[str]) -> tuple[str, ...]:
+    """What is wrong, in as many lines as somebody reads."""
+    left = len(told) - MOST_COMPLAINTS
+    more = [f"and {left} more like these; clew config list says all"] if left > 0 else []
+    return (*told[:MOST_COMPLAINTS], *more)
 
 
 def startup_files(environ: Mapping[str, str], resolve: Resolve) -> tuple[str, ...]:

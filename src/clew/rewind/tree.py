@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
 from clew.config.regular import only_files
+from clew.permissions.globs import ignore_rules
 
 if TYPE_CHECKING:
     from pathspec import GitIgnoreSpec
@@ -123,11 +124,9 @@ def _decided(path: str, specs: Specs) -> bool:
 
 
 def _read(path: str) -> "GitIgnoreSpec | None":
-    from pathspec import GitIgnoreSpec
-
     try:
         with open(path, encoding="utf-8", errors="surrogateescape", opener=only_files) as file:
-            return GitIgnoreSpec.from_lines(file)
+            return ignore_rules(file)
     except (OSError, ValueError):
         return None
 

@@ -35,8 +35,10 @@ def run(options: argparse.Namespace) -> int:
     if target is None:
         if options.json:
             raise CannotError("--json tells of a file that was written; name one")
-        sys.stdout.flush()
-        sys.stdout.buffer.write(data)
+        if sys.stdout.isatty():
+            sys.stdout.write(data.decode("utf-8", "replace"))
+        else:
+            sys.stdout.buffer.write(data)
         return FINE
     if target.exists() and not options.force:
         raise CannotError(f"{target} is there already; --force writes over it")

@@ -74,16 +74,20 @@ class Bar:
         filled = round(share * self.WIDTH)
         line = f"{self._what} {'━' * filled}{'·' * (self.WIDTH - filled)} {share:4.0%}"
         columns = shutil.get_terminal_size().columns
-        sys.stderr.write(f"\r{line[: columns - 1]}")
-        sys.stderr.flush()
+        self._draw(f"\r{line[: columns - 1]}")
         self._is_drawn = True
 
     def hide(self) -> None:
         """Makes room for a line; the next step draws it again."""
         if self._is_drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
+            self._draw("\r\x1b[K")
         self._is_drawn = False
+
+    def _draw(self, orders: str) -> None:
+        # Of what is said on it, `sys.stderr` lets words through alone.
+        terminal = sys.__stderr__ or sys.stderr
+        terminal.write(orders)
+        terminal.flush()
 
     def __enter__(self) -> "Bar":
         return self

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 
 from clew.config.regular import only_files
+from clew.permissions.globs import MOST_ALTERNATIVES, ignore_rules
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -170,13 +171,6 @@ def ignored(path: str, specs: "tuple[tuple[str, GitIgnoreSpec], ...]") -> bool:
     return False
 
 
-def ignore_rules(lines: Iterable[str]) -> "GitIgnoreSpec":
-    """Lines of a .gitignore; what reads them is loaded here, for a turn without a search needs none."""
-    from pathspec import GitIgnoreSpec
-
-    return GitIgnoreSpec.from_lines(lines)
-
-
 def chooser(globs: list[str]) -> Callable[[str], bool]:
     """Whether a name is wanted: by any of the globs, braces and a leading ! allowed."""
     lines = [line for one in globs for line in braces(one)]
@@ -187,15 +181,20 @@ def chooser(globs: list[str]) -> Callable[[str], bool]:
 
 
 def braces(glob: str) -> list[str]:
-    """`*.{js,ts}` as its alternatives."""
-    match = re.search(r"\{([^{}]*)\}", glob)
-    if match is None:
-        return [glob]
-    return [
-        whole
-        for choice in match[1].split(",")
-        for whole in braces(glob[: match.start()] + choice + glob[match.end() :])
-    ]
+    """`*.{js,ts}` as its alternatives; a ValueError if they are more than anybody means."""
+    out: list[str] = []
+    waiting = [glob]
+    while waiting:
+        one = waiting.pop()
+        match = re.search(r"\{([^{}]*)\}", one)
+        if match is None:
+            out.append(one)
+            continue
+        choices = match[1].split(",")
+        waiting += [one[: match.start()] + choice + one[match.end() :] for choice in choices[::-1]]
+        if len(out) + len(waiting) > MOST_ALTERNATIVES:
+            raise ValueError(f"{glob[:100]} stands for more than {MOST_ALTERNATIVES} names")
+    return out
 
 
 def newest_first(names: list[str]) -> list[str]:

@@ -101,6 +101,11 @@ class Found(Struct, frozen=True, kw_only=True):
 async def search(ctx: ToolContext, where: Place, job: Job, program: str | None) -> Found:
     for text in (job.pattern or "", *job.globs):
         refuse_odd(text, "A pattern")
+    try:
+        for glob in job.globs:
+            braces(glob)
+    except ValueError as error:
+        raise ToolError(f"The pattern {error}.") from error
     job.path = where.name
     if program is None:
         text, cut = await printed(ctx, where, own_command(job))

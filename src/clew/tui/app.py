@@ -27,6 +27,7 @@ from clew.tui.history import History
 from clew.tui.keys import own_bindings
 from clew.tui.prompt import Prompt
 from clew.tui.queueing import Queue, Queued
+from clew.tui.render.safe import one_line
 from clew.tui.render.theme import accented, chosen
 from clew.tui.screen import Screen
 from clew.tui.stage import Stage
@@ -70,7 +71,7 @@ class Front:
         # The colour of the session that is open, if it has one.
         self.accent = ""
         self.screen.on_colours = self.recolour
-        self.stage.on_question = lambda title: terminal.notify(f"clew asks: {title}")
+        self.stage.on_question = lambda title: terminal.notify(f"clew asks: {one_line(title)}")
         self.desk = Desk(
             self.stage,
             self.screen,

@@ -17,7 +17,7 @@ from clew.app.session import Session
 from clew.messages.usage import Usage
 from clew.process.programs import Programs
 from clew.tui.render.rows import Line, Row, Span, clipped, line
-from clew.tui.render.safe import visible
+from clew.tui.render.safe import one_line, visible
 from clew.tui.render.theme import Theme
 from clew.tui.working import lasting
 from clew.version import VERSION
@@ -75,7 +75,7 @@ class Status:
     def _row(self, session: Session, theme: Theme) -> Row:
         quiet = theme["quiet"]
         mode = Span(session.mode, theme[MODE_PARTS.get(session.mode, "quiet")])
-        row: Row = [Span(f"  {session.model.name}", quiet), Span("  ", quiet), mode]
+        row: Row = [Span(f"  {one_line(session.model.name)}", quiet), Span("  ", quiet), mode]
         return [*row, *(Span(f"  {words}", quiet) for words in self._words(session))]
 
     def _words(self, session: Session) -> list[str]:

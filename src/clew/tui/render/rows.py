@@ -12,6 +12,8 @@ from typing import TypeAlias
 from msgspec import Struct
 from wcwidth import iter_graphemes, wcswidth
 
+from clew.tui.render.safe import visible
+
 Line: TypeAlias = str
 
 RESET = "\x1b[0m"
@@ -54,6 +56,9 @@ def line(row: Iterable[Span], *, links: bool = True) -> Line:
     sent: list[str] = []
     for (style, link), spans in groupby(row, _look):
         text = "".join(span.text for span in spans)
+        # Whoever made the row made it harmless. Here is the last place to be sure of it.
+        if not text.isprintable():
+            text = visible(text).replace("\n", " ")
         if style:
             text = f"\x1b[{style}m{text}{RESET}"
         sent.append(f"\x1b]8;;{link}\x1b\\{text}\x1b]8;;\x1b\\" if link and links else text)

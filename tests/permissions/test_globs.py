@@ -1,0 +1,71 @@
+"""Patterns with many stars: the same meaning as before, and an end."""
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pathspec import GitIgnoreSpec, PathSpec
+
+from clew.permissions.globs import ignore_rules, path_rules, tamed
+from clew.permissions.patterns import command_regex, domain_regex, may_meet, path_regex, word_regex
+
+PARTS = ["a", "b", "*", "*", "/", "?", "**/", "/**/", "[ab]", "\\*", "."]
+LETTERS = ["a", "b", "/", "a/", "c", "*", "."]
+
+
+@given(
+    st.lists(st.sampled_from(PARTS), min_size=1, max_size=9).map("".join),
+    st.lists(st.sampled_from(LETTERS), min_size=1, max_size=9).map("".join),
+)
+def test_a_line_means_what_the_library_says(line: str, name: str) -> None:
+    name = name.strip("/")
+    try:
+        said = GitIgnoreSpec.from_lines([line]).check_file(name).include
+    except ValueError:
+        return
+    assert ignore_rules([line]).check_file(name).include == said
+    assert path_rules([line]).match_file(name) == PathSpec.from_lines(
+        "gitignore", [line]
+    ).match_file(name)
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("*a" * 15 + "*b", "a" * 60),
+        ("a*" * 200 + "b", "a" * 255),
+        ("*" * 200 + "b", "a" * 255),
+        ("?*" * 100 + "b", "a" * 255),
+        ("**/a/" * 15 + "**/b", "a/" * 60),
+        ("x/**/a/" + "**/a/" * 15 + "**/b", "x/" + "a/" * 60),
+        ("**/*a*a*a/" * 15 + "**/b", "aaaaaaaaaa/" * 200),
+    ],
+)
+def test_a_line_of_many_stars_comes_to_an_end(line: str, name: str) -> None:
+    assert not ignore_rules([line]).match_file(name)
+    assert not path_rules([line]).match_file(name)
+
+
+def test_what_needs_no_care_is_left_as_it_is() -> None:
+    assert tamed("^a[^/]*b$") == "^a[^/]*b$"
+    assert ignore_rules(["# only a remark", "*.py"]).match_file("x.py")
+
+
+STARS = "*a" * 20 + "*b"
+
+
+@pytest.mark.parametrize("regex", [command_regex, word_regex, domain_regex])
+def test_a_rule_of_many_stars_comes_to_an_end(regex: object) -> None:
+    assert callable(regex)
+    assert regex(STARS).fullmatch("a" * 60) is None
+    assert regex(STARS).fullmatch("a" * 60 + "b") is not None
+
+
+def test_a_path_rule_of_many_stars_comes_to_an_end() -> None:
+    for segments in ((STARS,), ("**", "a") * 12 + ("**", "b"), ("**",) * 30 + ("b",)):
+        rule = re.compile(path_regex("/x", segments, floating=False, itself=False), re.S)
+        assert rule.fullmatch("/x" + "/" + "a" * 60) is None
+        assert rule.fullmatch("/x" + "/a" * 60) is None
+    assert may_meet(("**", "*a*") * 100, ("**", "*b*") * 100)
+    assert not may_meet(("**", "a") * 100 + ("c",), ("**", "a") * 100 + ("d",))
