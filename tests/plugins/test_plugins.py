@@ -218,7 +218,7 @@ def test_an_archive_that_is_odd_leaves_nothing_outside(
     member = tarfile.TarInfo(name)
     member.type, member.size = kind, size
     archive = tmp_path / "a.tgz"
-    archive.write_bytes(gzip.compress(member.tobuf() + b"x" * 512))
+    archive.write_bytes(gzip.compress(member.tobuf(tarfile.GNU_FORMAT) + b"x" * 512))
     with pytest.raises(UserError, match=why):
         unpack(archive, tmp_path / "made" / "whole", "npm:far")
     assert not (tmp_path / "x.md").exists()
@@ -236,6 +236,15 @@ def test_what_is_no_file_of_an_archive_counts_too(tmp_path: Path, kind: bytes) -
         with pytest.raises(UserError, match=why):
             unpack(archive, tmp_path / "made" / "whole", "npm:far")
     assert list(tmp_path.rglob("*.md")) == []
+
+
+@pytest.mark.parametrize("leads", ["/etc/passwd", "../../../work", "agents/../../../../../etc"])
+def test_a_link_that_leads_out_of_a_plugin_is_not_installed(home: Path, leads: str) -> None:
+    (home / "work" / "square" / "toolkit" / "commands" / "key.md").symlink_to(leads)
+    plugin(home, "marketplace", "add", "./square")
+    refused = plugin(home, "install", "toolkit", fails=True)
+    assert "commands/key.md is a link that leads out of the plugin" in refused
+    assert "no plugins" in plugin(home, "list")
 
 
 def test_an_archive_that_is_garbled_behind_its_first_file_is_said(tmp_path: Path) -> None:

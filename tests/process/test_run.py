@@ -235,6 +235,16 @@ def test_a_command_that_kills_its_watcher_is_ended_with_all_it_began() -> None:
     asyncio.run(go())
 
 
+@pytest.mark.parametrize("stopped", ["$PPID", "$PPID $(ps -o ppid= -p $PPID)"])
+def test_a_command_that_stops_its_watcher_is_ended_all_the_same(stopped: str) -> None:
+    finished, output = in_shell(
+        f"sleep 600 & echo $! $$; kill -STOP {stopped}; sleep 600", timeout_s=1
+    )
+    assert finished.timed_out
+    for pid in map(int, bytes(output.head).split()):
+        wait_ended(pid)
+
+
 def test_a_keeper_that_was_killed_is_replaced() -> None:
     async def go() -> None:
         async with launching() as launcher:

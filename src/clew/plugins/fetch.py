@@ -5,6 +5,7 @@ Nothing of what is brought is run: no hooks of git, no submodules, no transports
 """
 
 import asyncio
+import os
 import shutil
 import tempfile
 from collections.abc import Mapping
@@ -40,6 +41,8 @@ def bring(source: Source, into: Path, *, base: Path, environ: Mapping[str, str])
             found = (base / Path(source.path).expanduser()).resolve()
         if not found.is_dir():
             raise UserError(f"{source}: there is no folder {source.path or found}")
+        if leading_out := outward(found):
+            raise UserError(f"{source}: {leading_out} is a link that leads out of the plugin")
         ready = Path(made, "ready")
         try:
             shutil.copytree(found, ready, symlinks=True, ignore=shutil.ignore_patterns(".git"))
@@ -63,6 +66,16 @@ async def clone(source: Source, into: Path, environ: Mapping[str, str]) -> str:
         return (await git(str(into), "rev-parse", "HEAD")).strip()
     finally:
         await launcher.aclose()
+
+
+def outward(root: Path) -> str:
+    """A link below `root` that leads out of it, by its name: what it leads to would be read as the
+    plugin's own, and nobody who looks at the plugin sees it."""
+    for folder, folders, names in os.walk(root):
+        for path in (Path(folder, name) for name in (*folders, *names)):
+            if path.is_symlink() and not path.resolve().is_relative_to(root):
+                return str(path.relative_to(root))
+    return ""
 
 
 def inside(root: Path, path: str) -> Path:

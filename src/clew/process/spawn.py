@@ -173,7 +173,14 @@ class Launcher:
     def _send(self, descriptors: list[int]) -> None:
         self.start()
         assert self._control is not None
+        self._wake()
         socket.send_fds(self._control, [b"+"], descriptors)
+
+    def _wake(self) -> None:
+        """A command may have stopped the keeper, which wakes the watchers."""
+        if self._control is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._keeper, signal.SIGCONT)
 
     def _drop_keeper(self) -> None:
         if self._control is not None:
@@ -188,6 +195,7 @@ class Launcher:
     async def aclose(self, *, grace_s: float = 0.05) -> None:
         """Ends everything that still runs and waits, within bounds, until it is gone."""
         living = list(self._living)
+        self._wake()
         for child in living:
             child.end(grace_s=grace_s)
         try:

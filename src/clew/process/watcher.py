@@ -88,7 +88,7 @@ def keep(control: _socket.socket, *, adopts: bool) -> None:
         ready = [descriptor for descriptor, _ in poller.poll()]
         if wake in ready:
             drain(wake)
-            watchers.difference_update(pid for pid, _ in reaped())
+            watchers.difference_update(pid for pid, _ in reaped(wakes=True))
             end_all(spare=watchers)
         if control.fileno() in ready:
             _, descriptors = receive_with_descriptors(control, 1)
@@ -106,15 +106,22 @@ def keep(control: _socket.socket, *, adopts: bool) -> None:
         end_all(spare=watchers)
         poller.poll(PASS_S * 1000)
         drain(wake)
-        reaped()
+        reaped(wakes=True)
 
 
-def reaped() -> list[tuple[int, int]]:
-    """Takes the dead off the table: their pids and wait statuses."""
+def reaped(*, wakes: bool = False) -> list[tuple[int, int]]:
+    """Takes the dead off the table: their pids and wait statuses.
+
+    `wakes`: what was stopped runs again. A watcher that its own command stops could end nothing.
+    """
     dead: list[tuple[int, int]] = []
+    how = os.WNOHANG | (os.WUNTRACED if wakes else 0)
     try:
-        while (one := os.waitpid(-1, os.WNOHANG))[0]:
-            dead.append(one)
+        while (one := os.waitpid(-1, how))[0]:
+            if os.WIFSTOPPED(one[1]):
+                signal_to(one[0], signal.SIGCONT)
+            else:
+                dead.append(one)
     except ChildProcessError:
         pass
     return dead
