@@ -237,6 +237,35 @@ def test_a_second_sigint_ends_at_once_and_leaves_no_child(tmp_path: Path) -> Non
     assert done.stdout == "Here again.\n"
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 1), (signal.SIGTERM, 143)])
+def test_a_signal_before_the_prompt_is_begun_ends_the_run_without_it(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    commands = tmp_path / "config" / "commands"
+    commands.mkdir(parents=True)
+    (commands / "slow.md").write_text(
+        "---\nallowed-tools: Bash\n---\nSay !`mkfifo gate; touch on; cat gate`", "utf-8"
+    )
+    (tmp_path / "work").mkdir()
+    with serving(scenario({"text": "Here.", "times": "always"}), strict=True) as server:
+        with subprocess.Popen(
+            command("-p", "/slow", "--output-format", "stream-json", "--verbose"),
+            cwd=tmp_path / "work",
+            env=environment(tmp_path, server.url),
+            stdout=subprocess.PIPE,
+            stdin=subprocess.DEVNULL,
+        ) as child:
+            until((tmp_path / "work" / "on").exists)
+            child.send_signal(number)
+            (tmp_path / "work" / "gate").write_text("", "utf-8")
+            assert child.stdout is not None
+            said = [json.loads(line) for line in child.stdout]
+        assert child.returncode == code
+        assert server.requests == []
+    (result,) = [frame for frame in said if frame["type"] == "result"]
+    assert result["is_error"] is True
+
+
 def test_signals_while_it_ends_do_not_change_what_its_code_says(tmp_path: Path) -> None:
     with serving(scenario({"text": "Here.", "times": "always"}), strict=True) as server:
         (tmp_path / "work").mkdir()

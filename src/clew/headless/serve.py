@@ -299,10 +299,13 @@ class Server:
     async def _turns(self) -> Clear | Resume | None:
         """Turns until the host says no more, or a command leads into another session."""
         while True:
-            while self._prompts:
+            while self._prompts and not self._is_stopped:
                 elsewhere = await self._turn(self._prompts.popleft())
                 if elsewhere is not None:
                     return elsewhere
+            if self._prompts:
+                # What was said and not begun when a signal came is not begun any more.
+                self.post(self._failed("a signal ended this session before it could answer"))
             if self._is_over:
                 return None
             if await self._is_due():
@@ -333,6 +336,9 @@ class Server:
         conversation, speaker = self.session.conversation, self._speaker(said)
         begin_s, before = time.monotonic(), self.session.ledger().total
         taken = await self._taken(said)
+        if self._is_stopped:
+            self._prompts.appendleft(said)
+            return None
         if isinstance(taken, Clear | Resume):
             self._is_answered = True
             return taken
