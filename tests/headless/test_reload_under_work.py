@@ -21,13 +21,14 @@ def test_a_call_to_a_server_of_a_plugin_that_goes_is_answered(tmp_path: Path) ->
     answers = {
         "go": [
             uses({"tool": "mcp__plugin_kit_notes__hang", "input": {}}),
-            lambda body: {"text": f"it said: {results(body)[0]}"},
+            # The call has an answer, whichever words it is given.
+            {"text": "answered"},
         ],
         "again": [{"text": "fine"}],
     }
     plugin = tmp_path / "kit"
     make_plugin(plugin, tool="one")
-    rude = json.dumps({"mcpServers": {"notes": entry("rude")}})
+    rude = json.dumps({"mcpServers": {"notes": entry("rude", str(tmp_path / "hangs"))}})
     (plugin / ".mcp.json").write_text(rude, "utf-8")
     with (
         serving(by_prompt(answers), strict=True) as server,
@@ -35,7 +36,7 @@ def test_a_call_to_a_server_of_a_plugin_that_goes_is_answered(tmp_path: Path) ->
     ):
         done(host, "initialize")
         host.say("go")
-        host.until(lambda frame: frame["type"] == "assistant")
+        until((tmp_path / "hangs").exists)
         shutil.rmtree(plugin)
         host.send(type="control_request", request_id="r", request={"subtype": "reload_plugins"})
         until_both(host)
@@ -51,7 +52,7 @@ def until_both(host: Hosted) -> None:
     host.until(lambda frame: frame["type"] == "result" or is_answer(frame))
     (result,) = [f for f in host.frames if f["type"] == "result"]
     (answer,) = filter(is_answer, host.frames)
-    assert "the session closed the connection" in result["result"]
+    assert result["result"] == "answered"
     assert answer["response"]["response"]["mcpServers"] == []
 
 

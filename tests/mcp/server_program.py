@@ -83,6 +83,8 @@ def call(identity, params):
     elif name == "die":
         os._exit(3)
     elif name == "hang":
+        if NOTE:
+            Path(NOTE).write_text("hangs", encoding="utf-8")
         signal.pause()
     elif name == "wait":
         for line in sys.stdin:
