@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clew.testing.server import serving
-from tests.headless.clew_process import clew, transcripts
+from tests.headless.clew_process import clew, transcripts, until
 from tests.headless.host_process import Hosted
 from tests.requirements import requirement
 
@@ -44,7 +44,8 @@ def test_commands_about_the_record_of_the_session(host: Hosted, tmp_path: Path) 
     assert "begin the work" in shown(host, "/tree")
     assert "[>] Mend it" in shown(host, "/todos")
     assert "called 'My work'" in shown(host, "/rename My work")
-    assert '"customTitle":"My work"' in path.read_text("utf-8")
+    # A title is no message: it is written with what comes next, or soon.
+    until(lambda: '"customTitle":"My work"' in path.read_text("utf-8"))
     assert "begin the work" in shown(host, "/search begin")
     assert "name what to look for" in shown(host, "/search")
     assert "name the title" in shown(host, "/rename")
