@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -71,6 +72,25 @@ def test_a_subagents_transcript_goes_along(tmp_path: Path) -> None:
         clew(home, server.url, "-p", "one", "--session-id", SESSION)
     (agent,) = (only(home).with_suffix("") / "subagents").glob("agent-*.jsonl")
     assert (store / SESSION / agent.name).read_bytes() == agent.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+def test_a_copy_that_is_no_file_costs_the_copy_alone(tmp_path: Path, kind: str) -> None:
+    store = tmp_path / "store"
+    home = settled(tmp_path, str(store))
+    with serving(ANY, strict=True) as server:
+        clew(home, server.url, "-p", "one", "--session-id", SESSION)
+        kept = store / SESSION / "session.jsonl"
+        kept.unlink()
+        if kind == "pipe":
+            os.mkfifo(kept)
+        else:
+            kept.symlink_to("/dev/zero")
+        done = clew(home, server.url, "-p", "two", "--resume", SESSION)
+        assert (done.returncode, done.stdout) == (0, "Fine.\n")
+        assert "folder store: " in done.stderr
+        assert texts(server) == ["one", "Fine.", "two"]
+    assert not kept.is_file()
 
 
 def test_what_a_failing_store_did_not_take_goes_with_the_next_session(tmp_path: Path) -> None:

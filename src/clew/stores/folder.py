@@ -1,12 +1,16 @@
 """A store in a folder: another disk, a mounted share. One file a transcript, appended and synced."""
 
 import asyncio
+import errno
 import fcntl
 import os
 import re
+import stat
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import BinaryIO
 
+from clew.config.regular import only_files
 from clew.stores.base import Key, Listed, StoreError
 from clew.transcript.files import Files
 from clew.transcript.light import is_uuid
@@ -36,6 +40,8 @@ class FolderStore:
         files.make_folder(path.parent)
         fd = files.open(path)
         try:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise OSError(errno.EINVAL, "what is to be written to is not a regular file")
             fcntl.flock(fd, fcntl.LOCK_EX)
             size = files.size(fd)
             new, count = list(lines), at + len(lines)
@@ -61,7 +67,7 @@ class FolderStore:
     async def read(self, key: Key) -> AsyncIterator[bytes]:
         path = self._path(key)
         try:
-            with path.open("rb") as file:
+            with await asyncio.to_thread(_opened, path) as file:
                 left = os.fstat(file.fileno()).st_size
                 while left > 0 and (piece := await asyncio.to_thread(file.read, PIECE_BYTES)):
                     left -= len(piece)
@@ -84,7 +90,7 @@ class FolderStore:
                 lines=_count(path),
             )
             for path in sorted(self._folder.glob(f"{sessions}/*.jsonl"))
-            if is_uuid(path.parent.name)
+            if is_uuid(path.parent.name) and path.is_file()
         ]
 
     def _path(self, key: Key) -> Path:
@@ -98,8 +104,12 @@ def _agent_of(stem: str) -> str:
     return "" if stem == "session" else stem.removeprefix("agent-")
 
 
+def _opened(path: Path) -> BinaryIO:
+    return open(path, "rb", opener=only_files)
+
+
 def _count(path: Path) -> int:
-    with path.open("rb") as file:
+    with _opened(path) as file:
         return sum(piece.count(b"\n") for piece in iter(lambda: file.read(PIECE_BYTES), b""))
 
 
