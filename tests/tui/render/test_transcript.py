@@ -3,6 +3,7 @@
 from base64 import b64encode
 from typing import Any
 
+import pytest
 from pyte import HistoryScreen, Stream
 
 from clew.engine.events import (
@@ -41,6 +42,7 @@ from clew.stream.events import (
 )
 from clew.tools.base import Progress
 from clew.tui.render.abilities import Abilities
+from clew.tui.render.rows import cells
 from clew.tui.render.theme import BARE, DARK
 from clew.tui.render.transcript import Transcript
 from tests.tui.render.corpus import ANSWER
@@ -535,6 +537,29 @@ def test_an_agent_in_the_background_and_a_refusal_are_told_to_a_person_not_to_th
     ended = finished(block | {"name": "Bash"}, rejected_by_user("not now"), is_error=True)
     ended.entry["toolDenialKind"] = "user-rejected"
     assert fed(transcript(), ended)[1:] == ["  refused; it did not run: not now"]
+
+
+@pytest.mark.parametrize("width", [24, 33, 60])
+def test_no_row_of_a_result_is_wider_than_the_screen(width: int) -> None:
+    """A row that is too wide is broken by the terminal, and what is painted below it stands wrong."""
+    long = "every word of this stands in one line that is longer than any of the screens here " * 2
+    todo = {"content": long, "status": "in_progress", "activeForm": long}
+    background = {"status": "async_launched", "agentId": "ab15677c5b5954c65"}
+    answers = [
+        finished(call("Agent", description=long), long, background),
+        finished(call("Agent", description=long), long, {"status": "completed"}),
+        finished(call(command=long), long, {"stdout": long}),
+        finished(call(command=long), long, is_error=True),
+        finished(call(command=long), rejected_by_user(long), is_error=True),
+        finished(call("Read", file_path=long), long, display=long),
+        finished(call("Write", file_path=long), long, {"type": "create", "content": long}),
+        finished(call("TodoWrite", todos=[todo]), long, {"newTodos": [todo]}),
+        finished(call("ExitPlanMode", plan=long), long, {"plan": long}),
+        finished(call("mcp__a__b", text=long), long, display=long),
+    ]
+    for answer in answers:
+        rows = fed(transcript(width), ToolStarted(block=answer.block, title=long), answer)
+        assert [row for row in rows if cells(row) > width] == []
 
 
 def test_where_nobody_draws_a_tail_calls_and_agents_are_told_of_as_they_begin() -> None:

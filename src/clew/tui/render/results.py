@@ -193,7 +193,7 @@ def _agent(answer: Answer, look: Look, folds: Folds) -> Iterator[Row] | None:
         return None
     if answer.raw.get("status") == "async_launched":
         words = f"works in the background as {answer.raw.get('agentId')}; you are told when it has ended"
-        return iter([[Span(one_line(words), look.theme["quiet"])]])
+        return wrapped([Span(one_line(words), look.theme["quiet"])], look.width)
     return _markdown(answer.text, answer, look, folds)
 
 
