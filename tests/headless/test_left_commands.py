@@ -5,11 +5,13 @@ import signal
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pytest
+
 from clew.testing.server import serving
 from tests.headless.agents_model import agent, by_prompt, results, uses
-from tests.headless.clew_process import clew, transcripts
+from tests.headless.clew_process import clew, transcripts, until
 from tests.headless.host_process import Hosted
-from tests.headless.test_kept import let_through, output_of, pid_of, waits
+from tests.headless.test_kept import let_through, listed, output_of, pid_of, waits
 from tests.headless.test_print import entries
 from tests.process.processes import lives, wait_ended
 from tests.tui.screen import OnScreen
@@ -163,6 +165,36 @@ def test_a_command_that_was_left_ends_with_clew_unless_it_is_kept(tmp_path: Path
     assert output_of(tmp_path, "s1") == "up\n"
     assert clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s1").returncode == 0
     wait_ended(first)
+
+
+@pytest.mark.parametrize("how", ["end", "kill"])
+def test_a_command_that_was_left_and_kept_ends_with_its_own_code(tmp_path: Path, how: str) -> None:
+    # That it may not write where nobody reads is its own as ever.
+    then = "yes | head -n 1; echo ${PIPESTATUS[0]}"
+    calls = [bash(waits("a", then))]
+    with (
+        serving(by_prompt(answers(*calls)), strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
+    ):
+        host.say("go")
+        pid = pid_of(tmp_path, "a")
+        host.ask("background_tasks")
+        host.result()
+        host.ask("keep_task", task_id="s1")
+        if how == "end":
+            assert host.end() == 0
+        else:
+            host.process.send_signal(signal.SIGKILL)
+            host.process.wait()
+    let_through(tmp_path, "a")
+    wait_ended(pid)
+    until(lambda: not listed(tmp_path)[0]["isRunning"])
+    (row,) = listed(tmp_path)
+    assert (row["exitCode"], row["signal"]) == (0, None)
+    assert output_of(tmp_path, "s1") == "up\nafter\ny\n141\n"
+    with serving(by_prompt(answers()), strict=True) as server:
+        assert clew(tmp_path, server.url, "-p", "--continue", "and now").stdout == "I heard.\n"
+        assert "completed</status>" in told(server.requests[-1].body)
 
 
 def test_a_command_of_the_persons_own_is_left_by_the_key_too(tmp_path: Path) -> None:

@@ -42,6 +42,7 @@ GROUP_LOOK_S = 0.25
 # What a tree that is kept has between being asked to end and being made to.
 KEPT_GRACE_S = 0.5
 READ_BYTES = 1 << 16
+PIPE_MAX_BYTES = 1 << 20
 
 
 def main(*, adopts: bool) -> None:
@@ -241,7 +242,10 @@ class Kept:
     def _call_off(self, *_: object) -> None:
         self.is_called_off = True
 
-    def told(self, status: int) -> None:
+    def told(self, status: int, *, takes_rest: bool) -> None:
+        """Its end is in the record once all it printed is in the file."""
+        if takes_rest:
+            self._take_rest()
         with contextlib.suppress(OSError):
             os.write(self._record, b'{"waitStatus":%d,"endedAt":%d}\n' % (status, int(time.time())))
 
@@ -264,11 +268,17 @@ class Kept:
 
     def close(self, *, takes_rest: bool) -> None:
         """Nothing of it is left; what it printed last is in the pipes."""
-        for pipe in self.pipes if takes_rest else ():
-            while select.select([pipe], [], [], 0)[0] and self.take(pipe):
-                pass
+        if takes_rest:
+            self._take_rest()
         close_all([self._record, self._file, *self.pipes])
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _take_rest(self) -> None:
+        for pipe in self.pipes:
+            # No pipe holds more; what others still write is not waited for.
+            for _ in range(PIPE_MAX_BYTES // READ_BYTES):
+                if not select.select([pipe], [], [], 0)[0] or not self.take(pipe):
+                    break
 
 
 def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool:
@@ -297,14 +307,14 @@ def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool
                 status = wait_status
                 news = b"ended %d " % status
                 if kept is not None:
-                    kept.told(status)
+                    kept.told(status, takes_rest=is_gone(clew))
         ended = status is not None
         is_over = ended and not tree_lives(child, adopts=adopts)
         if news:
             news += b"%d\n" % (0 if is_over else len(descendants(os.getpid())))
         if is_over:
             if kept is not None:
-                kept.close(takes_rest=not is_heard)
+                kept.close(takes_rest=is_gone(clew))
             tell(clew, news + b"gone\n")
             return is_heard and kept is None
         tell(clew, news)
@@ -315,7 +325,7 @@ def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool
                 record, file, *pipes = descriptors
                 kept = Kept(record, file, pipes, order["most"])
                 if status is not None:
-                    kept.told(status)
+                    kept.told(status, takes_rest=False)
                 tell(clew, b"kept\n")
             elif isinstance(order, int):
                 grace_s = order / 1000
@@ -342,6 +352,13 @@ def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool
         if deadline is not None and time.monotonic() >= deadline:
             end_all(group=None if ended and adopts else child)
             deadline = time.monotonic() + PASS_S
+
+
+def is_gone(clew: _socket.socket) -> bool:
+    """Whether nobody is left to read what the tree printed, said to us already or not."""
+    poller = select.poll()
+    poller.register(clew.fileno(), 0)
+    return any(event & select.POLLHUP for _, event in poller.poll(0))
 
 
 def patience_ms(deadline: float | None, *, looks: bool) -> float | None:

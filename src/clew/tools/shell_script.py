@@ -71,8 +71,9 @@ def script(
 
     `reports`: it tells at its end which folder it is in. `first`: a file it reads before, if it is there.
     """
-    # A trap, because the command may end by `exit`; eval, because it may not even parse.
-    told = f"trap 'command pwd -P >/dev/fd/{FOLDER_FD} 2>/dev/null' EXIT\n"
+    # A trap, because the command may end by `exit`; eval, because it may not even parse. What is kept
+    # ends when nobody reads the pipe any more: that must not be what ends it.
+    told = f"trap 'trap \"\" PIPE; command pwd -P >/dev/fd/{FOLDER_FD} 2>/dev/null' EXIT\n"
     report = told if reports else ""
     if first is not None and first.exists():
         report += f". {quoted(str(first))} >/dev/null\n"
