@@ -38,6 +38,23 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "tasks": ("clew.sessions.tasks_word", "list, show and stop what was kept beyond clew's end"),
 }
 
+# Words alone that are commands of other programs, or of a session, and what stands for them here.
+_UPDATE = "what installed clew brings it up to date (pip install -U, pipx upgrade, uv tool upgrade)"
+ELSEWHERE = {
+    "agents": "/agents in a session lists them",
+    "compact": "/compact in a session shortens it",
+    "export": "clew sessions export writes one to a file, /export in a session this one",
+    "history": "clew sessions list shows what there is",
+    "init": "/init in a session writes a memory file for the project",
+    "models": "/model in a session lists them, --model names one",
+    "resume": "clew --resume goes on with a session, clew --continue with the newest",
+    "rewind": "/rewind in a session, clew sessions rewind outside of it",
+    "skills": "/skills in a session lists them",
+    "update": _UPDATE,
+    "upgrade": _UPDATE,
+    "usage": "clew cost shows what sessions used, /usage in a session this one",
+}
+
 HELP = """\
 usage: clew [OPTION ...] [PROMPT]
        clew COMMAND [ARG ...]
@@ -217,6 +234,8 @@ def dispatch(args: list[str]) -> int:
     if first in ("-h", "--help") or args == ["help"]:
         print(help_text(), end="")
         return 0
+    if first == "help" and (len(args) == 2 or (len(args) == 3 and args[1] in COMMANDS)):
+        return helped(args[1:])
     if first in COMMANDS:
         from importlib import import_module
 
@@ -225,6 +244,21 @@ def dispatch(args: list[str]) -> int:
         code: int = import_module(COMMANDS[first][0]).main(args[1:])
         return code
     return talk(args)
+
+
+def helped(words: list[str]) -> int:
+    """`clew help WORD`: what `clew WORD --help` says; the bare words that are options say all."""
+    if words[0] in COMMANDS:
+        return dispatch([*words, "--help"])
+    if words[0].lstrip("-") in ("help", "version", "h", "v"):
+        return dispatch(["--help"])
+    from difflib import get_close_matches
+
+    near = get_close_matches(words[0], COMMANDS, n=1)
+    elsewhere = ELSEWHERE.get(words[0], "clew --help lists them")
+    hint = f"did you mean {near[0]}?" if near and words[0] not in ELSEWHERE else elsewhere
+    print(f"clew: no command {words[0]!r}; {hint}", file=sys.stderr)
+    return 2
 
 
 def talk(args: list[str]) -> int:
@@ -283,11 +317,15 @@ def can_draw() -> bool:
 
 
 def misspelled(args: list[str]) -> None:
-    """A word that is nearly a command was meant as one, not as a prompt."""
+    """A word that is nearly a command was meant as one, not as a prompt; so was one alone that is
+    a command elsewhere."""
     from difflib import get_close_matches
 
     from clew.messages.errors import CommandLineError
 
+    if len(args) == 1 and args[0] in ELSEWHERE:
+        prompt = f"as a prompt: clew -- {args[0]}"
+        raise CommandLineError(f"no command {args[0]!r}; {ELSEWHERE[args[0]]}; {prompt}")
     near = get_close_matches(args[0], COMMANDS, n=1, cutoff=0.8) if args else []
     if near:
         raise CommandLineError(f"unknown command {args[0]!r}; did you mean {near[0]}?")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from clew.cli import COMMANDS, ELSEWHERE
 from tests.headless.clew_process import clew
 
 
@@ -29,6 +30,36 @@ def test_a_group_said_alone_lists_its_words(
     (line,) = (line for line in done.stderr.splitlines() if line.split()[:1] == [word])
     assert says in line
     assert "error" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("memory list", "clew memory: no word 'list'; there is explain (clew memory --help)"),
+        ("mcp ls", "clew mcp: no word 'ls'; did you mean list? (clew mcp --help)"),
+        ("config get", "clew config: the following arguments are required: key (clew config get --help)"),
+        ("doctor now", "clew doctor: unrecognized arguments: now (clew doctor --help)"),
+        ("hooks test Nothing", "clew hooks: no event 'Nothing'; see clew hooks events"),
+        ("help seesions", "clew: no command 'seesions'; did you mean sessions?"),
+        ("help resume", "clew: no command 'resume'; clew --resume goes on with a session, clew --continue with the newest"),
+        ("help zzz", "clew: no command 'zzz'; clew --help lists them"),
+        ("agents", "clew: no command 'agents'; /agents in a session lists them; as a prompt: clew -- agents"),
+    ],
+)  # fmt: skip
+def test_what_a_word_cannot_be_is_said_in_one_line(tmp_path: Path, line: str, says: str) -> None:
+    done = clew(tmp_path, "", *line.split())
+    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{says}\n")
+
+
+@pytest.mark.parametrize("words", ["tasks", "sessions", "mcp add", "sessions show", "help"])
+def test_help_of_a_word_is_what_the_word_says_of_itself(tmp_path: Path, words: str) -> None:
+    said = clew(tmp_path, "", "help", *words.split())
+    meant = clew(tmp_path, "", *words.removeprefix("help").split(), "--help")
+    assert (said.returncode, said.stdout, said.stderr) == (0, meant.stdout, "")
+
+
+def test_every_word_that_is_elsewhere_is_no_command_here() -> None:
+    assert not ELSEWHERE.keys() & COMMANDS.keys()
 
 
 def test_adding_a_server_says_what_it_needs(tmp_path: Path) -> None:

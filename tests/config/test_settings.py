@@ -14,7 +14,7 @@ from clew.config.layers import Layer, Scope, in_force, merge, origins, usable, v
 from clew.config.load import Given, changed, complaints, decoded, load
 from clew.config.paths import Places, find_places
 from clew.config.positions import dotted, scan, undotted
-from clew.config.settings import KEYS, NO_EFFECT, check, nearest
+from clew.config.settings import KEYS, NO_EFFECT, check, nearest, nearest_part
 from clew.config.trust import is_trusted, read_trusted, trusts, write_trusted
 from tests.requirements import requirement
 
@@ -301,6 +301,9 @@ def test_the_keys_are_named_once_and_near_names_are_found() -> None:
     assert len({k.name for k in KEYS}) == len(KEYS)
     assert nearest("PERMISSIONS") == "permissions"
     assert nearest("zzzzzz") is None
+    assert nearest_part("disallowBypass") == "permissions.disableBypassPermissionsMode"
+    assert nearest_part("permissions.dny") == "permissions.deny"
+    assert nearest_part("zzzzzz") is None
 
 
 def test_what_is_not_there_cannot_be_dropped_and_says_nothing() -> None:

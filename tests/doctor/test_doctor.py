@@ -49,6 +49,7 @@ def test_every_fault_of_a_broken_setup_is_named_with_its_remedy(tmp_path: Path) 
     config = tmp_path / "config"
     settings = {
         "permissons": {},
+        "permissions": {"deny": ["Bsh"], "allow": ["Raed"]},
         "hooks": {
             "PreToolUse": [{"hooks": [{"type": "command", "command": "no-such-program-here x"}]}],
             "NoSuchEvent": [{"hooks": [{"type": "command", "command": "true"}]}],
@@ -69,6 +70,8 @@ def test_every_fault_of_a_broken_setup_is_named_with_its_remedy(tmp_path: Path) 
     assert any(
         "settings.local.json:1: not JSON" in words for words in faults(found["configuration"])
     )
+    assert any("deny Bsh: there is no tool Bsh" in w for w in faults(found["configuration"]))
+    assert any("allow Raed: there is no" in one["words"] for one in found["configuration"])
     assert any("can be read by others" in words for words in faults(found["key"]))
     assert any(f"{NOWHERE} cannot be reached" in words for words in faults(found["network"]))
     assert any(transcript.name in words for words in faults(found["transcripts"]))

@@ -282,6 +282,13 @@ def test_what_is_no_session_is_refused_and_leaves_nothing(
     assert "No such file" in place.clew("import", "missing", code=2)
 
 
+def test_a_page_for_people_cannot_come_in_and_its_name_is_said_once(place: Place) -> None:
+    Path(place.home).parent.joinpath("story.md").write_text("# A story\n", "utf-8")
+    said = place.clew("import", str(Path(place.home).parent / "story.md"), code=2)
+    assert said.count("story.md") == 1
+    assert "a page for people cannot come in; JSON and JSONL can" in said
+
+
 def numbered() -> Any:
     numbers = count(1)
     return lambda: f"00000000-0000-4000-8000-{next(numbers):012x}"

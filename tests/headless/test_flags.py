@@ -229,6 +229,46 @@ def test_a_tool_that_nobody_has_and_a_folder_that_is_not_there_are_said(tmp_path
     ]
 
 
+def test_rules_of_settings_for_a_tool_that_nobody_has_are_said_with_their_place(
+    tmp_path: Path,
+) -> None:
+    own = tmp_path / "config" / "settings.json"
+    own.parent.mkdir(exist_ok=True)
+    deny = ["Bsh", "Raed(x)", "mcp__a__b", "Foo*", "CronList", "KillBash", "Bash(rm *)"]
+    own.write_text(json.dumps({"permissions": {"deny": deny}}, indent=1), "utf-8")
+    given = json.dumps({"permissions": {"allow": ["bash(ls)", "Read"]}})
+    forbidden = json.dumps({"permissions": {"ask": ["Wrte"]}, "disallowBypass": 1})
+    with serving(YES, strict=True) as server:
+        done = clew(
+            tmp_path, server.url, "-p", "go", "--allowedTools", "Reed", "--settings", given,
+            "--managed-settings", forbidden,
+        )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "Yes.\n")
+    assert sorted(done.stderr.splitlines()) == [
+        "clew: --allowedTools Reed: there is no tool Reed; did you mean Read?",
+        "clew: --managed-settings:1: ask Wrte: there is no tool Wrte; did you mean Write?",
+        "clew: --managed-settings:1: disallowBypass: does not count, unknown key; "
+        "did you mean permissions.disableBypassPermissionsMode?",
+        "clew: --settings: allow bash(ls): there is no tool bash; did you mean Bash?",
+        f"clew: {own}:4: deny Bsh: there is no tool Bsh; did you mean Bash?",
+        f"clew: {own}:5: deny Raed(x): there is no tool Raed; did you mean Read?",
+    ]
+
+
+def test_an_agents_file_that_names_a_tool_that_nobody_has_is_said(tmp_path: Path) -> None:
+    file = tmp_path / "config" / "agents" / "looker.md"
+    file.parent.mkdir(parents=True)
+    head = "name: looker\ndescription: looks\ntools: Read, Grp, mcp__a, Bash(ls *)\ndisallowedTools: Wrte"
+    file.write_text(f"---\n{head}\n---\nLook.\n", "utf-8")
+    with serving(YES, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go")
+    assert done.stdout == "Yes.\n"
+    assert done.stderr.splitlines() == [
+        f"clew: {file}: tools: there is no tool Grp; did you mean Grep?",
+        f"clew: {file}: disallowedTools: there is no tool Wrte; did you mean Write?",
+    ]
+
+
 def test_that_there_is_nothing_to_go_on_with_is_said(tmp_path: Path) -> None:
     with serving(YES, strict=True) as server:
         first = clew(tmp_path, server.url, "-p", "go", "--continue")

@@ -112,6 +112,10 @@ def test_untrusted_text_is_named_on_the_command_line(terminal: Terminal) -> None
     ("words", "complaint"),
     [
         (["check", "Read", "{"], "the input is not JSON"),
+        (["check", "Read", "x"], 'Read takes an object, as {"file_path": "..."}'),
+        (["check", "Bsh", "ls"], "clew permissions: there is no tool Bsh; did you mean Bash?"),
+        (["add", "deny", "Bsh"], "clew permissions add --list deny Bsh\n"),
+        (["remove", "Bash(ls)", "Read"], "clew permissions remove --list allow 'Bash(ls) Read'\n"),
         (["check", "Read", "[]"], "the input of a tool is an object"),
         (["check", "Bash", "ls", "--mode", "yolo"], "no such mode"),
         (["check", "Bash", "ls", "--settings", "{"], "--settings: "),
@@ -298,3 +302,18 @@ def test_login_keeps_the_key_in_a_private_file_and_logout_forgets_it(terminal: T
     for wrong in ("", "two words\n"):
         assert terminal.run("login", given=wrong)[0] == 2
     assert not path.exists()
+
+
+def test_a_rule_for_a_tool_that_nobody_has_stands_and_is_remarked_upon(terminal: Terminal) -> None:
+    why = "there is no tool Bsh; did you mean Bash?"
+    code, _, err = terminal.run("permissions", "add", "Bsh", "--list", "deny", "--scope", "user")
+    assert (code, err) == (0, f"Bsh: {why}\n")
+    path = terminal.home / ".claude" / "settings.json"
+    code, out, err = terminal.run("permissions", "list")
+    (line,) = err.splitlines()
+    assert line.startswith(f"{path}:")
+    assert line.endswith(f": deny Bsh: {why}")
+    assert (code, out.split()[:2]) == (0, ["deny", "Bsh"])
+    code, out, err = terminal.run("permissions", "check", "Bsh")
+    assert (code, err.splitlines()[-1]) == (1, why)
+    assert "denied by Bsh" in out

@@ -460,7 +460,7 @@ async def notices(
         *unbounded(ground.options, thread.model),
         *named_in_vain(
             ground.options,
-            ground.cwd,
+            ground.began,
             [tool.name for tool in hands.toolbox],
             is_new=thread.loaded is None,
         ),

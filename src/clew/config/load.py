@@ -15,7 +15,7 @@ from msgspec import Struct
 from clew.config.layers import Layer, Scope
 from clew.config.paths import Places
 from clew.config.regular import content
-from clew.config.settings import Fault, check
+from clew.config.settings import BY_NAME, Fault, check, nearest, nearest_part
 from clew.config.tightening import restricting
 
 Stamp = tuple[int, int, int] | None
@@ -113,7 +113,7 @@ def handed(data: dict[str, Any], layers: Sequence[Layer], root: str) -> Layer:
         faults = [Fault(path=(), what=NOT_BESIDE, fatal=False)]
     else:
         kept, rest = restricting(data, taken=(name for layer in own for name in layer.data))
-        faults = [Fault(path=tuple(n.split(".")), what=ONLY_RESTRICTS, fatal=False) for n in rest]
+        faults = [Fault(path=tuple(n.split(".")), what=why_not(n), fatal=False) for n in rest]
         faults += check(kept, managed=True)
     return Layer(
         scope="managed",
@@ -124,6 +124,14 @@ def handed(data: dict[str, Any], layers: Sequence[Layer], root: str) -> Layer:
         faults=tuple(faults),
         is_handed=True,
     )
+
+
+def why_not(name: str) -> str:
+    """Why a member of handed settings does not count: nobody knows it, or it could widen something."""
+    if name in BY_NAME or name.startswith("sandbox."):
+        return ONLY_RESTRICTS
+    near = nearest(name) or nearest_part(name)
+    return "does not count, unknown key" + (f"; did you mean {near}?" if near else "")
 
 
 def managed_files(places: Places) -> list[Path]:

@@ -1,6 +1,5 @@
 """`clew login`: keeps an API key in a file only its owner can read, or in the keyring."""
 
-import argparse
 import getpass
 import os
 import sys
@@ -8,10 +7,11 @@ from pathlib import Path
 
 from clew.config.keys import ACCOUNT, SERVICE, find_keyring, shown, write_login
 from clew.config.paths import find_places
+from clew.config.words import Group
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(
+    parser = Group(
         prog="clew login",
         description="Keep an API key. It is read from the terminal unseen, or from a pipe; never "
         "from the command line, where other people of the machine could see it.",

@@ -1,18 +1,16 @@
 """`clew logout`: forgets the key that `clew login` kept."""
 
-import argparse
 import os
 import sys
 from pathlib import Path
 
 from clew.config.keys import ACCOUNT, SERVICE, find_keyring
 from clew.config.paths import find_places
+from clew.config.words import Group
 
 
 def main(argv: list[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="clew logout", description="Forget the key that clew login kept."
-    )
+    parser = Group(prog="clew logout", description="Forget the key that clew login kept.")
     parser.add_argument("--keyring", action="store_true", help="the one in the keyring")
     options = parser.parse_args(argv)
     if options.keyring:

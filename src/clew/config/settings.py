@@ -382,3 +382,11 @@ def nearest(name: str) -> str | None:
         return exact[name.lower()]
     near = get_close_matches(name, BY_NAME, n=1, cutoff=0.75)
     return near[0] if near else None
+
+
+def nearest_part(name: str) -> str | None:
+    """The known key whose last part begins most like this one's, however far inside it stands."""
+    said = name.rpartition(".")[2]
+    parts = {known.rpartition(".")[2][: len(said) + 2]: known for known in reversed(BY_NAME)}
+    near = get_close_matches(said, parts, n=1)
+    return parts[near[0]] if near else None

@@ -2,11 +2,27 @@
 
 import argparse
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 
 class Group(argparse.ArgumentParser):
-    """Said alone, a group lists its words instead of asking for one; that is still no success."""
+    """Said alone, a group lists its words instead of asking for one; that is still no success. What
+    cannot be understood is one line, which names where to read on."""
+
+    def error(self, message: str) -> NoReturn:
+        whole = " ".join(self.prog.split()[:2])
+        self.exit(2, f"{whole}: {message} ({self.prog} --help)\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """A word that the group has not: what is near it, or all there are."""
+        if not isinstance(action, argparse._SubParsersAction) or value in action.choices:
+            super()._check_value(action, value)
+            return
+        from difflib import get_close_matches
+
+        near = get_close_matches(value, action.choices, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there is {', '.join(action.choices)}"
+        raise argparse.ArgumentError(None, f"no word {value!r}; {hint}")
 
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: Any = None

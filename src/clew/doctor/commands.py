@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from clew.config.mask import mask
+from clew.config.words import Group
 from clew.doctor.finding import faults_in, told
 from clew.doctor.look import looked
 from clew.permissions.session_rules import given, stand
@@ -28,7 +29,7 @@ def main(argv: list[str]) -> int:
 
 
 def arguments() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Group(
         prog="clew doctor", description="What is wrong with this setup, and what to do about it."
     )
     parser.add_argument("--json", action="store_true", help="print JSON")

@@ -17,7 +17,7 @@ from clew.messages.counts import count_of
 from clew.messages.errors import in_words
 from clew.permissions.in_session import entered
 from clew.permissions.modes import Refused
-from clew.permissions.session_rules import Standing
+from clew.permissions.session_rules import Standing, in_vain
 from clew.process.spawn import Launcher
 from clew.providers.credentials import endpoint_with_key
 from clew.providers.endpoint import Endpoint
@@ -106,6 +106,9 @@ def configuration(standing: Standing, environment: Environment) -> Iterator[Find
             yield fault(
                 subject, line, "mend that line: clew config keys lists what may stand there"
             )
+    for rule in in_vain(standing):
+        made = fault if rule.restrains else note
+        yield made(subject, rule.told, "mend the name: the rule stands, but no call is one of it")
     allowed = "" if environment.switch("telemetry_disabled") else ", though a variable allows it"
     yield fine(subject, f"telemetry: there is none{allowed}")
     for line in environment.faults:

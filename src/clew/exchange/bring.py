@@ -31,6 +31,11 @@ from clew.version import VERSION
 _SPACE = uuid.UUID("6f0c8a3e-52a4-5a0e-9c1b-7d1e2f3a4b5c")
 
 
+# What is made to be read, and says too little to be a session again.
+PAGES = (".md", ".markdown", ".html", ".htm")
+PAGE = "a page for people cannot come in; JSON and JSONL can (clew sessions export --help)"
+
+
 class Brought(Struct, frozen=True, kw_only=True):
     """A session that came in: where it lies, what it was, and what is lost, by reason."""
 
@@ -51,6 +56,8 @@ def bring(home: Path, source: Path, cwd: str, *, now: Callable[[], str], anew: b
         converted = one_file.convert(whole, _ids(data[:4096]))
         return _write(home, converted, cwd, now, data, anew=anew)
     lines, bad = _lines(data)
+    if not lines and source.suffix.lower() in PAGES:
+        raise SessionError(f"{source}: {PAGE}")
     if not lines:
         raise SessionError(f"{source}: holds no line that is an object")
     if pi.is_pi(lines[0]):

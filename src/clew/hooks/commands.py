@@ -21,7 +21,7 @@ from clew.hooks.fold import Occasion
 from clew.hooks.handlers import Found, read_layers
 from clew.hooks.outcome import Outcome
 from clew.hooks.progress import HookFinished, HookStarted
-from clew.messages.errors import CommandLineError
+from clew.messages.errors import CommandLineError, SettingsError
 from clew.permissions.session_rules import Standing, given, stand
 
 Json: TypeAlias = dict[str, Any]
@@ -29,7 +29,11 @@ Json: TypeAlias = dict[str, Any]
 
 def main(argv: list[str]) -> int:
     options = arguments().parse_args(argv)
-    code: int = options.run(options)
+    try:
+        code: int = options.run(options)
+    except (CommandLineError, SettingsError) as error:
+        sys.stderr.write(f"clew hooks: {error}\n")
+        return 2
     return code
 
 

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from clew.config.edit import with_value, without
 from clew.config.layers import in_force, merge, value_at
@@ -32,11 +32,6 @@ Json = dict[str, Any]
 SCOPES = ("local", "user", "project")
 
 
-class _Parser(Group):
-    def error(self, message: str) -> NoReturn:
-        raise CommandLineError(f"{message} ({self.prog} --help)")
-
-
 def main(argv: list[str]) -> int:
     places = find_places(os.environ, Path.cwd())
     try:
@@ -53,7 +48,7 @@ def main(argv: list[str]) -> int:
 
 
 def arguments() -> argparse.ArgumentParser:
-    parser = _Parser(prog="clew mcp", description="Servers of the Model Context Protocol.")
+    parser = Group(prog="clew mcp", description="Servers of the Model Context Protocol.")
     words = parser.add_subparsers(dest="word", required=True, metavar="COMMAND")
 
     def word(name: str, run: Any, line: str) -> argparse.ArgumentParser:

@@ -6,6 +6,7 @@ Owns the words of the command line and how an answer is shown. It decides nothin
 import argparse
 import json
 import os
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -23,9 +24,10 @@ from clew.permissions.decide import decide
 from clew.permissions.decision import Decision, Finding, reason, strictest, verdict
 from clew.permissions.edit_rules import add_rule, remove_rule
 from clew.permissions.modes import MODES, Refused, disabled_modes, enter_mode
-from clew.permissions.request import Mode, Request
+from clew.permissions.named import unknown_tool
+from clew.permissions.request import Mode, Request, tool_of
 from clew.permissions.rules import LISTS
-from clew.permissions.session_rules import Standing, given, stand
+from clew.permissions.session_rules import Standing, given, in_vain, stand
 from clew.permissions.suggest import suggestions
 
 
@@ -67,6 +69,7 @@ def arguments() -> argparse.ArgumentParser:
     ):
         word = words.add_parser(name, help=line, description=line)
         word.add_argument("rule", help="such as 'Bash(npm run test *)'")
+        word.add_argument("further", nargs="*", help=argparse.SUPPRESS)
         word.add_argument("--list", choices=LISTS, default="allow", help="which list (allow)")
         word.add_argument(
             "--scope", choices=("local", "project", "user"), default="local", help="which file"
@@ -114,13 +117,27 @@ def mode_of(word: str | None) -> Mode | None:
     return found
 
 
+def example_of(tool: str) -> str:
+    """An input of a tool, such as rules look at."""
+    known = tool_of(tool)
+    field = known.subject or (known.paths or ("name",))[0]
+    return json.dumps({field: "..."})
+
+
 def input_of(tool: str, text: str) -> dict[str, Any]:
+    """The tool's name first: an input for no tool is wrong in any form."""
+    wrong = unknown_tool(tool)
     if tool == "Bash" and not text.lstrip().startswith("{"):
         return {"command": text}
     try:
         data = json.loads(text)
     except ValueError as error:
-        raise CommandLineError(f"the input is not JSON: {error}") from error
+        if wrong is not None:
+            raise CommandLineError(wrong) from error
+        hint = f"; {tool} takes an object, as {example_of(tool)}"
+        raise CommandLineError(f"the input is not JSON{hint}") from error
+    if wrong is not None:
+        sys.stderr.write(f"{wrong}\n")
     if not isinstance(data, dict):
         raise CommandLineError("the input of a tool is an object")
     return data
@@ -202,6 +219,8 @@ def run_list(options: argparse.Namespace) -> int:
         }
         for rule in found.rules.rules
     ]
+    for rule in in_vain(found):
+        sys.stderr.write(f"{rule.told}\n")
     if options.json:
         show(json.dumps(rows, indent=2))
         return 0
@@ -249,15 +268,29 @@ def tested(found: Standing, number: int, case: Any) -> str | None:
 def edited(options: argparse.Namespace, change: Callable[[Places, str, str, str], str]) -> int:
     places = find_places(os.environ, Path.cwd())
     try:
+        one_rule(options)
         show(change(places, options.scope, options.list, options.rule))
         if options.list == "allow" and options.scope != "user" and not trusts(places):
             show("it does not count before the folder is trusted: clew config trust")
-    except (SettingsError, OSError) as error:
+    except (CommandLineError, SettingsError, OSError) as error:
         return complain(in_words(error))
     return 0
 
 
+def one_rule(options: argparse.Namespace) -> None:
+    """Raises CommandLineError where more than a rule was said, with the form of it that is right."""
+    if not options.further:
+        return
+    said = [options.rule, *options.further]
+    name, rules = (said[0], said[1:]) if said[0] in LISTS else (options.list, said)
+    form = f"clew permissions {options.word} --list {name} {shlex.quote(' '.join(rules))}"
+    raise CommandLineError(f"it takes one rule, and its list by --list: {form}")
+
+
 def run_add(options: argparse.Namespace) -> int:
+    wrong = unknown_tool(options.rule) if not options.further else None
+    if wrong is not None:
+        sys.stderr.write(f"{options.rule}: {wrong}\n")
     return edited(options, add_rule)
 
 

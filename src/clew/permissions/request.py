@@ -107,6 +107,8 @@ TOOLS: dict[str, Tool] = {
     "WebSearch": Tool(family="other"),
     # Nobody here reads its language, so no call of it is known to be harmless.
     "PowerShell": Tool(family="other"),
+    "Config": Tool(family="other"),
+    "ReadMcpResourceTool": Tool(family="other"),
     "Agent": Tool(family="agent", subject="subagent_type"),
     "Task": Tool(family="agent", subject="subagent_type"),
     "Skill": Tool(family="skill", subject="skill"),

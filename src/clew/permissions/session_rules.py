@@ -5,7 +5,7 @@ Owns the way from files to a `RuleSet` and a `Context`. It reads; it never write
 
 import json
 import os
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from clew.config.positions import dotted
 from clew.config.trust import trusts
 from clew.messages.errors import SettingsError, in_words
 from clew.permissions.modes import ALIASES, MODES
+from clew.permissions.named import unknown_tool
 from clew.permissions.request import Context, Mode, Resolve
 from clew.permissions.resolver import make_resolver
 from clew.permissions.rules import Anchors, Rule, RuleSet, read_rules
@@ -122,6 +123,33 @@ def stand(
         complaints=few(list(dict.fromkeys(told))),
         is_trusted=is_trusted,
     )
+
+
+class InVain(Struct, frozen=True, kw_only=True):
+    """A rule whose tool nobody has, and what is told of it."""
+
+    text: str
+    scope: Scope
+    restrains: bool
+    told: str
+
+
+def in_vain(standing: Standing, offered: Collection[str] = ()) -> Iterator[InVain]:
+    """The rules in force that name a tool which nobody has; `offered` are those of a session."""
+    for rule in standing.rules.rules:
+        why = unknown_tool(rule.text, offered)
+        if why is not None:
+            where = (
+                standing.where(rule)
+                if rule.source.file or rule.source.scope != "cli"
+                else "--settings"
+            )
+            yield InVain(
+                text=rule.text,
+                scope=rule.source.scope,
+                restrains=rule.behavior != "allow",
+                told=f"{where}: {rule.source.path[1]} {rule.text}: {why}",
+            )
 
 
 def few(told: list[str]) -> tuple[str, ...]:

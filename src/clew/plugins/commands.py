@@ -7,7 +7,7 @@ import argparse
 import os
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from clew.config.layers import in_force, merge
 from clew.config.load import load
@@ -19,11 +19,6 @@ from clew.plugins import install as work
 from clew.plugins.install import SCOPES, Desk
 from clew.plugins.parts import Parts, parts_of, read_manifest, told
 from clew.plugins.store import Installed, Store, fingerprint, is_on
-
-
-class _Parser(Group):
-    def error(self, message: str) -> NoReturn:
-        raise CommandLineError(f"{message} ({self.prog} --help)")
 
 
 def main(argv: list[str]) -> int:
@@ -41,7 +36,7 @@ def main(argv: list[str]) -> int:
 
 
 def arguments() -> argparse.ArgumentParser:
-    parser = _Parser(prog="clew plugin", description="Plugins, and the marketplaces they are in.")
+    parser = Group(prog="clew plugin", description="Plugins, and the marketplaces they are in.")
     words = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def word(name: str, run: Any, line: str, of: Any = words) -> argparse.ArgumentParser:

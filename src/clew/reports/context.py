@@ -24,6 +24,7 @@ from clew.app.taking import memory_folder
 from clew.catalog.lookup import known_models
 from clew.catalog.models import Model
 from clew.config.environment import freeze
+from clew.config.words import Group
 from clew.context.opening import Opening
 from clew.context.prompts import Prompts
 from clew.context.tool_listing import listing_fact
@@ -69,9 +70,7 @@ def main(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="clew context", description="What the next request would hold, in tokens."
-    )
+    parser = Group(prog="clew context", description="What the next request would hold, in tokens.")
     parser.add_argument("session", nargs="?", metavar="SESSION", help="id, title or file")
     parser.add_argument("--model", metavar="MODEL", help="the model that would be asked")
     parser.add_argument("--json", action="store_true", help="as JSON")

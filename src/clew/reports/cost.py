@@ -17,6 +17,7 @@ import msgspec
 
 from clew.catalog.lookup import known_models
 from clew.config.paths import find_config_home
+from clew.config.words import Group
 from clew.messages.counts import count_of
 from clew.messages.errors import SessionError, SettingsError, in_words
 from clew.permissions.session_rules import stand
@@ -78,7 +79,7 @@ def main(argv: list[str]) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Group(
         prog="clew cost", description="What sessions cost; without SESSION those of this folder."
     )
     add = parser.add_argument

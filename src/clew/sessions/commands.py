@@ -4,11 +4,11 @@ A word's module is loaded when it is called. It offers `arguments(parser)` and `
 every word has `--json`.
 """
 
-import argparse
 import sqlite3
 import sys
 from importlib import import_module
 
+from clew.config.words import Group
 from clew.messages.errors import ClewError, in_words
 from clew.sessions.output import CANNOT, FINE, CannotError
 
@@ -61,7 +61,7 @@ def main(argv: list[str]) -> int:
         return CANNOT
     name, what = WORDS[word]
     module = import_module(f"clew.sessions.{name}")
-    parser = argparse.ArgumentParser(prog=f"clew sessions {word}", description=what)
+    parser = Group(prog=f"clew sessions {word}", description=what)
     module.arguments(parser)
     parser.add_argument("--json", action="store_true", help="as JSON")
     options = parser.parse_args(argv[1:])

@@ -63,4 +63,4 @@ def _tell(brought: list[Brought], refused: list[tuple[str, str]]) -> None:
         for reason, times in sorted(one.losses.items()):
             say(f"  lost: {reason}: {times:,}")
     for name, why in refused:
-        say(f"{name}: {why}")
+        say(why if why.startswith(f"{name}: ") else f"{name}: {why}")

@@ -5,11 +5,12 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from clew.config.keys import in_environment
 from clew.config.mask import without
 from clew.config.regular import only_files
+from clew.config.words import Group
 from clew.messages.errors import ClewError, CommandLineError, UserError
 from clew.sessions.output import home, moment, say, say_json
 from clew.tasks.kept import Kept, call_off, found, read
@@ -18,11 +19,6 @@ from clew.transcript.paths import own_dir
 SHOWN_BYTES = 64 << 10
 ENDS_WITHIN_S = 5.0
 LOOK_S = 0.02
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise CommandLineError(f"{message} ({self.prog} --help)")
 
 
 def main(argv: list[str]) -> int:
@@ -39,7 +35,7 @@ def main(argv: list[str]) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    made = _Parser(
+    made = Group(
         prog="clew tasks",
         description="Commands that go on without clew, because somebody kept them (/tasks keep ID). "
         "A TASK is SESSION/ID as list shows it, or its ID where only one has it.",

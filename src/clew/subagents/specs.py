@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from msgspec import Struct
 
 from clew.config.frontmatter import Frontmatter
+from clew.permissions.named import unknown_tool
 
 # Who wrote a definition. A later one of these stands over an earlier of the same name.
 Origin: TypeAlias = Literal["built-in", "plugin", "user", "project", "managed", "flag", "host"]
@@ -99,6 +100,8 @@ def spec_of(
         return Unusable(name=name, why="there are no words for the agent below the head"), []
     faults += [f"{key}: not known to agents" for key in sorted(set(head.values) - KNOWN)]
     read = Reader(head, faults)
+    read.tools("tools")
+    read.tools("disallowedTools")
     model = head.text("model")
     memory = read.word("memory", MEMORIES)
     named_servers, servers = read.servers("mcpServers")
@@ -144,6 +147,11 @@ class Reader:
         found = self._head.texts(key)
         is_said = self._head.values.get(key) not in (None, "")
         return None if not is_said or "*" in found else found
+
+    def tools(self, key: str) -> None:
+        """A tool that nobody has is told; it stays, as in any rule."""
+        told = (unknown_tool(text) for text in self._head.texts(key))
+        self._faults += [f"{key}: {what}" for what in told if what is not None]
 
     def count(self, key: str) -> int | None:
         found = self._head.number(key)

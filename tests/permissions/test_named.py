@@ -1,0 +1,32 @@
+"""Tools that rules name and nobody has."""
+
+import pytest
+
+from clew.permissions.named import ELSEWHERE, unknown_tool
+from clew.permissions.request import TOOLS
+from clew.tools.registry import builtin_tools
+
+
+@pytest.mark.parametrize(
+    ("rule", "says"),
+    [
+        ("Bsh", "there is no tool Bsh; did you mean Bash?"),
+        ("bash(ls)", "there is no tool bash; did you mean Bash?"),
+        ("Raed(x)", "there is no tool Raed; did you mean Read?"),
+        ("Nonsense", "there is no tool Nonsense"),
+        ("Lok", "there is no tool Lok; did you mean Look?"),
+    ],
+)
+def test_a_tool_that_nobody_has_is_named_with_the_nearest(rule: str, says: str) -> None:
+    assert unknown_tool(rule, ["Look"]) == says
+
+
+@pytest.mark.parametrize("rule", ["Bash(ls)", "mcp__a__b", "mcp__a", "Foo*", "*", "Bash(", "Look"])
+def test_what_there_is_or_may_be_is_not_doubted(rule: str) -> None:
+    assert unknown_tool(rule, ["Look"]) is None
+
+
+def test_every_tool_that_clew_has_is_known_and_none_is_somebody_elses_alone() -> None:
+    assert {tool.name for tool in builtin_tools()} <= TOOLS.keys()
+    assert not ELSEWHERE & TOOLS.keys()
+    assert not any(unknown_tool(name) for name in ELSEWHERE)
