@@ -14,6 +14,7 @@ import pytest
 from clew.tasks.kept import call_off, read
 from clew.tasks.registry import MOST_RUNNING
 from clew.testing.server import serving
+from tests.compaction.window import SUMMARY, is_summary_request
 from tests.headless.agents_model import agent, by_prompt, results, uses
 from tests.headless.clew_process import clew, environment, transcripts, until
 from tests.headless.host_process import Hosted
@@ -328,6 +329,58 @@ def test_after_a_kill_the_session_knows_what_ended_with_clew_and_what_it_had_pri
     assert "Background monitor “Watch it” stopped: it ended with the clew" in told(first)
     assert [said.partition("\n")[2] for said in results(second)] == ["up", "seen\nup"]
     assert listed(tmp_path) == []
+
+
+def test_what_works_in_the_background_is_known_behind_a_summary_and_after_it(
+    tmp_path: Path,
+) -> None:
+    silent = "mkfifo m; echo $$ > m.pid; read x < m"
+    watch = {"tool": "Monitor", "input": {"command": silent, "description": "Watch <it>"}}
+    helper = agent("dig", run_in_background=True)
+    calls = [in_background(waits("a"), description="Serve it"), watch, helper]
+    answers = {
+        "go": [uses(*calls), {"text": "begun"}],
+        "dig": [uses(hold()), {"text": "dug"}],
+        "and now": [{"text": "I heard."}],
+    }
+    talk = by_prompt(answers)
+
+    def model(body: Json) -> Json:
+        return {"text": SUMMARY} if is_summary_request(body) else talk(body)
+
+    with (
+        serving(model, strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash,Monitor") as host,
+    ):
+        host.say("go")
+        assert host.result()["result"] == "begun"
+        pids = [pid_of(tmp_path, name) for name in ("a", "m", "hold")]
+        for _ in range(2):
+            # The second covers what the first had told again.
+            host.say("/compact")
+            done = host.result()
+            assert not done["is_error"], done
+            host.say("and now")
+            assert host.result()["result"] == "I heard."
+            body = told(server.requests[-1].body)
+            assert "wants the lighthouse painted" in body
+            assert "- s1: shell “Serve it”" in body
+            assert "- m2: monitor “Watch &lt;it>”" in body
+            assert ": agent “some work”" in body
+        host.process.send_signal(signal.SIGKILL)
+        host.process.wait()
+    for pid in pids:
+        wait_ended(pid)
+    with serving(by_prompt(answers), strict=True) as server:
+        for prompt in ("and now", "and now, again"):
+            done = clew(tmp_path, server.url, "-p", "--continue", prompt)
+            assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
+        first, second = (told(request.body) for request in server.requests)
+    for name in ("shell “Serve it”", "monitor “Watch &lt;it>”"):
+        assert first.count(f"Background {name} stopped: it ended with the clew") == 1
+        assert second.count(f"Background {name} stopped") == 1
+    assert first.count("Background agent “some work” stopped: clew ended while it worked") == 1
+    assert second.count("Background agent “some work” stopped") == 1
 
 
 def test_what_has_printed_nothing_yet_is_kept_with_its_file(tmp_path: Path) -> None:

@@ -3,11 +3,13 @@
 from typing import Any
 
 from clew.subagents.past import (
+    BACKGROUND_TASKS,
     SHOWN_STEPS,
     account,
     letters_heard,
     own_part,
     steps,
+    told_again,
     told_ends,
 )
 
@@ -35,6 +37,21 @@ def test_the_last_that_was_said_of_an_agent_decides_whether_its_end_is_known() -
         {"type": "user", "toolUseResult": {"agentId": 5}},
     ]
     assert told_ends(entries) == {"a": False, "b": True, "c": True, "d": False}
+
+
+def test_what_a_summary_tells_again_is_at_work() -> None:
+    row = {"taskId": "a", "kind": "agent", "title": "dig", "toolUseId": "t"}
+    told = {"attachment": {"type": BACKGROUND_TASKS, "tasks": [row, "x", {"taskId": "s1"}]}}
+    shell = {"taskId": "s1", "kind": "", "title": "", "toolUseId": ""}
+    assert told_again(told) == [row, shell]
+    assert told_ends([notified("a"), told]) == {"a": False}
+    assert told_ends([told, notified("a")]) == {"a": True}
+    others = [
+        {},
+        {"attachment": {"type": "todo", "tasks": [row]}},
+        {"attachment": {"type": BACKGROUND_TASKS}},
+    ]
+    assert [told_again(other) for other in others] == [[], [], []]
 
 
 def test_words_to_one_that_works_and_words_of_its_own_tell_of_no_end() -> None:

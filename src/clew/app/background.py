@@ -27,6 +27,23 @@ def row(task: Task) -> Json:
     }
 
 
+def unended(session: ToolSession) -> list[Json]:
+    """Of what a conversation has in the background that of which it was not told that it ended."""
+    return [
+        {
+            "taskId": task.id,
+            "kind": task.kind,
+            "title": without(" ".join(task.title.split()), session.secrets),
+            "toolUseId": task.tool_use_id,
+        }
+        for task in session.tasks.all()
+        if task.kind in WIRE_KINDS
+        and task.owner == session.owner
+        and task.is_background
+        and not (task.ending is not None and task.is_told)
+    ]
+
+
 def news(session: ToolSession) -> list[Json]:
     """What the model has not heard yet of the tasks; it has, once this was asked."""
     return [

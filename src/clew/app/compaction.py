@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from clew.app.background import unended
 from clew.app.ground import Ground
 from clew.app.hands import Hands
 from clew.app.hooks import loaded
@@ -201,6 +202,7 @@ class Keeping:
             planning(self._ground.rules, kept, self._ground.options.planning),
             self._plan(),
             keeping.todos_fact(self.todos()),
+            keeping.tasks_fact(unended(self._hands.tool_session)),
             *keeping.recent_files(
                 covered, kept, self._read, total_tokens=room.files, file_tokens=room.file
             ),

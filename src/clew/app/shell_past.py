@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from clew.config.regular import content
 from clew.process.output import Output
-from clew.subagents.past import tells_it_runs
+from clew.subagents.past import tells_it_runs, told_again
 from clew.tasks.registry import Ending, Task
 from clew.tools.background import KEEP_BYTES, RUNS
 
@@ -54,6 +54,18 @@ class Before:
             else:
                 self.running[task_id] = call_id
                 self.told.discard(task_id)
+        for row in told_again(message):
+            if row["kind"] != "agent":
+                self._hear_again(row)
+
+    def _hear_again(self, row: dict[str, str]) -> None:
+        """A summary may stand for the call that began it."""
+        task_id, call_id = row["taskId"], row["toolUseId"] or row["taskId"]
+        name = "Monitor" if row["kind"] == "monitor" else "Bash"
+        call = {"id": row["toolUseId"], "name": name, "input": {"description": row["title"]}}
+        self._calls.setdefault(call_id, call)
+        self.running[task_id] = call_id
+        self.told.discard(task_id)
 
 
 def heard(message: Json, blocks: Any) -> Iterable[tuple[str, str | None]]:

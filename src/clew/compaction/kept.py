@@ -15,6 +15,8 @@ from clew.compaction.retelling import cut
 from clew.context.facts import Fact
 from clew.messages.wording import tagged
 from clew.normalize.tokens import content_tokens, text_tokens
+from clew.subagents.past import BACKGROUND_TASKS
+from clew.tasks.notice import plain
 
 Json: TypeAlias = dict[str, Any]
 
@@ -84,6 +86,21 @@ def todos_fact(todos: Sequence[Json]) -> Fact | None:
     return Fact(
         payload={"type": "todo", "content": list(todos), "itemCount": len(todos)},
         rendered=(_reminder(words + "\n".join(lines)),),
+    )
+
+
+def tasks_fact(rows: Sequence[Json]) -> Fact | None:
+    """What works in the background: a summary may have taken away the call that began it."""
+    if not rows:
+        return None
+    lines = [f"- {row['taskId']}: {row['kind']} “{row['title']}”" for row in rows]
+    words = (
+        "These tasks work in the background; TaskOutput shows what is new of one, TaskStop ends it, "
+        "and you are told when it has ended:\n"
+    )
+    return Fact(
+        payload={"type": BACKGROUND_TASKS, "tasks": list(rows)},
+        rendered=(_reminder(words + plain("\n".join(lines))),),
     )
 
 

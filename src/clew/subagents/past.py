@@ -10,6 +10,8 @@ Json: TypeAlias = dict[str, Any]
 
 # Messages about an agent, and whether they tell how it ended.
 HEARD = {"task-notification": True, "task-left": False}
+# What is told behind a summary of the tasks that work in the background.
+BACKGROUND_TASKS = "background_tasks"
 RUNNING = "<status>running</status>"
 SHOWN_STEPS = 8
 SHOWN_CHARACTERS = 120
@@ -26,7 +28,21 @@ def told_ends(entries: Iterable[Json]) -> dict[str, bool]:
         origin = entry.get("origin")
         if type(origin) is dict and origin.get("kind") in HEARD:
             told[str(origin.get("runId"))] = HEARD[origin["kind"]] and not tells_it_runs(entry)
+        told.update((row["taskId"], False) for row in told_again(entry) if row["kind"] == "agent")
     return told
+
+
+def told_again(entry: Json) -> list[dict[str, str]]:
+    """The tasks that an entry behind a summary says to be at work: each by `taskId`, `kind`, `title` and
+    the `toolUseId` of the call that began it."""
+    payload = entry.get("attachment")
+    if type(payload) is not dict or payload.get("type") != BACKGROUND_TASKS:
+        return []
+    rows = payload.get("tasks")
+    if type(rows) is not list:
+        return []
+    names = ("taskId", "kind", "title", "toolUseId")
+    return [{n: str(row.get(n, "")) for n in names} for row in rows if type(row) is dict]
 
 
 def tells_it_runs(entry: Json) -> bool:
