@@ -207,8 +207,11 @@ def test_a_person_keeps_a_command_on_the_screen_and_ends_it_by_a_word(tmp_path: 
         screen.expect("shell running, kept: Serve it")
         screen.type("\x04")
         assert screen.end() == 0
-        assert "It runs on: shell s1 Serve it" in screen.text
+        (row,) = listed(tmp_path)
+        said = f"It runs on: shell s1 Serve it; to end it: clew tasks stop {row['task']}"
+        assert said in " ".join(screen.text.split())
     assert lives(pid)
+    assert json.loads(clew(tmp_path, "http://127.0.0.1:1", "tasks", "--json").stdout) == [row]
     shown = clew(tmp_path, "http://127.0.0.1:1", "tasks", "show", "s1").stdout
     assert "state    running" in shown
     assert shown.endswith("\nup\n")

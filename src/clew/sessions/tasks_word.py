@@ -24,7 +24,7 @@ LOOK_S = 0.02
 def main(argv: list[str]) -> int:
     folder = own_dir(home()) / "kept"
     try:
-        options = parser().parse_args(argv or ["list"])
+        options = parser().parse_args(["list", *argv] if argv in ([], ["--json"]) else argv)
         options.run(folder, options)
     except BrokenPipeError:
         raise  # whoever read us has seen enough, which is no failure: the door knows

@@ -77,7 +77,8 @@ async def while_open(
             note(front, f"To go on: clew --resume {session.session_id}")
         for task in session.tasks.running:
             how = "It runs on" if task.is_kept else "It ends here"
-            then = "; clew tasks lists it, and ends it" if task.is_kept else ""
+            name = f"{session.session_id[:8]}/{task.id}"
+            then = f"; to end it: clew tasks stop {name}" if task.is_kept else ""
             note(front, f"{how}: {task.kind} {task.id} {one_line(task.title)}{then}")
 
 
