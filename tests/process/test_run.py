@@ -245,6 +245,23 @@ def test_a_command_that_stops_its_watcher_is_ended_all_the_same(stopped: str) ->
         wait_ended(pid)
 
 
+def test_a_keeper_that_is_stopped_before_a_start_is_told_is_woken(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def go() -> None:
+        async with launching() as launcher:
+            sends = Launcher._send
+
+            def stopped(self: Launcher, descriptors: list[int]) -> None:
+                sends(self, descriptors)
+                os.kill(launcher._keeper, signal.SIGSTOP)
+
+            monkeypatch.setattr(Launcher, "_send", stopped)
+            assert (await shell(launcher, "exit 3")).exit.code == 3
+
+    asyncio.run(go())
+
+
 def test_a_keeper_that_was_killed_is_replaced() -> None:
     async def go() -> None:
         async with launching() as launcher:

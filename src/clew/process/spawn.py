@@ -12,7 +12,7 @@ import shutil
 import signal
 import socket
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
 from clew.messages.errors import OutsideError
@@ -21,7 +21,7 @@ from clew.process.walls import Walls
 from clew.process.watcher import CONTROL_FD
 
 SOURCE = Path(__file__).parents[2]
-START_WAIT_S = 20.0
+START_WAIT_S, WAKE_S = 20.0, 0.2
 # Watchers that wait for their next tree: as many as hooks of one event commonly run side by side.
 IDLE_MOST = 10
 
@@ -126,7 +126,7 @@ class Launcher:
             child.close()
             raise
         try:
-            async with asyncio.timeout(START_WAIT_S):
+            async with asyncio.timeout(START_WAIT_S), self._kept_awake():
                 await child.wait_started()
         except TimeoutError:
             child.close()
@@ -175,6 +175,21 @@ class Launcher:
         assert self._control is not None
         self._wake()
         socket.send_fds(self._control, [b"+"], descriptors)
+
+    @contextlib.asynccontextmanager
+    async def _kept_awake(self) -> AsyncIterator[None]:
+        """A command may stop who tells of its start before that is told."""
+
+        async def waking() -> None:
+            while True:
+                await asyncio.sleep(WAKE_S)
+                self._wake()
+
+        task = asyncio.create_task(waking())
+        try:
+            yield
+        finally:
+            task.cancel()
 
     def _wake(self) -> None:
         """A command may have stopped the keeper, which wakes the watchers."""
