@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from clew.messages.counts import count_of
 from clew.tui.render.look import Look
-from clew.tui.render.rows import Row, Span, chopped
+from clew.tui.render.rows import Row, Span, chopped, wrapped
 from clew.tui.render.safe import one_line, visible
 
 HEAD_LINES, TAIL_LINES = 5, 4
@@ -88,7 +88,9 @@ def folded(
         yield from (r for each in lines[:HEAD_LINES] for r in _rows(each, width, style, LINE_ROWS))
         what = count_of(between, "more line")
     if what:
-        yield [Span(f"… {what}{folds.keep(title, whole)}", look.theme["quiet"])]
+        yield from wrapped(
+            [Span(f"… {what}{folds.keep(title, whole)}", look.theme["quiet"])], width
+        )
     if between > 1:
         yield from (r for each in lines[-TAIL_LINES:] for r in _rows(each, width, style, LINE_ROWS))
 
@@ -98,7 +100,8 @@ def cut(rows: Iterable[Row], title: str, whole: Whole, look: Look, folds: Folds)
     rows = iter(rows)
     yield from islice(rows, CUT_ROWS)
     if next(rows, None) is not None:
-        yield [Span(f"… and more{folds.keep(title, whole)}", look.theme["quiet"])]
+        more = Span(f"… and more{folds.keep(title, whole)}", look.theme["quiet"])
+        yield from wrapped([more], look.width)
 
 
 def _rows(text: str, width: int, style: str, most: int = 0) -> list[Row]:
