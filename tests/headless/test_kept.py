@@ -157,7 +157,7 @@ def test_what_runs_on_is_read_and_ended_by_the_session_that_goes_on(tmp_path: Pa
 
 
 def test_a_kept_monitor_tells_what_it_sees_to_the_session_that_goes_on(tmp_path: Path) -> None:
-    command = "mkfifo a; echo $$ > a.pid; echo first; while read x < a; do echo saw $x; done"
+    command = "mkfifo a; echo $$ > a.pid; echo first; while :; do read x < a && echo saw $x; done"
     watch = {"tool": "Monitor", "input": {"command": command, "description": "Watch it"}}
     answers = {"go": [uses(watch), {"text": "begun"}], **TOLD_ONCE}
     with (
