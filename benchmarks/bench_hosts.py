@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from benchmarks.bench_peers import Contestant, Spent, Workload
-from benchmarks.measure import Figure, from_npm, process
+from benchmarks.bench_peers import Contestant, Workload
+from benchmarks.measure import Figure, Spent, from_npm, process, spent
 from clew.testing.server import serving
 
 RUNS = 7
@@ -125,8 +125,7 @@ class Codex:
             f'base_url = "http://127.0.0.1:{port}/v1"\nwire_api = "responses"\nenv_key = "HERE"\n',
             "utf-8",
         )
-        begin = time.perf_counter()
-        child = subprocess.Popen(
+        return spent(
             [self._program, "exec", "--skip-git-repo-check", "hi"],
             cwd=self._home / "work",
             env={
@@ -135,15 +134,8 @@ class Codex:
                 "CODEX_HOME": str(self._home),
                 "HERE": "x",
             },
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,  # what it does, told as it goes
         )
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode != 0:
-            raise RuntimeError(f"{self._program} ended with {child.returncode}")
-        return Spent(cpu_s=usage.ru_utime + usage.ru_stime, wall_s=time.perf_counter() - begin)
 
 
 class Responses(BaseHTTPRequestHandler):

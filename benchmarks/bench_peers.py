@@ -5,16 +5,14 @@ The peer comes from npm into a folder of its own, the first time; without npm th
 
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.measure import Figure, from_npm, peak_rss_mb
+from benchmarks.measure import Figure, Spent, from_npm, peak_rss_mb, spent
 from clew.testing.server import LoopbackServer, serving
 
 # A version by name: what comes without one depends on the npm that is asked.
@@ -80,12 +78,6 @@ WORKLOADS = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Spent:
-    cpu_s: float
-    wall_s: float
-
-
 class Contestant:
     """One program with a home of its own."""
 
@@ -111,19 +103,7 @@ class Contestant:
 
     def run(self, workload: Workload, server: LoopbackServer) -> Spent:
         (self.work / "out.txt").unlink(missing_ok=True)
-        begin = time.perf_counter()
-        child = subprocess.Popen(
-            self.command(workload),
-            cwd=self.work,
-            env=self.environment(server),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-        )
-        _, status, usage = os.wait4(child.pid, 0)
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode != 0:
-            raise RuntimeError(f"{workload.name}: {self.program} ended with {child.returncode}")
-        return Spent(cpu_s=usage.ru_utime + usage.ru_stime, wall_s=time.perf_counter() - begin)
+        return spent(self.command(workload), env=self.environment(server), cwd=self.work)
 
     def peak_mb(self, workload: Workload, server: LoopbackServer) -> float:
         words = ["env", "-C", str(self.work), "-i"]
@@ -145,9 +125,9 @@ def figures() -> Iterator[Figure]:
 
 
 def compared(workload: Workload, ours: Contestant, theirs: Contestant) -> Iterator[Figure]:
-    spent: tuple[list[Spent], list[Spent]] = ([], [])
+    measured: tuple[list[Spent], list[Spent]] = ([], [])
     for number in range(RUNS + 1):
-        for who, kept in zip((ours, theirs), spent, strict=True):
+        for who, kept in zip((ours, theirs), measured, strict=True):
             with serving({"scenario": 1, "answers": workload.answers}) as server:
                 found = who.run(workload, server)
             if number:  # the first one warms up
@@ -156,7 +136,7 @@ def compared(workload: Workload, ours: Contestant, theirs: Contestant) -> Iterat
         ("CPU", workload.cpu, lambda one: one.cpu_s),
         ("wall", workload.wall, lambda one: one.wall_s),
     ):
-        mine, other = (statistics.median(map(of, kept)) for kept in spent)
+        mine, other = (statistics.median(map(of, kept)) for kept in measured)
         yield part(f"{workload.name}: {what}", mine, other, "s", goal)
     peaks: list[float] = []
     for who in (ours, theirs):

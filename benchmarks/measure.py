@@ -56,6 +56,37 @@ def growth(small: Callable[[], object], large: Callable[[], object], *, runs: in
 
 
 @dataclass(frozen=True, kw_only=True)
+class Spent:
+    cpu_s: float
+    wall_s: float
+
+
+def spent(
+    command: Sequence[str],
+    *,
+    env: dict[str, str] | None = None,
+    cwd: Path | None = None,
+    stderr: int | None = None,
+) -> Spent:
+    """One run of a process that says nothing to us; one that fails is no measurement."""
+    begin = time.perf_counter()
+    child = subprocess.Popen(
+        command,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=stderr,
+    )
+    _, status, usage = os.wait4(child.pid, 0)
+    wall_s = time.perf_counter() - begin
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode != 0:
+        raise RuntimeError(f"{command[0]} ended with {child.returncode}")
+    return Spent(cpu_s=usage.ru_utime + usage.ru_stime, wall_s=wall_s)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Run:
     cpu_s: float
     wall_s: float
@@ -64,19 +95,9 @@ class Run:
 
 def process(command: Sequence[str], *, runs: int = 7, env: dict[str, str] | None = None) -> Run:
     """A whole process: median CPU and wall of several runs after a warm-up; memory by a run more."""
-    cpus: list[float] = []
-    walls: list[float] = []
-    for i in range(runs + 1):
-        begin = time.perf_counter()
-        child = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
-        _, status, usage = os.wait4(child.pid, 0)
-        wall = time.perf_counter() - begin
-        child.returncode = os.waitstatus_to_exitcode(status)
-        if child.returncode != 0:
-            raise RuntimeError(f"{command[0]} ended with {child.returncode}")
-        if i:
-            cpus.append(usage.ru_utime + usage.ru_stime)
-            walls.append(wall)
+    measured = [spent(command, env=env) for _ in range(runs + 1)][1:]
+    cpus = [one.cpu_s for one in measured]
+    walls = [one.wall_s for one in measured]
     return Run(
         cpu_s=sorted(cpus)[len(cpus) // 2],
         wall_s=sorted(walls)[len(walls) // 2],

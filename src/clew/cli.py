@@ -243,6 +243,9 @@ def dispatch(args: list[str]) -> int:
             only_words("stdout")
         code: int = import_module(COMMANDS[first][0]).main(args[1:])
         return code
+    before_words = args[: args.index("--")] if "--" in args else args
+    if "-h" in before_words or "--help" in before_words:
+        return dispatch(["--help"])
     return talk(args)
 
 

@@ -6,6 +6,7 @@ import argparse
 import json
 from decimal import Decimal, InvalidOperation
 from difflib import get_close_matches
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal, NoReturn
 
@@ -51,6 +52,35 @@ def rules_of(texts: list[str] | None) -> tuple[str, ...]:
                 rule += character
         rules.append(rule)
     return tuple(rule for rule in rules if rule)
+
+
+RULES_FLAGS = frozenset(
+    {"--allowedTools", "--allowed-tools", "--disallowedTools", "--disallowed-tools"}
+)
+
+
+def each_with_its_flag(argv: list[str]) -> list[str]:
+    """`--allowedTools Bash Edit` as the flag with each of its rules; a word that is none is the prompt."""
+    if not RULES_FLAGS.intersection(word.partition("=")[0] for word in argv):
+        return argv
+    from clew.permissions.named import names_tool
+
+    found: list[str] = []
+    flag = ""
+    words = iter(argv)
+    for word in words:
+        name, has_value, _ = word.partition("=")
+        if word == "--":
+            return [*found, word, *words]
+        if name in RULES_FLAGS:
+            flag = name
+            found += [word] if has_value else [word, *islice(words, 1)]
+        elif flag and names_tool(word):
+            found += [flag, word]
+        else:
+            flag = ""
+            found.append(word)
+    return found
 
 
 def dollars(text: str | None) -> Decimal | None:
@@ -351,7 +381,7 @@ def parse(argv: list[str]) -> Options:
     made = parser()
     # Alone it takes nothing: what follows it is another option, or the prompt.
     argv = ["--debug=" if word in ("-d", "--debug") else word for word in argv]
-    given, unknown = made.parse_known_intermixed_args(argv)
+    given, unknown = made.parse_known_intermixed_args(each_with_its_flag(argv))
     if unknown:
         raise CommandLineError(_unknown(unknown[0], made))
     if given.max_turns is not None and given.max_turns < 1:

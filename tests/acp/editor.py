@@ -1,65 +1,30 @@
 """An editor in a few lines: starts `clew acp`, asks, answers what it is asked, keeps what it is told."""
 
-import contextlib
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeAlias
 
-from tests.headless.clew_process import command, environment
+from tests.headless.piped import Piped
 
 Json: TypeAlias = dict[str, Any]
 # For the params of a request of clew's: the result, or an error object under "error".
 Answerer: TypeAlias = Callable[[Json], Json]
 
 
-class Editor:
+class Editor(Piped):
     """A running `clew acp`. `told` are the updates that came so far, `asked` the requests."""
 
     def __init__(self, home: Path, url: str, *args: str, **environ: str) -> None:
-        self.work = home / "work"
-        self.work.mkdir(exist_ok=True)
+        super().__init__(home, url, "acp", *args, environ=environ)
         self.told: list[Json] = []
         self.asked: list[Json] = []
         self.answers: dict[str, Answerer] = {}
         self.on_update: Callable[[Json], None] = lambda _: None
         self._results: dict[int, Json] = {}
         self._last_id = 0
-        self._errors = home / "stderr"
-        with self._errors.open("wb") as errors:
-            self.process = subprocess.Popen(
-                command("acp", *args),
-                cwd=home,
-                env=environment(home, url) | environ,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-            )
-
-    def __enter__(self) -> "Editor":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
 
     # -- what the editor says
-
-    def write(self, data: bytes) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(data)
-        self.process.stdin.flush()
 
     def send(self, **message: Any) -> None:
         self.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
@@ -143,9 +108,6 @@ class Editor:
         self.process.stdin.close()
         self.process.stdout.read()
         return self.process.wait(timeout=30)
-
-    def errors(self) -> str:
-        return self._errors.read_text("utf-8")
 
     # -- what it shows
 

@@ -8,7 +8,7 @@ from typing import Any
 from clew.testing.server import serving
 from tests.acp.editor import Editor, chosen, words
 from tests.compaction.test_in_headless import PARAGRAPH, coats
-from tests.compaction.window import ARGS, Window, answered, text_of
+from tests.compaction.window import ARGS, SUMMARY, Window, answered, text_of
 from tests.headless.agents_model import agent, by_prompt, uses
 from tests.headless.clew_process import clew, transcripts
 
@@ -119,6 +119,17 @@ def test_a_session_that_is_open_is_loaded_anew(tmp_path: Path) -> None:
         editor.told.clear()
         editor.ask("session/load", sessionId=session, cwd=str(editor.work), mcpServers=[])
         assert editor.said("user_message_chunk") == "look around"
+        assert editor.prompt(session, "go on") == {"stopReason": "end_turn"}
+
+
+def test_what_cannot_be_opened_anew_stays_open(tmp_path: Path) -> None:
+    with serving(LONG, strict=True) as server, Editor(tmp_path, server.url) as editor:
+        editor.initialize()
+        session = editor.new()
+        editor.prompt(session, "look around")
+        gone = {"sessionId": session, "cwd": str(tmp_path / "gone"), "mcpServers": []}
+        for method in ("session/load", "session/resume"):
+            assert "no such folder" in editor.error(method, **gone)["message"]
         assert editor.prompt(session, "go on") == {"stopReason": "end_turn"}
 
 
@@ -436,6 +447,21 @@ def test_a_conversation_is_summarised_in_an_editor_and_what_cannot_be_is_said(
         assert "the north side is done" in text_of(window.asked[-1])
         editor.prompt(session, "/compact --undo")
         assert "the whole conversation stands again" in editor.said()
+
+
+def test_what_comes_of_an_order_to_summarise_is_said_once_in_an_editor(tmp_path: Path) -> None:
+    summaries = iter(["no"] * 5 + [SUMMARY])
+    window = Window(
+        lambda body: answered("I paint.", body),
+        summary=lambda body: answered(next(summaries), body),
+    )
+    with serving(window, strict=True) as server, Editor(tmp_path, server.url, *ARGS) as editor:
+        session = editor.new()
+        editor.prompt(session, "Paint it.")
+        for words in ("the model wrote no summary", "entries summarised"):
+            editor.told.clear()
+            editor.prompt(session, "/compact")
+            assert json.dumps(editor.told).count(words) == 1
 
 
 def test_a_summary_in_the_middle_of_a_turn_is_told_in_an_editor(tmp_path: Path) -> None:

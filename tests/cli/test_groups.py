@@ -51,6 +51,12 @@ def test_what_a_word_cannot_be_is_said_in_one_line(tmp_path: Path, line: str, sa
     assert (done.returncode, done.stdout, done.stderr) == (2, "", f"{says}\n")
 
 
+@pytest.mark.parametrize("words", ["-p --help", "--model opus -h", "-p say this --help"])
+def test_help_is_asked_for_behind_options_too(tmp_path: Path, words: str) -> None:
+    said, meant = clew(tmp_path, "", *words.split()), clew(tmp_path, "", "--help")
+    assert (said.returncode, said.stdout, said.stderr) == (0, meant.stdout, "")
+
+
 @pytest.mark.parametrize("words", ["tasks", "sessions", "mcp add", "sessions show", "help"])
 def test_help_of_a_word_is_what_the_word_says_of_itself(tmp_path: Path, words: str) -> None:
     said = clew(tmp_path, "", "help", *words.split())

@@ -177,3 +177,26 @@ def test_the_published_reader_shows_the_summary_and_what_follows(
     assert SAID in words
     assert "And the south." in words
     assert "Paint it." not in words
+
+
+def test_an_export_in_the_session_says_what_it_leaves_out_and_brings_it(tmp_path: Path) -> None:
+    def exported(host: Hosted, words: str) -> str:
+        host.say(f"/export {words}")
+        return str(host.result()["result"])
+
+    window = Window(painter)
+    with serving(window, strict=True) as server, Hosted(tmp_path, server.url, *ARGS) as host:
+        host.say("Paint it. " + PARAGRAPH)
+        host.result()
+        assert "left out" not in exported(host, "early.md")
+        host.say("/compact")
+        host.result()
+        left_out = "what stands before the last summary is left out; --all brings it"
+        assert left_out in exported(host, "late.md")
+        assert "left out" not in exported(host, "all.md --all")
+        assert "left out" not in exported(host, "lines.jsonl")
+        assert host.end() == 0
+    work = tmp_path / "work"
+    # It is the title, too.
+    assert (work / "late.md").read_text("utf-8").count("Paint it.") == 1
+    assert (work / "all.md").read_text("utf-8").count("Paint it.") == 2

@@ -25,6 +25,8 @@ from tests.headless.clew_process import clew, transcripts
 from tests.headless.host_process import Hosted
 from tests.normalize.generator import png
 from tests.requirements import requirement
+from tests.tui.screen import OnScreen
+from tests.tui.test_screen import READY
 
 Json = dict[str, Any]
 PARAGRAPH = "The lighthouse keeper writes a long line about the paint. " * 60
@@ -93,6 +95,43 @@ def coats(last: int) -> Callable[[Json], Json]:
         return answered([PARAGRAPH, call], body)
 
     return part
+
+
+def test_an_order_to_summarise_that_comes_to_nothing_is_answered_once(tmp_path: Path) -> None:
+    window = Window(
+        lambda body: answered("Hello!", body), summary=lambda body: answered("no", body)
+    )
+    why = "no summary could be written: the model wrote no summary"
+    with serving(window, strict=True) as server:
+        assert clew(tmp_path, server.url, "-p", "hi", *ARGS).returncode == 0
+        once = clew(tmp_path, server.url, "-p", "/compact", "--continue", *ARGS)
+        assert once.returncode == 1
+        assert (once.stdout + once.stderr).count(why) == 1
+        lines = clew(tmp_path, server.url, *ARGS, "--continue", input="/compact\n")
+        assert (lines.stdout + lines.stderr).count(why) == 1
+        with OnScreen(tmp_path, server.url, *ARGS, "--continue") as screen:
+            screen.expect(READY)
+            screen.type("/compact\r")
+            screen.expect(why)
+            screen.type("/status\r")
+            screen.expect("debug       not written")
+            assert " ".join(screen.text.split()).count(why) == 1
+    assert boundaries(tmp_path) == []
+
+
+def test_a_summary_of_a_short_conversation_does_not_say_that_it_saw_a_part(tmp_path: Path) -> None:
+    summaries = iter(["no", SUMMARY])
+    window = Window(
+        lambda body: answered("Hello!", body), summary=lambda body: answered(next(summaries), body)
+    )
+    with serving(window, strict=True) as server:
+        assert clew(tmp_path, server.url, "-p", "hi", *ARGS).returncode == 0
+        done = clew(tmp_path, server.url, "-p", "/compact", "--continue", *ARGS)
+    assert len(window.summaries) == 2
+    assert "the record of a conversation" in text_of(window.summaries[1])
+    assert "entries summarised, 0 kept word for word" in done.stdout
+    assert "not seen" not in done.stdout
+    assert boundaries(tmp_path)[0]["compactMetadata"]["covers"]["leftOut"] == []
 
 
 @requirement("W8", "R077", "R078")

@@ -92,7 +92,8 @@ TALK = [
 
 
 def test_a_record_is_plain_text_without_media_and_long_results() -> None:
-    record = retelling.record_of(TALK, 10_000)
+    record, lost = retelling.record_of(TALK, 10_000)
+    assert lost == [retelling.MEDIA, retelling.LONG]
     assert record.startswith("the person: paint the north side")
     assert '[you called Bash with {"command":"ls"}]' in record
     assert "characters ..." in record
@@ -105,11 +106,20 @@ def test_a_record_is_plain_text_without_media_and_long_results() -> None:
 
 
 def test_a_record_that_does_not_fit_loses_its_oldest_part() -> None:
-    record = retelling.record_of(TALK, 30)
+    record, lost = retelling.record_of(TALK, 30)
+    assert retelling.EARLIER in lost
     assert record.startswith("(what was said before this is left out)")
     assert record.endswith("you: the end of it")
-    one = retelling.record_of([user("p", "word " * 10_000)], 100)
+    one, lost = retelling.record_of([user("p", "word " * 10_000)], 100)
     assert len(one) < 400
+    assert lost == [retelling.LONG]
+
+
+def test_a_record_that_holds_everything_says_that_nothing_is_left_out() -> None:
+    pictures = result("r", "t", [{"type": "text", "text": "two of them"}, IMAGE])
+    talk = [user("p", "hello"), said("a", "hi", call("t", command="ls")), result("r", "t", "a.txt")]
+    assert retelling.record_of(talk, 1_000)[1] == []
+    assert retelling.record_of([*talk, pictures], 1_000)[1] == [retelling.MEDIA]
 
 
 def test_odd_entries_are_told_as_far_as_they_say_anything() -> None:
@@ -200,6 +210,9 @@ def test_a_receipt_tells_what_is_covered() -> None:
     shown = receipt.shown(boundary)
     assert "9,000 tokens before" in shown
     assert "not seen by the summary: media" in shown
+    unwritten = found | {"leftOut": [f"{receipt.NO_MODEL}overloaded"]}
+    boundary = {"compactMetadata": {"preTokens": 9, "covers": unwritten}}
+    assert receipt.shown(boundary).endswith("\nno model wrote it: overloaded")
     assert "and 8 more" in shown
     foreign = receipt.shown({"compactMetadata": {"preTokens": 9}})
     assert foreign == "9 tokens before, about 0 now; 0 entries summarised, 0 kept word for word"

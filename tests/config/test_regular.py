@@ -1,6 +1,9 @@
 """Pipes and devices where a folder's files are looked for: said, and never waited for."""
 
+import json
 import os
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +69,32 @@ def test_a_trusted_folder_has_no_file_that_is_waited_for(kind: str, tmp_path: Pa
     assert "output-styles/x.md: is not a regular file" in done.stderr
     assert "There is no MEMORY.md yet." in str(bodies[1])
     assert (tmp_path / "work" / "made.txt").exists()
+
+
+@pytest.mark.parametrize("name", [".git/HEAD", ".git/index"])
+def test_git_is_not_asked_where_it_would_wait_for_ever(name: str, tmp_path: Path) -> None:
+    """Until it was given up, the first answer waited for it."""
+    work = tmp_path / "work"
+    work.mkdir()
+    subprocess.run(["git", "init", "-q", work], check=True)
+    own = tmp_path / "bin" / "git"
+    own.parent.mkdir()
+    own.write_text(
+        f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\nexec {shutil.which("git")} "$@"\n', "utf-8"
+    )
+    own.chmod(0o755)
+    path = f"{own.parent}{os.pathsep}{os.environ['PATH']}"
+    (tmp_path / "config").mkdir()
+    settings = json.dumps({"env": {"PATH": path}})
+    (tmp_path / "config" / "settings.json").write_text(settings, "utf-8")
+    with serving(FINE, strict=True) as server:
+        assert clew(tmp_path, server.url, "-p", "hi").stdout == "Done.\n"
+        assert "status" in (tmp_path / "asked").read_text("utf-8")
+        (tmp_path / "asked").unlink()
+        (work / name).unlink(missing_ok=True)
+        os.mkfifo(work / name)
+        assert clew(tmp_path, server.url, "-p", "hi").stdout == "Done.\n"
+    assert not (tmp_path / "asked").exists()
 
 
 def test_a_head_with_marks_of_kinds_ends_no_session(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from clew.context import git, git_report
 from clew.context.git_report import Commit, Report, read_log, read_status, told
+from clew.context.git_waits import waits_at
 from clew.process.spawn import Launcher
 from tests.requirements import requirement
 
@@ -178,3 +179,54 @@ def test_many_paths_are_told_in_few_lines() -> None:
 def test_any_output_is_read(output: str) -> None:
     assert told(read_status(output))
     assert read_log(output) == ()
+
+
+NAMES = (
+    ".git/HEAD", ".git/config", ".git/index", ".git/packed-refs", ".git/refs/heads/topic",
+    ".git/info/exclude", ".gitignore", "deeper/still/.gitignore",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["pipe", "device"])
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_at_which_git_waits_for_ever_holds_nobody_up(
+    repository: Path, name: str, kind: str
+) -> None:
+    """Nothing in it has a bound of its own: it is the limit of the test that would end it."""
+    path = repository / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    (path.parent / "new.py").write_text("1\n", "utf-8")
+    path.unlink(missing_ok=True)
+    if kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path.symlink_to("/dev/zero")
+    found = report(repository, timeout_s=3600)
+    # A link is not followed everywhere; then there is an answer.
+    assert found is None or (kind == "device" and found.branch)
+
+
+def test_pipes_that_git_does_not_open_hold_no_report(repository: Path) -> None:
+    os.mkfifo(repository / "pipe")
+    (repository / ".git" / "packed-refs").symlink_to(os.devnull)
+    (repository / ".git" / "ipc").symlink_to("nowhere")
+    found = report(repository)
+    assert found is not None
+    assert found.branch == "topic"
+
+
+def test_a_linked_checkout_is_looked_through_where_its_repository_lies(repository: Path) -> None:
+    linked = repository.parent / f"{repository.name}-linked"
+    run_git(repository, "worktree", "add", "-b", "other", str(linked))
+    found = report(linked)
+    assert found is not None
+    assert found.branch == "other"
+    assert waits_at(linked, everywhere=True) is None
+    (own,) = (repository / ".git" / "worktrees").iterdir()
+    (own / "HEAD").unlink()
+    os.mkfifo(own / "HEAD")
+    assert report(linked, timeout_s=3600) is None
+    os.mkfifo(repository / ".git" / "refs" / "heads" / "pipe")
+    (own / "HEAD").unlink()
+    assert str(waits_at(linked, everywhere=True)).endswith("/refs/heads/pipe")
+    assert waits_at(Path("/")) is None

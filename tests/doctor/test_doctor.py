@@ -1,6 +1,7 @@
 """`clew doctor` as a process: a sound setup, and one in which everything is broken."""
 
 import json
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ from tests.headless.clew_process import clew, transcripts
 
 HELLO: dict[str, Any] = {"scenario": 1, "answers": [{"text": "Hello."}]}
 NOWHERE = "http://127.0.0.1:9"
+
+FLOOD = f"Read(secret-{{{','.join(map(str, range(65)))}}})"
 
 
 def looked(home: Path, url: str, *args: str, **more: Any) -> dict[str, list[dict[str, str]]]:
@@ -44,12 +47,12 @@ def test_every_fault_of_a_broken_setup_is_named_with_its_remedy(tmp_path: Path) 
     with serving(HELLO) as server:
         assert clew(tmp_path, server.url, "-p", "hi").returncode == 0
     (transcript,) = transcripts(tmp_path)
-    head, _, rest = transcript.read_bytes().partition(b"\n")
-    transcript.write_bytes(head + b'\n{"type": "user", "uuid": \n' + rest)
+    parent = re.compile(rb'"parentUuid":"[^"]+"')
+    transcript.write_bytes(parent.sub(b'"parentUuid":"x"', transcript.read_bytes()))
     config = tmp_path / "config"
     settings = {
         "permissons": {},
-        "permissions": {"deny": ["Bsh"], "allow": ["Raed"]},
+        "permissions": {"deny": ["Bsh", FLOOD], "allow": ["Raed"]},
         "hooks": {
             "PreToolUse": [{"hooks": [{"type": "command", "command": "no-such-program-here x"}]}],
             "NoSuchEvent": [{"hooks": [{"type": "command", "command": "true"}]}],
@@ -70,8 +73,13 @@ def test_every_fault_of_a_broken_setup_is_named_with_its_remedy(tmp_path: Path) 
     assert any(
         "settings.local.json:1: not JSON" in words for words in faults(found["configuration"])
     )
-    assert any("deny Bsh: there is no tool Bsh" in w for w in faults(found["configuration"]))
-    assert any("allow Raed: there is no" in one["words"] for one in found["configuration"])
+    # What a program that starts clew brings along is not known here: no fault, and said.
+    notes = [one["words"] for one in found["configuration"] if one["state"] == "note"]
+    assert any("deny Bsh: there is no tool Bsh; did you mean Bash?" in words for words in notes)
+    assert any("allow Raed: there is no" in words for words in notes)
+    flood = [words for words in faults(found["configuration"]) if "Read(secret-{" in words]
+    assert "settings.json:1: Read(secret-{" in flood[0]
+    assert "its braces stand for more than 64 patterns" in flood[0]
     assert any("can be read by others" in words for words in faults(found["key"]))
     assert any(f"{NOWHERE} cannot be reached" in words for words in faults(found["network"]))
     assert any(transcript.name in words for words in faults(found["transcripts"]))
@@ -94,6 +102,65 @@ def test_every_fault_of_a_broken_setup_is_named_with_its_remedy(tmp_path: Path) 
     said = clew(tmp_path, NOWHERE, "doctor").stdout
     for one in every:
         assert one["remedy"] in said
+
+
+def test_what_only_warns_is_a_remark_whose_advice_comes_to_an_end(tmp_path: Path) -> None:
+    with serving(HELLO) as server:
+        assert clew(tmp_path, server.url, "-p", "hi").returncode == 0
+
+        def told() -> str:
+            done = clew(tmp_path, server.url, "doctor")
+            assert done.returncode == 0, done.stdout
+            assert "!!" not in done.stdout
+            return done.stdout
+
+        def sessions(*words: str, code: int = 0) -> str:
+            done = clew(tmp_path, server.url, "sessions", *words)
+            assert done.returncode == code, done.stdout + done.stderr
+            return done.stdout
+
+        (transcript,) = transcripts(tmp_path)
+        head, _, rest = transcript.read_bytes().partition(b"\n")
+        transcript.write_bytes(head + b'\n{"type": "user", "uuid": \n' + rest)
+        session, advice = transcript.stem, f"clew sessions repair --warnings {transcript.stem}"
+        assert f"-- {transcript}: line 2: L02 warning" in told()
+        assert advice in told()
+        assert advice in sessions("repair", session, code=1)
+        sessions("repair", "--warnings", session)
+        (copy,) = [file for file in transcripts(tmp_path) if file != transcript]
+        assert advice not in told()
+        assert f"the repaired copy is {copy.stem}" in told()
+        assert f"clew sessions archive {session}" in told()
+        assert str(copy) in sessions("repair", session)
+        sessions("archive", session)
+        assert session not in told()
+        assert "1 of this folder's newest sessions is sound" in told()
+
+
+def test_what_no_repair_mends_and_what_is_empty_are_remarks_too(tmp_path: Path) -> None:
+    with serving(HELLO) as server:
+        assert clew(tmp_path, server.url, "-p", "hi").returncode == 0
+        (transcript,) = transcripts(tmp_path)
+        lines = [json.loads(line) for line in transcript.read_bytes().splitlines()]
+        prompt, answer = (
+            next(m for m in lines if m["type"] == kind) for kind in ("user", "assistant")
+        )
+        content = [{"type": "tool_result", "tool_use_id": "gone", "content": "x"}]
+        loose = prompt | {
+            "uuid": "b0000000-0000-4000-8000-000000000000",
+            "parentUuid": answer["uuid"],
+            "message": {"role": "user", "content": content},
+        }
+        with transcript.open("ab") as file:
+            file.write(json.dumps(loose, separators=(",", ":")).encode() + b"\n")
+        found = looked(tmp_path, server.url)["transcripts"]
+        assert [one["state"] for one in found if "T02" in one["words"]] == ["note"]
+        assert not faults(found)
+        assert all("clew sessions repair" not in one["remedy"] for one in found)
+        transcript.write_bytes(b"")
+        found = looked(tmp_path, server.url)["transcripts"]
+        assert any(one["words"].startswith(f"{transcript} is empty") for one in found)
+        assert any(one["words"].startswith("0 of this folder's") for one in found)
 
 
 def test_a_service_that_refuses_the_key_is_told_from_one_that_is_away(tmp_path: Path) -> None:

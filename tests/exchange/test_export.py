@@ -18,7 +18,21 @@ from clew.exchange.redact import Redaction
 from clew.transcript.load import load
 from tests.requirements import requirement
 from tests.sessions.place import Place
-from tests.transcript.build import SESSION, call, encoded, entry, result, said, talk, user
+from tests.transcript.build import (
+    SESSION,
+    boundary,
+    call,
+    encoded,
+    entry,
+    kept,
+    names,
+    result,
+    said,
+    summary,
+    talk,
+    uid,
+    user,
+)
 
 
 @pytest.fixture
@@ -331,3 +345,53 @@ def test_entries_of_any_shape_make_an_account() -> None:
         {"type": "assistant", "uuid": "5", "message": {"content": [block_of("image", source=5)]}},
     ]
     assert [p.voice for p in pieces_of(odd)] == ["context", "note", "image"]
+
+
+@pytest.mark.parametrize("form", ["json", "markdown", "html"])
+def test_all_of_a_compacted_session_is_exported_each_entry_once_where_it_was_said(
+    place: Place, form: str
+) -> None:
+    place.write(
+        [
+            user("u1", None, "the very first"),
+            said("a1", "u1"),
+            boundary("b") | {"logicalParentUuid": uid("a1")},
+            summary("s", "b") | {"message": {"role": "user", "content": "first summary"}},
+            user("u2", "s"),
+            said("t2", "u2", call("x"), of="m"),
+            said("c2", "t2", call("y"), of="m"),
+            result("r2", "t2", "x"),
+            result("q2", "c2", "y"),
+            said("a2", "q2"),
+            user("u3", "a2"),
+            said("a3", "u3"),
+            boundary("d", **kept("u3", "a3", "e")) | {"logicalParentUuid": uid("a3")},
+            summary("e", "d") | {"message": {"role": "user", "content": "second summary"}},
+            user("u4", "a3"),
+            said("a4", "u4", {"type": "text", "text": "the last"}),
+        ]
+    )
+    exported = place.clew("export", SESSION, "--format", form)
+    everything = place.clew("export", SESSION, "--all", "--format", form)
+    told = b"clew sessions: what stands before the last summary is left out; --all brings it\n"
+    for words, said_so in (((), told), (("--all",), b""), (("kept.txt",), told)):
+        assert place.run("export", SESSION, *words, "--format", form).stderr == said_so
+    assert place.run("export", SESSION, "--format", "jsonl").stderr == b""
+    if form == "json":
+        assert names(json.loads(exported)["messages"]) == "d e u3 a3 u4 a4"
+        found = json.loads(everything)
+        assert names(found["messages"]) == "u1 a1 b s u2 t2 c2 r2 q2 a2 u3 a3 d e u4 a4"
+        assert found["metadata"]["messageCount"] == 16
+    else:
+        words = [
+            "the very first",
+            "first summary",
+            "x done",
+            "y done",
+            "second summary",
+            "the last",
+        ]
+        places = [everything.rindex(word) for word in words]
+        assert "x done" not in exported
+        assert everything.count("x done") == 1
+        assert places == sorted(places)

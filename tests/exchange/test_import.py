@@ -206,7 +206,7 @@ def test_the_one_file_form_of_old_comes_in(place: Place) -> None:
         'user text: "last"',
     ]
     assert brought["lost"] == {
-        "a subagent's conversation": 1, "a message of kind progress": 1, "a message of kind none": 1,
+        "a subagent's conversation (an export as JSONL brings them along)": 1, "a message of kind progress": 1, "a message of kind none": 1,
     }  # fmt: skip
     place.clew("check", brought["sessionId"])
 

@@ -1,6 +1,7 @@
 """The house stands as planned: layers and purity by contract, and nothing slips past the lists."""
 
 import ast
+import re
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,39 @@ def test_every_pure_module_exists_and_is_measured_for_branches() -> None:
     assert not missing
     measured = project()["tool"]["coverage"]["run"]["source_pkgs"]
     assert measured == pure_modules(), "coverage's list and the purity contract differ"
+
+
+# Where "nothing" and "not to be known" must differ, or a name was just read from its folder.
+ASK_PATHLIB = {"stores/hydrate.py", "transcript/files.py", "transport/tls.py"}
+OF_A_LISTING = "entry"
+
+
+def test_what_lies_at_a_path_is_asked_where_nobody_may_look_too() -> None:
+    asked = set()
+    for path in SRC.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            match node:
+                case ast.Call(
+                    func=ast.Attribute(
+                        value=value, attr="exists" | "is_file" | "is_dir" | "is_symlink"
+                    ),
+                    args=[],
+                    keywords=[],
+                ):
+                    if not (isinstance(value, ast.Name) and value.id == OF_A_LISTING):
+                        asked.add(str(path.relative_to(SRC)))
+    assert asked == ASK_PATHLIB, "ask clew.config.there"
+
+
+def test_no_expression_repeats_a_group_for_good() -> None:
+    """Python 3.11 before 3.11.5 mismatches possessive groups within which there is anything to try again."""
+    nothing_to_try_again = {"transcript/entries.py"}
+    found = {
+        str(path.relative_to(SRC))
+        for path in SRC.rglob("*.py")
+        if re.search(r"\)(?:[*+?]|\{[\d,]+\})\+", path.read_text("utf-8"))
+    }
+    assert found == nothing_to_try_again
 
 
 def test_no_folder_is_a_magnet() -> None:

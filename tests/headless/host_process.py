@@ -1,57 +1,22 @@
 """A host program in a few lines: starts clew, writes lines of JSON, reads frames."""
 
-import contextlib
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, TypeAlias
 
-from tests.headless.clew_process import command, environment
+from tests.headless.piped import Piped
 
 Json: TypeAlias = dict[str, Any]
 BASE = ("--output-format", "stream-json", "--verbose", "--input-format", "stream-json")
 
 
-class Hosted:
+class Hosted(Piped):
     """A running clew. `frames` are all that came so far, in their order."""
 
     def __init__(self, home: Path, url: str, *args: str, **environ: str) -> None:
-        work = home / "work"
-        work.mkdir(exist_ok=True)
+        super().__init__(home, url, *BASE, *args, environ=environ)
         self.frames: list[Json] = []
-        self._errors = home / "stderr"
-        with self._errors.open("wb") as errors:
-            self.process = subprocess.Popen(
-                command(*BASE, *args),
-                cwd=work,
-                env=environment(home, url) | environ,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=errors,
-            )
-
-    def __enter__(self) -> "Hosted":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.process.kill()
-        self.process.wait()
-        for pipe in (self.process.stdin, self.process.stdout):
-            if pipe is not None:
-                with contextlib.suppress(OSError):
-                    pipe.close()
-
-    def write(self, data: bytes) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(data)
-        self.process.stdin.flush()
 
     def send(self, **frame: Any) -> None:
         self.write(json.dumps(frame).encode() + b"\n")
@@ -104,9 +69,6 @@ class Hosted:
         self.process.stdin.close()
         self.frames += [json.loads(line) for line in self.process.stdout]
         return self.process.wait(timeout=30)
-
-    def errors(self) -> str:
-        return self._errors.read_text("utf-8")
 
     def kinds(self) -> list[str]:
         return [f.get("subtype") or f["type"] for f in self.frames]

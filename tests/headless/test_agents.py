@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pytest
+
 from clew.testing.server import serving
 from tests.headless.agents_model import agent, by_prompt, results, uses
 from tests.headless.clew_process import clew, transcripts, until
@@ -132,6 +134,42 @@ def test_a_file_defines_an_agent_with_its_own_words_tools_and_model(tmp_path: Pa
     assert own["model"].startswith("claude-haiku")
     assert "- reader: Reads" in json.dumps(requests[0].body)
     assert "reader" in frames[0]["agents"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "model"), [("Explore", "claude-haiku"), ("Plan", "claude-sonnet")]
+)
+def test_those_that_only_look_change_nothing_whatever_is_allowed(
+    tmp_path: Path, kind: str, model: str
+) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "CLAUDE.md").write_text("Tabs, never spaces.", "utf-8")
+    write = {"tool": "Write", "input": {"file_path": "made", "content": "x"}}
+    asked = {
+        "go": [uses(agent("look", subagent_type=kind)), lambda body: {"text": results(body)[0]}],
+        "look": [
+            uses(
+                {"tool": "LS", "input": {"path": "."}},
+                {"tool": "Bash", "input": {"command": "mkdir made"}},
+                write,
+            ),
+            lambda body: {"text": " | ".join(results(body))},
+        ],
+    }
+    frames, requests = frames_of(
+        tmp_path, by_prompt(asked), "--permission-mode", "acceptEdits", "--allowedTools", "Write"
+    )
+    own = requests[1].body
+    assert own["model"].startswith(model)
+    assert not {"Agent", "Edit", "MultiEdit", "NotebookEdit", "Write"} & {
+        t["name"] for t in own["tools"]
+    }
+    assert ("Tabs, never spaces." in json.dumps(own)) is (kind == "Plan")
+    looked, made, written = frames[-1]["result"].split(" | ")
+    assert "CLAUDE.md" in looked
+    assert "plan" in made
+    assert "no tool named Write" in written
+    assert not (tmp_path / "work" / "made").exists()
 
 
 MEMO = Path(__file__).parents[1] / "plugins" / "published" / "toolkit" / "scripts" / "server.py"

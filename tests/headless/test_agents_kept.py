@@ -1,6 +1,7 @@
 """Agents outlive the process in what is known of them: after a kill, by name, as what they were."""
 
 import json
+import os
 import signal
 import subprocess
 from pathlib import Path
@@ -100,6 +101,67 @@ def resumed(home: Path, path: Path) -> tuple[str, list[Json]]:
     with serving(by_prompt(asked), strict=True) as server:
         ran = clew(home, server.url, "-p", "--resume", session.stem, "more")
         return ran.stdout, [r.body for r in server.requests]
+
+
+@requirement("R205")
+def test_remote_agents_of_another_program_are_listed_and_read_and_not_ended_here(
+    tmp_path: Path,
+) -> None:
+    def typed(words: str) -> str:
+        ran = clew(tmp_path, "http://127.0.0.1:1", "-p", "--continue", words)
+        return ran.stdout + ran.stderr
+
+    with serving(by_prompt({"go": [{"text": "done"}]}), strict=True) as server:
+        clew(tmp_path, server.url, "-p", "go")
+    (session,) = transcripts(tmp_path)
+    assert "nothing works" in typed("/tasks")
+    folder = session.with_suffix("") / "remote-agents"
+    folder.mkdir(parents=True)
+    said = {"taskId": "r7", "title": "Paint it", "sessionId": "elsewhere-1", "log": ["x"]}
+    (folder / "r7.meta.json").write_text(json.dumps(said), "utf-8")
+    (folder / "torn.meta.json").write_text('{"taskId": "t', "utf-8")
+    (folder / "deep.meta.json").write_text("[" * 100_000, "utf-8")
+    os.mkfifo(folder / "pipe.meta.json")
+    (line,) = typed("/tasks").splitlines()
+    assert line.split(maxsplit=1) == [
+        "r7",
+        "remote agent of another program, not seen from here: Paint it",
+    ]
+    assert "elsewhere-1" in typed("/tasks r7")
+    for word in ("stop", "keep"):
+        assert "r7 works elsewhere: what began it can end it" in typed(f"/tasks {word} r7")
+    assert "no task r8" in typed("/tasks r8")
+
+
+@requirement("R157", "R199")
+def test_an_agent_of_a_group_goes_on_in_its_groups_folder(tmp_path: Path) -> None:
+    asked: dict[str, list[Any]] = {
+        "go": [uses(agent("dig", name="mole")), {"text": "done"}],
+        "dig": [{"text": "dug"}],
+    }
+    with serving(by_prompt(asked), strict=True) as server:
+        clew(tmp_path, server.url, "-p", "go")
+    (session,) = transcripts(tmp_path)
+    (alone,) = agent_files(tmp_path)
+    # As programs lay out what the agents of one workflow said.
+    group = alone.parent / "workflows" / "run-7"
+    group.mkdir(parents=True)
+    for file in (alone, alone.with_suffix(".meta.json")):
+        file.rename(group / file.name)
+    for to in ("mole", alone.stem.removeprefix("agent-")):
+        then = {
+            "what now": [
+                uses({"tool": "SendMessage", "input": {"to": to, "message": f"deeper, {to}"}}),
+                {"text": "sent"},
+            ],
+            "deeper": [heard("dug")],
+            "<task-notification>": [heard("dug: True")],
+        }
+        with serving(by_prompt(then), strict=True) as server:
+            ran = clew(tmp_path, server.url, "-p", "--resume", session.stem, "what now")
+        assert ran.stdout == "dug: True: True\n", ran.stderr
+        assert [path.name for path in alone.parent.rglob("agent-*.jsonl")] == [alone.name]
+        assert f"deeper, {to}" in (group / alone.name).read_text("utf-8")
 
 
 @requirement("R199", "R203")

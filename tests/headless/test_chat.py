@@ -161,3 +161,14 @@ def test_what_cannot_be_meant_is_said_before_anything_is_sent(
     assert done.returncode == 1
     assert says in done.stdout + done.stderr
     assert service.requests == []
+
+
+def test_thoughts_that_no_wire_takes_back_are_no_repair(tmp_path: Path) -> None:
+    rounds = [calls((f"call_{n}", "Bash", {"command": f"echo {n}"})) for n in range(3)]
+    with chat_service(*rounds, words("Done.")) as service:
+        done = chat(tmp_path, service)
+    assert (done.returncode, done.stderr) == (0, "")
+    kinds = {entry["type"] for entry in entries(tmp_path)}
+    assert "request-repairs" not in kinds
+    told = [entry for entry in entries(tmp_path) if "Hm." in json.dumps(entry.get("message"))]
+    assert len(told) == 3

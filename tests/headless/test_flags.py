@@ -286,6 +286,27 @@ def test_what_is_named_rightly_is_not_remarked_upon(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "-p go --allowedTools Bash Write Read",
+        "-p --allowed-tools=Bash Write go",
+        "--allowedTools Bash Write -p -- go",
+        "-p --disallowedTools Glob Grep --allowedTools mcp__a__b Write go",
+    ],
+)
+def test_a_flag_takes_every_rule_behind_it_and_leaves_the_prompt(tmp_path: Path, line: str) -> None:
+    made = tmp_path / "work" / "made"
+    writes = {"tool": "Write", "input": {"file_path": str(made), "content": "x"}}
+    scenario = {"scenario": 1, "answers": [{"content": [writes]}, *YES["answers"]]}
+    with serving(scenario, strict=True) as server:
+        done = clew(tmp_path, server.url, *line.split())
+        said = json.dumps(server.requests[0].body["messages"])
+    assert (done.returncode, done.stdout) == (0, "Yes.\n")
+    assert made.read_text("utf-8") == "x"
+    assert said.startswith('[{"role": "user", "content": "go"}') or '"text": "go"' in said
+
+
 # -- what the model is told
 
 

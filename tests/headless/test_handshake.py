@@ -148,9 +148,21 @@ def test_what_is_no_answer_to_a_server_declines(tmp_path: Path, answer: Json, he
     assert answers_to_form(tmp_path, answer)[1] == {"action": heard}
 
 
-def test_nothing_that_a_handshake_says_badly_stops_a_session(tmp_path: Path) -> None:
+MEMBERS = (
+    "hooks", "sdkMcpServers", "mcpServers", "systemPrompt", "appendSystemPrompt",
+    "agents", "skills", "title", "planModeInstructions", "toolAliases", "plugins",
+    "promptSuggestions", "forwardSubagentText", "systemPromptSnapshot",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "value",
+    [5, True, "x", [], ["Bash", 5, {"path": 5, "skipMcpDiscovery": True}], {"a": 1}],
+    ids=str,
+)
+def test_nothing_that_a_handshake_says_badly_stops_a_session(tmp_path: Path, value: Any) -> None:
     with serving(YES, strict=True) as server, Hosted(tmp_path, server.url) as host:
-        said = host.ask("initialize", toolAliases=["Bash"], planModeInstructions={"a": 1})
+        said = host.ask("initialize", **dict.fromkeys(MEMBERS, value))
         assert said["subtype"] == "success"
         host.say("go")
         assert host.result()["result"] == "Yes."

@@ -130,6 +130,48 @@ def test_a_clock_that_goes_backwards_changes_no_order(tmp_path: Path) -> None:
         assert typed(server.requests[-1].body) == ["one", "two", "three"]
 
 
+def test_times_that_no_calendar_holds_cost_no_search(tmp_path: Path) -> None:
+    with serving(ANY, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "a needle", "--session-id", SESSION)
+        (path,) = transcripts(tmp_path)
+        for seconds in (2**40, -(2**40)):
+            os.utime(path, (seconds, seconds))
+            found = clew(tmp_path, server.url, "sessions", "search", "needle")
+            assert (found.returncode, found.stderr) == (0, "")
+            assert SESSION in found.stdout
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("permissions", "add", "Bash(echo {}:*)"),
+        ("config", "set", "env.NUMBER_{}", "x"),
+        ("config", "trust", "/{}"),
+        ("mcp", "add", "--scope", "local", "s{}", "true"),
+        ("mcp", "add", "--scope", "project", "s{}", "true"),
+    ],
+    ids=["rules", "settings", "trust", "own servers", "project's servers"],
+)
+def test_what_many_write_at_once_is_all_written(tmp_path: Path, words: tuple[str, ...]) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    many = [
+        subprocess.Popen(
+            command(*(word.format(number) for word in words)),
+            cwd=work,
+            env=environment(tmp_path, "http://127.0.0.1:1"),
+            stdout=subprocess.DEVNULL,
+        )
+        for number in range(12)
+    ]
+    assert [one.wait(timeout=60) for one in many] == [0] * 12
+    files = [*work.rglob("*.json"), *(tmp_path / "config").rglob("*.json")]
+    written = "".join(path.read_text("utf-8") for path in files)
+    (told,) = (word for word in words if "{}" in word)
+    name = told.rpartition(".")[2]
+    assert [number for number in range(12) if f'"{name.format(number)}"' not in written] == []
+
+
 def test_two_spellings_of_a_folder_have_the_same_sessions(tmp_path: Path) -> None:
     with serving(ANY, strict=True) as server:
         for name, prompt in (("Caf\u00e9", "one"), ("Cafe\u0301", "two")):
@@ -191,6 +233,28 @@ def test_a_home_that_takes_no_file_does_not_end_a_conversation(tmp_path: Path) -
         done = clew(tmp_path, server.url, "-p", "one", "--session-id", SESSION, **more)
     assert (done.returncode, done.stdout) == (0, "Fine.\n")
     assert "not saved; a copy is in" in done.stderr
+
+
+def test_where_no_folder_takes_a_byte_a_conversation_is_kept_in_memory(tmp_path: Path) -> None:
+    def full() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "settings.json").write_text('{"sandbox": {"enabled": true}}', "utf-8")
+    call = {"tool": "Bash", "input": {"command": "echo here"}}
+    plan = {"scenario": 1, "answers": [{"content": [call]}, {"text": "Fine.", "times": "always"}]}
+    with serving(plan, strict=True) as server:
+        words = ("-p", "one", "--session-id", SESSION, "--allowed-tools", "Bash")
+        done = clew(tmp_path, server.url, *words, preexec_fn=full)
+        (result,) = server.requests[-1].body["messages"][-1]["content"]
+        listed = clew(tmp_path, server.url, "sessions", "list", preexec_fn=full)
+        seen = clew(tmp_path, server.url, "doctor", "--offline", preexec_fn=full)
+    assert (done.returncode, done.stdout) == (0, "Fine.\n"), done.stderr
+    assert "not saved; they are kept in memory only" in done.stderr
+    assert "no command will run: a command would have no folder" in done.stderr
+    assert result["is_error"]
+    assert (listed.returncode, listed.stderr) == (0, "")
+    assert "no walls hold here: a command would have no folder" in seen.stdout
 
 
 @pytest.mark.parametrize("gone", ["transcript", "home"])

@@ -36,9 +36,16 @@ def wild_rule_file(work: Path) -> None:
 
 
 def wild_deny_rules(work: Path) -> None:
+    deny(work, f"Bash({STARS})", f"Read({STARS})")
+
+
+def flood_of_braces(work: Path) -> None:
+    deny(work, f"Read({BOMB})")
+
+
+def deny(work: Path, *rules: str) -> None:
     (work / ".claude").mkdir()
-    deny = [f"Bash({STARS})", f"Read({STARS})", f"Read({BOMB})"]
-    said = {"permissions": {"deny": deny}}
+    said = {"permissions": {"deny": rules}}
     (work / ".claude" / "settings.json").write_text(json.dumps(said), "utf-8")
 
 
@@ -49,6 +56,7 @@ def wild_deny_rules(work: Path) -> None:
         (wild_rule_file, "Read", {"file_path": LONG}),
         (wild_deny_rules, "Bash", {"command": f"echo {LONG}"}),
         (wild_deny_rules, "Read", {"file_path": LONG}),
+        (flood_of_braces, "Read", {"file_path": LONG}),
     ],
 )
 def test_patterns_of_many_stars_hang_nothing(
@@ -62,7 +70,9 @@ def test_patterns_of_many_stars_hang_nothing(
         done = clew(tmp_path, server.url, "-p", "go", "--allowedTools", "Bash,Read")
         assert (done.returncode, done.stdout) == (0, "Fine.\n")
         (result,) = server.requests[-1].body["messages"][-1]["content"]
-        assert not result.get("is_error")
+        # A rule that denies and cannot be read makes every call ask: nobody is there to be asked.
+        cannot_be_read = "its braces stand for more than 64 patterns" in str(result["content"])
+        assert bool(result.get("is_error")) is cannot_be_read is (prepare is flood_of_braces)
 
 
 @pytest.mark.parametrize(
@@ -186,3 +196,47 @@ def test_a_reason_to_stop_that_is_no_word_is_unknown(tmp_path: Path, stop: Any) 
         assert "Traceback" not in done.stderr
         again = clew(tmp_path, server.url, "-p", "again", "-c")
         assert (again.returncode, again.stdout) == (0, "Fine.\n")
+
+
+# No chmod keeps root out: the system's calls say no for everything in the folders that are named.
+LOCKS = """
+import os
+
+CLOSED = os.environ["CLOSED"].split(":")
+
+
+def closing(call):
+    def asked(path=".", *args, **more):
+        if not isinstance(path, int) and os.fspath(path).startswith(tuple(f"{each}/" for each in CLOSED)):
+            raise PermissionError(13, "Permission denied", os.fspath(path))
+        return call(path, *args, **more)
+
+    return asked
+
+
+for name in ("stat", "lstat", "open", "scandir", "listdir"):
+    setattr(os, name, closing(getattr(os, name)))
+"""
+
+
+@pytest.mark.parametrize("name", [".claude", ".clew", ".git"])
+def test_a_folder_above_that_nobody_may_look_into_is_passed_by(tmp_path: Path, name: str) -> None:
+    closed = tmp_path / name
+    work = tmp_path / "work"
+    for folder in (closed, tmp_path / "shim", work):
+        folder.mkdir()
+    (tmp_path / "shim" / "sitecustomize.py").write_text(LOCKS, "utf-8")
+    with serving(ANY, strict=True) as server:
+        done = subprocess.run(
+            command("-p", "hi"),
+            cwd=work,
+            env=environment(tmp_path / "home", server.url)
+            | {"CLOSED": str(closed), "PYTHONPATH": str(tmp_path / "shim")},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=False,
+            text=True,
+            encoding="utf-8",
+            timeout=60,
+        )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "Fine.\n", "")

@@ -4,14 +4,14 @@ import fcntl
 import json
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
 
-from clew.tasks.kept import call_off, read
+from clew.tasks.kept import call_off, parent, read
 from clew.tasks.registry import MOST_RUNNING
 from clew.testing.server import serving
 from tests.compaction.window import SUMMARY, is_summary_request
@@ -117,6 +117,87 @@ def test_what_a_person_keeps_goes_on_and_its_end_is_told_once(tmp_path: Path, ho
     assert listed(tmp_path) == []
 
 
+@pytest.mark.parametrize("when", ["while it is open", "after its end", "while it goes on"])
+def test_what_a_person_ends_by_a_word_is_told_as_stopped_by_them(tmp_path: Path, when: str) -> None:
+    calls = [in_background(waits("a"), description="Serve it")]
+    answers = {"go": [uses(*calls), {"text": "begun"}], **TOLD_ONCE}
+    said = "Background shell “Serve it” stopped: the person ended it"
+
+    def stop() -> None:
+        pid = pid_of(tmp_path, "a")
+        stopped = clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s1", "--json")
+        assert json.loads(stopped.stdout)["isCalledOff"], stopped
+        wait_ended(pid)
+
+    with serving(by_prompt(answers), strict=True) as server:
+        with Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host:
+            begun(host, *calls)
+            host.ask("keep_task", task_id="s1")
+            if when == "while it is open":
+                stop()
+                assert host.result()["result"] == "I heard of it."
+            assert host.end() == 0
+        if when == "after its end":
+            stop()
+            assert "stopped by SIGTERM at" in clew(tmp_path, server.url, "tasks").stdout
+            clew(tmp_path, server.url, "-p", "--continue", "and now")
+        elif when == "while it goes on":
+            with Hosted(tmp_path, server.url, "--continue") as host:
+                host.say("and now")
+                host.result()
+                stop()
+                assert host.result()["result"] == "I heard of it."
+                host.end()
+        last = told(server.requests[-1].body)
+        assert last.count(said) == 1
+        assert "failed" not in last
+        if when == "while it goes on":
+            assert "Background shell “Serve it” still runs: the person kept it" in last
+            assert "has something to say" not in last
+    assert listed(tmp_path) == []
+
+
+def test_a_command_whose_watcher_was_killed_runs_as_long_as_it_lives(tmp_path: Path) -> None:
+    silent = "mkfifo {0}; echo $$ > {0}.pid; read x < {0}"
+    hidden = "setsid sleep 600 & echo $! > hidden.pid"
+    calls = [in_background(silent.format("a")), in_background(f"{hidden}; {silent.format('b')}")]
+    answers = {"go": [uses(*calls), {"text": "begun"}], **TOLD_ONCE}
+    url = "http://127.0.0.1:1"
+    with serving(by_prompt(answers), strict=True) as server:
+        with Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host:
+            begun(host, *calls)
+            pids = {name: pid_of(tmp_path, name) for name in ("a", "b", "hidden")}
+            for task in ("s1", "s2"):
+                host.ask("keep_task", task_id=task)
+            assert host.end() == 0
+        for name in ("a", "b"):
+            watcher = parent(pids[name])
+            os.kill(watcher, signal.SIGKILL)
+            wait_ended(watcher)
+        assert [(row["isRunning"], row["isWatched"]) for row in listed(tmp_path)] == [
+            (True, False),
+            (True, False),
+        ]
+        assert clew(tmp_path, url, "tasks").stdout.count("what watched it was killed") == 2
+        with Hosted(tmp_path, server.url, "--continue") as host:
+            host.say("and now")
+            host.result()
+            assert "nobody will see how it ends" in told(server.requests[-1].body)
+            assert lives(pids["a"])
+            let_through(tmp_path, "a")
+            assert host.result()["result"] == "I heard of it."
+            assert "stopped: nobody saw how it ended" in told(server.requests[-1].body)
+            # Whom it came to is not told that it is to end.
+            stopped = clew(tmp_path, url, "tasks", "stop", "s2")
+            assert stopped.stdout.endswith("/s2: stopped\n"), stopped.stderr
+            for name in ("b", "hidden"):
+                wait_ended(pids[name])
+            assert host.result()["result"] == "I heard of it."
+            assert "stopped: the person ended it" in told(server.requests[-1].body)
+            host.end()
+    assert listed(tmp_path) == []
+
+
 def test_what_runs_on_is_read_and_ended_by_the_session_that_goes_on(tmp_path: Path) -> None:
     hidden = "(setsid sleep 600 & echo $! > hidden.pid); trap '' TERM"
     command = f"{hidden}; {waits('a')}"
@@ -218,7 +299,9 @@ def test_a_person_keeps_a_command_on_the_screen_and_ends_it_by_a_word(tmp_path: 
     stopped = clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s1")
     assert stopped.stdout.endswith("/s1: stopped\n"), stopped.stderr
     wait_ended(pid)
-    assert "ended by SIGTERM" in clew(tmp_path, "http://127.0.0.1:1", "tasks").stdout
+    assert "stopped by SIGTERM" in clew(tmp_path, "http://127.0.0.1:1", "tasks").stdout
+    again = clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s1").stdout
+    assert "/s1: it had ended already: stopped by SIGTERM" in again
 
 
 def test_a_record_that_names_another_process_ends_nobody(tmp_path: Path) -> None:
@@ -238,6 +321,16 @@ def test_a_record_that_names_another_process_ends_nobody(tmp_path: Path) -> None
     copy.write_text(json.dumps(line | {"taskId": "s9", "pid": os.getpid()}) + "\n", "utf-8")
     rows = {row["taskId"]: row["isRunning"] for row in listed(tmp_path)}
     assert rows == {"s1": True, "s9": False}
+    # A machine that was started since counts anew, so that all the rest may be as it was.
+    copy.write_text(json.dumps(line | {"taskId": "s9", "boot": "another"}) + "\n", "utf-8")
+    assert {row["taskId"]: row["isRunning"] for row in listed(tmp_path)} == {
+        "s1": True,
+        "s9": False,
+    }
+    copy.write_text(
+        json.dumps({k: line[k] for k in line if k != "boot"} | {"taskId": "s9"}) + "\n", "utf-8"
+    )
+    assert [row["isRunning"] for row in listed(tmp_path)].count(False) == 1
     assert clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s9").returncode == 0
     copy.unlink()
     # And one that still runs, but not as that process.
@@ -250,6 +343,50 @@ def test_a_record_that_names_another_process_ends_nobody(tmp_path: Path) -> None
         file.write(text)
     assert clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s1").returncode == 0
     wait_ended(pid)
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def device(path: Path) -> None:
+    path.symlink_to("/dev/zero")
+
+
+def holding(line: bytes) -> Callable[[Path], Any]:
+    return lambda path: path.write_bytes(line + b"\n")
+
+
+SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6c"
+RECORD = (
+    b'{"sessionId":"%s","taskId":"s1","kind":"shell","title":"t","command":"c","cwd":"/","file":"",'
+    b'"toolUseId":"toolu_1","pid":99999999,"since":5,"keptAt":1,"boot":"b"}' % SESSION.encode()
+)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pipe,
+        device,
+        holding(RECORD.replace(b'"t"', b'"\xff"')),
+        holding(RECORD[:-1] + b',"more":' + b"[" * 100_000),
+        holding(RECORD.replace(b'"keptAt":1', b'"keptAt":-99999999999999')),
+        holding(RECORD + b'\n{"waitStatus":99999999999,"endedAt":1}'),
+    ],
+    ids=["pipe", "device", "no text", "too deep", "no time", "no status"],
+)
+def test_a_record_that_is_none_costs_neither_the_list_nor_the_session(
+    tmp_path: Path, made: Callable[[Path], Any]
+) -> None:
+    folder = tmp_path / "config" / "clew" / "kept"
+    folder.mkdir(parents=True)
+    (folder / f"{SESSION}-s0.jsonl").write_bytes(RECORD.replace(b"s1", b"s0") + b"\n")
+    made(folder / f"{SESSION}-s1.jsonl")
+    assert [row["taskId"] for row in listed(tmp_path)] == ["s0"]
+    with serving(by_prompt({"go": [{"text": "gone on"}]}), strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", "--session-id", SESSION)
+    assert (done.returncode, done.stdout) == (0, "gone on\n")
 
 
 def test_agents_are_not_kept_and_what_one_began_outlives_it_if_it_is(tmp_path: Path) -> None:
@@ -485,7 +622,8 @@ def test_walls_stay_around_what_is_kept(tmp_path: Path) -> None:
         ):
             begun(host, in_background(command))
             pid_of(home, "a")
-            assert host.ask("keep_task", task_id="s1")["subtype"] == "success"
+            said = host.ask("keep_task", task_id="s1")
+            assert said["subtype"] == "success", said
             host.process.send_signal(signal.SIGKILL)
             host.process.wait()
         let_through(home, "a")

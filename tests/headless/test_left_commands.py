@@ -71,6 +71,22 @@ def test_a_key_leaves_the_command_and_the_turn_goes_on_with_what_it_printed(tmp_
     assert (raw["backgroundTaskId"], raw["backgroundedByUser"]) == ("s1", True)
 
 
+def test_what_was_left_is_not_said_of_the_conversation_that_follows(tmp_path: Path) -> None:
+    call = bash(waits("a"), description="Serve it")
+    with (
+        serving(by_prompt(answers(call)), strict=True) as server,
+        OnScreen(tmp_path, server.url, "--allowedTools", "Bash") as screen,
+    ):
+        screen.expect("default")
+        screen.type("go\r")
+        pid_of(tmp_path, "a")
+        screen.type("/clear\r\x02")
+        screen.expect("It ends here: shell s1 Serve it")
+        screen.expect("a new conversation")
+        screen.settle()
+        assert "in the background: Serve it" not in screen.picture
+
+
 def something_runs(picture: str) -> bool:
     """By the screen's last line, where that is there."""
     last = picture.rstrip().rpartition("\n")[2]

@@ -124,6 +124,18 @@ def test_a_session_goes_on_by_id_by_newest_and_with_the_same_prefix(tmp_path: Pa
         assert plain(longer)[: len(plain(shorter))] == plain(shorter)
 
 
+@pytest.mark.parametrize("how", ["stream-json --verbose --include-partial-messages", "json"])
+def test_no_frame_holds_a_character_that_rules_a_terminal(tmp_path: Path, how: str) -> None:
+    text = "a\x9b31mb\u202ec\u2028d\x7fe\U000e0041f é 日本 👩‍🚀"
+    plan = {"scenario": 1, "answers": [{"text": text, "times": "always"}]}
+    with serving(plan, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "hi", "--output-format", *how.split())
+    assert not set("\x9b\u202e\u2028\x7f\U000e0041") & set(done.stdout)
+    assert "é 日本 👩‍🚀" in done.stdout
+    frames = [json.loads(line) for line in done.stdout.split("\n") if line]
+    assert frames[-1]["result"] == text
+
+
 def test_a_character_that_the_terminal_cannot_write_is_escaped(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     with serving(scenario({"text": "Tür 🚪"}), strict=True) as server:

@@ -21,14 +21,17 @@ def test_a_call_to_a_server_of_a_plugin_that_goes_is_answered(tmp_path: Path) ->
     answers = {
         "go": [
             uses({"tool": "mcp__plugin_kit_notes__hang", "input": {}}),
-            # The call has an answer, whichever words it is given.
-            {"text": "answered"},
+            last_result,
         ],
-        "again": [{"text": "fine"}],
+        "again": [
+            uses({"tool": "mcp__plugin_kit_notes__hang", "input": {}}),
+            last_result,
+        ],
     }
     plugin = tmp_path / "kit"
     make_plugin(plugin, tool="one")
-    rude = json.dumps({"mcpServers": {"notes": entry("rude", str(tmp_path / "hangs"))}})
+    note = tmp_path / "note"
+    rude = json.dumps({"mcpServers": {"notes": entry("rude", str(note))}})
     (plugin / ".mcp.json").write_text(rude, "utf-8")
     with (
         serving(by_prompt(answers), strict=True) as server,
@@ -36,14 +39,23 @@ def test_a_call_to_a_server_of_a_plugin_that_goes_is_answered(tmp_path: Path) ->
     ):
         done(host, "initialize")
         host.say("go")
-        until((tmp_path / "hangs").exists)
+        # From the call on the note says that alone.
+        until(lambda: note.exists() and note.read_text("utf-8") == "hangs")
         shutil.rmtree(plugin)
         host.send(type="control_request", request_id="r", request={"subtype": "reload_plugins"})
         until_both(host)
         host.say("again")
-        assert host.result()["result"] == "fine"
+        said = host.result()["result"]
+        assert "mcp__plugin_kit_notes__hang is gone: " in said
+        assert "had not begun" in said
         assert host.end() == 0
         assert "Traceback" not in host.errors()
+
+
+def last_result(body: Json) -> Json:
+    """The answer to the last call, told back; what is told of the reload may stand behind it."""
+    found = [said for message in body["messages"] for said in results({"messages": [message]})]
+    return {"text": found[-1]}
 
 
 def until_both(host: Hosted) -> None:
@@ -52,7 +64,8 @@ def until_both(host: Hosted) -> None:
     host.until(lambda frame: frame["type"] == "result" or is_answer(frame))
     (result,) = [f for f in host.frames if f["type"] == "result"]
     (answer,) = filter(is_answer, host.frames)
-    assert result["result"] == "answered"
+    assert "The server plugin:kit:notes went away while the call was running" in result["result"]
+    assert "Whether it took effect is not known." in result["result"]
     assert answer["response"]["response"]["mcpServers"] == []
 
 

@@ -75,6 +75,23 @@ def test_what_a_history_needed_is_said_once_and_recorded_with_its_entries(tmp_pa
     } in line["repairs"]
 
 
+def test_a_line_says_what_was_mended_since_the_one_before(tmp_path: Path) -> None:
+    """Else a log that needs one repair an answer would grow with the square of its answers."""
+    rounds = [
+        {"content": [{"tool": "Bash", "input": {"command": f"echo {n}"}}, "Said behind it."]}
+        for n in range(3)
+    ]
+    plan = {"scenario": 1, "answers": [*rounds, {"text": "Fine.", "times": "always"}]}
+    with serving(plan, strict=True) as server:
+        first = clew(tmp_path, server.url, "-p", "go", "--session-id", SESSION)
+        told = [line["repairs"] for line in lines(tmp_path, "request-repairs")]
+        on = clew(tmp_path, server.url, "-p", "on", "--resume", SESSION)
+        again = [line["repairs"] for line in lines(tmp_path, "request-repairs")]
+    assert first.stderr.count("1 calls out of place") == 3
+    assert [[repair["kind"] for repair in line] for line in told] == [["call_moved"]] * 3
+    assert (on.stderr, again) == ("", told)
+
+
 def test_a_terminal_says_what_was_mended(tmp_path: Path) -> None:
     left(tmp_path, *unanswered())
     with (

@@ -49,6 +49,30 @@ def results(home: Path, plan: dict[str, Any], *args: str, **more: Any) -> list[d
     ]
 
 
+FLOOD = f"Read({{{','.join(f'secret-{number}' for number in range(65))}}})"
+
+
+@pytest.mark.parametrize("mode", ["default", "dontAsk"])
+@pytest.mark.parametrize("most", [64, 65])
+def test_a_denial_of_more_files_than_are_told_apart_lets_nothing_run_and_is_said(
+    tmp_path: Path, mode: str, most: int
+) -> None:
+    rule = FLOOD if most == 65 else FLOOD.replace(",secret-64", "")
+    settings(tmp_path, {"permissions": {"deny": [rule], "allow": ["Read"]}})
+    write(tmp_path / "work" / "secret-7", "treasure")
+    write(tmp_path / "work" / "open", "air")
+    plan = calls(("Read", {"file_path": "secret-7"}), ("Read", {"file_path": "open"}))
+    with serving(plan, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go", "--permission-mode", mode)
+        said = json.dumps(server.requests[-1].body["messages"])
+    assert done.returncode == 0, done.stderr
+    assert "treasure" not in said
+    assert ("air" in said) is (most == 64)
+    told = "settings.json:1: Read({secret-0,secret-1"
+    assert (told in done.stderr) is (most == 65)
+    assert ("more than 64 patterns: write several rules, or a star" in done.stderr) is (most == 65)
+
+
 @pytest.mark.parametrize("trusted", [False, True])
 def test_a_folders_helper_runs_once_the_folder_is_trusted(tmp_path: Path, trusted: bool) -> None:
     helper = {"apiKeyHelper": "touch helped; echo sk-ant-helped-12345678"}

@@ -338,6 +338,26 @@ def test_a_signal_to_end_keeps_the_work_and_has_its_code(
     assert "A whole thought." in str([e for e in entries(tmp_path) if e["type"] == "assistant"])
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_words_said_before_a_signal_begin_no_turn_after_it(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with (
+        serving(STALLED, strict=True) as server,
+        Hosted(tmp_path, server.url, "--include-partial-messages") as host,
+    ):
+        host.say("go")
+        host.until(lambda f: f["type"] == "stream_event" and "delta" in f["event"])
+        host.say("and more", uuid="31111111-1111-4111-8111-111111111111")
+        host.ask("get_context_usage")
+        host.process.send_signal(number)
+        first, second = host.result(), host.result()
+        host.end()
+        assert len(server.requests) == 1
+    assert first["terminal_reason"] == "aborted_streaming"
+    assert second["errors"] == ["a signal ended this session before it could answer"]
+
+
 def test_a_host_that_no_longer_reads_ends_the_run_and_the_session_goes_on(tmp_path: Path) -> None:
     plan = {"scenario": 1, "answers": [{"text": "x" * 400_000}, {"text": "still here"}]}
     with serving(plan, strict=True) as server:
@@ -584,3 +604,24 @@ def test_sigint_stops_the_turn_as_a_host_would_and_ends_the_session(tmp_path: Pa
         )
         # Without the end of its input.
         assert host.process.wait(timeout=30) == 1
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "text", "text": 5},
+        {"type": "tool_use", "id": "t", "name": "Bash", "input": {}},
+        {"type": "thinking", "thinking": "mine", "signature": "x"},
+        {"type": "tool_result"},
+    ],
+)
+def test_what_no_person_can_say_is_refused_and_the_session_goes_on(
+    tmp_path: Path, block: dict[str, Any]
+) -> None:
+    with serving(HELLO, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.say([block])
+        host.say("well then")
+        assert host.result()["result"] == "hello"
+        assert host.end() == 0
+        assert len(server.requests) == 1
+    assert "a line of standard input was not taken: message.content: " in host.errors()

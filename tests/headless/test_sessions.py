@@ -205,6 +205,10 @@ def test_what_a_full_disk_kept_out_of_a_session_is_there_at_each_resume(
     assert place.read_bytes() == before
     shown = clew(tmp_path, server.url, "sessions", "show", SESSION).stdout
     assert "user: three" in shown
+    (copy,) = (tmp_path / "config" / "clew" / "unsaved").glob(f"{SESSION}*")
+    for word in ("check", "repair", "export", "tree"):
+        told = clew(tmp_path, server.url, "sessions", word, SESSION).stderr
+        assert f"what was said since is in {copy}" in told
     fork = full("-p", "four", "--resume", SESSION, "--fork-session")
     assert fork.returncode == 0
     assert said(server) == ["one", "two", "three", "four"]
@@ -225,6 +229,28 @@ def test_an_id_a_title_and_a_file_mean_the_same_to_resume_and_to_sessions(
     done = clew(tmp_path, server.url, "-p", "on", "--resume", name)
     assert (done.returncode, done.stderr) == (0, "")
     assert transcripts(tmp_path) == [place]
+
+
+def test_a_prompt_that_a_damaged_file_lost_is_said_to_who_goes_on(
+    tmp_path: Path, server: LoopbackServer
+) -> None:
+    assert clew(tmp_path, server.url, "-p", "first").returncode == 0
+    assert clew(tmp_path, server.url, "-p", "second", "--continue").stderr == ""
+    (file,) = transcripts(tmp_path)
+    lines = file.read_text("utf-8").splitlines(keepends=True)
+    (at,) = [
+        n for n, one in enumerate(lines) if '"type":"user"' in one and '"content":"second"' in one
+    ]
+    lines[at] = "x" * 40 + "\n"
+    file.write_text("".join(lines), "utf-8")
+    done = clew(tmp_path, server.url, "-p", "third", "--continue")
+    assert done.returncode == 0
+    assert done.stderr == (
+        f"clew: something of this conversation is lost before line {at + 2} of its file; "
+        f"clew sessions check {file.stem} says more\n"
+    )
+    checked = clew(tmp_path, server.url, "sessions", "check", file.stem)
+    assert "C01" in checked.stdout
 
 
 @pytest.mark.parametrize("name", ["nothing", "nothing.jsonl", SESSION])

@@ -26,6 +26,28 @@ def test_a_notification_has_no_id() -> None:
     assert wire.notification("m", {}) == {"jsonrpc": "2.0", "method": "m", "params": {}}
 
 
+@pytest.mark.parametrize("holder", [list, dict])
+def test_what_is_nested_deeper_than_anybody_reads_is_no_message(holder: type) -> None:
+    def nested(levels: int) -> Any:
+        value: Any = "end"
+        for _ in range(levels):
+            value = [value] if holder is list else {"a": value}
+        return value
+
+    # The message itself is one of the levels.
+    assert wire.read_value(wire.success(1, nested(wire.MOST_DEEP - 1)))[0] == Success(
+        id=1, result=nested(wire.MOST_DEEP - 1)
+    )
+    for levels in (wire.MOST_DEEP, 100_000):
+        (found,) = wire.read_value(wire.success(1, nested(levels)))
+        assert isinstance(found, Malformed)
+        assert (found.kind, found.answer_to) == ("response", 1)
+        assert found.why == "it is nested deeper than 200 levels"
+        (found,) = wire.read_value(wire.request(2, "do", {"a": nested(levels)}))
+        assert isinstance(found, Malformed)
+        assert (found.kind, found.answer_to) == ("request", 2)
+
+
 @requirement("R148")
 def test_an_answer_is_a_result_or_an_error_with_code_message_and_data() -> None:
     assert wire.read_value(wire.success(1, None)) == [Success(id=1, result=None)]

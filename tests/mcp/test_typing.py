@@ -33,7 +33,7 @@ def test_a_servers_prompt_is_completed_argument_by_argument(tmp_path: Path) -> N
         screen.expect("main.py")
         screen.expect("map.py")
         screen.type("map")
-        screen.expect_gone("main.py")
+        screen.expect(lambda text: "map.py" in text and "main.py" not in text)
         screen.type("\t")
         screen.expect("kind")
         # What holds a space is no word of a line.
@@ -77,4 +77,18 @@ def test_a_server_that_does_not_answer_holds_no_key(tmp_path: Path, typed: str) 
         screen.expect(typed)
         screen.type("\x15plain words\r")
         screen.expect("Yes.")
-        assert "plain words" in str(server.requests[-1].body["messages"])
+        (sent,) = [str(request.body["messages"]) for request in server.requests]
+        assert "plain words" in sent
+
+
+def test_tab_does_not_send_what_a_server_is_still_asked_about(tmp_path: Path) -> None:
+    with (
+        serving(YES, strict=True) as server,
+        OnScreen(tmp_path, server.url, *memo("no_words")) as screen,
+    ):
+        ready(screen)
+        screen.type("/mcp__memo__review ma")
+        screen.expect("/mcp__memo__review ma")
+        screen.type("\tx")
+        screen.expect("/mcp__memo__review max")
+        assert server.requests == []

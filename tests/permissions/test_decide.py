@@ -8,6 +8,7 @@ from clew.permissions.decide import may_read
 from clew.permissions.decision import Ask, NeedsReview, reason
 from clew.permissions.modes import MODES, Refused, after_review, disabled_modes, enter_mode
 from clew.permissions.request import ResolvedPath
+from clew.permissions.resolver import make_resolver
 from clew.permissions.rules import Rule, RuleSet, Source, parse_rule
 from clew.permissions.shell import Walk
 from clew.permissions.words import Pieces, add_plain
@@ -388,7 +389,7 @@ def test_a_ring_of_links_is_not_known(world: World, tmp_path: Path) -> None:
         ("Read([!a]b)", "ab", False),
         ("Read(a[b)", "a[b", True),
         ("Read(a\\)", "a\\", True),
-        ("Read(" + "{a,b}" * 7 + ")", "aaaaaaa", False),
+        ("Read(" + "{a,b}" * 6 + ")", "aababb", True),
         ("Read({a,b}{a,b}c)", "bac", True),
     ],
 )
@@ -506,3 +507,21 @@ def test_a_rule_for_git_permits_no_settings_that_name_programs(world: World, com
     assert world.bash(command, world.rules(allow=["Bash(git *)"])) == "ask"
     assert world.bash(command, world.rules(allow=[f"Bash({command})"])) == "allow"
     assert world.bash("git -C src commit -m x", world.rules(allow=["Bash(git *)"])) == "allow"
+
+
+@pytest.mark.parametrize("text", ["/proc/self/cwd/etc/hosts", "/proc/self/cwd", "etc/hosts", "/"])
+def test_in_the_root_a_path_of_the_process_itself_comes_to_an_end(text: str) -> None:
+    path = make_resolver(cwd="/", home="/root")(text)
+    assert path.real in ("/etc/hosts", "/")
+    assert not any(name.startswith("//") for name in path.names)
+
+
+def test_what_lies_behind_a_folder_that_is_not_there_and_back_is_still_looked_at(
+    world: World,
+) -> None:
+    (world.cwd / "secret").write_text("x", "utf-8")
+    (world.cwd / "link").symlink_to("secret")
+    deny = world.rules(deny=["Read(secret)"], allow=["Bash(cat *)", "Read"])
+    for spelled in ("nowhere/../link", "nowhere/deeper/../../link", "./link"):
+        assert world.verdict("Read", {"file_path": spelled}, deny) == "deny"
+        assert world.bash(f"cat {spelled}", deny) == "deny"

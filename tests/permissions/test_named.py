@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.permissions.named import ELSEWHERE, unknown_tool
+from clew.permissions.named import ELSEWHERE, names_tool, unknown_tool
 from clew.permissions.request import TOOLS
 from clew.tools.registry import builtin_tools
 
@@ -24,6 +24,16 @@ def test_a_tool_that_nobody_has_is_named_with_the_nearest(rule: str, says: str) 
 @pytest.mark.parametrize("rule", ["Bash(ls)", "mcp__a__b", "mcp__a", "Foo*", "*", "Bash(", "Look"])
 def test_what_there_is_or_may_be_is_not_doubted(rule: str) -> None:
     assert unknown_tool(rule, ["Look"]) is None
+
+
+@pytest.mark.parametrize("word", ["Bash", "Bash(git log:*)", "mcp__a", "mcp__a__b(x)", "CronList"])
+def test_a_rule_of_a_tool_that_somebody_has_is_told_from_a_prompt(word: str) -> None:
+    assert names_tool(word)
+
+
+@pytest.mark.parametrize("word", ["go", "Go", "Reed", "Bash(", "read it", "*", ""])
+def test_what_is_no_rule_of_a_tool_is_words(word: str) -> None:
+    assert not names_tool(word)
 
 
 def test_every_tool_that_clew_has_is_known_and_none_is_somebody_elses_alone() -> None:

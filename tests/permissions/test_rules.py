@@ -247,6 +247,13 @@ def test_an_allow_rule_that_cannot_be_read_is_a_warning_only() -> None:
     assert "names its tool" in warnings[0]
 
 
+def test_what_is_said_of_a_rule_is_no_flood() -> None:
+    bomb = f"Read({'{a,b}' * 5_000})"
+    _, unreadable, _ = read_rules([layer(f'{{"permissions": {{"deny": ["{bomb}"]}}}}')])
+    assert "more than 64 patterns" in unreadable[0]
+    assert len(unreadable[0]) < 400
+
+
 def test_a_broken_file_may_have_denied_anything() -> None:
     rules, unreadable, _ = read_rules([layer("{")])
     assert rules == []

@@ -134,6 +134,7 @@ FAULTS: tuple[Fault, ...] = (
     Fault("200 KB of headers", [[b"HTTP/1.1 200 OK\r\nX-Pad: " + b"p" * 200_000]]),
     Fault("HTTP 200 with a web page", [[answer(PAGE, headers="Content-Type: text/html\r\n")]]),
     Fault("an answer in one piece where a stream was asked for", [[answer(json.dumps(WHOLE).encode(), headers=JSON)]]),
+    Fault("HTTP 308 to another address", [[answer(b"", status="308 Permanent Redirect", headers="Location: https://gate.example/v1/messages\r\n")]]),
     Fault("HTTP 400", [error("400 Bad Request", "invalid_request_error", "messages: empty")]),
     Fault("HTTP 401", [error("401 Unauthorized", "authentication_error", "invalid x-api-key")]),
     Fault("HTTP 404 for the model, a fallback model given", [error("404 Not Found", "not_found_error", "model: opus"), FINE], {"fallbacks": ("sonnet",)}),

@@ -48,6 +48,17 @@ def test_any_other_body_is_quoted_in_short(body: bytes, message: str) -> None:
     assert (failure.request_id, failure.retry_after_s, failure.should_retry) == (None, None, None)
 
 
+def test_a_redirection_says_where_it_leads_and_is_not_followed() -> None:
+    led = {"location": "https://gate\x1b.example/v1/messages"}
+    failure = failure_of_response(307, led, b"<title>Moved</title>", wall_s=0)
+    assert failure.message == (
+        "HTTP 307: it leads to https://gate .example/v1/messages; "
+        "if that is the service, name it as the base URL"
+    )
+    assert failure_of_response(307, {}, b"", wall_s=0).message == "HTTP 307 without a word"
+    assert failure_of_response(400, led, b"", wall_s=0).message == "HTTP 400 without a word"
+
+
 def test_a_request_id_is_found_in_the_body_where_no_header_has_it() -> None:
     assert failure_of_response(429, {}, API_ERROR, wall_s=0).request_id == "req_body"
     assert failure_of_response(429, {}, b'{"request_id":7}', wall_s=0).request_id is None

@@ -1,5 +1,6 @@
 """Git behind walls: commits work in every kind of checkout, and nobody leads git elsewhere."""
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -114,3 +115,8 @@ def test_a_file_that_only_says_it_is_a_checkout_opens_nothing(tmp_path: Path) ->
     (tmp_path / "secrets").mkdir()
     (forged / ".git").write_text(f"gitdir: {tmp_path / 'secrets'}\n", "utf-8")
     assert written_by_commits(str(forged)) == []
+
+
+def test_a_pipe_in_the_place_of_gits_own_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".git")
+    assert linked(tmp_path) is None

@@ -109,6 +109,79 @@ async def test_a_function_permits_another_call_and_denies(tmp_path: Path) -> Non
     assert messages[-1].text == "done"
 
 
+class Unspeakable(BaseException):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+@pytest.mark.parametrize(
+    ("raised", "words"),
+    [
+        (asyncio.CancelledError(), "CancelledError"),
+        (Unspeakable(), "Unspeakable: <exception str() failed>"),
+        (RuntimeError("half \ud800"), "RuntimeError: half \ufffd"),
+    ],
+)
+async def test_whatever_a_function_raises_is_an_answer(
+    tmp_path: Path, raised: BaseException, words: str
+) -> None:
+    async def raises(*_: Any) -> Any:
+        raise raised
+
+    with serving(MAKES, strict=True) as server:
+        messages = await said("go", options(tmp_path, server.url, can_use_tool=raises))
+    told = next(m for m in messages if isinstance(m, clew.User)).content[0]
+    assert told.content.endswith(words)
+    assert messages[-1].text == "done"
+    at_event = [clew.HookAt(event="Stop", call=raises)]
+    with serving(HELLO, strict=True) as server:
+        messages = await said("go", options(tmp_path, server.url, hooks=at_event))
+    assert messages[-1].text == "one"
+
+
+@pytest.mark.parametrize(
+    "answer", [None, {"behavior": "allow"}, clew.Permit(input={"a": object()})]
+)
+async def test_what_permits_and_denies_nothing_is_told_and_ends_nothing(
+    tmp_path: Path, answer: Any
+) -> None:
+    async def odd(_: clew.Call) -> Any:
+        return answer
+
+    with serving(MAKES, strict=True) as server:
+        messages = await said("go", options(tmp_path, server.url, can_use_tool=odd))
+    told = next(m for m in messages if isinstance(m, clew.User)).content[0]
+    assert "TypeError: " in told.content
+    assert messages[-1].text == "done"
+    assert not (tmp_path / "work" / "made").exists()
+
+
+async def test_what_is_no_prompt_is_refused_where_it_is_said(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server:
+        async with clew.ClewClient(options(tmp_path, server.url)) as client:
+            for blocks in ([{"type": "text", "text": 5}], [{"type": "tool_use"}], [5]):
+                with pytest.raises(ValueError, match="this is no prompt: "):
+                    await client.query(blocks)
+            await client.query("half \ud800")
+            assert [m async for m in client.receive_response()][-1].text == "one"
+        assert "half \ufffd" in str(server.requests[0].body["messages"])
+
+
+async def test_who_speaks_where_no_session_is_is_told_so(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server:
+        client = clew.ClewClient(options(tmp_path, server.url))
+        for begun in (client.query("hi"), client.interrupt()):
+            with pytest.raises(RuntimeError, match="no session yet"):
+                await begun
+        async with client:
+            await client.query("hi")
+        for late in (client.query("hi"), client.interrupt()):
+            with pytest.raises(HostError, match="the session is over"):
+                await late
+        with pytest.raises(RuntimeError, match="entered once"):
+            await client.__aenter__()
+
+
 async def test_a_function_at_an_event_hears_of_it(tmp_path: Path) -> None:
     heard: list[tuple[str, str | None]] = []
 

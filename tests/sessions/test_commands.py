@@ -14,6 +14,7 @@ from tests.sessions.place import Place
 from tests.transcript.build import (
     SESSION,
     call,
+    encoded,
     last_prompt,
     result,
     said,
@@ -80,6 +81,14 @@ def test_check_says_what_is_broken_and_ends_with_one(place: Place) -> None:
     assert "N01 note" in place.clew("check", "--notes")
 
 
+def test_check_says_that_a_file_is_empty(place: Place) -> None:
+    path = place.write(talk(1))
+    assert [one["isEmpty"] for one in place.json("check")] == [False]
+    path.write_bytes(b"")
+    assert place.clew("check") == f"{path}: empty: nothing of a conversation is in it\n"
+    assert [one["isEmpty"] for one in place.json("check")] == [True]
+
+
 def test_the_rules_can_be_read(place: Place) -> None:
     assert "| L01 | torn-line | warning |" in place.clew("check", "--rules")
     assert place.json("check", "--rules")[0]["number"] == "L01"
@@ -111,7 +120,40 @@ def test_repair_writes_a_new_session_where_the_old_one_cannot_be_added_to(place:
     assert target.parent == path.parent
     assert len(load(target).messages) == 4
     place.clew("check", target.stem)
+
+
+def test_a_session_is_repaired_once_and_its_copy_is_known_by_its_title(place: Place) -> None:
+    u1, a1, u2, a2 = talk(2)
+    path = place.write([u1, a1, u2 | {"parentUuid": "gone"}, a2])
+    assert "a repaired copy would be written" in place.clew("repair", SESSION, "--dry-run")
+    first = place.clew("repair", SESSION)
+    (copy,) = [file for file in place.sessions.glob("*.jsonl") if file != path]
+    assert f"a repaired copy written to {copy}" in first
+    assert f"clew --resume {copy.stem} goes on with the copy" in first
+    assert f"clew sessions archive {SESSION} puts the original aside" in first
+    titles = {one["sessionId"]: one["title"] for one in place.json("list")}
+    assert titles == {SESSION: "u1", copy.stem: "u1 (repaired)"}
+    for words in ((), ("--warnings",), ("--dry-run",)):
+        assert f"repaired already; the copy is {copy}" in place.clew("repair", SESSION, *words)
+    done = place.json("repair", SESSION)
+    assert (done["action"], done["target"]) == ("repaired already", str(copy))
+    place.clew("rename", SESSION, "other words")
+    place.clew("repair", SESSION)
+    assert set(place.sessions.glob("*.jsonl")) == {path, copy}
+    # What was said in the original since then is not in that copy.
+    more = encoded([user("u3", "a2", cwd=str(place.cwd), sessionId=SESSION)])
+    path.write_bytes(path.read_bytes() + more)
     assert "a repaired copy written to" in place.clew("repair", SESSION)
+    assert len(list(place.sessions.glob("*.jsonl"))) == 3
+    assert "repaired already" in place.clew("repair", SESSION)
+
+
+def test_a_copy_of_a_subagents_file_is_in_no_list_either(place: Place) -> None:
+    lines = [m | {"isSidechain": True} for m in talk(1)]
+    place.write([lines[0], lines[1] | {"timestamp": "yesterday"}])
+    done = place.json("repair", SESSION, code=1)
+    assert done["action"] == "new session"
+    assert place.json("list") == []
 
 
 def test_repair_leaves_what_it_cannot_mend_named(place: Place) -> None:
@@ -133,9 +175,13 @@ def test_repair_mends_warnings_where_that_is_wished_and_says_why_others_stay(pla
     told = place.clew("repair", SESSION, code=1)
     assert "nothing needs repair" in told
     assert "stays: line 2: L02 not-an-entry: nothing is rewritten in the file" in told
+    assert f"clew sessions repair --warnings {SESSION}" in told
     done = place.json("repair", SESSION, "--warnings", code=1)
     assert (done["action"], path.read_bytes()) == ("new session", before)
     assert [one["rule"] for one in done["remaining"]] == ["T02"]
+    again = place.json("repair", SESSION, code=1)
+    assert (again["action"], again["target"]) == ("repaired already", done["target"])
+    assert again["remaining"] == done["remaining"]
 
 
 def test_what_somebody_took_back_is_no_damage(place: Place) -> None:
@@ -195,3 +241,30 @@ def problems(path: Path) -> list[Any]:
     from clew.transcript.examine import examine
 
     return examine(path).problems
+
+
+@pytest.mark.parametrize("word", ["check", "repair", "export", "tree"])
+def test_a_word_that_reads_the_file_alone_names_the_copy_with_the_rest(
+    place: Place, word: str
+) -> None:
+    path = place.write(talk(1))
+    unsaved = place.home / "clew" / "unsaved"
+    unsaved.mkdir(parents=True, mode=0o700)
+    agent = path.with_suffix("") / "subagents" / "agent-a7.jsonl"
+    agent.parent.mkdir(parents=True)
+    agent.write_bytes(encoded([user("x", None, isSidechain=True)]))
+    assert place.run(word, SESSION).stderr == b""
+    rest = write(unsaved, talk(1, first="a1", start=2))
+    others = unsaved / agent.name
+    others.write_bytes(encoded([said("y", "x", isSidechain=True)]))
+    done = place.run(word, SESSION)
+    assert done.returncode == 0
+    told = done.stderr.decode().splitlines()
+    assert [(str(path) in line, str(rest) in line) for line in told] == [
+        (True, True),
+        (False, False),
+    ]
+    assert str(agent) in told[1]
+    assert str(others) in told[1]
+    assert all(f"clew --resume {SESSION}" in line for line in told)
+    assert "u2" in place.clew("show", SESSION)

@@ -40,6 +40,17 @@ def test_a_list_can_be_narrowed(place: Place) -> None:
     assert "#fruit" in place.clew("list", "--tag", "fruit")
 
 
+def test_that_there_is_no_session_is_said(place: Place) -> None:
+    assert "there is no session yet" in place.clew("list", "--all")
+    assert "no session of this folder yet" in place.clew("list")
+    assert place.clew("list", "--json").strip() == "[]"
+    place.write(talk(1))
+    assert place.clew("list", "--title", "nothing like it") == (
+        "no session fits what was asked for\n"
+    )
+    assert place.clew("list", "--title", "nothing like it", "--json").strip() == "[]"
+
+
 def test_what_is_in_no_list_is_named_with_the_reason(place: Place) -> None:
     place.write(talk(1))
     folder = place.sessions

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import pytest
 
 from clew.testing.server import serving
+from tests.compaction.window import SUMMARY, is_summary_request
 from tests.headless.clew_process import clew, transcripts
 from tests.headless.host_process import Hosted
 from tests.requirements import requirement
@@ -131,6 +132,34 @@ def test_the_model_is_told_of_skills_and_loads_one(home: Path) -> None:
     assert bodies[0]["tools"] == bodies[1]["tools"]
     result = next(e for e in entries(home) if "toolUseResult" in e)["toolUseResult"]
     assert (result["commandName"], result["source"]) == ("changelog", "user")
+
+
+@requirement("R221")
+def test_skills_at_work_outlive_a_summary_within_their_budget(home: Path) -> None:
+    long = home / "config" / "skills" / "endless" / "SKILL.md"
+    long.parent.mkdir(parents=True)
+    long.write_text(f"---\ndescription: Endless\n---\nAlways begin so. {'word ' * 50_000}", "utf-8")
+    loads = iter([skill(skill="changelog", args="the flag"), {"text": "Done."}])
+
+    def model(body: Json) -> Json:
+        if is_summary_request(body):
+            return {"text": SUMMARY}
+        return next(loads, {"text": "Done."})
+
+    with serving(model, strict=True) as server:
+        assert clew(home, server.url, "-p", "write it").returncode == 0
+        for line in ("/endless", "/compact", "go on", "/compact", "and again"):
+            done = clew(home, server.url, "-p", "--continue", line)
+            assert done.returncode == 0, done.stderr
+        bodies = [said(request.body) for request in server.requests]
+    once, twice = bodies[-3], bodies[-1]
+    for words in (once, twice):
+        assert words.count("Skills that were loaded before, and still hold:") == 1
+        assert words.count("add an entry about: the flag") == 1
+        assert "Always begin so." in words
+        assert "[... cut here]" in words
+        assert len(words) < 60_000
+    assert "wants the lighthouse painted" in twice
 
 
 def test_what_the_model_may_not_load_is_said(home: Path) -> None:

@@ -216,3 +216,18 @@ async def test_what_an_earlier_run_left_is_told_and_begins_nothing() -> None:
     assert not tasks.has_news()
     (told,) = tasks.news()
     assert "<result>half</result>" in in_words(told)
+
+
+async def test_what_runs_on_since_an_earlier_run_says_so_once() -> None:
+    tasks = Tasks()
+    task = begin(tasks, never_ends)
+    task.is_of_before = True
+    task.say("it went on")
+    assert not tasks.has_news()
+    (told,) = tasks.news()
+    assert "“a title” still runs: the person kept it</summary>" in in_words(told)
+    tasks.say(task, "more")
+    assert tasks.has_news()
+    (told,) = tasks.news()
+    assert "“a title” has something to say</summary>" in in_words(told)
+    await tasks.stop(task)

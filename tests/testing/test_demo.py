@@ -1,10 +1,13 @@
 """`clew demo` as a process: through a pipe, in a terminal, without a key, a network or a home."""
 
+import fcntl
 import os
 import pty
 import signal
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 from typing import Any
 
@@ -39,10 +42,11 @@ def demo(home: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     )
 
 
-def in_a_terminal(home: Path, **more: str) -> str:
+def in_a_terminal(home: Path, *, what: str = "talk", columns: int = 0, **more: str) -> str:
     """What the demo writes to a terminal."""
     ours, theirs = pty.openpty()
-    command = [*DEMO_COMMAND, "--speed", "max"]
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
+    command = [*DEMO_COMMAND[:-1], what, "--speed", "max"]
     with subprocess.Popen(
         command, stdin=theirs, stdout=theirs, stderr=theirs, env=environment(home, **more)
     ) as program:
@@ -84,6 +88,26 @@ def test_in_a_terminal_there_are_colours_that_can_be_refused(tmp_path: Path) -> 
         plain = in_a_terminal(tmp_path, **refusal)
         assert "\x1b" not in plain
         assert plain == demo(tmp_path, "--speed", "max").stdout
+
+
+@pytest.mark.parametrize("what", ["talk", "repair"])
+@pytest.mark.parametrize("columns", [60, 34])
+def test_in_a_narrow_terminal_lines_end_between_words(
+    tmp_path: Path, what: str, columns: int
+) -> None:
+    wide, narrow = (
+        in_a_terminal(tmp_path, what=what, columns=each, TERM="dumb") for each in (0, columns)
+    )
+    # How much is seen of an answer that is begun anew depends on when it is cut.
+    said, told = (
+        [word for word in " ".join(text.split()).split("anew]")[-1].split() if word.isalpha()]
+        for text in (wide, narrow)
+    )
+    assert told == said
+    assert len(said) > 30
+    # A word alone may be too long.
+    lines = narrow.split("\n")
+    assert [line for line in lines if len(line) > columns and " " in line.strip()] == []
 
 
 def test_another_scenario_is_played(tmp_path: Path) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from clew.process.output import Output
+from clew.tasks.kept import Shelf, call_off
+from clew.tasks.registry import Moment, Task
 from clew.testing.server import serving
 from clew.tools import background
 from clew.tools.base import ToolResult
@@ -59,6 +61,28 @@ def yard(workshop: Workshop) -> Yard:
     for name in ("go", "on"):  # one for each word: who opens it anew may meet the last word's end
         os.mkfifo(workshop.folder / name)
     return Yard(workshop)
+
+
+def test_what_is_kept_before_it_has_begun_is_kept_once_it_has(yard: Yard, tmp_path: Path) -> None:
+    async def go() -> None:
+        shelf = yard.session.shelf = Shelf(tmp_path / "kept", "session")
+        tasks, keeping = yard.session.tasks, []
+
+        def began(task: Task, moment: Moment) -> None:
+            if moment == "began":
+                # Its work is at the first thing it waits for by then: that its process begins.
+                keeping.append(asyncio.create_task(tasks.keep(task)))
+
+        tasks.watchers.append(began)
+        await yard.begin("read x <go")
+        await keeping[0]
+        (kept,) = shelf.here()
+        assert kept.is_running
+        assert lives(kept.about.pid)
+        call_off(kept)
+        await asyncio.to_thread(wait_ended, kept.about.pid)
+
+    yard.shop.use_later(go)
 
 
 def test_output_is_polled_as_it_comes_and_the_end_is_told(yard: Yard) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from clew.transcript.leaf import NOBODY
 from clew.transcript.load import load
+from clew.transcript.past import from_the_beginning
 from clew.transcript.repair import WouldLoseError, carry_out, plan
 from tests.requirements import requirement
 from tests.transcript.build import SESSION, boundary, call, encoded, entry, result, said, uid, user
@@ -114,6 +115,19 @@ def test_from_the_last_boundary_on_is_the_same_conversation(
     with TemporaryDirectory() as folder:
         path = session(folder, written)
         assert load(path).messages == load(path, whole=True).messages
+
+
+@pytest.mark.laws
+@given(lines)
+def test_from_the_beginning_has_all_that_is_live_and_each_entry_once(
+    written: list[dict[str, Any] | bytes],
+) -> None:
+    with TemporaryDirectory() as folder:
+        path = session(folder, written)
+        live, told = load(path).messages, from_the_beginning(path)
+    uuids = [message["uuid"] for message in told]
+    assert len(set(uuids)) == len(uuids)
+    assert all(message in told for message in live)
 
 
 @pytest.mark.laws

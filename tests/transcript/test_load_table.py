@@ -142,6 +142,16 @@ ROWS: dict[str, tuple[Lines, str]] = {
         [*talk(2), last_prompt("a1", explicit=True), user("v2", "a1")],
         "u1 a1 v2",
     ),
+    "> a boundary that closed what hangs below it, behind a marker": (
+        [
+            U1,
+            last_prompt("u1", explicit=True),
+            said("x", "y"),
+            boundary("b") | {"logicalParentUuid": uid("x")},
+            user("y", "b", promptSource="typed"),
+        ],
+        "y x",
+    ),
     "> a late result of the branch that was left": (
         [*talk(2), last_prompt("a1", explicit=True), entry("system", "z", "a2", subtype="x")],
         "u1 a1",
@@ -471,7 +481,48 @@ ROWS: dict[str, tuple[Lines, str]] = {
         [*COMPACTED, user("u3", "s"), boundary("c"), summary("d", "c"), user("u4", "d")],
         "c d u4",
     ),
+    "> a boundary that a copy brought home a second time": (
+        [*COMPACTED, user("u3", "s"), boundary("b")],
+        "b s u3",
+    ),
+    "> a compaction that says it kept its own summary": (
+        [*talk(2), boundary("b", **kept("u2", "s", "s")), summary("s", "b"), user("u3", "s")],
+        "b s u3",
+    ),
+    # What stands below the last boundary and by itself is the conversation, whatever is above it.
+    "> an id of before the last boundary, again behind it": (
+        [U1, said("s", "u1"), boundary("b"), summary("s", "b"), user("u2", "s")],
+        "b s u2",
+    ),
+    "> an entry above the last boundary that hangs on one behind it": (
+        [U1, said("x", "s", of="m"), boundary("b"), summary("s", "b"), said("a1", "s", of="m")],
+        "b s a1",
+    ),
+    "> an id of before what was kept, behind the boundary": (
+        [*talk(2), boundary("b", **kept("u2", "a2", "s")), summary("s", "b"), user("u1", "a2")],
+        "b s u2 a2 u1",
+    ),
+    "> a boundary without a summary above the last, in what that kept": (
+        [
+            *talk(1),
+            user("u2", "a1"),
+            boundary("b", "u2"),
+            user("u3", "b"),
+            boundary("c", **kept("u2", "u3", "t")),
+            summary("t", "c"),
+        ],
+        "c t u2 b u3",
+    ),
     # -- withdrawn
+    "> an entry that was written again behind its tombstone": (
+        [U1, said("a1", "u1", of="old"), withdrawn("a1"), A1, U2],
+        "u1 a1 u2",
+    ),
+    "> an entry that was written twice and withdrawn": ([U1, A1, A1, withdrawn("a1")], "u1"),
+    "> a tombstone above a boundary that has the id again": (
+        [*talk(1), withdrawn("b"), boundary("b"), summary("s", "b"), user("u2", "s")],
+        "b s u2",
+    ),
     "> a withdrawn answer": (
         [U1, A1, withdrawn("a1"), said("c1", "u1")],
         "u1 c1",

@@ -17,7 +17,7 @@ from clew.transcript.repair import (
     why_it_stays,
 )
 from tests.requirements import requirement
-from tests.transcript.build import call, encoded, names, said, talk, user, write
+from tests.transcript.build import call, encoded, names, result, said, talk, user, write
 from tests.transcript.session import Session
 from tests.transcript.test_check import CASES
 from tests.transcript.test_load_table import ROWS, TWO_CALLS
@@ -29,6 +29,7 @@ OTHERWISE = (
     "marker", "reset", "prompt after", "withdrawn", "kept", "late result", "two tries", "rewound",
     "beside the chain", "without a message id", "is linked", "parent-before", "branch to before",
     "another branch", "in two branches", "way back", "first of them", "said there",
+    "hangs on one behind it",
 )  # fmt: skip
 
 
@@ -70,7 +71,7 @@ def test_a_copy_that_mends_warnings_is_clean_or_says_what_happened(
     kept = [m.uuid for m in live.chain.nodes() if not is_void(live, m)]
     assert [u for u in ids(repaired) if u in set(kept)] == kept
     assert {finding.name for finding in done.remaining} <= set(TRUTHS)
-    assert all(why_it_stays(finding) == TRUTHS[finding.name] for finding in done.remaining)
+    assert all(why_it_stays(finding, "s") == TRUTHS[finding.name] for finding in done.remaining)
 
 
 def test_lines_of_one_answer_agree_in_a_copy(tmp_path: Path) -> None:
@@ -147,6 +148,20 @@ def test_a_repair_that_would_lose_something_writes_nothing(tmp_path: Path) -> No
     short = msgspec.structs.replace(planned, lines=planned.lines[:2])
     with pytest.raises(WouldLoseError, match="without loss"):
         carry_out(short, tmp_path / "backups")
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_result_that_would_change_the_order_of_what_is_there_is_not_appended(
+    tmp_path: Path,
+) -> None:
+    """In a shuffled file the answer's parts would be sorted anew around what is pulled in."""
+    first = {k: v for k, v in said("a1", None).items() if k != "message"}
+    path = write(tmp_path, [said("a2", "a1", call("z")), first, result("a3", "a2", "x")])
+    before, planned = path.read_bytes(), plan(path)
+    assert planned.kind == "append"
+    with pytest.raises(WouldLoseError, match="without loss"):
+        carry_out(planned, tmp_path / "backups")
+    assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 
 

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 from claude_agent_sdk import get_session_messages
 
+from clew.messages.encoding import encode
 from clew.transcript.load import load
 from clew.transcript.log import Log
 from clew.transcript.paths import rescue_dirs
 from clew.transcript.resume import Held, forked, resume
+from clew.transcript.side import Side
 from tests.requirements import requirement
 from tests.transcript.build import (
     boundary,
@@ -111,3 +113,12 @@ def test_emergency_copies_have_two_places_in_order(tmp_path: Path) -> None:
     assert own == tmp_path / "clew" / "unsaved"
     assert spare.name.startswith("clew-")
     Log(rescue_dirs=[own]).close()
+
+
+def test_repairs_are_what_all_lines_say_together_also_where_each_says_everything_again() -> None:
+    side = Side()
+    for number, told in enumerate([["a"], ["a", "b"], None, ["c"]]):
+        line = encode({"repairs": told, "n": number})
+        side.feed("request-repairs", line, number, 100 * number)
+    assert side.current["request-repairs"] == {"repairs": ["a", "b", "c"], "n": 3}
+    assert side.current_at["request-repairs"] == 300

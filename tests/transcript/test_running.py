@@ -27,16 +27,24 @@ def me(**more: str) -> Running:
 @requirement("R268")
 def test_a_session_is_listed_renamed_and_gone_on_exit(tmp_path: Path) -> None:
     entry = Registration(tmp_path, me(name="first", started_at="2026-01-01T00:00:00Z"))
-    assert holder(tmp_path, SESSION) == entry.running
+    assert list(everyone(tmp_path)) == [entry.running]
     entry.update(name="second", status="busy")
-    found = holder(tmp_path, SESSION)
-    assert found is not None
+    (found,) = everyone(tmp_path)
     assert (found.name, found.status, found.pid) == ("second", "busy", os.getpid())
     assert str(found) == f"process {os.getpid()} (second) in /w, since 2026-01-01T00:00:00Z"
     entry.leave()
     entry.leave()
     assert list(everyone(tmp_path)) == []
     assert list((tmp_path / "clew" / "running").iterdir()) == []
+
+
+def test_who_is_refused_a_session_is_not_named_as_its_holder(tmp_path: Path) -> None:
+    other = Running(pid=999_999_999, session_id=SESSION, cwd="/w")
+    held = [Registration(tmp_path, me()), Registration(tmp_path, other)]
+    assert holder(tmp_path, SESSION) == other
+    for one in held:
+        one.leave()
+    assert holder(tmp_path, SESSION) is None
 
 
 @requirement("R268")

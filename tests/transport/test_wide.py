@@ -7,9 +7,10 @@ import os
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import h2.config
 import h2.connection
@@ -163,6 +164,36 @@ async def speaking_two(
             await server.until_open_now(0)
 
 
+async def cancelled_after(steps: int, work: Coroutine[None, None, object]) -> None:
+    """Lets `work` go on for so many turns of the loop, and cancels it."""
+    task = asyncio.create_task(work)
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+
+
+async def test_the_certificates_are_loaded_by_nobody_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The library would load the system's again, inside the loop, for each connection."""
+    loaded: list[ssl.SSLContext] = []
+    load = ssl.SSLContext.load_verify_locations
+
+    def counted(context: ssl.SSLContext, *places: Any, **named: Any) -> None:
+        loaded.append(context)
+        load(context, *places, **named)
+
+    monkeypatch.setattr(ssl.SSLContext, "load_verify_locations", counted)
+    async with speaking_two(tmp_path) as (url, transport):
+        await transport.trust.context()
+        assert loaded
+        loaded.clear()
+        assert (await fetch(transport, url))[1] == b"/"
+    assert loaded == []
+
+
 async def test_http2_is_spoken_and_its_streams_share_a_connection(tmp_path: Path) -> None:
     async with speaking_two(tmp_path) as (url, transport):
         head, body = await fetch(transport, f"{url}/warm")
@@ -199,12 +230,7 @@ async def test_a_cancel_leaves_nothing_open_and_the_next_request_is_answered(
 ) -> None:
     async with speaking_two(tmp_path) as (url, transport):
         for turns in range(80):
-            task = asyncio.create_task(fetch(transport, f"{url}/{turns}"))
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await cancelled_after(turns, fetch(transport, f"{url}/{turns}"))
         assert (await fetch(transport, f"{url}/last"))[1] == b"/last"
 
 
@@ -215,12 +241,7 @@ async def test_whatever_moment_a_request_is_cancelled_in_the_next_one_is_answere
     async with speaking_two(tmp_path) as (url, transport):
         await fetch(transport, f"{url}/first")
         for turns in range(40):
-            task = asyncio.create_task(fetch(transport, f"{url}/{turns}"))
-            for _ in range(turns % 20):
-                await asyncio.sleep(0)
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await cancelled_after(turns % 20, fetch(transport, f"{url}/{turns}"))
             assert (await fetch(transport, f"{url}/next"))[1] == b"/next"
 
 
@@ -271,12 +292,7 @@ async def test_a_cancel_while_a_connection_is_made_leaves_none(
     async with serving(silent) as server:
         transport = transport_for(network({"CLEW_HTTP2": "1"}))
         for _ in range(20):
-            task = asyncio.create_task(fetch(transport, f"https://127.0.0.1:{server.port}/"))
-            for _ in range(open_steps):
-                await asyncio.sleep(0)
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            await cancelled_after(open_steps, fetch(transport, f"https://127.0.0.1:{server.port}/"))
         async with asyncio.timeout(BOUND_S):
             await server.until_open_now(0)
         await transport.aclose()

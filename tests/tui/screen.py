@@ -10,11 +10,11 @@ import termios
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 
 import pyte
 
 from tests.headless.clew_process import command, environment
+from tests.tui.terminal import OnTerminal
 
 COLUMNS, ROWS = 80, 24
 # What an ordinary terminal answers when it is asked what it can do.
@@ -37,7 +37,7 @@ class Glass(pyte.HistoryScreen):
         return [row.rstrip() for row in self.display]
 
 
-class OnScreen:
+class OnScreen(OnTerminal):
     """One `clew ARGS` with a terminal of its own; `raw` is everything it wrote."""
 
     def __init__(
@@ -70,20 +70,6 @@ class OnScreen:
         self._stream = pyte.ByteStream(self.glass)
         self._answers = dict(answers)
         self.raw = b""
-
-    def __enter__(self) -> "OnScreen":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.child.poll() is None:
-            self.child.kill()
-        self.child.wait()
-        os.close(self._fd)
 
     def resize(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))

@@ -10,11 +10,39 @@ import termios
 import time
 from pathlib import Path
 from types import TracebackType
+from typing import Self
 
 from tests.headless.clew_process import command, environment
 
 
-class Terminal:
+class OnTerminal:
+    """A child that is the leader of a terminal's session, killed if a test leaves it."""
+
+    child: subprocess.Popen[bytes]
+    _fd: int
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.child.poll() is None:
+            self.child.kill()
+        self.child.wait()
+        self.hang_up()
+
+    def hang_up(self) -> None:
+        """The terminal is closed; what it runs is not told by a signal."""
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+
+class Terminal(OnTerminal):
     """One `clew ARGS` with a terminal of its own; `seen` is what it wrote and nobody expected yet, `all`
     everything."""
 
@@ -35,20 +63,6 @@ class Terminal:
         os.close(theirs)
         self.seen = ""
         self.all = ""
-
-    def __enter__(self) -> "Terminal":
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        if self.child.poll() is None:
-            self.child.kill()
-        self.child.wait()
-        os.close(self._fd)
 
     def type(self, keys: str) -> None:
         os.write(self._fd, keys.encode())

@@ -154,6 +154,23 @@ def test_letters_meant_for_the_prompt_answer_no_dialog_that_comes_up(tmp_path: P
         assert not (tmp_path / "work" / "made").exists()
 
 
+def test_words_typed_while_a_question_stands_answer_it_with_none_of_their_letters(
+    tmp_path: Path,
+) -> None:
+    with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("yes, this once")
+        screen.type("please say any")
+        while "until you pause" not in screen.picture:
+            screen.type("x")
+        screen.expect_gone("until you pause")
+        assert not (tmp_path / "work" / "one").exists()
+        screen.type("y")
+        screen.expect("Done")
+        screen.expect("> please say any")
+        assert (tmp_path / "work" / "one").exists()
+        assert not (tmp_path / "work" / ".claude").exists()
+
+
 @requirement("W6", "R070")
 def test_ctrl_c_ends_a_question_its_turn_and_again_the_session(tmp_path: Path) -> None:
     with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:

@@ -137,6 +137,54 @@ def test_a_closed_terminal_and_a_kill_end_in_a_defined_state(
     assert done.stdout == "Here again.\n"
 
 
+@requirement("R269")
+@pytest.mark.parametrize("signalled", [False, True])
+@pytest.mark.parametrize("during", ["the prompt", "a turn", "a question"])
+def test_a_terminal_that_is_gone_ends_in_a_defined_state(
+    tmp_path: Path, during: str, signalled: bool
+) -> None:
+    plan = WRITES if during == "a question" else NEVER_ENDS
+    with serving(plan, strict=True) as server:
+        with Terminal(tmp_path, server.url, columns=80) as terminal:
+            terminal.expect("> ")
+            if during != "the prompt":
+                terminal.type("think\n")
+                terminal.expect("why: " if during == "a question" else "A whole thought.")
+            terminal.hang_up()
+            if signalled:
+                terminal.child.send_signal(signal.SIGHUP)
+            assert terminal.child.wait(30) == 129
+        if during == "a turn":
+            assert "A whole thought." in transcripts(tmp_path)[0].read_text("utf-8")
+
+
+@pytest.mark.parametrize("columns", [80, 40, 23])
+def test_words_of_the_model_are_broken_between_words(tmp_path: Path, columns: int) -> None:
+    text = (
+        "Ariadne gave a clew of thread to Theseus. " * 5
+        + "\n\n    indented as code is\n- "
+        + "so " * 50
+    )
+    call = {"content": [text, {"tool": "Bash", "input": {"command": f"echo {'some words ' * 9}"}}]}
+    plan = {"scenario": 1, "answers": [call, {"text": text}]}
+    with (
+        serving(plan, strict=True) as server,
+        Terminal(tmp_path, server.url, "--allowedTools", "Bash", columns=columns) as terminal,
+    ):
+        terminal.expect("> ")
+        terminal.type("tell\n")
+        terminal.expect("\x07")
+        terminal.type("\x04")
+        assert terminal.end() == 0
+    # What the session is called is one word, and left whole.
+    lines = terminal.all.replace("\x07", "").split("\r\n")
+    assert [line for line in lines if len(line) > columns and " " in line.strip()] == []
+    said = " ".join(terminal.all.split())
+    assert said.count(" ".join(text.split())) == 2
+    assert "\r\n    indented" in terminal.all
+    assert "some words " * 9 in " ".join(terminal.all.split()).replace("│ ", "")
+
+
 def test_words_typed_meanwhile_reach_the_model_in_the_same_turn(tmp_path: Path) -> None:
     plan = {
         "scenario": 1,

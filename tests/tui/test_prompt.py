@@ -72,6 +72,24 @@ def test_short_pastes_are_text_and_end_no_line(tmp_path: Path) -> None:
         assert "one\\ntwo" in said(server)
 
 
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_paste_whose_end_never_comes_is_there_and_the_keys_work_again(
+    tmp_path: Path, by_hand: bool
+) -> None:
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("\x1b[200~one\rtwo")
+        if by_hand:
+            screen.type("\x03")
+        screen.expect("two")
+        screen.type(" three\x7f\x7f")
+        screen.expect("two thr")
+        assert not server.requests
+        screen.type("\r")
+        screen.expect("Hello!")
+        assert "one\\ntwo thr" in said(server)
+
+
 def test_a_placeholder_is_deleted_as_one_and_sent_no_more(tmp_path: Path) -> None:
     with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect(READY)
@@ -239,6 +257,29 @@ def test_a_prompt_is_written_in_the_editor(tmp_path: Path) -> None:
         assert "begun\\n" in said(server)
 
 
+@pytest.mark.parametrize(
+    ("does", "why"),
+    [
+        ('rm "$0"', "No such file"),
+        ('rm -r "${0%/*}"', "No such file"),
+        ('rm "$0"; mkdir "$0"', "Is a directory"),
+    ],
+)
+def test_an_editor_that_takes_its_file_away_costs_nothing(
+    tmp_path: Path, does: str, why: str
+) -> None:
+    with (
+        serving(HELLO, strict=True) as server,
+        OnScreen(tmp_path, server.url, env={"EDITOR": f"sh -c '{does}'"}) as screen,
+    ):
+        screen.expect(READY)
+        screen.type("begun\x07")
+        screen.expect(why)
+        screen.type("\r")
+        screen.expect("Hello!")
+        assert "begun" in said(server)
+
+
 def test_words_typed_meanwhile_are_shown_edited_and_heard(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     os.mkfifo(tmp_path / "work" / "pipe")
@@ -267,6 +308,16 @@ def test_words_typed_meanwhile_are_shown_edited_and_heard(tmp_path: Path) -> Non
     assert "be slow" in heard
     assert "and then this" not in heard
     assert "and then this" in after
+
+
+def test_a_tab_that_finds_no_offer_sends_nothing(tmp_path: Path) -> None:
+    with serving(WAITS, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("look at @nowhere")
+        screen.expect("look at @nowhere")
+        screen.type("\t/at/all")
+        screen.expect("look at @nowhere/at/all")
+        assert server.requests == []
 
 
 def test_what_was_not_heard_before_a_stop_goes_back_to_the_prompt(tmp_path: Path) -> None:

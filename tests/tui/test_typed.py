@@ -61,6 +61,51 @@ def test_a_large_paste_is_gathered_in_pieces() -> None:
     assert names(keys) == ["<bracketed-paste>", "x"]
 
 
+def told_as(keys: list[KeyPress]) -> list[tuple[str, str]]:
+    return list(zip(names(keys), (key.data for key in keys), strict=True))
+
+
+PASTED = "<bracketed-paste>"
+
+
+def test_a_paste_whose_end_does_not_come_is_pasted_and_the_keys_are_keys_again() -> None:
+    typed = Typed(lambda _: None)
+    assert typed.feed("\x1b[200~one\rtwo") == []
+    assert typed.is_pasting
+    assert told_as(typed.flush()) == [(PASTED, "one\ntwo")]
+    assert not typed.is_pasting
+    assert names(typed.feed("x")) == ["x"]
+    assert names(typed.feed("ls\r")) == ["l", "s", "c-m"]
+
+
+@pytest.mark.parametrize("key", ["\x03", "\x1b[99;5u"])
+def test_ctrl_c_ends_a_paste_that_has_no_end_and_nothing_else(key: str) -> None:
+    for sent in (["\x1b[200~one", key], [f"\x1b[200~one{key}"]):
+        typed = Typed(lambda _: None)
+        keys = [each for part in sent for each in typed.feed(part)]
+        assert told_as(keys) == [(PASTED, "one")]
+        assert names(typed.feed(key)) == ["c-c"]
+
+
+@pytest.mark.parametrize(
+    ("later", "keys"),
+    [
+        (["\rthree\r", "four\r\x1b[201~x"], [(PASTED, "\nthree\nfour\n"), ("x", "x")]),
+        (["e\x1b[201~", "\r"], [(PASTED, "e"), ("c-m", "\r")]),
+        (["\r"], [("c-m", "\r")]),
+        (["\x1b[200~new\r\x1b[201~"], [(PASTED, "new\n")]),
+        (["end\x1b[201~\x1b[200~new\x1b[201~"], [(PASTED, "end"), (PASTED, "new")]),
+    ],
+)
+def test_lines_of_a_paste_that_come_after_a_halt_are_no_keys(
+    later: list[str], keys: list[tuple[str, str]]
+) -> None:
+    typed = Typed(lambda _: None)
+    typed.feed("\x1b[200~one\rtwo")
+    assert told_as(typed.flush()) == [(PASTED, "one\ntwo")]
+    assert told_as([key for part in later for key in typed.feed(part)]) == keys
+
+
 @pytest.mark.parametrize("end", ["\x07", "\x1b\\"])
 def test_the_colour_of_the_ground_is_no_key_however_slowly_it_comes(end: str) -> None:
     told: list[str] = []

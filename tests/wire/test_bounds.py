@@ -4,12 +4,21 @@ import json
 
 import msgspec
 
+from clew.tui.render.safe import visible
 from clew.wire.bounds import MAX_FRAME_BYTES, framed
 
 
 def test_a_frame_that_fits_is_written_as_it_is() -> None:
     frame = {"type": "user", "text": "äöü\n" * 1000, "deep": [{"a": None}]}
     assert framed(frame) == msgspec.json.encode(frame)
+
+
+def test_what_rules_a_terminal_or_ends_a_line_is_spelled_and_means_the_same() -> None:
+    every = [chr(n) for n in range(0x20, 0x110000) if not 0xD800 <= n < 0xE000]
+    line = framed({"text": "".join(every)}, limit=1 << 24)
+    assert json.loads(line)["text"] == "".join(every)
+    assert visible(line.decode()) == line.decode()
+    assert len(framed({"text": "\u200f" * 90_000})) <= MAX_FRAME_BYTES
 
 
 def test_a_long_text_loses_its_middle_and_says_how_much() -> None:

@@ -22,6 +22,10 @@ def line(**fields: Any) -> bytes:
     return json.dumps(fields).encode()
 
 
+def words(*blocks: Any) -> bytes:
+    return line(type="user", message={"role": "user", "content": list(blocks)})
+
+
 def test_a_prompt_is_text_or_blocks_with_what_the_host_says_of_it() -> None:
     said = read_line(line(type="user", message={"role": "user", "content": "hi"}))
     assert said == Said(content="hi")
@@ -60,6 +64,11 @@ def test_a_prompt_is_text_or_blocks_with_what_the_host_says_of_it() -> None:
         (line(type="user", message={"content": "x"}), "role"),
         (line(type="user", message={"role": "user"}), "content"),
         (line(type="user", message={"role": "user", "content": ["x"]}), "type"),
+        (words({"type": 5}), "type"),
+        (words({"type": "text", "text": 5}), "text without words"),
+        (words({"type": "tool_use", "id": "t", "name": "n", "input": {}}), "tool_use said by user"),
+        (words({"type": "thinking", "thinking": "x"}), "thinking said by user"),
+        (words({"type": "tool_result"}), "tool_result without tool_use_id"),
         (line(type="control_request"), "request_id"),
         (line(type="control_request", request_id="r"), "subtype"),
         (line(type="control_request", request_id="r", request={"subtype": 3}), "subtype"),

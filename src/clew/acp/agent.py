@@ -22,6 +22,7 @@ from clew.acp.session import EditorSession
 from clew.app.brought import Brought
 from clew.app.ground import stand
 from clew.app.session import Session
+from clew.config.there import is_folder
 from clew.flags import parse
 from clew.jsonrpc.connection import Connection
 from clew.jsonrpc.peer import Outcome
@@ -190,6 +191,7 @@ class Agent:
     ) -> Json | Fault:
         """A session that is there; one that is open here already is opened anew."""
         session_id = session_id_of(given)
+        folder_of(given)  # what cannot be opened closes nothing
         if session_id in self._sessions:
             await self._closed(session_id)
         return await self._opened(given, {"resume": session_id}, answer)
@@ -283,7 +285,7 @@ def begun(session: EditorSession, state: Json) -> Json:
 def folder_of(given: Json) -> str:
     """The folder of a session; raises `SettingsError` where there is none."""
     cwd = a_text(given.get("cwd"))
-    if not cwd.startswith("/") or not Path(cwd).is_dir():
+    if not cwd.startswith("/") or not is_folder(cwd):
         raise SettingsError(f"cwd: no such folder: {cwd!r}")
     return cwd
 

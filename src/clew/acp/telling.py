@@ -257,6 +257,8 @@ def noted(event: EngineEvent) -> list[str]:
             return [f"{event.failure.message}; asking {event.model} instead"]
         case Compacting():
             return ["the conversation is being shortened"]
-        case Compacted() | NotCompacted():
+        case NotCompacted(trigger="auto"):
+            return [event.message]
+        case Compacted() if event.boundary["compactMetadata"]["trigger"] == "auto":
             return [event.message]
     return []

@@ -16,9 +16,10 @@ from clew.app.agent import Agent, metadata
 from clew.app.agent_parts import Birth, Crew
 from clew.app.agent_past import earlier
 from clew.app.agent_servers import AgentServers
-from clew.app.checkouts import Checkouts, is_folder, place_in, text, worktree_of
+from clew.app.checkouts import Checkouts, place_in, text, worktree_of
 from clew.app.delegate import Delegate
 from clew.app.side import small_model
+from clew.config.there import is_folder, is_there
 from clew.context.agent_listing import listing_fact, told
 from clew.context.facts import Fact
 from clew.engine.deps import Emit
@@ -278,7 +279,7 @@ class AllAgents:
             path = self.place.agent(name)
         except ValueError:
             raise ToolError(NOT_KNOWN.format(name=name, why="that is no id of one")) from None
-        if not path.exists():
+        if not is_there(path):
             path = self._named(name)
         before = resume_agent(path)
         if before.metadata is None:
@@ -286,6 +287,7 @@ class AllAgents:
         agent_id = path.stem.removeprefix("agent-")
         birth = self._as_before(agent_id, before, before.metadata)
         await self._has_folder(birth)
+        self._goes_on_in(path, agent_id)
         return await self._made(birth)
 
     async def _has_folder(self, birth: Birth) -> None:
@@ -297,9 +299,20 @@ class AllAgents:
             raise ToolError(NOT_KNOWN.format(name=birth.agent_id, why=why))
         await self.checkouts.again(birth.worktree)
 
+    def _goes_on_in(self, path: Path, agent_id: str) -> None:
+        """One that is grouped is written where it stands."""
+        group = path.parent.relative_to(self.place.folder / "subagents")
+        if group.parts:
+            try:
+                self._crew.thread.recorder.paths.group_agent(agent_id, group.as_posix())
+            except ValueError:
+                why = f"its folder has a name that clew does not write to: {group}"
+                raise ToolError(NOT_KNOWN.format(name=agent_id, why=why)) from None
+
     def _named(self, name: str) -> Path:
-        """The transcript of the agent of an earlier run that had this name; of several the last one."""
-        found = [path for path in agents(self.place) if name_of(path) == name]
+        """The transcript of an agent of an earlier run by its name or, where it is one of a group, its id;
+        of several the last one."""
+        found = [p for p in agents(self.place) if p.stem == f"agent-{name}" or name_of(p) == name]
         if not found:
             raise ToolError(NOT_KNOWN.format(name=name, why="this session has no transcript of it"))
         return max(found, key=lambda path: path.stat().st_mtime)

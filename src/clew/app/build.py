@@ -37,13 +37,14 @@ from clew.app.one_person import one_at_a_time
 from clew.app.plugins import managed_hooks_only
 from clew.app.reloading import Reloading
 from clew.app.session import Session
-from clew.app.shell_past import Before
+from clew.app.shell_past import Before, written_down
 from clew.app.speaking import Speaking
 from clew.app.stamps import new_id, now
 from clew.app.standing import Beginning, taken_up
 from clew.app.switching import Switching
 from clew.app.taking import intake, memory_folder
 from clew.app.thread import Thread, taken_in_hand
+from clew.config.there import is_folder
 from clew.context.nearby import Nearby
 from clew.context.opening import Opening
 from clew.context.prompts import Prompts
@@ -100,6 +101,8 @@ async def session(
         ground = lead.ground
         options = ground.options
         hands = await equipped(ground, thread, brought, opened)
+        tasks = hands.tool_session.tasks
+        opened.enter_context(written_down(tasks, thread.recorder, ground.secrets))
         if options.lead is not None and not managed_hooks_only(ground.began.layers):
             hands.hooks.add(read_hooks(options.lead.hooks, source="agent").hooks)
         beginning = begun(ground, thread, hands)
@@ -242,7 +245,8 @@ def recall_commands(ground: Ground, thread: Thread, hands: Hands) -> None:
         from clew.app.kept import take_up
 
         kept = take_up(tasks, shelf, before.told, ground.secrets)
-    for task in before.left_behind(thread.recorder.paths.place.tool_results, kept, goes_on):
+    results = thread.recorder.paths.place.tool_results
+    for task in before.left_behind(thread.loaded.path, results, kept, goes_on):
         tasks.remember(task)
 
 
@@ -308,10 +312,22 @@ def left_checkout(ground: Ground, thread: Thread) -> tuple[str, ...]:
         return ()
     was = thread.loaded.side.current.get("worktree-state", {}).get("worktreeSession")
     path = was.get("worktreePath") if isinstance(was, dict) else None
-    if not isinstance(path, str) or ground.cwd.startswith(path) or not Path(path).is_dir():
+    if not isinstance(path, str) or ground.cwd.startswith(path) or not is_folder(path):
         return ()
     name = Path(path).name
     return (f"this session worked in {path}; clew --worktree {name} --resume goes on there",)
+
+
+def gaps(thread: Thread) -> tuple[str, ...]:
+    """What of the conversation somebody should know that a damaged file lost."""
+    lost = [] if thread.loaded is None else thread.loaded.gaps()
+    if not lost:
+        return ()
+    where = f"before line {lost[0].number}" if len(lost) == 1 else f"in {len(lost)} places"
+    return (
+        f"something of this conversation is lost {where} of its file; "
+        f"clew sessions check {thread.session_id} says more",
+    )
 
 
 def returned(ground: Ground, thread: Thread) -> tuple[str, ...]:
@@ -466,6 +482,7 @@ async def notices(
         ),
         *beginning.notices,
         *left_checkout(ground, thread),
+        *gaps(thread),
         *hands.mcp.notices,
         *hands.skills.faults,
         *hands.code.notices,

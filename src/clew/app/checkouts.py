@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from clew.app.agent import Agent
+from clew.config.there import is_folder
 from clew.engine.deps import Emit
 from clew.hooks.run import Hooks
 from clew.messages.errors import ClewError, UserError
@@ -113,7 +114,3 @@ def worktree_of(said: AgentMetadata) -> Worktree | None:
 def text(fields: Json, key: str) -> str:
     value = fields.get(key)
     return value if isinstance(value, str) else ""
-
-
-def is_folder(path: str) -> bool:
-    return Path(path).is_dir()

@@ -19,6 +19,7 @@ from clew.app.thread import Thread
 from clew.commands.outcome import Compact, Pick, Row
 from clew.compaction.budget import Room, at_of, room
 from clew.config.regular import content
+from clew.config.there import is_there
 from clew.context.facts import Fact
 from clew.context.opening import Opening
 from clew.context.tool_listing import listing_fact, told
@@ -164,7 +165,7 @@ class Keeping:
     def todos(self) -> Sequence[Json]:
         """The tasks of the session, by whichever tool it keeps them."""
         listed = self._hands.tool_session.todos
-        if listed or not self._hands.own.task_folder.exists():
+        if listed or not is_there(self._hands.own.task_folder):
             return listed
         from clew.tools.task_list import TaskList
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from clew.app.ground import Ground
 from clew.app.record import which
+from clew.config.there import is_there
 from clew.messages.errors import SessionError
 from clew.options import Options
 from clew.transcript.light import is_uuid
@@ -119,7 +120,7 @@ class Kept(Elsewhere):
             why = str(error)
         if why:
             self._failed(why)
-        if not is_here and not place.transcript.exists():
+        if not is_here and not is_there(place.transcript):
             said = why or "it has no such session"
             raise SessionError(
                 f"no session {place.session_id} here, and none came from the store: {said}"

@@ -16,7 +16,7 @@ from clew.tasks.kept import Kept, Shelf, call_off, forget, read
 from clew.tasks.registry import Ending, Task, Tasks
 from clew.tools.background import KEEP_BYTES
 from clew.tools.command import blank
-from clew.tools.shell_script import how_it_ended
+from clew.tools.command import ending_of as ended_so
 
 # How often what runs elsewhere is looked at, and what was just asked to end.
 LOOK_S = 0.5
@@ -24,6 +24,10 @@ SOON_S = 0.02
 # What is stuck in the kernel does not hold anybody up.
 ENDS_WITHIN_S = 5.0
 WENT_ON = "(The person kept it: it went on while clew was not there, and runs still.)"
+UNWATCHED = (
+    "(The person kept it: it went on while clew was not there, and runs still. What watched it was "
+    "killed, so what it prints is lost from then on, and nobody will see how it ends.)"
+)
 UNSEEN = "nobody saw how it ended"
 
 
@@ -90,7 +94,7 @@ def begun(kept: Kept, elsewhere: Elsewhere, tasks: Tasks) -> Task:
     task.keeping, task.is_kept = elsewhere, True
     # The model hears of it with the next prompt, which is the person's to say.
     task.is_of_before = True
-    task.say(WENT_ON)
+    task.say(WENT_ON if kept.is_watched else UNWATCHED)
     return task
 
 
@@ -131,10 +135,7 @@ def ended(kept: Kept, secrets: tuple[str, ...]) -> Task:
 def ending_of(kept: Kept) -> Ending:
     if kept.end is None:
         return Ending(status="stopped", words=UNSEEN)
-    words = how_it_ended(Finished(exit=kept.end.exit), None)
-    return Ending(
-        status="failed" if words else "completed", words=words, exit_code=kept.end.exit.code
-    )
+    return ended_so(Finished(exit=kept.end.exit, called_off=kept.end.called_off))
 
 
 def tidied(tasks: Tasks, shelf: Shelf) -> None:

@@ -12,6 +12,8 @@ from clew.app.mcp import Connected
 from clew.mcp.server import Server
 
 MOST = 20
+# What is longer is nothing to choose from a list.
+LONGEST = 1000
 PLACE = re.compile(r"([^{}]*)\{([\w.-]+)\}([^{}]*)\Z")
 
 
@@ -60,4 +62,4 @@ async def filled(server: Server, uri: str) -> list[str]:
 
 
 def fit(words: Iterable[str]) -> list[str]:
-    return [word for word in words if word and word.isprintable()][:MOST]
+    return [word for word in words if 0 < len(word) <= LONGEST and word.isprintable()][:MOST]

@@ -4,6 +4,7 @@ session to go on with. Said at the start; nothing is refused."""
 from collections.abc import Collection, Iterator
 from pathlib import Path
 
+from clew.config.there import is_folder, is_there
 from clew.options import Options
 from clew.permissions.named import unknown_tool
 from clew.permissions.session_rules import Standing, few, in_vain
@@ -43,6 +44,6 @@ def tools_in_vain(
 def folders_in_vain(options: Options, cwd: str) -> Iterator[str]:
     for name in options.directories:
         folder = Path(cwd, Path(name).expanduser())
-        if not folder.is_dir():
-            what = "is no folder" if folder.exists() else "is not there"
+        if not is_folder(folder):
+            what = "is no folder" if is_there(folder) else "is not there"
             yield f"--add-dir {name}: {folder} {what}; it counts as soon as it is a folder"

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from msgspec import Struct
 
 from clew.config.layers import Layer, usable
+from clew.config.there import is_folder
 from clew.hooks.handlers import read_hooks
 from clew.mcp.scopes import Entry
 from clew.messages.errors import UserError
@@ -150,7 +151,7 @@ def plugins_of(options: Options, standing: Standing) -> SessionPlugins:
     for folder in options.plugin_folders:
         root = (places.cwd / folder).resolve()
         said = read_manifest(root)
-        if isinstance(said, str) or not root.is_dir():
+        if isinstance(said, str) or not is_folder(root):
             faults.append(f"--plugin-dir {said if isinstance(said, str) else root}: not a plugin")
             continue
         plugins.append(

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from msgspec import Struct
 
 from clew.app.session import Session
+from clew.config.there import is_there
 from clew.library.branches import prompt_above
 from clew.messages.errors import SessionError, UserError
 from clew.messages.messages import User
@@ -52,7 +53,7 @@ class Rewinding:
     async def prompts(self) -> list[Prompt]:
         """What was said in this conversation, the latest first."""
         steps, places = [], {}
-        if self._recorder.transcript.exists():
+        if is_there(self._recorder.transcript):
             await self._settled()
             told = await asyncio.to_thread(read, self._recorder.transcript)
             steps, places = told.steps, told.places
@@ -103,7 +104,7 @@ class Rewinding:
         if self._session.files is not None:
             await self._session.files.settled()
         saved = await self._recorder.durable()
-        if saved.troubles or not self._recorder.transcript.exists():
+        if saved.troubles or not is_there(self._recorder.transcript):
             why = "; ".join(map(str, saved.troubles)) or "nothing was said yet"
             raise SessionError(f"there is no way back: {why}")
 

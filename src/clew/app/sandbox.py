@@ -61,7 +61,7 @@ class SessionSandbox:
 
     @property
     def box(self) -> "Box":
-        """Made when a command first needs it: most sessions have none."""
+        """Made when a command first needs it: most sessions have none. Raises `SandboxError`."""
         if self._box is None:
             from clew.sandbox.box import Box
 
@@ -161,7 +161,8 @@ class SessionSandbox:
         command = given.get("command")
         if name != "Bash" or not isinstance(decision, Ask | NeedsReview) or not is_on:
             return decision
-        if not (self.is_wanted and self.box.works and isinstance(command, str)):
+        stands = self._box is not None and self._box.works
+        if not (self.is_wanted and stands and isinstance(command, str)):
             return decision
         if self.is_excluded(command):
             return decision

@@ -1,22 +1,68 @@
-"""Commands that an earlier run of a session left in the background: they ended with it.
+"""Commands that an earlier run of a session left in the background: they ended before it, or with it.
 
-The conversation knows of them as running; it hears with the next prompt that they are not, and can read
-what they printed.
+How one ended is written down when it does (`written_down`), for the conversation hears of it later: with the next
+prompt, which may be another run's. Until then it knows of them as running; what they printed can be read.
 """
 
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from clew.config.mask import without
 from clew.config.regular import content
+from clew.config.there import is_there
 from clew.process.output import Output
 from clew.subagents.past import tells_it_runs, told_again
-from clew.tasks.registry import Ending, Task
+from clew.tasks.registry import Ending, Moment, Task, Tasks
 from clew.tools.background import KEEP_BYTES, RUNS
+from clew.transcript.copies import beside
+from clew.transcript.record import Recorder
 
 Json: TypeAlias = dict[str, Any]
 
 ENDED_WITH_CLEW = "it ended with the clew that had begun it"
+ENDED = "task-ended"
+COMMANDS = ("shell", "monitor")
+
+
+@contextmanager
+def written_down(tasks: Tasks, recorder: Recorder, secrets: tuple[str, ...]) -> Iterator[None]:
+    """Has the ends of the conversation's commands in the session's file, but for those that clew's own
+    end makes: they come after this."""
+
+    def watch(task: Task, moment: Moment) -> None:
+        if moment == "ended" and task.kind in COMMANDS and not task.owner and task.ending:
+            recorder.task_ended(
+                task.id,
+                task.tool_use_id,
+                status=task.ending.status,
+                words=without(task.ending.words, secrets),
+                exit_code=task.ending.exit_code,
+            )
+
+    tasks.watchers.append(watch)
+    try:
+        yield
+    finally:
+        tasks.watchers.remove(watch)
+
+
+def read_ends(transcript: Path) -> dict[tuple[str, str], Ending]:
+    """How commands ended, by their ids and those of the calls that began them: of a copy's first session
+    too, whose ids may be given again. Summaries close nothing of this, so the whole file is read."""
+    found: dict[tuple[str, str], Ending] = {}
+    # There may be no more of a session than the copy that a failing disk left.
+    for _, line in beside(transcript, ENDED) if is_there(transcript) else ():
+        task_id, call, code = str(line.get("taskId")), line.get("toolUseId"), line.get("exitCode")
+        status = line.get("status")
+        if status in ("completed", "failed", "stopped"):
+            found[task_id, str(call or task_id)] = Ending(
+                status=status,
+                words=str(line.get("words") or ""),
+                exit_code=code if type(code) is int else None,
+            )
+    return found
 
 
 class Before:
@@ -31,14 +77,24 @@ class Before:
             self._hear(message)
 
     def left_behind(
-        self, results: Path, kept: Container[str], goes_on: Callable[[str], str]
+        self,
+        transcript: Path,
+        results: Path,
+        kept: Container[str],
+        goes_on: Callable[[str], str],
     ) -> list[Task]:
         """Those that run no more, but for what a person kept, as tasks that have ended; `goes_on` says
         of a call where what it began runs on all the same."""
+        left = {task_id: call for task_id, call in self.running.items() if task_id not in kept}
+        ends = read_ends(transcript) if left else {}
+
+        def end(task_id: str, call: str) -> Ending:
+            words = goes_on(call) or ENDED_WITH_CLEW
+            return ends.get((task_id, call)) or Ending(status="stopped", words=words)
+
         return [
-            ended(task_id, self._calls.get(call, {}), results, goes_on(call) or ENDED_WITH_CLEW)
-            for task_id, call in self.running.items()
-            if task_id not in kept
+            ended(task_id, self._calls.get(call, {}), results, end(task_id, call))
+            for task_id, call in left.items()
         ]
 
     def _hear(self, message: Json) -> None:
@@ -88,25 +144,25 @@ def heard(message: Json, blocks: Any) -> Iterable[tuple[str, str | None]]:
         yield raw["task_id"], None
 
 
-def ended(task_id: str, call: Json, results: Path, words: str) -> Task:
+def ended(task_id: str, call: Json, results: Path, ending: Ending) -> Task:
     given = call.get("input")
     given = given if isinstance(given, dict) else {}
     title = str(given.get("description") or given.get("command") or "a command")
     name = "".join(c for c in task_id if c.isalnum())
     file = results / f"task-{name}.txt"
     output = Output(keep_bytes=KEEP_BYTES)
-    is_there = True
+    is_read = True
     try:
         output.feed(content(file, KEEP_BYTES))
     except OSError:
-        is_there = False
+        is_read = False
     task = Task(
         task_id=task_id,
         kind="monitor" if call.get("name") == "Monitor" else "shell",
         title=title.strip().split("\n", 1)[0],
         output=output,
         tool_use_id=str(call.get("id", "")),
-        file=file if is_there else None,
+        file=file if is_read else None,
     )
-    task.end(Ending(status="stopped", words=words))
+    task.end(ending)
     return task

@@ -15,6 +15,7 @@ from clew.commands.parse import Command as Typed
 from clew.commands.registry import Command, Registry
 from clew.commands.rows import table
 from clew.config.answers import assign, explained, listed, parsed
+from clew.config.there import is_there
 from clew.engine.intake import Raw
 from clew.messages import factories
 from clew.messages.counts import count_of
@@ -327,7 +328,7 @@ async def status(session: Session, _: str) -> Outcome:
         ("model", session.model.id),
         ("mode", session.mode),
         ("folder", str(session.rules.standing.places.cwd)),
-        ("transcript", str(transcript) if transcript.exists() else "not written yet"),
+        ("transcript", str(transcript) if is_there(transcript) else "not written yet"),
         ("debug", session.debug_file or "not written (--debug)"),
         ("tools", f"{len(session.toolbox)}, {len(session.toolbox.deferred())} of them on demand"),
     ]
@@ -348,7 +349,7 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="doctor", description="say what is wrong with this setup", run=elsewhere(SETUP, "doctor"), hint="[--offline]"),
     Command(name="effort", description="show or choose how hard the model thinks", run=elsewhere(SETUP, "effort"), hint="[LEVEL]"),
     Command(name="exit", description="end the session", run=leave, is_interactive=True, aliases=("quit",)),
-    Command(name="export", description="write this session into a file: .md, .html, .json, .jsonl", run=elsewhere(RECORD, "export"), hint="[FILE] [--redact | --raw]"),
+    Command(name="export", description="write this session into a file: .md, .html, .json, .jsonl", run=elsewhere(RECORD, "export"), hint="[FILE] [--all] [--redact | --raw]"),
     Command(name="fork", description="go on in a copy of this session, up to a message", run=elsewhere(RECORD, "fork"), hint="[MESSAGE]", is_interactive=True, aliases=("branch",)),
     Command(name="goal", description="work until something is true: show, set or clear it", run=elsewhere(LOOPS, "goal"), hint="[GOAL | clear]"),
     Command(name="help", description="list what can be typed", run=show_help),

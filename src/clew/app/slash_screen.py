@@ -8,6 +8,7 @@ from typing import Any
 from clew.app.session import Session
 from clew.commands.outcome import Outcome, Show
 from clew.config.answers import assign, unset
+from clew.config.there import is_there
 
 ON, OFF = "on", "off"
 LINE = "statusLine"
@@ -51,7 +52,7 @@ def set_to(session: Session, key: str, value: Any) -> str:
 async def key_bindings(session: Session, _: str) -> Outcome:
     """Where no keys are pressed: what says them, and where a person's own stand."""
     path = session.rules.standing.places.config_home / "keybindings.json"
-    there = "yours are in" if path.exists() else "yours would be in"
+    there = "yours are in" if is_there(path) else "yours would be in"
     return Show(
         text=f"clew keys lists what keys do on the screen, and checks your own; {there} {path}"
     )

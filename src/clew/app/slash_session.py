@@ -6,6 +6,7 @@ from pathlib import Path
 
 from clew.app.session import Session
 from clew.commands.outcome import Outcome, Pick, Resume, Row, Show
+from clew.config.there import is_there
 from clew.library.branches import Prompt
 from clew.messages.errors import SessionError, UserError
 from clew.messages.moments import written
@@ -20,7 +21,7 @@ async def kept(session: Session) -> Path:
     """The transcript, with everything said so far in it."""
     await session.story.durable()
     path = session.story.recorder.transcript
-    if not path.exists():
+    if not is_there(path):
         raise SessionError("nothing was said yet, or nothing is kept (--no-session-persistence)")
     return path
 
@@ -86,23 +87,26 @@ async def rename(session: Session, title: str) -> Outcome:
 
 async def export(session: Session, arguments: str) -> Outcome:
     """Into a file of the working folder, in the form that its name says."""
-    from clew.exchange.export import exported, form_of, redaction_of, write
+    from clew.exchange.export import LEFT_OUT, begins_late, exported, form_of, redaction_of, write
 
     given = arguments.split()
+    is_all = "--all" in given
     redaction = redaction_of(redacts="--redact" in given, is_raw="--raw" in given)
-    words = [word for word in given if word not in ("--redact", "--raw")]
+    words = [word for word in given if word not in ("--redact", "--raw", "--all")]
     name = " ".join(words) or f"clew-{session.session_id[:8]}.md"
     target = new_file(session, name)
     path = await kept(session)
-    data = exported(path, form_of(target), redaction, subagents=True)
+    form = form_of(target)
+    data = exported(path, form, redaction, subagents=True, is_all=is_all)
     write(target, data)
-    return Show(text=f"{target}: {len(data):,} bytes")
+    left_out = not is_all and begins_late(path, form, subagents=True)
+    return Show(text=f"{target}: {len(data):,} bytes" + (f"; {LEFT_OUT}" if left_out else ""))
 
 
 def new_file(session: Session, name: str) -> Path:
     """A file that a command may write: one that is not there yet."""
     target = Path(session.rules.standing.places.cwd, Path(name).expanduser())
-    if target.exists():
+    if is_there(target):
         raise UserError(f"{target} is there already; name another file")
     return target
 

@@ -11,6 +11,7 @@ from clew.app.stamps import now
 from clew.commands.outcome import Outcome, Show
 from clew.commands.rows import table
 from clew.config.mask import mask
+from clew.config.there import is_folder
 from clew.messages.errors import UserError
 from clew.permissions.updates import FoldersUpdate
 from clew.providers.base import Effort
@@ -46,7 +47,7 @@ async def add_folder(session: Session, name: str) -> Outcome:
 
 def folder_of(cwd: Path, name: str) -> Path:
     folder = Path(cwd, Path(name).expanduser())
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise UserError(f"{folder} is no folder")
     return folder
 

@@ -1,5 +1,7 @@
 """Slash commands about what works beside the conversation: its tasks, and its kinds of agents."""
 
+from typing import Any, TypeAlias
+
 from clew.app.session import Session
 from clew.commands.outcome import Outcome, Show
 from clew.commands.rows import table
@@ -7,7 +9,9 @@ from clew.messages.counts import count_of
 from clew.messages.errors import UserError
 from clew.subagents.specs import Spec
 from clew.tasks.registry import Task
+from clew.transcript.agents import remote_agents
 
+Json: TypeAlias = dict[str, Any]
 SHOWN_CHARACTERS = 20_000
 
 
@@ -17,12 +21,31 @@ async def tasks(session: Session, arguments: str) -> Outcome:
         return await stop(session, rest.strip())
     if word == "keep":
         return await keep(session, rest.strip())
+    elsewhere = remote(session)
+    if word in elsewhere and session.tasks.get(word) is None:
+        return Show(text=remote_whole(elsewhere[word]))
     if word:
         return Show(text=whole(known(session, word)))
-    found = session.tasks.all()
-    if not found:
+    rows = [(task.id, row(task)) for task in session.tasks.all()]
+    rows += [(name, remote_row(said)) for name, said in elsewhere.items()]
+    if not rows:
         return Show(text="nothing works, or has worked, beside the conversation")
-    return Show(text=table((task.id, row(task)) for task in found))
+    return Show(text=table(rows))
+
+
+def remote(session: Session) -> dict[str, Json]:
+    """What another program had begun elsewhere for this session: clew sees what is written of it, no more."""
+    return dict(remote_agents(session.agents.place))
+
+
+def remote_row(said: Json) -> str:
+    title = next((t for key in ("title", "command") if isinstance(t := said.get(key), str)), "")
+    return f"remote agent of another program, not seen from here: {title or 'no title'}"
+
+
+def remote_whole(said: Json) -> str:
+    known = table((key, str(value)) for key, value in said.items() if isinstance(value, (str, int)))
+    return f"{remote_row(said)}\n{known}"
 
 
 async def stop(session: Session, name: str) -> Outcome:
@@ -50,6 +73,8 @@ def kept_words(task: Task) -> str:
 
 def known(session: Session, name: str) -> Task:
     task = session.tasks.get(name)
+    if task is None and name in remote(session):
+        raise UserError(f"{name} works elsewhere: what began it can end it, and clew cannot")
     if task is None:
         there = ", ".join(one.id for one in session.tasks.all()) or "none"
         raise UserError(f"no task {name}; there are: {there}")

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from clew.app.hooks import unshown
 from clew.app.plugins import plugins_of
+from clew.config.there import is_folder, is_there
 from clew.hooks.alone import hooks_alone
 from clew.hooks.handlers import read_layers
 from clew.hooks.run import Hooks
@@ -66,7 +67,7 @@ def within(options: Options, run: Callable[[Options], int]) -> int:
         tell(f"--worktree: {error}")
         return 1
     below = Path(tree.path, before.resolve().relative_to(Path(tree.repository).resolve()))
-    os.chdir(below if below.is_dir() else tree.path)
+    os.chdir(below if is_folder(below) else tree.path)
     try:
         return run(replace(options, worktree=record))
     finally:
@@ -141,12 +142,12 @@ class Making:
 
 
 def must_be_folder(path: str) -> None:
-    if not Path(path).is_dir():
+    if not is_folder(path):
         raise UserError(f"a hook made {path}, which is no folder")
 
 
 def is_repository(folder: Path) -> bool:
-    return any((one / ".git").exists() for one in (folder, *folder.parents))
+    return any(is_there(one / ".git") for one in (folder, *folder.parents))
 
 
 async def entered(cwd: str, name: str) -> tuple[Worktree, bool, Json]:
@@ -159,7 +160,7 @@ async def entered(cwd: str, name: str) -> tuple[Worktree, bool, Json]:
         head = await beginning(git, cwd, root)
         on = (await git(cwd, "rev-parse", "--abbrev-ref", "HEAD")).strip()
         tree = Worktree(path=str(path), branch=branch, base=head, repository=str(root))
-        is_new = not (path / ".git").exists()
+        is_new = not is_there(path / ".git")
         if is_new and await git(cwd, "branch", "--list", branch):
             is_new = False
             await again(git, tree)

@@ -23,8 +23,9 @@ Json: TypeAlias = dict[str, Any]
 MAX_FILES = 5
 # A token holds more characters than that in most languages.
 SAFE_CHARS = 2
-# Told once, when the model came upon a folder or a file; it is not told again by itself.
-CARRIED = frozenset({"nested_memory", "memory_note", "invoked_skills"})
+# Told once, when the model came upon a folder or a file; it is not told again by itself. Skills at work
+# are: `skills.listing` gathers their texts anew for each summary.
+CARRIED = frozenset({"nested_memory", "memory_note"})
 
 
 def carried(covered: Iterable[Json]) -> Iterator[Fact]:

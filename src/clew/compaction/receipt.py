@@ -15,6 +15,8 @@ Json: TypeAlias = dict[str, Any]
 
 MAX_NAMED = 200
 SHOWN_FILES = 12
+# How a summary's left-out part begins that says why it is a record only.
+NO_MODEL = "no model wrote it: "
 
 
 def covers(
@@ -82,7 +84,8 @@ def shown(boundary: Json) -> str:
         if named:
             more = f" and {len(named) - SHOWN_FILES} more" if len(named) > SHOWN_FILES else ""
             lines.append(f"{label}: {', '.join(named[:SHOWN_FILES])}{more}")
-    lines += [f"not seen by the summary: {words}" for words in receipt.get("leftOut") or ()]
+    for words in receipt.get("leftOut") or ():
+        lines.append(words if words.startswith(NO_MODEL) else f"not seen by the summary: {words}")
     return "\n".join(lines)
 
 

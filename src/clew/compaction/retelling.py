@@ -45,6 +45,12 @@ QUOTE = re.compile(
 )
 SUMMARY = re.compile(r"<summary>(.*?)(?:</summary>|\Z)", re.S)
 
+# What a record does not hold, where it does not.
+LONG, MEDIA, EARLIER = (
+    "the middle of long texts and results",
+    "pictures and documents",
+    "what was said first, which did not fit",
+)
 LEAST_CHARS = 40
 RESULT_CHARS = 600
 INPUT_CHARS = 400
@@ -85,22 +91,23 @@ def summary_in(answer: str) -> str | None:
     return words if len(words) >= LEAST_CHARS else None
 
 
-def record_of(entries: Sequence[Json], limit_tokens: int) -> str:
-    """The conversation as plain text, its newest part as far as it fits, without media."""
+def record_of(entries: Sequence[Json], limit_tokens: int) -> tuple[str, list[str]]:
+    """The conversation as plain text, its newest part as far as it fits, and what of it that does not hold."""
     parts: list[str] = []
+    lost: set[str] = set()
     size = 0
     for entry in reversed(entries):
-        for part in reversed(list(told(entry))):
+        for part in reversed(list(told(entry, lost))):
             size += text_tokens(part) + 2
             if size > limit_tokens and parts:
                 parts.append("(what was said before this is left out)")
-                return "\n\n".join(reversed(parts))
-            parts.append(cut(part, max(LEAST_CHARS, limit_tokens * 3)))
-    return "\n\n".join(reversed(parts))
+                return "\n\n".join(reversed(parts)), sorted({*lost, EARLIER})
+            parts.append(cut(part, max(LEAST_CHARS, limit_tokens * 3), lost))
+    return "\n\n".join(reversed(parts)), sorted(lost)
 
 
-def told(entry: Json) -> Iterator[str]:
-    """What an entry says, a piece for each block."""
+def told(entry: Json, lost: set[str] | None = None) -> Iterator[str]:
+    """What an entry says, a piece for each block; `lost` is told what of it is not there."""
     message = entry.get("message")
     if not isinstance(message, dict) or entry.get("isApiErrorMessage") is True:
         return
@@ -108,7 +115,7 @@ def told(entry: Json) -> Iterator[str]:
     if entry.get("isMeta") is True:
         who = "clew"
     for block in blocks_of(message):
-        words = _block_told(block)
+        words = _block_told(block, set() if lost is None else lost)
         if words:
             yield words if words.startswith("[") else f"{who}: {words}"
 
@@ -121,32 +128,37 @@ def blocks_of(message: Json) -> list[Json]:
     return [b for b in content if type(b) is dict] if type(content) is list else []
 
 
-def _block_told(block: Json) -> str:
+def _block_told(block: Json, lost: set[str]) -> str:
     match block.get("type"):
         case "text":
-            return cut(str(block.get("text")), SAID_CHARS)
+            return cut(str(block.get("text")), SAID_CHARS, lost)
         case "tool_use":
-            given = cut(encode(block.get("input")).decode(), INPUT_CHARS)
+            given = cut(encode(block.get("input")).decode(), INPUT_CHARS, lost)
             return f"[you called {block.get('name')} with {given}]"
         case "tool_result":
-            return f"[it answered: {cut(_result_text(block.get('content')), RESULT_CHARS)}]"
+            text = _result_text(block.get("content"), lost)
+            return f"[it answered: {cut(text, RESULT_CHARS, lost)}]"
         case "image" | "document" as kind:
+            lost.add(MEDIA)
             return f"[the person showed an {kind}]" if kind == "image" else "[a document was shown]"
     return ""
 
 
-def _result_text(content: Any) -> str:
+def _result_text(content: Any, lost: set[str]) -> str:
     if type(content) is str:
         return content
-    blocks = content if type(content) is list else ()
-    texts = (b.get("text") or f"({b.get('type')})" for b in blocks if type(b) is dict)
-    return "\n".join(map(str, texts))
+    blocks = [b for b in content if type(b) is dict] if type(content) is list else []
+    if any(b.get("type") != "text" for b in blocks):
+        lost.add(MEDIA)
+    return "\n".join(str(b.get("text") or f"({b.get('type')})") for b in blocks)
 
 
-def cut(text: str, limit: int) -> str:
-    """The two ends of a text that is too long."""
+def cut(text: str, limit: int, lost: set[str] | None = None) -> str:
+    """The two ends of a text that is too long; `lost` is told that its middle is not there."""
     if len(text) <= limit:
         return text
+    if lost is not None:
+        lost.add(LONG)
     half = limit // 2
     return f"{text[:half]} [... {len(text) - 2 * half:,} characters ...] {text[-half:]}"
 

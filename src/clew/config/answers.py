@@ -18,8 +18,9 @@ from clew.config.paths import Places
 from clew.config.positions import Path as KeyPath
 from clew.config.positions import dotted, undotted
 from clew.config.settings import BY_NAME, NO_EFFECT, OPEN_OBJECTS, check
+from clew.config.there import is_there
 from clew.config.trust import trusts
-from clew.config.write import replace
+from clew.config.write import alone, replace
 from clew.messages.errors import SettingsError
 
 
@@ -98,7 +99,7 @@ def explained(places: Places, name: str) -> list[str]:
 def target(places: Places, scope: Scope) -> tuple[Path, str, dict[str, Any]]:
     """The file of a scope, its text and what it says; a broken file is not written to."""
     path = places.settings_file(scope)
-    if not path.exists():
+    if not is_there(path):
         return path, "", {}
     layer = read(scope, path, str(places.root))
     if layer.unreadable is not None:
@@ -108,16 +109,17 @@ def target(places: Places, scope: Scope) -> tuple[Path, str, dict[str, Any]]:
 
 def assign(places: Places, scope: Scope, name: str, value: Any) -> Assigned:
     """Writes a value into the file of a scope; raises `SettingsError` where it may not stand there."""
-    path, text, data = target(places, scope)
     key = undotted(name)
     if not key:
         raise SettingsError(f"{name!r} names no key")
-    after = with_value(text, key, value)
-    faults = [f for f in check(json.loads(after)) if f.path[: len(key)] == key]
-    if any(f.fatal for f in faults):
-        raise SettingsError(str(faults[0]))
-    if value_at(data, key) != (True, value):
-        replace(path, after)
+    with alone(places.config_home):
+        path, text, data = target(places, scope)
+        after = with_value(text, key, value)
+        faults = [f for f in check(json.loads(after)) if f.path[: len(key)] == key]
+        if any(f.fatal for f in faults):
+            raise SettingsError(str(faults[0]))
+        if value_at(data, key) != (True, value):
+            replace(path, after)
     return Assigned(
         path=path, value=value, before=value_at(data, key)[1], faults=tuple(map(str, faults))
     )
@@ -125,11 +127,12 @@ def assign(places: Places, scope: Scope, name: str, value: Any) -> Assigned:
 
 def unset(places: Places, scope: Scope, name: str) -> Path:
     """Takes a value out of the file of a scope; raises `SettingsError` if it is not there."""
-    path, text, data = target(places, scope)
-    key = undotted(name)
-    if not key or not value_at(data, key)[0]:
-        raise SettingsError(f"{path}: {name} is not set there")
-    replace(path, without(text, key))
+    with alone(places.config_home):
+        path, text, data = target(places, scope)
+        key = undotted(name)
+        if not key or not value_at(data, key)[0]:
+            raise SettingsError(f"{path}: {name} is not set there")
+        replace(path, without(text, key))
     return path
 
 

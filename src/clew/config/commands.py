@@ -18,7 +18,7 @@ from clew.config.mask import mask
 from clew.config.paths import Places, find_places
 from clew.config.positions import undotted
 from clew.config.settings import BY_NAME, NO_EFFECT, nearest
-from clew.config.trust import read_trusted, trusts, write_trusted
+from clew.config.trust import distrust, trust, trusts
 from clew.config.words import Group
 from clew.messages.errors import SettingsError, in_words
 
@@ -142,14 +142,14 @@ def run_variables(_options: argparse.Namespace, _places: Places) -> int:
 
 def run_trust(options: argparse.Namespace, places: Places) -> int:
     folder = (options.folder or places.root).resolve()
-    write_trusted(places, read_trusted(places) | {str(folder)})
+    trust(places, str(folder))
     show(f"trusted: {folder}")
     return 0
 
 
 def run_untrust(options: argparse.Namespace, places: Places) -> int:
     folder = (options.folder or places.root).resolve()
-    write_trusted(places, read_trusted(places) - {str(folder)})
+    distrust(places, str(folder))
     still = " (a folder around it is trusted)" if trusts(places, folder) else ""
     show(f"not trusted: {folder}{still}")
     return 0

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from clew.config.keys import ACCOUNT, SERVICE, find_keyring
 from clew.config.paths import find_places
+from clew.config.there import is_there
 from clew.config.words import Group
 
 
@@ -22,7 +23,7 @@ def main(argv: list[str]) -> int:
         sys.stdout.write("forgot the key in the keyring\n")
         return 0
     path = find_places(os.environ, Path.cwd()).credentials
-    if not path.exists():
+    if not is_there(path):
         sys.stdout.write("there is no key to forget\n")
         return 0
     path.unlink()

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clew.config.there import is_there
+
 MANAGED = {
     "linux": ("/etc/clew", "/etc/claude-code"),
     "darwin": ("/Library/Application Support/clew", "/Library/Application Support/ClaudeCode"),
@@ -98,11 +100,11 @@ def project_root(cwd: Path, home: Path, config_home: Path) -> Path:
     for folder in (cwd, *cwd.parents):
         if has_settings(folder / ".claude", config_home):
             return folder
-        if folder == home or (folder / ".git").exists():
+        if folder == home or is_there(folder / ".git"):
             break
     return cwd
 
 
 def has_settings(claude: Path, config_home: Path) -> bool:
     names = ("settings.json", "settings.local.json")
-    return claude != config_home and any((claude / name).exists() for name in names)
+    return claude != config_home and any(is_there(claude / name) for name in names)

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from pathlib import Path, PurePath
 
 from clew.config.paths import Places
-from clew.config.write import replace
+from clew.config.write import alone, replace
 
 
 def is_trusted(folder: str, trusted: Collection[str], *, home: str) -> bool:
@@ -35,6 +35,17 @@ def read_trusted(places: Places) -> frozenset[str]:
 
 def write_trusted(places: Places, folders: Collection[str]) -> None:
     replace(places.trust, json.dumps({"folders": sorted(folders)}, indent=2) + "\n", mode=0o600)
+
+
+def trust(places: Places, folder: str) -> None:
+    """From now on a folder, named by its real path, is trusted."""
+    with alone(places.config_home):
+        write_trusted(places, read_trusted(places) | {folder})
+
+
+def distrust(places: Places, folder: str) -> None:
+    with alone(places.config_home):
+        write_trusted(places, read_trusted(places) - {folder})
 
 
 def trusts(places: Places, folder: Path | None = None) -> bool:

@@ -1,8 +1,11 @@
 """Words of the command line that stand for a group of others: `clew config`, `clew plugin marketplace`."""
 
 import argparse
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
+
+from clew.messages.errors import ClewError, CommandLineError, in_words
 
 
 class Group(argparse.ArgumentParser):
@@ -12,6 +15,16 @@ class Group(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         whole = " ".join(self.prog.split()[:2])
         self.exit(2, f"{whole}: {message} ({self.prog} --help)\n")
+
+    def carry_out(self, argv: list[str], run: Callable[[argparse.Namespace], int | None]) -> int:
+        """Does what the words say: what cannot be done is one line, and an exit code."""
+        try:
+            return run(self.parse_args(argv)) or 0
+        except BrokenPipeError:
+            raise  # whoever read us has seen enough, which is no failure: the door knows
+        except (ClewError, OSError) as error:
+            sys.stderr.write(f"{self.prog}: {in_words(error)}\n")
+            return 2 if isinstance(error, CommandLineError) else 1
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """A word that the group has not: what is near it, or all there are."""
@@ -24,7 +37,7 @@ class Group(argparse.ArgumentParser):
         hint = f"did you mean {near[0]}?" if near else f"there is {', '.join(action.choices)}"
         raise argparse.ArgumentError(None, f"no word {value!r}; {hint}")
 
-    def parse_known_args(  # type: ignore[override]
+    def parse_known_args(  # type: ignore[override] # theirs has overloads that come to this
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> tuple[Any, list[str]]:
         if self._subparsers is not None and args is not None and not args:

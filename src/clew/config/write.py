@@ -6,10 +6,45 @@ alone; permission bits of what exists are kept. A reader sees the old text or th
 """
 
 import contextlib
+import fcntl
 import os
 import stat
 import tempfile
+import time
+from collections.abc import Iterator
 from pathlib import Path
+
+from clew.config.there import is_there
+
+# Whoever holds the lock for longer was stopped in the middle: nobody waits for that.
+WAITS_S = 10.0
+LOOK_S = 0.005
+
+
+@contextlib.contextmanager
+def alone(home: Path) -> Iterator[None]:
+    """Nobody else who asks for it changes files of this config home, or of a project's settings.
+
+    For who reads a file to write it again with something more: else the later of two takes away
+    what the earlier has added. Where a home cannot be made, or has no locks, nobody waits.
+    """
+    with contextlib.ExitStack() as opened:
+        with contextlib.suppress(OSError):
+            make_private(home)
+            handle = os.open(home, os.O_RDONLY)
+            opened.callback(os.close, handle)
+            until_s = time.monotonic() + WAITS_S
+            while not _locked(handle) and time.monotonic() < until_s:
+                time.sleep(LOOK_S)  # the kernel waits for a lock without a bound, or not at all
+        yield
+
+
+def _locked(handle: int) -> bool:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def replace(path: Path, text: str, *, mode: int | None = None) -> None:
@@ -34,7 +69,7 @@ def replace(path: Path, text: str, *, mode: int | None = None) -> None:
 
 def make_private(folder: Path) -> None:
     """Makes a folder and what is missing above it, each its owner's alone; the rest stays."""
-    for each in reversed([p for p in (folder, *folder.parents) if not p.exists()]):
+    for each in reversed([p for p in (folder, *folder.parents) if not is_there(p)]):
         each.mkdir(mode=0o700, exist_ok=True)
 
 

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from clew.config.paths import find_places
+from clew.config.there import is_folder, is_there
 from clew.config.words import Group
 from clew.context.memory import FileCache, Memory, MemoryFile, Sources, load, nested
 from clew.normalize.tokens import text_tokens
@@ -29,7 +30,7 @@ def sources(environ: dict[str, str], cwd: Path) -> Sources:
 
 def _repository(cwd: Path, home: Path) -> Path | None:
     for folder in (cwd, *cwd.parents):
-        if (folder / ".git").exists():
+        if is_there(folder / ".git"):
             return folder
         if folder == home:
             break
@@ -79,7 +80,7 @@ def main(argv: list[str]) -> int:
     explain.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args(argv)
     cwd = Path(os.path.normpath(Path.cwd() / given.cwd))
-    if not cwd.is_dir():
+    if not is_folder(cwd):
         sys.stderr.write(f"clew memory: {cwd}: no such folder\n")
         return 2
     where, cache = sources(dict(os.environ), cwd), FileCache()

@@ -1,13 +1,14 @@
 """Asks git about the working folder: a few commands at once, bounded in time and output.
 
 Must never take git's locks, run a person's hooks or pagers, or wait for a password; a repository that
-answers slowly is reported as far as it got.
+answers slowly is reported as far as it got, and one with a name that git would wait at for ever not at all.
 """
 
 import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,11 +16,14 @@ from msgspec.structs import replace
 from clew.config.regular import content
 from clew.context.git_changes import Change, read_changes, untracked
 from clew.context.git_report import FIELD, Report, read_log, read_status
+from clew.context.git_waits import waits_at
 from clew.process.output import Output
 from clew.process.run import run
 from clew.process.spawn import Launcher
 
 TIMEOUT_S = 5.0
+# Git is done by then, but for large repositories; and for those with something that it waits at.
+SOON_S = 0.5
 KEEP_BYTES = 128 * 1024
 COMMITS = 5
 # Of a difference, and of files that git does not know: how many, and how much of one.
@@ -63,7 +67,7 @@ class Changes(Struct, frozen=True, kw_only=True):
 async def report(
     launcher: Launcher, cwd: Path, env: Mapping[str, str], *, timeout_s: float = TIMEOUT_S
 ) -> Report | None:
-    """The state of the repository around `cwd`; None if there is none, or no git.
+    """The state of the repository around `cwd`; None if there is none, or no git that could tell it.
 
     Begin it before anything waits for it: nothing else at the start depends on it.
     """
@@ -72,6 +76,13 @@ async def report(
         status = group.create_task(git.ask(_STATUS))
         log = group.create_task(git.ask(_LOG))
         main = group.create_task(git.main_branch())
+        asked: set[asyncio.Task[Any]] = {status, log, main}
+        _, late = await asyncio.wait(asked, timeout=SOON_S)
+        waits = await asyncio.to_thread(waits_at, cwd, everywhere=True) if late else None
+        for one in late if waits else ():
+            one.cancel()
+    if any(one.cancelled() for one in asked):
+        return None
     told, is_cut = status.result()
     if told is None:
         return None
@@ -142,7 +153,9 @@ class _Git:
         self._launcher = launcher
         self._cwd = cwd
         self._env = {**env, **ENVIRONMENT}
-        self._timeout_s = timeout_s
+        self._waits = waits_at(cwd) is not None
+        # Of all that is asked together.
+        self._until_s = asyncio.get_running_loop().time() + timeout_s
 
     async def ask(self, arguments: Sequence[str]) -> tuple[str | None, bool]:
         """What git prints, None if it failed; and whether that is not all of it."""
@@ -152,6 +165,9 @@ class _Git:
     async def raw(self, arguments: Sequence[str], most_bytes: int) -> tuple[bytes | None, bool]:
         """The same in bytes."""
         output = Output(keep_bytes=most_bytes)
+        left_s = self._until_s - asyncio.get_running_loop().time()
+        if left_s <= 0 or self._waits:
+            return None, True
         try:
             ended = await run(
                 self._launcher,
@@ -160,7 +176,7 @@ class _Git:
                 env=self._env,
                 stdout=output,
                 stderr=Output(keep_bytes=0),
-                timeout_s=self._timeout_s,
+                timeout_s=left_s,
             )
         except OSError:
             return None, False

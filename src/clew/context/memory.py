@@ -18,6 +18,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.config.there import is_file
 from clew.context.directives import Directed, alternatives, directed, imports
 from clew.permissions.globs import path_rules
 
@@ -188,7 +189,7 @@ class _Loader:
 
     def project_folder(self, folder: Path) -> None:
         own = folder / ".claude"
-        has_claude = (folder / "CLAUDE.md").is_file() or (own / "CLAUDE.md").is_file()
+        has_claude = is_file(folder / "CLAUDE.md") or is_file(own / "CLAUDE.md")
         self._take(folder / "CLAUDE.md", "project")
         if own != self._sources.config_home:
             self.folder_of(own, "project")
@@ -218,7 +219,7 @@ class _Loader:
         """
         try:
             stat = path.stat()
-            if not path.is_file():
+            if not is_file(path):
                 return
             if (stat.st_dev, stat.st_ino) in self._inodes:
                 self._skip(path, "is loaded already")
@@ -271,7 +272,7 @@ class _Loader:
             self._skip(path, f"is imported by {by}, more than {MAX_DEPTH} files deep")
         elif layer in ("managed", "user") or self._is_inside(path) or self._approved(path):
             self._take(path, layer, by=by, depth=depth, paths=paths)
-        elif path.is_file():
+        elif is_file(path):
             self._to_approve[str(path)] = None
             self._skip(path, f"is imported by {by}, outside the project and not approved")
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace as with_fields
 
 from clew.config.regular import only_files
+from clew.config.there import is_there
 from clew.config.write import replace
 from clew.context.facts import Fact
 from clew.messages.errors import UserError
@@ -221,7 +222,7 @@ def _name_of(title: str) -> str:
 def _free(folder: Path, name: str) -> Path:
     """A file of that name, or with a number behind it where there is one."""
     path, number = folder / f"{name}.md", 1
-    while path.exists() or path.name == INDEX.casefold():
+    while is_there(path) or path.name == INDEX.casefold():
         number += 1
         path = folder / f"{name}-{number}.md"
     return path

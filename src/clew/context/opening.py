@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from clew.config.there import is_file, is_there
 from clew.context import facts, git
 from clew.context.explain import sources
 from clew.context.facts import Fact
@@ -42,7 +43,7 @@ class Opening:
         self._has_memory = has_memory
         self._structure = structure_by(launcher, environ) if has_structure else None
         self._memories = memories if has_memory else None
-        self._is_repository = any((f / ".git").exists() for f in (cwd, *cwd.parents))
+        self._is_repository = any(is_there(f / ".git") for f in (cwd, *cwd.parents))
         self._git = (
             asyncio.create_task(git.report(launcher, cwd, environ)) if self._is_repository else None
         )
@@ -60,7 +61,7 @@ class Opening:
 
     def _index(self) -> Fact | None:
         """What earlier sessions left, if they left anything."""
-        if self._memories is None or not (self._memories / "MEMORY.md").is_file():
+        if self._memories is None or not is_file(self._memories / "MEMORY.md"):
             return None
         from clew.context.notebook import Notebook, index_fact
 

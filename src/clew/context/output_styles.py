@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from clew.config import frontmatter
 from clew.config.regular import content
+from clew.config.there import is_file
 from clew.messages.errors import in_words
 
 DEFAULT = "default"
@@ -70,7 +71,7 @@ def find(places: Iterable[tuple[Path, str]]) -> Styles:
     by_name: dict[str, Style] = {}
     faults: list[str] = []
     for place, prefix in places:
-        for path in [place] if place.is_file() else sorted(place.glob("*.md")):
+        for path in [place] if is_file(place) else sorted(place.glob("*.md")):
             try:
                 head = frontmatter.read(content(path, MAX_BYTES).decode("utf-8", "replace"))
             except OSError as error:

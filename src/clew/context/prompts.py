@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from clew.config.there import is_there
+
 Json: TypeAlias = dict[str, Any]
 _encode = msgspec.json.Encoder().encode
 
@@ -55,7 +57,7 @@ class Prompts:
         data = _encode(value)
         name = hashlib.sha256(data).hexdigest()
         path = self._path(name)
-        if path.exists():
+        if is_there(path):
             return name
         beside = path.with_name(f"{name}.{os.getpid()}")
         try:

@@ -5,9 +5,11 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 
 from clew.config.environment import BY_FIELD, Environment, freeze
+from clew.config.there import is_there
 from clew.doctor.finding import Finding, fault, fine, note
 from clew.doctor.network import reached
 from clew.hooks.handlers import read_layers
@@ -25,7 +27,9 @@ from clew.sandbox.box import Box
 from clew.sandbox.policy import Policy, read_settings
 from clew.sandbox.walled import SandboxError
 from clew.transcript import choose, light, paths
-from clew.transcript.examine import examine
+from clew.transcript.examine import Examination, examine
+from clew.transcript.lineage import repaired_copy
+from clew.transcript.repair import has_mendable, is_needed, why_it_stays
 from clew.version import VERSION
 
 EXAMINED_SESSIONS = 10
@@ -107,8 +111,10 @@ def configuration(standing: Standing, environment: Environment) -> Iterator[Find
                 subject, line, "mend that line: clew config keys lists what may stand there"
             )
     for rule in in_vain(standing):
-        made = fault if rule.restrains else note
-        yield made(subject, rule.told, "mend the name: the rule stands, but no call is one of it")
+        # A program that starts clew may bring a tool of that name: nobody knows here.
+        yield note(
+            subject, rule.told, "a misspelled name restrains nothing; another may be a host's"
+        )
     allowed = "" if environment.switch("telemetry_disabled") else ", though a variable allows it"
     yield fine(subject, f"telemetry: there is none{allowed}")
     for line in environment.faults:
@@ -120,7 +126,7 @@ def configuration(standing: Standing, environment: Environment) -> Iterator[Find
 
 def keys(standing: Standing, environment: Environment, endpoint: Endpoint) -> Iterator[Finding]:
     subject, path = "key", standing.places.credentials
-    if path.exists() and path.stat().st_mode & 0o077:
+    if is_there(path) and path.stat().st_mode & 0o077:
         yield fault(subject, f"{path} can be read by others and is not used", f"chmod 600 {path}")
     if endpoint.hindrance:
         yield fault(subject, endpoint.hindrance, "what it says")
@@ -143,12 +149,12 @@ def keys(standing: Standing, environment: Environment, endpoint: Endpoint) -> It
 def transcripts(standing: Standing) -> Iterator[Finding]:
     subject, home = "transcripts", standing.places.config_home
     projects = paths.projects_dir(home)
-    nearest = next((p for p in (projects, *projects.parents) if p.exists()), Path("/"))
+    nearest = next((p for p in (projects, *projects.parents) if is_there(p)), Path("/"))
     if not os.access(nearest, os.W_OK):
+        kept = ["in memory", *(f"in {folder}" for folder in paths.rescue_dirs(home)[1:])]
         yield fault(
             subject,
-            f"{nearest} cannot be written to: sessions are kept in memory and in "
-            f"{paths.rescue_dirs(home)[-1]}",
+            f"{nearest} cannot be written to: sessions are kept {' and '.join(kept)}",
             "give it back to yourself (chown, chmod), or name another: CLEW_CONFIG_DIR",
         )
     free = shutil.disk_usage(nearest).free
@@ -183,12 +189,9 @@ def examined(home: Path, cwd: str) -> Iterator[Finding]:
             yield fault(subject, f"{path}: {in_words(error)}", "look at the file's permissions")
             continue
         if found.problems:
-            yield fault(
-                subject,
-                f"{path}: {found.problems[0]}"
-                + (f", and {len(found.problems) - 1} more" if len(found.problems) > 1 else ""),
-                f"clew sessions repair {path.stem} (it can be resumed as it is, too)",
-            )
+            yield damaged(found)
+        elif path.stat().st_size == 0:
+            yield note(subject, f"{path} is empty: nothing of a conversation is in it")
         else:
             sound += 1
     of = "of this folder's newest sessions"
@@ -200,20 +203,40 @@ def examined(home: Path, cwd: str) -> Iterator[Finding]:
     )
 
 
+def damaged(found: Examination) -> Finding:
+    """A fault is only what a repair would mend and none has: whatever it is, the session can be resumed."""
+    subject, session, more = "transcripts", found.path.stem, len(found.problems) - 1
+    worst = (found.errors or found.problems)[0]
+    words = f"{found.path}: {worst}"
+    words += f", and {more} more" if more else ""
+    if not has_mendable(found):
+        return note(subject, words, why_it_stays(worst, session))
+    copy = repaired_copy(found.path, found.loaded)
+    if copy is not None:
+        aside = f"clew sessions archive {session} puts the damaged one aside"
+        return note(subject, f"{words}; the repaired copy is {copy.stem}", aside)
+    if is_needed(found):
+        mend = f"clew sessions repair {session} (it can be resumed as it is, too)"
+        return fault(subject, words, mend) if found.errors else note(subject, words, mend)
+    return note(
+        subject,
+        words,
+        f"it can be resumed as it is; a copy without it: clew sessions repair --warnings {session}",
+    )
+
+
 async def sandbox(standing: Standing, launcher: Launcher) -> Finding:
     subject = "sandbox"
     settings, faults = read_settings(standing.layers, home=standing.context.home)
     if faults:
         return fault(subject, faults[0], "mend that line of the settings")
-    box = Box(Policy(write=(str(standing.places.cwd),)), launcher)
     try:
-        kind = await box.kind()
+        with closing(Box(Policy(write=(str(standing.places.cwd),)), launcher)) as box:
+            kind = await box.kind()
     except SandboxError as error:
         remedy = "install bubblewrap (apt-get install bubblewrap), or a kernel with Landlock"
         made = fault if settings.enabled else note
         return made(subject, f"no walls hold here: {error}", remedy)
-    finally:
-        box.close()
     is_on = {True: "on", False: "off", None: "on in mode auto"}[settings.enabled]
     return fine(subject, f"{kind} holds here; by the settings it is {is_on}")
 
@@ -223,19 +246,19 @@ def hooks(standing: Standing) -> Iterator[Finding]:
     for line in found.faults:
         yield fault("hooks", line, "clew hooks events lists what there is")
     for hook in found.hooks:
-        if hook.kind == "command" and not is_there(hook.handler.title, standing.places.root):
+        if hook.kind == "command" and not is_program(hook.handler.title, standing.places.root):
             words = f"{hook.event.name}: no program {hook.handler.title.split()[0]} ({hook.where})"
             yield fault("hooks", words, "install it, or take the hook out")
     off = f", off: {found.off}" if found.off else ""
     yield fine("hooks", f"{len(found.hooks)} in force{off}")
 
 
-def is_there(command: str, root: Path) -> bool:
+def is_program(command: str, root: Path) -> bool:
     """Whether a command's first word is a program; what a shell must work out is left to it."""
     word = (command.split() or [""])[0]
     if not word or any(c in word for c in "$`\"'(;&|<>=*"):
         return True
-    return shutil.which(word) is not None or (root / word).exists() or word in SHELL_WORDS
+    return shutil.which(word) is not None or is_there(root / word) or word in SHELL_WORDS
 
 
 # Not on any PATH, and still commands.

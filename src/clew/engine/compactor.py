@@ -255,18 +255,18 @@ class Compactor:
         )
         if said.block is not None or said.halt is not None:
             why = f"a hook prevented the summary: {said.block or said.halt}"
-            await emit(NotCompacted(message=why))
+            await emit(NotCompacted(message=why, trigger=trigger))
             return why
         await emit(Compacting(trigger=trigger))
         try:
             focus = "\n".join(filter(None, [focus, *said.context]))
             asked = await self._asked(deps, selection, focus, work)
             if isinstance(asked, Prevented):
-                await emit(NotCompacted(message=asked.why))
+                await emit(NotCompacted(message=asked.why, trigger=trigger))
                 return asked.why
             await self._begin_anew(deps, trigger, selection, asked, work, emit)
         except asyncio.CancelledError:
-            await emit(NotCompacted(message="stopped"))
+            await emit(NotCompacted(message="stopped", trigger=trigger))
             raise
         await self._after(deps, trigger, asked.words, work.request.model, emit)
         return None
@@ -282,7 +282,7 @@ class Compactor:
             if not work.must:
                 return Prevented(why=f"no summary could be written: {asked}")
             words = retelling.without_model(selection.covered)
-            asked = Asked(words=words, by="record", left_out=(f"no model wrote it: {asked}",))
+            asked = Asked(words=words, by="record", left_out=(f"{receipt.NO_MODEL}{asked}",))
         return replace(asked, duration_ms=(deps.monotonic_s() - begin_s) * 1000)
 
     async def _begin_anew(

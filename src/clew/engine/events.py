@@ -112,9 +112,10 @@ class Compacted(Struct, frozen=True, kw_only=True):
 
 
 class NotCompacted(Struct, frozen=True, kw_only=True):
-    """The conversation is as it was."""
+    """The conversation is as it was. Where it was an order (`manual`), the order's answer says so, too."""
 
     message: str
+    trigger: str
 
 
 EndReason: TypeAlias = Literal[

@@ -27,6 +27,7 @@ from clew.commands.outcome import (
 )
 from clew.commands.parse import Command, Mention, Note, Prompt, Shell, as_typed, parse
 from clew.commands.pasted import Pasted, content
+from clew.config.there import is_folder, is_there
 from clew.context.facts import Fact
 from clew.context.mentions import file_fact, folder_fact, noted_fact
 from clew.engine.deps import Emit, Toolset
@@ -146,17 +147,17 @@ class Intake:
                 await emit(Noticed(messages=(f"@{name}: {NO_FILE}",)))
             return fact
         shown, path = found
-        is_folder = path.is_dir()
+        is_listed = is_folder(path)
         block = (
             self._block("LS", {"path": str(path)})
-            if is_folder
+            if is_listed
             else self._block("Read", _span(path, mention))
         )
         refused = self._refused(block, raw)
         if refused:
             await emit(Noticed(messages=(f"@{shown} was not read: {refused}",)))
             return None
-        if is_folder:
+        if is_listed:
             try:
                 return folder_fact(path, shown, self._may_read(str(path)))
             except OSError as error:
@@ -180,7 +181,7 @@ class Intake:
         for reading in mention.paths:
             try:
                 path = self._path_of(reading)
-                if path.exists():
+                if is_there(path):
                     return reading, path
             except (OSError, ValueError):
                 continue  # a name that no file can have

@@ -278,7 +278,7 @@ async def prepare(deps: Deps, emit: Emit) -> Prepared:
     """The next request, once it is told what the history needed to become one."""
     prepared = deps.request(deps.story)
     if prepared.news:
-        deps.story.recorder.request_repairs([to_builtins(r) for r in prepared.repairs])
+        deps.story.recorder.request_repairs([to_builtins(r) for r in prepared.news])
         await emit(Repaired(repairs=prepared.news))
     return prepared
 

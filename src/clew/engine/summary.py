@@ -22,7 +22,6 @@ from clew.providers.base import Failure, Off, Request
 Json: TypeAlias = dict[str, Any]
 
 MAX_SHORTER = 4
-SHORTENED = "long results and media, and what did not fit, oldest first"
 
 
 class Asked(Struct, frozen=True, kw_only=True):
@@ -66,7 +65,7 @@ class Summaries:
     ) -> Asked | str:
         limit, why = room.question, ""
         for _ in range(MAX_SHORTER):
-            record = retelling.record_of(covered, limit)
+            record, lost = retelling.record_of(covered, limit)
             prompt = retelling.FROM_RECORD.format(record=record, instruction=words)
             ended = await self._put(
                 Request(
@@ -80,7 +79,7 @@ class Summaries:
             )
             summary = summary_of(ended, is_last=True)
             if summary is not None:
-                return Asked(words=summary, by=request.model, left_out=(SHORTENED,))
+                return Asked(words=summary, by=request.model, left_out=tuple(lost))
             why = failure_of(ended)
             if isinstance(ended, CompactionDue):
                 limit //= 3

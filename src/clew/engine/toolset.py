@@ -31,6 +31,10 @@ from clew.tools.schema import parse_input
 from clew.tools.spill import fitted
 
 Json: TypeAlias = dict[str, Any]
+GONE = (
+    "{name} is gone: the server or plugin that brought it was taken away. This call had not begun, and "
+    "nothing was done."
+)
 Run: TypeAlias = Callable[[Tool[Any], Any, ToolContext], Awaitable[ToolResult]]
 
 
@@ -124,6 +128,8 @@ class SessionTools:
         return tool.question_kind, tool.body(given, self._session)
 
     def _unknown(self, name: str) -> ToolResult:
+        if self._toolbox.was_there(name):
+            return failed(tagged("tool_use_error", GONE.format(name=name)))
         known = [each.name for each in self._toolbox]
         near = get_close_matches(name, known, n=1)
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"

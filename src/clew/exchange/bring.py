@@ -13,6 +13,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from clew.config.there import is_file, is_folder, is_there
 from clew.exchange import codex, one_file, pi
 from clew.exchange.conversion import Converted, Json
 from clew.messages.encoding import decode, encode
@@ -107,7 +108,7 @@ def _ids(seed: bytes) -> Callable[[], str]:
 
 def _folder(home: Path, wanted: str, here: str) -> tuple[Path, str]:
     """The folder of a session's working folder; of this one, if that is not there."""
-    cwd = wanted if wanted and Path(wanted).is_dir() else here
+    cwd = wanted if wanted and is_folder(wanted) else here
     return project_dir(home, canonical(cwd)), cwd
 
 
@@ -156,7 +157,7 @@ def _write(
             recorder.title(converted.title)
         for trouble in log.close().troubles:
             raise OSError(str(trouble))
-        if not recorder.transcript.exists():
+        if not is_there(recorder.transcript):
             raise SessionError("there is no message in it")
         return _settle(Place(session_id=session_id, project_dir=Path(staging)), folder, converted)
 
@@ -198,9 +199,9 @@ def _copy(home: Path, source: Path, data: bytes, here: str, *, anew: bool) -> Br
             raws = [raw for raw in agent.read_bytes().split(b"\n") if raw.strip()]
             lines = [_renamed(raw, _one_object(raw), session_id) for raw in raws]
             _write_file(target, lines)
-            if sidecar.is_file():
+            if is_file(sidecar):
                 _write_file(target.with_suffix(".meta.json"), [sidecar.read_bytes()])
-        if not place.transcript.exists():
+        if not is_there(place.transcript):
             raise SessionError(f"{source}: holds subagents only")
         return _settle(place, folder, converted)
 
@@ -238,7 +239,7 @@ def _settle(staged: Place, folder: Path, converted: Converted) -> Brought:
     files.make_folder(folder)
     target = Place(session_id=staged.session_id, project_dir=folder)
     agents = len(list((staged.folder / "subagents").rglob("agent-*.jsonl")))
-    if staged.folder.is_dir():
+    if is_folder(staged.folder):
         staged.folder.rename(target.folder)
     staged.transcript.rename(target.transcript)
     files.sync_folder(folder)

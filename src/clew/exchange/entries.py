@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from clew.exchange.gather import agent_files
+from clew.exchange.gather import agent_files, messages_of
 from clew.exchange.redact import Redaction
 from clew.messages.encoding import decode, encode
 from clew.transcript import light
@@ -47,11 +47,12 @@ def _lines(path: Path, redaction: Redaction | None, agent: str) -> Iterator[byte
         yield (raw if told == entry else encode(told)) + b"\n"
 
 
-def whole(path: Path, redaction: Redaction | None, *, subagents: bool) -> Json:
-    """The live conversation and what a list shows of it, in one object."""
+def whole(path: Path, redaction: Redaction | None, *, subagents: bool, is_all: bool) -> Json:
+    """The live conversation and what a list shows of it, in one object; `is_all`: from its beginning."""
     loaded = load(path, whole=True)
+    messages = messages_of(path, is_all=True) if is_all else loaded.messages
     outline = light.outline(path)
-    first = next((m for m in loaded.messages if type(m.get("cwd")) is str), {})
+    first = next((m for m in messages if type(m.get("cwd")) is str), {})
     stat = path.stat()
     found: Json = {
         "version": VERSION,
@@ -62,28 +63,28 @@ def whole(path: Path, redaction: Redaction | None, *, subagents: bool) -> Json:
             "leafUuid": loaded.leaf_uuid,
             "beside": loaded.side.current,
         },
-        "messages": loaded.messages,
+        "messages": messages,
         "metadata": {
             "gitBranch": first.get("gitBranch"),
             "projectPath": first.get("cwd"),
             "created": outline.created_at if outline else None,
             "modified": datetime.fromtimestamp(stat.st_mtime, UTC).isoformat(),
-            "messageCount": len(loaded.messages),
+            "messageCount": len(messages),
         },
     }
     if subagents:
-        found["agents"] = [_agent(agent) for agent in agent_files(path)]
+        found["agents"] = [_agent(agent, is_all=is_all) for agent in agent_files(path)]
     if redaction is not None:
         found = redaction.value(found)
     return found
 
 
-def _agent(path: Path) -> Json:
+def _agent(path: Path, *, is_all: bool) -> Json:
     metadata = read_metadata(path)
     return {
         "agentId": path.stem.removeprefix("agent-"),
         "agentType": metadata.agent_type if metadata else None,
         "description": metadata.description if metadata else None,
         "toolUseId": metadata.tool_use_id if metadata else None,
-        "messages": load(path, whole=True).messages,
+        "messages": messages_of(path, is_all=is_all),
     }

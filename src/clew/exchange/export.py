@@ -9,6 +9,7 @@ from clew.messages.encoding import encode
 from clew.messages.errors import UserError
 
 FORMATS = {"html": ".html", "markdown": ".md", "json": ".json", "jsonl": ".jsonl"}
+LEFT_OUT = "what stands before the last summary is left out; --all brings it"
 _BY_SUFFIX = {suffix: name for name, suffix in FORMATS.items()} | {".htm": "html"}
 
 
@@ -17,8 +18,13 @@ def form_of(target: Path | None) -> str:
     return _BY_SUFFIX.get(target.suffix.lower(), "markdown") if target else "markdown"
 
 
-def exported(path: Path, form: str, redaction: Redaction | None, *, subagents: bool) -> bytes:
-    """A session in a form; without redaction every byte of it is as it was written."""
+def exported(
+    path: Path, form: str, redaction: Redaction | None, *, subagents: bool, is_all: bool = False
+) -> bytes:
+    """A session in a form; without redaction every byte of it is as it was written.
+
+    `is_all` says also what stands before a summary; in lines it always does.
+    """
     if form == "jsonl":
         from clew.exchange.entries import lines
 
@@ -26,10 +32,10 @@ def exported(path: Path, form: str, redaction: Redaction | None, *, subagents: b
     if form == "json":
         from clew.exchange.entries import whole
 
-        return encode(whole(path, redaction, subagents=subagents)) + b"\n"
+        return encode(whole(path, redaction, subagents=subagents, is_all=is_all)) + b"\n"
     from clew.exchange.gather import account_of
 
-    account = account_of(path, redaction, subagents=subagents)
+    account = account_of(path, redaction, subagents=subagents, is_all=is_all)
     if form == "html":
         from clew.exchange.html import html
 
@@ -37,6 +43,18 @@ def exported(path: Path, form: str, redaction: Redaction | None, *, subagents: b
     from clew.exchange.markdown import markdown
 
     return markdown(account).encode("utf-8", "replace")
+
+
+def begins_late(path: Path, form: str, *, subagents: bool) -> bool:
+    """Whether a form, without `is_all`, leaves out what stands before a summary, subagents' too."""
+    if form == "jsonl":
+        return False
+    from clew.exchange.gather import agent_files
+    from clew.transcript.links import ROOT
+    from clew.transcript.load import load
+
+    files = (path, *(agent_files(path) if subagents else ()))
+    return any(load(file).chain.boundary != ROOT for file in files)
 
 
 def redaction_of(*, redacts: bool, is_raw: bool) -> Redaction | None:

@@ -9,21 +9,27 @@ from clew.exchange.redact import Redaction
 from clew.transcript import light
 from clew.transcript.agents import agents, read_metadata
 from clew.transcript.load import load
+from clew.transcript.past import from_the_beginning
 from clew.transcript.paths import Place
 
 Json = dict[str, Any]
 
 
 def account_of(
-    path: Path, redaction: Redaction | None = None, *, subagents: bool = True
+    path: Path,
+    redaction: Redaction | None = None,
+    *,
+    subagents: bool = True,
+    is_all: bool = False,
 ) -> Account:
-    """Raises `OSError` only if the session's own file cannot be read."""
-    messages = load(path, whole=True).messages
+    """`is_all`: with what stands before a summary. Raises `OSError` only if the session's own file cannot
+    be read."""
+    messages = messages_of(path, is_all=is_all)
     outline = light.outline(path)
     first = next((m for m in messages if type(m.get("cwd")) is str), {})
     talks = [_talk("", messages, redaction)]
     if subagents:
-        talks += [_agent(agent, redaction) for agent in agent_files(path)]
+        talks += [_agent(agent, redaction, is_all=is_all) for agent in agent_files(path)]
     title = outline.title if outline else path.stem
     cwd, branch = str(first.get("cwd", "")), str(first.get("gitBranch") or "")
     if redaction is not None:
@@ -39,17 +45,21 @@ def account_of(
     )
 
 
+def messages_of(path: Path, *, is_all: bool) -> list[Json]:
+    return from_the_beginning(path) if is_all else load(path, whole=True).messages
+
+
 def agent_files(path: Path) -> list[Path]:
     if not light.is_uuid(path.stem):
         return []
     return agents(Place(session_id=path.stem, project_dir=path.parent))
 
 
-def _agent(path: Path, redaction: Redaction | None) -> Talk:
+def _agent(path: Path, redaction: Redaction | None, *, is_all: bool) -> Talk:
     metadata = read_metadata(path)
     name = path.stem.removeprefix("agent-")
     title = (metadata.description or metadata.agent_type) if metadata else name
-    talk = _talk(title, load(path, whole=True).messages, redaction)
+    talk = _talk(title, messages_of(path, is_all=is_all), redaction)
     return Talk(
         title=talk.title,
         pieces=talk.pieces,

@@ -130,7 +130,7 @@ _INLINE = re.compile(
     r"(`+)(.+?)\1|\*\*(.+?)\*\*|(?<![\w*])\*(?![\s*])([^*\n]+?)(?<!\s)\*(?![\w*])", re.S
 )
 # The line between a table's head and its rows.
-_RULE = re.compile(r"\|?(?: *+:?-++:? *+\|)++(?: *+:?-++:? *+)?")
+_RULE = re.compile(r"\|?(?: *+:?-++:? *+\|)+(?: *+:?-++:? *+)?")
 
 
 def prose(text: str) -> str:

@@ -7,6 +7,9 @@ from clew.exchange.conversion import Builder, Converted, Json, list_of, object_o
 from clew.messages.kinds import CHAIN, KINDS
 from clew.messages.validity import faults
 
+# The object tells an agent's live messages; what it was and owes is in its lines alone.
+AGENT = "a subagent's conversation (an export as JSONL brings them along)"
+
 
 def is_one_file(value: Any) -> bool:
     return type(value) is dict and type(value.get("messages")) is list and "type" not in value
@@ -24,7 +27,7 @@ def convert(value: Json, new_uuid: Callable[[], str]) -> Converted:
     for message in map(object_of, value["messages"]):
         _message(build, message, new_uuid)
     if value.get("agents"):
-        build.lose("a subagent's conversation", len(list_of(value["agents"])))
+        build.lose(AGENT, len(list_of(value["agents"])))
     return build.finished()
 
 

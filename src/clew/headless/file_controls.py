@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from clew.app.session import Session
+from clew.config.there import is_file
 from clew.messages.errors import UserError
 from clew.permissions.decision import Allow
 
@@ -60,6 +61,6 @@ def permitted(session: Session, fields: Json) -> Path:
     decision = session.rules.judge("Read", {"file_path": str(path)}, cwd=session.cwd)
     if not isinstance(decision, Allow):
         raise UserError(f"{path}: the rules do not allow to read it")
-    if not path.is_file():
+    if not is_file(path):
         raise UserError(f"{path}: no such file")
     return path

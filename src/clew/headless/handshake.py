@@ -97,6 +97,6 @@ def plugins_in(fields: Json) -> tuple[list[str], list[str]]:
     """The folders of plugins that a handshake brings, and which of them without their servers."""
     given = fields.get("plugins")
     found = [one for one in (given if isinstance(given, list) else ()) if isinstance(one, dict)]
-    folders = [one["path"] for one in found if isinstance(one.get("path"), str)]
-    quiet = [one["path"] for one in found if one.get("skipMcpDiscovery") is True and "path" in one]
-    return folders, quiet
+    named = [one for one in found if isinstance(one.get("path"), str)]
+    quiet = [one["path"] for one in named if one.get("skipMcpDiscovery") is True]
+    return [one["path"] for one in named], quiet

@@ -40,6 +40,7 @@ from clew.headless.result import Tally, compacted, cost_of, done_beside, exit_co
 from clew.headless.shape import Shaped
 from clew.messages.counts import count_of
 from clew.messages.errors import ClewError, CommandLineError
+from clew.messages.unseen import spelled
 from clew.normalize.repairs import in_words as mended_in_words
 from clew.options import Options
 from clew.providers.answer_events import Retrying
@@ -207,7 +208,7 @@ async def run(options: Options, raw: Raw) -> int:
 
 def show(ended: TurnEnded, tally: Tally, said: Json, *, as_json: bool) -> None:
     if as_json:
-        print(msgspec.json.encode(said).decode())
+        print(spelled(msgspec.json.encode(said)).decode())
         return
     if tally.text:
         print(tally.text)
@@ -264,7 +265,7 @@ class Front:
                     print(f"clew: {message}", file=sys.stderr)
             case Compacting():
                 print("clew: the conversation is being summarised", file=sys.stderr)
-            case NotCompacted():
+            case NotCompacted(trigger="auto"):
                 print(
                     f"clew: the conversation was not summarised: {event.message}", file=sys.stderr
                 )

@@ -303,7 +303,7 @@ class Server:
                 elsewhere = await self._turn(self._prompts.popleft())
                 if elsewhere is not None:
                     return elsewhere
-            if self._prompts:
+            if self._prompts or (self._is_stopped and self.session.conversation.has_unheard):
                 # What was said and not begun when a signal came is not begun any more.
                 self.post(self._failed("a signal ended this session before it could answer"))
             if self._is_over:
@@ -330,6 +330,15 @@ class Server:
         begin_s, before = time.monotonic(), self.session.ledger().total
         ended = await self.session.conversation.answer_unheard(self._emit)
         await self._end_turn(ended, begin_s, before, origin={"kind": "task-notification"})
+        await self._hear_rest()
+
+    async def _hear_rest(self) -> None:
+        """What came during a turn and was not heard in it is the next turn."""
+        conversation = self.session.conversation
+        while conversation.has_unheard and not self._is_stopped:
+            self._begin()
+            begin_s, before = time.monotonic(), self.session.ledger().total
+            await self._end_turn(await conversation.answer_unheard(self._emit), begin_s, before)
 
     async def _turn(self, said: Said) -> Clear | Resume | None:
         self._begin()
@@ -365,11 +374,7 @@ class Server:
             self._framing.tally.turns = 0
             ended = TurnEnded(reason="completed")
         await self._end_turn(ended, begin_s, before, origin=said.origin)
-        # What came during the turn and was not heard in it is the next turn.
-        while conversation.has_unheard:
-            self._begin()
-            begin_s, before = time.monotonic(), self.session.ledger().total
-            await self._end_turn(await conversation.answer_unheard(self._emit), begin_s, before)
+        await self._hear_rest()
         return None
 
     async def _beside(self, taken: Taken) -> TurnEnded:

@@ -9,6 +9,7 @@ from clew.app.session import Session
 from clew.config.answers import assign
 from clew.config.layers import Scope
 from clew.config.mask import mask
+from clew.config.there import is_folder
 from clew.hooks.events import EVENTS, Event
 from clew.hooks.handlers import Hook, read_layers
 from clew.messages.errors import UserError
@@ -133,7 +134,7 @@ def register_repo_root(session: Session, fields: Json) -> Json:
     """A folder inside one that the session works in becomes one of its own."""
     folder = Path(session.cwd, str(fields.get("directory") or "")).resolve()
     context = session.rules.standing.context
-    if not folder.is_dir():
+    if not is_folder(folder):
         raise UserError(f"directory: {folder} is no folder")
     if str(folder) in context.roots:
         raise UserError(f"directory: {folder} is a folder of this session already")

@@ -5,11 +5,10 @@ with clew. What it prints is kept up to a bound, and one that prints without end
 """
 
 import os
-import tempfile
-from pathlib import Path
 
 from msgspec import json
 
+from clew.config.there import is_folder
 from clew.hooks.events import WITH_ENV_FILE
 from clew.hooks.handlers import Command, Hook
 from clew.hooks.output import Ran
@@ -67,8 +66,8 @@ def filled(text: str, variables: dict[str, str]) -> str:
 def folder(reach: Reach) -> str:
     """Where the shell is; when that is gone, the next best place that is there."""
     home = reach.environment().get("HOME", "/")
-    places = (reach.cwd(), reach.project, home, tempfile.gettempdir())
-    return next((place for place in places if Path(place).is_dir()), os.sep)
+    places = (reach.cwd(), reach.project, home)
+    return next((place for place in places if is_folder(place)), os.sep)
 
 
 def text(output: Output) -> str:

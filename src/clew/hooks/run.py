@@ -316,7 +316,7 @@ async def run_hook(hook: Hook, given: Json, reach: Reach) -> Ran:
         trouble = f"gave no answer within {timeout_s:g} s and was ended"
     except (ClewError, OSError) as error:
         trouble = str(error)
-    except Exception as error:  # noqa: BLE001 one of the three doors: a hook must not end the session
+    except Exception as error:  # noqa: BLE001 (one of the three doors: a hook must not end the session)
         trouble = f"failed by a fault of its own ({type(error).__name__}: {error})"
     return timed(
         Ran(

@@ -23,6 +23,8 @@ KEPT_ERRORS_BYTES = 8192
 SHOWN_ERRORS = 500
 # What is printed without one message in between; beyond it the program is not one that speaks this.
 MAX_GARBAGE_BYTES = 64 << 20
+# What is printed without one end of a message in between: far more than any that would be read.
+MAX_UNENDED_BYTES = 128 << 20
 # What may wait to be written to a child that does not read.
 MAX_UNREAD_BYTES = 64 << 20
 # How long a child may take to end by itself once its input has ended, and then once it was told to.
@@ -48,6 +50,7 @@ class ChildLine:
         self._is_writing = False
         self._kept = bytearray()
         self._garbage_bytes = 0
+        self._unended_bytes = 0
         self._output_ended = asyncio.Event()
         self._lost_why = ""
 
@@ -146,7 +149,11 @@ class ChildLine:
             self._take(self._framing.close())
             self._output_ended.set()
             return
-        self._take(self._framing.feed(data))
+        payloads = self._framing.feed(data)
+        self._unended_bytes = 0 if payloads else self._unended_bytes + len(data)
+        if self._unended_bytes > MAX_UNENDED_BYTES:
+            self._lose("the server prints without end what is no message")
+        self._take(payloads)
 
     def _take(self, payloads: list[bytes | Unframed]) -> None:
         connection = self._connection

@@ -13,7 +13,8 @@ from msgspec import Struct
 from clew.jsonrpc import wire
 from clew.jsonrpc.wire import Fault, Id, Json, Message, Params
 
-Ending: TypeAlias = Literal["refused", "timeout", "lost", "cancelled", "invalid"]
+# `unsent`: there is no line, so the peer never heard of it; `lost`: there was one.
+Ending: TypeAlias = Literal["refused", "timeout", "lost", "unsent", "cancelled", "invalid"]
 
 
 class Dialect(Struct, frozen=True, kw_only=True):

@@ -21,6 +21,8 @@ INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
 
 EXCERPT = 120
+# What is nested deeper is no message of anybody's, and more than a recursive reader of it could bear.
+MOST_DEEP = 200
 
 
 class Fault(Struct, frozen=True, kw_only=True):
@@ -90,6 +92,8 @@ def read_value(value: Any, *, batches: bool = False) -> list[Message]:
 def message_of(value: Any) -> Message:
     if not isinstance(value, dict):
         return Malformed(why="not an object", excerpt=excerpt(value))
+    if is_deep(value):
+        return odd(value, f"it is nested deeper than {MOST_DEEP} levels")
     if value.get("jsonrpc") != "2.0":
         return odd(value, 'no "jsonrpc": "2.0"')
     if "method" in value:
@@ -154,6 +158,21 @@ def odd(value: Json, why: str) -> Malformed:
         answer_to=known if is_answer else None,
         kind="response" if is_answer else "other",
     )
+
+
+def is_deep(value: Any) -> bool:
+    """Whether a value is nested deeper than a message may be; a walk by levels, that depth costs nothing."""
+    level: list[Any] = [value]
+    for _ in range(MOST_DEEP):
+        level = [
+            inner
+            for one in level
+            for inner in (one.values() if type(one) is dict else one)
+            if type(inner) is dict or type(inner) is list
+        ]
+        if not level:
+            return False
+    return True
 
 
 def is_id(value: Any) -> TypeGuard[Id]:

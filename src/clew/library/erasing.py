@@ -12,6 +12,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from clew.config.there import is_file
 from clew.library.database import forget
 from clew.messages.encoding import decode, encode
 from clew.messages.errors import SessionError
@@ -54,7 +55,7 @@ def erasures(path: Path, text: str) -> Iterator[Erasure]:
         changed = sum(a != b for a, b in zip(content, without, strict=True))
         if changed:
             yield Erasure(path=file, lines=changed, content=without)
-    for file in sorted(p for p in beside.rglob("*") if p.is_file() and p.suffix != ".jsonl"):
+    for file in sorted(p for p in beside.rglob("*") if is_file(p) and p.suffix != ".jsonl"):
         large = file.read_bytes()
         if text.encode() in large:
             kept = large.replace(text.encode(), ERASED.encode())

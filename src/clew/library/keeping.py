@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clew.config.there import is_file, is_folder, is_link, is_there
 from clew.library.database import database_path, forget
 from clew.library.indexing import Tell
 from clew.library.places import archive_dir, transcripts
@@ -42,12 +43,12 @@ def sizes(home: Path) -> list[Size]:
         _size("prompts", own / "prompts"),
         _size("archive", archive_dir(home)),
     ]
-    folders = sorted(p for p in projects_dir(home).glob("*") if p.is_dir())
+    folders = sorted(p for p in projects_dir(home).glob("*") if is_folder(p))
     return [*found, *(_size("project", folder) for folder in folders)]
 
 
 def _size(name: str, folder: Path) -> Size:
-    files = [path for path in folder.rglob("*") if path.is_file() and not path.is_symlink()]
+    files = [path for path in folder.rglob("*") if is_file(path) and not is_link(path)]
     total = sum(path.stat().st_size for path in files)
     return Size(name=name, path=str(folder), files=len(files), size_bytes=total)
 
@@ -69,14 +70,14 @@ def _move(path: Path, folder: Path) -> Path:
     files = Files()
     target = folder / path.name
     beside, beside_target = path.with_suffix(""), target.with_suffix("")
-    if target.exists() or beside_target.exists():
+    if is_there(target) or is_there(beside_target):
         raise SessionError(f"{target} is there already")
     fd = files.open(path)
     try:
         if not files.lock(fd):
             raise SessionError(f"session {path.stem} is open in another process; end it first")
         files.make_folder(folder)
-        if beside.is_dir():
+        if is_folder(beside):
             beside.rename(beside_target)
         path.rename(target)
         files.sync_folder(folder)
@@ -136,7 +137,7 @@ def _remove_session(path: Path) -> None:
         if not files.lock(fd):
             raise SessionError(f"session {path.stem} is open in another process; end it first")
         path.unlink()
-        if path.with_suffix("").is_dir():
+        if is_folder(path.with_suffix("")):
             shutil.rmtree(path.with_suffix(""))
     finally:
         files.close(fd)
@@ -144,7 +145,7 @@ def _remove_session(path: Path) -> None:
 
 def _with_folder(path: Path) -> int:
     beside = path.with_suffix("")
-    inside = [p for p in beside.rglob("*") if p.is_file()] if beside.is_dir() else []
+    inside = [p for p in beside.rglob("*") if is_file(p)] if is_folder(beside) else []
     return sum(p.stat().st_size for p in [path, *inside])
 
 

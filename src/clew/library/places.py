@@ -18,6 +18,8 @@ from clew.transcript.paths import own_dir, projects_dir
 MISNAMED = "its name is no session id"
 SIDECHAIN = "it is a subagent's transcript that lies among the sessions"
 EMPTY = "it is empty"
+# A file's time may be any; what lies beyond the year 2262 is more than the index can hold.
+LATEST_NS = 2**63 - 1
 SILENT = "it holds no prompt and no title"
 
 
@@ -111,7 +113,7 @@ def _found(entry: os.DirEntry[str], folder: str, session_id: str, agent: str) ->
         session_id=session_id,
         agent=agent,
         size=state.st_size,
-        mtime_ns=state.st_mtime_ns,
+        mtime_ns=max(-LATEST_NS, min(state.st_mtime_ns, LATEST_NS)),
         inode=state.st_ino,
     )
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from clew.config.there import is_folder, is_there
 from clew.library.places import transcripts
 from clew.transcript import light
 from clew.transcript.files import Files
@@ -49,7 +50,7 @@ def gone(home: Path) -> Iterator[Gone]:
         if path.parent == project_dir(home, cwd):  # else it was brought along already
             counts[cwd] = counts.get(cwd, 0) + 1
     for cwd, sessions in sorted(counts.items(), key=lambda item: -item[1]):
-        if not Path(cwd).is_dir():
+        if not is_folder(cwd):
             yield Gone(cwd=cwd, sessions=sessions)
 
 
@@ -70,7 +71,7 @@ def plan(home: Path, old: str, new: str) -> list[Move]:
     for path, cwd in _sessions(home):
         if cwd == old or cwd.startswith(f"{old}/"):
             below = cwd[len(old) :]
-        elif path.parent == brought and not Path(cwd).is_dir():
+        elif path.parent == brought and not is_folder(cwd):
             below = ""  # it came to `old` from elsewhere, by an earlier move
         else:
             continue
@@ -87,7 +88,7 @@ def carry_out(home: Path, moves: list[Move]) -> Relocated:
     files = Files()
     for move in moves:
         beside = move.source.with_suffix("")
-        if move.target.exists() or move.target.with_suffix("").exists():
+        if is_there(move.target) or is_there(move.target.with_suffix("")):
             kept.append((move, "there is one of its name already"))
             continue
         fd = files.open(move.source)
@@ -97,7 +98,7 @@ def carry_out(home: Path, moves: list[Move]) -> Relocated:
                 continue
             files.make_folder(move.target.parent)
             _note(home, move)
-            if beside.is_dir():
+            if is_folder(beside):
                 beside.rename(move.target.with_suffix(""))
             move.source.rename(move.target)
             files.sync_folder(move.target.parent)

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from clew.library.branches import Prompt, prompts
 from clew.messages.counts import count_of
-from clew.messages.encoding import decode
 from clew.transcript import light
+from clew.transcript.lineage import header_of
 
 Json = dict[str, Any]
 SHOWN_WORDS = 90
@@ -60,12 +60,7 @@ def prompt_line(one: Prompt, name: str = "") -> str:
 
 def _lineage(path: Path) -> Json | None:
     """Where a session was forked from, by its first line."""
-    try:
-        with path.open("rb") as file:
-            line = decode(file.readline(1 << 16))
-    except (OSError, ValueError):
-        return None
-    said = line.get("forkedFrom") if type(line) is dict else None
+    said = header_of(path).get("forkedFrom")
     is_whole = type(said) is dict and all(
         type(said.get(key)) is str for key in ("sessionId", "messageUuid")
     )

@@ -3,12 +3,13 @@
 from pathlib import Path
 
 from clew.config.regular import content
+from clew.config.there import is_folder, is_there
 
 
 def worktrees(cwd: str) -> tuple[str, ...]:
     """This folder, and the same folder in each other worktree of its repository."""
     here = Path(cwd)
-    root = next((folder for folder in (here, *here.parents) if (folder / ".git").exists()), None)
+    root = next((folder for folder in (here, *here.parents) if is_there(folder / ".git")), None)
     if root is None:
         return (cwd,)
     common = _common(root / ".git")
@@ -26,7 +27,7 @@ def worktrees(cwd: str) -> tuple[str, ...]:
 
 def _common(git: Path) -> Path | None:
     """The repository's own folder, which all worktrees share."""
-    if git.is_dir():
+    if is_folder(git):
         return git
     said = _line(git)
     if said is None or not said.startswith("gitdir:"):

@@ -13,7 +13,7 @@ from typing import Any
 from msgspec import Struct
 
 from clew.config.paths import Places
-from clew.config.write import replace
+from clew.config.write import alone, replace
 from clew.mcp.content import as_json
 from clew.mcp.names import digest
 
@@ -83,7 +83,8 @@ def write(places: Places, choices: Choices) -> None:
 
 def forget(places: Places) -> None:
     """Takes back every yes and no; a person's own servers stay."""
-    write(places, Choices())
+    with alone(places.config_home):
+        write(places, Choices())
 
 
 def servers(places: Places) -> Json:
@@ -93,26 +94,30 @@ def servers(places: Places) -> Json:
 
 
 def add_server(places: Places, name: str, entry: Any) -> None:
-    keep(places, of_project(places) | {"servers": servers(places) | {name: entry}})
+    with alone(places.config_home):
+        keep(places, of_project(places) | {"servers": servers(places) | {name: entry}})
 
 
 def remove_server(places: Places, name: str) -> None:
-    left = {known: entry for known, entry in servers(places).items() if known != name}
-    keep(places, of_project(places) | {"servers": left})
+    with alone(places.config_home):
+        left = {known: entry for known, entry in servers(places).items() if known != name}
+        keep(places, of_project(places) | {"servers": left})
 
 
 def approve(places: Places, entries: Json) -> None:
-    before = read(places)
-    write(
-        places,
-        Choices(
-            approved=before.approved | {name: mark(entry) for name, entry in entries.items()},
-            denied=before.denied - set(entries),
-        ),
-    )
+    with alone(places.config_home):
+        before = read(places)
+        write(
+            places,
+            Choices(
+                approved=before.approved | {name: mark(entry) for name, entry in entries.items()},
+                denied=before.denied - set(entries),
+            ),
+        )
 
 
 def deny(places: Places, names: Collection[str]) -> None:
-    before = read(places)
-    kept = {name: was for name, was in before.approved.items() if name not in names}
-    write(places, Choices(approved=kept, denied=before.denied | set(names)))
+    with alone(places.config_home):
+        before = read(places)
+        kept = {name: was for name, was in before.approved.items() if name not in names}
+        write(places, Choices(approved=kept, denied=before.denied | set(names)))

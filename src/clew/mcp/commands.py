@@ -18,14 +18,15 @@ from clew.config.layers import in_force, merge, value_at
 from clew.config.load import load, read
 from clew.config.mask import mask
 from clew.config.paths import Places, find_places
+from clew.config.there import is_there
 from clew.config.trust import trusts
 from clew.config.words import Group
-from clew.config.write import replace
+from clew.config.write import alone, replace
 from clew.mcp import choices
 from clew.mcp.config import Http, ServerConfig, Stdio, read_server, variables_in
 from clew.mcp.names import SERVER_NAME
 from clew.mcp.scopes import Entry, Found, all_entries, find, project_files, read_project
-from clew.messages.errors import ClewError, CommandLineError, UserError
+from clew.messages.errors import CommandLineError, UserError
 
 Json = dict[str, Any]
 
@@ -34,20 +35,10 @@ SCOPES = ("local", "user", "project")
 
 def main(argv: list[str]) -> int:
     places = find_places(os.environ, Path.cwd())
-    try:
-        options = arguments().parse_args(argv)
-        code: int = options.run(options, places)
-    except BrokenPipeError:
-        raise  # whoever read us has seen enough, which is no failure: the door knows
-    except (ClewError, OSError) as error:
-        sys.stderr.write(f"clew mcp: {error}\n")
-        return 2 if isinstance(error, CommandLineError) else 1
-    except KeyboardInterrupt:
-        return 130
-    return code
+    return arguments().carry_out(argv, lambda options: options.run(options, places))
 
 
-def arguments() -> argparse.ArgumentParser:
+def arguments() -> Group:
     parser = Group(prog="clew mcp", description="Servers of the Model Context Protocol.")
     words = parser.add_subparsers(dest="word", required=True, metavar="COMMAND")
 
@@ -164,7 +155,8 @@ def added(name: str, entry: Any, scope: str, places: Places) -> int:
     if scope == "local":
         choices.add_server(places, name, entry)
     else:
-        replace(path, with_value(text_of(path, scope, places), ("mcpServers", name), entry))
+        with alone(places.config_home):
+            replace(path, with_value(text_of(path, scope, places), ("mcpServers", name), entry))
     show(f"{path}: added {name} ({checked.kind})")
     if scope == "project":
         choices.approve(places, {name: entry})
@@ -178,13 +170,13 @@ def target(scope: str, places: Places) -> Path:
         return places.user_settings
     if scope == "local":
         return choices.path_of(places)
-    near = [path for path in project_files(places) if path.exists()]
+    near = [path for path in project_files(places) if is_there(path)]
     return near[0] if near else places.root / ".mcp.json"
 
 
 def text_of(path: Path, scope: str, places: Places) -> str:
     """A file's text; one that cannot be read is not written to."""
-    if not path.exists():
+    if not is_there(path):
         return ""
     layer = read("user" if scope == "user" else "project", path, str(places.root))
     if layer.unreadable is not None:
@@ -208,7 +200,8 @@ def run_remove(options: argparse.Namespace, places: Places) -> int:
     if held[0] == "local":
         choices.remove_server(places, name)
     else:
-        replace(path, without(text_of(path, held[0], places), ("mcpServers", name)))
+        with alone(places.config_home):
+            replace(path, without(text_of(path, held[0], places), ("mcpServers", name)))
     show(f"{path}: removed {name}")
     return 0
 
@@ -217,7 +210,7 @@ def scope_holds(scope: str, name: str, places: Places) -> bool:
     if scope == "local":
         return name in choices.servers(places)
     path = target(scope, places)
-    if not path.exists():
+    if not is_there(path):
         return False
     layer = read("user", path, str(places.root))
     return value_at(layer.data, ("mcpServers", name))[0]

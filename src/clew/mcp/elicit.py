@@ -114,7 +114,7 @@ def content(params: Json, answers: list[Any]) -> Json | None:
     """The form filled in; None where the person declined, or left out what must be there."""
     filled: Json = {}
     required = an_object(params.get("requestedSchema")).get("required")
-    needed = set(required) if isinstance(required, list) else set()
+    needed = required if isinstance(required, list) else []
     for (name, schema), answer in zip(fields_of(params).items(), answers, strict=True):
         if answer == DECLINE or answer is None:
             return None

@@ -43,11 +43,11 @@ def fault(schema: Any) -> str:
     for word in ("anyOf", "oneOf", "allOf"):
         if word in schema:
             return f"{word} stands at the top"
-    if not all(
-        isinstance(n, str) and PROPERTY.fullmatch(n) for n in schema.get("properties") or ()
-    ):
+    if wrong := walked(schema):
+        return wrong
+    if not all(isinstance(n, str) and PROPERTY.fullmatch(n) for n in schema.get("properties", ())):
         return "a property's name is not made of letters, digits, _ . -"
-    return walked(schema)
+    return ""
 
 
 def walked(schema: Any) -> str:

@@ -16,6 +16,7 @@ from clew.config.layers import Layer, ordered, usable
 from clew.config.layers import Scope as Layered
 from clew.config.paths import Places
 from clew.config.regular import content
+from clew.config.there import is_there
 from clew.config.trust import trusts
 from clew.mcp import choices
 from clew.mcp.config import Scope, ServerConfig, read_server
@@ -183,7 +184,7 @@ def project_files(places: Places) -> list[Path]:
     files = []
     for folder in (places.cwd, *places.cwd.parents):
         files.append(folder / ".mcp.json")
-        if folder == places.home or (folder / ".git").exists():
+        if folder == places.home or is_there(folder / ".git"):
             break
     else:
         files = [places.cwd / ".mcp.json"]

@@ -372,5 +372,5 @@ class Server:
         client = self._client
         if client is None or not self._is_there:
             why = f": {self.problem}" if self.problem else ""
-            return Failure(kind="lost", message=f"the server {self.name} is {self.state}{why}")
+            return Failure(kind="unsent", message=f"the server {self.name} is {self.state}{why}")
         return await client.call(method, params, patience_s=patience_s, on_progress=on_progress)

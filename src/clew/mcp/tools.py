@@ -201,9 +201,11 @@ def refused(server: str, failure: Failure, patience_s: float) -> str:
             )
         case "lost":
             return (
-                f"No answer: {failure.message}. If the call had begun, whether it took effect is not "
-                "known."
+                f"The server {server} went away while the call was running: {failure.message}. "
+                "Whether it took effect is not known."
             )
+        case "unsent":
+            return f"The call was not made: {failure.message}."
         case "refused":
             data = "" if failure.data is None else f" {as_json(failure.data)[:MAX_DATA]}"
             return f"The server {server} refused the call: {failure.message} ({failure.code}){data}"

@@ -23,12 +23,11 @@ _write = msgspec.json.Encoder(decimal_format="number").encode
 _write_cautiously = msgspec.json.Encoder(decimal_format="string").encode
 
 BOM = b"\xef\xbb\xbf"
-# Text up to an escape that is half of a pair of surrogates without the other half, and that escape.
-# Possessive, so that one match passes over megabytes of other escapes.
-_LONE = re.compile(
-    r"((?:[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F])"
-    r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2})*+)"
-    r"(\\u[dD][89a-fA-F][0-9a-fA-F]{2})?"
+# An escape; with a group it is half of a pair of surrogates, and the other half is not there.
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
 )
 _SPACE = re.compile(r"[ \t\n\r]*")
 # Line ends to `str.splitlines`, which some readers cut a file with; legal in JSON, escaped by us.
@@ -64,7 +63,7 @@ def _decode_leniently(line: bytes) -> Any:
     if not text:
         raise ValueError("nothing but space" if line else "empty")
     if "\\u" in text:
-        text = _LONE.sub(lambda found: found[1] + (r"\ufffd" if found[2] else ""), text)
+        text = _ESCAPE.sub(lambda found: r"\ufffd" if found[1] else found[0], text)
     import json  # only broken lines pay for it
 
     try:

@@ -79,6 +79,7 @@ _KINDS = (
     _read(records.Request, "other programs", "kept"),
     _ours(records.ToolStarted, BESIDE, "a call about to run", "the loader after a crash"),
     _ours(records.ToolFinished, BESIDE, "a call that ended before its answer", "the loader after a crash"),
+    _ours(records.TaskEnded, BESIDE, "the end of a command in the background", "resume: commands whose end was not told"),
     _ours(records.RequestCost, BESIDE, "the end of a request", "cost of the session"),
     _ours(records.RequestRepairs, BESIDE, "a history that needed mending for a request", "whoever asks what was changed"),
     _ours(records.ContextEdits, BESIDE, "/context exclude, pin, summarise, restore", "whoever builds a request"),

@@ -264,6 +264,19 @@ class ToolFinished(Entry):
     owed = ListField("owed")
 
 
+class TaskEnded(Entry):
+    """How a command in the background ended, written when it did; the conversation may not know yet."""
+
+    __slots__ = ()
+    tag = "task-ended"
+
+    task_id = TextField("taskId")
+    tool_use_id = TextField("toolUseId")
+    status = TextField("status")
+    words = TextField("words")
+    exit_code = NumberField("exitCode")
+
+
 class RequestCost(Entry):
     """What one request cost and how long it took, measured around the request."""
 

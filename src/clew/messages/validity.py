@@ -54,6 +54,19 @@ def _identity(message: dict[str, Any]) -> Iterator[str]:
             yield f"{key} is not one"
 
 
+def faults_of_words(content: list[Any]) -> list[str]:
+    """What is wrong with blocks that somebody wants to say as a prompt."""
+    if not all(isinstance(block, dict) and isinstance(block.get("type"), str) for block in content):
+        return ["every block needs a type"]
+    said = view({"type": "user", "message": {"role": "user", "content": content}})
+    found = [
+        "text without words"
+        for block in content
+        if block["type"] == "text" and not isinstance(block.get("text"), str)
+    ]
+    return found + (list(_content(said)) if content and isinstance(said, Message) else [])
+
+
 def _content(message: Message) -> Iterator[str]:
     if message.role != message.type:
         yield f"role {message.role} on a message of type {message.type}"

@@ -13,7 +13,7 @@ from clew.normalize import shapes
 from clew.normalize.block_rules import kind_of
 from clew.normalize.media import MISNAMED, media_fault, with_true_type
 from clew.normalize.repairs import Repair, RepairKind
-from clew.normalize.target import Target, family_of
+from clew.normalize.target import NO_FAMILY, Target, family_of
 
 Block: TypeAlias = dict[str, Any]
 _TEXT = frozenset({"type", "text"})
@@ -198,7 +198,9 @@ class Cleaner:
             if self.target.foreign_thinking == "text" and type(words) is str and words.strip():
                 self._note("thinking_told")
                 return text_block(f"(thinking) {words}")
-            self._note("thinking_dropped", "of another family of models")
+            if self.target.family != NO_FAMILY:
+                # Where no thought goes back, leaving them out mends nothing.
+                self._note("thinking_dropped", "of another family of models")
             return None
         if not self._is_whole(block, kind):
             return {"type": kind}  # its neighbours go with it: `pairing.without_thinking`

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from clew.messages.wording import NO_RESPONSE_REQUESTED
 from clew.normalize import select, shapes
-from clew.normalize.block_rules import Violation
+from clew.normalize.block_rules import Violation, kind_of
 from clew.normalize.clean import Block, Cleaner, as_text, text_block
 from clew.normalize.pairing import Calls, Exchange, Said, finish, is_paused
 from clew.normalize.refusals import refused_kinds, refused_media
@@ -214,11 +214,11 @@ class _Fold:
             message = {}
         uuid = _uuid(entry)
         is_blank = entry.get("thinkingDisplay") == "omitted"
-        blocks = self.cleaner.assistant(
-            message.get("content"), uuid, message.get("model"), is_blank=is_blank
-        )
+        content = message.get("content")
+        blocks = self.cleaner.assistant(content, uuid, message.get("model"), is_blank=is_blank)
         if not blocks:
-            self.cleaner.note("answer_empty", "", uuid)
+            if not is_thought(content):
+                self.cleaner.note("answer_empty", "", uuid)
             return
         said: Said = [(block, uuid) for block in blocks]
         answer_id = message.get("id") if type(message.get("id")) is str else None
@@ -330,6 +330,11 @@ class _Fold:
 def _uuid(entry: Entry) -> str | None:
     uuid = entry.get("uuid")
     return uuid if type(uuid) is str else None
+
+
+def is_thought(content: Any) -> bool:
+    """Whether an entry is a thought alone: its answer's other blocks are entries beside it."""
+    return type(content) is list and all(kind_of(block) in shapes.THINKING for block in content)
 
 
 def _stepped(amount: int, limit: int) -> int:

@@ -98,7 +98,7 @@ def by_rule(subject: str, rule: Rule) -> Finding:
 
 def from_problem(bench: Bench, problem: Problem, whole: Rule | None) -> Finding:
     """Text that nobody can vouch for asks; a rule for exactly this line settles what it can."""
-    if problem.syntax or bench.rules.restrains_commands():
+    if problem.syntax or bench.rules.restrains_commands:
         return Finding(subject=problem.text, verdict="ask", reason=problem.why, nature="guard")
     if whole is not None:
         return by_rule(problem.text, whole)
@@ -120,7 +120,7 @@ def judge_part(bench: Bench, part: Part, whole: Rule | None) -> list[Finding]:
     told = [judge_use(bench, u, kept) for u in uses if u.named or not part.plain_wrapper]
     findings += [f for f in told if f is not None]
     findings += reaches_otherwise(bench, command)
-    for guarded in (removes_too_much(bench, command, uses), changes_rules(command)):
+    for guarded in (removes_too_much(bench, command, uses), changes_rules(command, looks=looks)):
         if guarded is not None:
             findings.append(guarded)
     findings.append(judge_itself(bench, part, allow if kept is not None else None, looks=looks))
@@ -234,9 +234,9 @@ def critical(command: Simple, why: str) -> Finding:
     return Finding(subject=command.text, verdict="ask", reason=why, nature="guard", effect="change")
 
 
-def changes_rules(command: Simple) -> Finding | None:
+def changes_rules(command: Simple, *, looks: bool) -> Finding | None:
     """clew's own commands that change what may run, or a session begun under other rules."""
-    if basename(command.words[0]) in TEXT_ONLY or looks_only(command):
+    if looks or basename(command.words[0]) in TEXT_ONLY:
         return None
     texts = [word.text for word in command.words]
     for i, word in enumerate(command.words):
@@ -254,7 +254,7 @@ def judge_patterns(bench: Bench, parts: tuple[Part, ...], names: list[str]) -> l
     """After `shopt -s dotglob` a star stands for what no rule expects it to."""
     switched = [part.command.text for part in parts if part.command.name == "shopt"]
     switched += [f"{name}=" for name in names if name == "GLOBIGNORE"]
-    if not switched or not bench.rules.restrains_paths():
+    if not switched or not bench.rules.restrains_paths:
         return []
     why = "changes what patterns stand for, and some files are denied"
     return [Finding(subject=switched[0], verdict="ask", reason=why, nature="guard")]

@@ -137,11 +137,12 @@ def judge_use(bench: Bench, use: Use, allow: Rule | None) -> Finding | None:
     """
     if not use.paths:
         return unknown_path(bench, use, allow)
-    findings = [judge_spelling(bench, use, text, allow) for text in use.paths]
+    told = [f for text in use.paths if (f := judge_spelling(bench, use, text, allow)) is not None]
     if use.glob:
-        findings += behind_links(bench, use, allow)
-    told = [f for f in findings if f is not None]
-    return max(told, key=lambda f: {"allow": 0, "ask": 1}.get(f.verdict, 2)) if told else None
+        told += [f for f in behind_links(bench, use, allow) if f is not None]
+    if len(told) < 2:
+        return told[0] if told else None
+    return max(told, key=lambda f: {"allow": 0, "ask": 1}.get(f.verdict, 2))
 
 
 def behind_links(bench: Bench, use: Use, allow: Rule | None) -> list[Finding | None]:
@@ -157,7 +158,7 @@ def behind_links(bench: Bench, use: Use, allow: Rule | None) -> list[Finding | N
 
 def unknown_path(bench: Bench, use: Use, allow: Rule | None) -> Finding | None:
     why = "names a file that is known only when it runs"
-    if bench.rules.restrains_paths():
+    if bench.rules.restrains_paths:
         return guard(use.text, f"{why}, and some files are denied", use.access)
     if allow is not None:
         return answered_for(use, allow)

@@ -16,7 +16,8 @@ from clew.config.environment import freeze
 from clew.config.layers import OF_THE_FOLDER, Scope
 from clew.config.load import Given, changed, read
 from clew.config.settings import check
-from clew.config.write import replace
+from clew.config.there import is_there
+from clew.config.write import alone, replace
 from clew.messages.errors import SettingsError
 from clew.permissions.decision import Decision
 from clew.permissions.modes import ALIASES, Refused, disabled_modes, enter_mode
@@ -293,14 +294,15 @@ class SessionRules:
         """Puts an update into the settings file it names; every other byte of the file stays."""
         scope = SCOPES[update.destination]
         places = self.standing.places
-        path = places.settings_file(scope)
-        layer = read("local", path, str(places.root)) if path.exists() else None
-        if layer is not None and layer.unreadable is not None:
-            raise SettingsError(layer.unreadable)
-        text, data = ("", {}) if layer is None else (layer.text, layer.data)
-        name = key_of(update)
-        value = with_update(data, update)["permissions"][name]
-        replace(path, with_value(text, ("permissions", name), value))
+        with alone(places.config_home):
+            path = places.settings_file(scope)
+            layer = read("local", path, str(places.root)) if is_there(path) else None
+            if layer is not None and layer.unreadable is not None:
+                raise SettingsError(layer.unreadable)
+            text, data = ("", {}) if layer is None else (layer.text, layer.data)
+            name = key_of(update)
+            value = with_update(data, update)["permissions"][name]
+            replace(path, with_value(text, ("permissions", name), value))
 
 
 def entered(found: Standing) -> Mode | Refused:

@@ -6,7 +6,7 @@ expression is compiled when its rule is first a candidate, so that loading costs
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from clew.permissions.patterns import (
@@ -174,7 +174,9 @@ class PathIndex:
         else:
             self._fixed.setdefault(normal(entry.base).casefold(), []).append(entry)
 
-    def candidates(self, path: str) -> Iterator[PathEntry]:
+    def candidates(self, path: str) -> Sequence[PathEntry]:
+        if not self.entries:
+            return ()
         folder, _, name = normal(path).casefold().rstrip("/").rpartition("/")
         above = self._above.get(folder)
         if above is None:
@@ -182,9 +184,8 @@ class PathIndex:
                 self._above.clear()
             above = self._above[folder] = self._along(split(folder))
         around, entries = above
-        yield from entries
-        if name:
-            yield from self._at(around, name)
+        found = self._at(around, name) if name else ()
+        return (*entries, *found) if found else entries
 
     def _along(self, parts: tuple[str, ...]) -> tuple[str, tuple[PathEntry, ...]]:
         """A folder's name made plain, and the entries that its parts lead to."""

@@ -42,7 +42,7 @@ NAMES_MAX = 500
 
 
 def reaches_otherwise(bench: Bench, command: Simple) -> list[Finding]:
-    if not bench.rules.restrains_paths():
+    if not bench.rules.restrains_paths:
         return []
     name = basename(command.words[0])
     words = command.words[1:]

@@ -33,6 +33,14 @@ ELSEWHERE = frozenset(
 )
 
 
+def names_tool(word: str) -> bool:
+    """Whether a word is a rule, and of a tool that somebody has."""
+    read = RULE.fullmatch(word)
+    return read is not None and (
+        read[1] in TOOLS or read[1] in ELSEWHERE or read[1].startswith(MCP_PREFIX)
+    )
+
+
 def unknown_tool(rule: str, offered: Collection[str] = ()) -> str | None:
     """What to say of the tool of a rule, if nobody has it; `offered` are those of a session.
 

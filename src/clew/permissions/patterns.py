@@ -10,6 +10,9 @@ import unicodedata
 
 from clew.permissions.globs import below, starred
 
+# More are a flood, and none that somebody wrote by hand: whoever reads rules refuses them.
+MOST_PATTERNS = 64
+
 GLOB = re.compile(r"[*?\[\\]")
 
 
@@ -78,10 +81,10 @@ def path_regex(base: str, segments: tuple[str, ...], *, floating: bool, itself: 
 
 
 def braces(pattern: str) -> list[str]:
-    """`*.{pem,key}` as the patterns it stands for; at most 64, so that none can be a bomb."""
+    """`*.{pem,key}` as the patterns it stands for; of a bomb no more than show that it is one."""
     out: list[str] = []
     waiting = [pattern]
-    while waiting:
+    while waiting and len(out) + len(waiting) <= MOST_PATTERNS:
         one = waiting.pop()
         match = re.search(r"\{([^{}]*,[^{}]*)\}", one)
         if match is None:
@@ -89,9 +92,7 @@ def braces(pattern: str) -> list[str]:
             continue
         choices = match[1].split(",")
         waiting += [one[: match.start()] + choice + one[match.end() :] for choice in choices[::-1]]
-        if len(out) + len(waiting) > 64:
-            return [pattern]
-    return out
+    return out + waiting
 
 
 def command_regex(pattern: str) -> re.Pattern[str]:

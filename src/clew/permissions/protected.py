@@ -215,7 +215,10 @@ def is_below(name: str, folder: str) -> bool:
 
 def in_workspace(path: ResolvedPath, context: Context) -> bool:
     """Whether the file that is really meant lies in the working folder or a further one."""
-    return path.known and any(is_below(path.real, root) for root in context.roots)
+    real = path.real
+    return path.known and (
+        is_below(real, context.cwd) or any(is_below(real, one) for one in context.directories)
+    )
 
 
 def is_own_result(path: ResolvedPath, context: Context) -> bool:

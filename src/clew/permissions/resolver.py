@@ -31,10 +31,11 @@ def make_resolver(*, cwd: str, home: str) -> Callable[[str], ResolvedPath]:
     folding: dict[str, bool] = {}
 
     def folds(path: str) -> bool:
-        folder = posixpath.dirname(path)
-        if folder not in folding:
-            folding[folder] = folds_case(path)
-        return folding[folder]
+        folder = path.rpartition("/")[0]
+        found = folding.get(folder)
+        if found is None:
+            found = folding[folder] = folds_case(path)
+        return found
 
     def resolve(text: str) -> ResolvedPath:
         if "\0" in text:
@@ -84,26 +85,30 @@ def expand(text: str, home: str) -> str | None:
 
 def follow(path: str, cwd: str, folds: Callable[[str], bool]) -> ResolvedPath:
     """Walks a path part by part as the kernel does, noting the whole path after each link."""
-    names = [squeezed(posixpath.normpath(posixpath.join(cwd, path)))]
     pending = parts_of(path)
     done = "" if path.startswith("/") else cwd.rstrip("/")
+    names = [whole(done, pending)]
     hops = 0
-    # What lies at the end of the walk, if it is there.
+    # What lies at the end of the walk, if it is there; below what is not there lies nothing.
     last: os.stat_result | None = None
+    is_there = True
     while pending:
         part = pending.pop(0)
         if part == "..":
-            done, last = done.rpartition("/")[0], None
+            done, last, is_there = done.rpartition("/")[0], None, True
             continue
         here = f"{done}/{part}"
-        own = OWN_PROCESS.fullmatch(here)
+        own = OWN_PROCESS.fullmatch(here) if here.startswith("/proc/") else None
         if own is not None:
-            done, last = cwd if own[1] == "cwd" else "", None
+            # Of the root, too, without a slash at its end.
+            done = cwd.rstrip("/") if own[1] == "cwd" else ""
+            last, is_there = None, True
             names.append(whole(done, pending))
             continue
+        last = state_of(here) if is_there else None
+        is_there = last is not None
         # `self` would lead to this process, whose folder is not the one the call runs in.
-        last = state_of(here)
-        target = None if here in SELF else link_target(here, last)
+        target = None if last is None or here in SELF else link_target(here, last)
         if target is None:
             done = here
             continue
@@ -115,13 +120,16 @@ def follow(path: str, cwd: str, folds: Callable[[str], bool]) -> ResolvedPath:
             done = ""
         pending = [*parts_of(target), *pending]
         names.append(whole(done, pending))
-    names.append(done or "/")
+    real = done or "/"
     # The last name is the real one, even where an earlier spelling was the same.
-    unique = (*dict.fromkeys(n for n in names[:-1] if n != names[-1]), names[-1])
-    known = not any(OPEN_FILES.match(name) for name in unique)
-    real = unique[-1]
+    unique = (real,) if names == [real] else (*dict.fromkeys(n for n in names if n != real), real)
+    known = not any(map(is_open_file, unique))
     is_file = last is not None and stat.S_ISREG(last.st_mode)
     return ResolvedPath(names=unique, known=known, folds_case=folds(real), is_file=is_file)
+
+
+def is_open_file(name: str) -> bool:
+    return name.startswith(("/proc/", "/dev/fd")) and OPEN_FILES.match(name) is not None
 
 
 def state_of(path: str) -> os.stat_result | None:
@@ -132,10 +140,12 @@ def state_of(path: str) -> os.stat_result | None:
 
 
 def parts_of(path: str) -> list[str]:
-    return [part for part in path.split("/") if part not in ("", ".")]
+    return [part for part in path.split("/") if part and part != "."]
 
 
 def whole(done: str, pending: list[str]) -> str:
+    if ".." not in pending:
+        return "/".join([done, *pending]) or "/"
     return squeezed(posixpath.normpath("/".join([done or "", *pending]) or "/"))
 
 
@@ -144,8 +154,8 @@ def squeezed(path: str) -> str:
     return "/" + path.lstrip("/")
 
 
-def link_target(path: str, state: os.stat_result | None) -> str | None:
-    if state is None or not stat.S_ISLNK(state.st_mode):
+def link_target(path: str, state: os.stat_result) -> str | None:
+    if not stat.S_ISLNK(state.st_mode):
         return None
     try:
         return str(Path(path).readlink())

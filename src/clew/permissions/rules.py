@@ -14,7 +14,7 @@ from msgspec import Struct
 from clew.config.layers import Layer, Scope, ordered, usable
 from clew.config.positions import Path
 from clew.permissions.index import CommandIndex, PathIndex
-from clew.permissions.patterns import braces, domain_regex, word_regex
+from clew.permissions.patterns import MOST_PATTERNS, braces, domain_regex, word_regex
 from clew.permissions.request import (
     JUDGED_FIELDS,
     MCP_PREFIX,
@@ -36,6 +36,9 @@ LISTS: dict[str, Behavior] = {
 
 # Kinds of rules. `path` rules of the reading family hold for every reader, and so on.
 Kind = Literal["tool", "path", "command", "domain", "parameter", "subject"]
+
+# So much of a rule that cannot be read says which it is.
+TOLD_CHARACTERS = 200
 
 RULE = re.compile(r"\s*([A-Za-z_*][\w*:.-]*)\s*(?:\((.*)\))?\s*", re.S)
 PARAMETER = re.compile(r"([A-Za-z_]\w*)\s*:\s*(.+)", re.S)
@@ -163,6 +166,8 @@ def fault_in(tool: str, content: str | None, behavior: Behavior, kind: Kind) -> 
         return "expected WebFetch(domain:host)"
     if kind == "path" and content.startswith("!"):
         return "a path pattern cannot begin with !: deny rules have no exceptions"
+    if kind == "path" and len(braces(content)) > MOST_PATTERNS:
+        return f"its braces stand for more than {MOST_PATTERNS} patterns: write several rules, or a star"
     return None
 
 
@@ -196,6 +201,13 @@ class RuleSet:
         self._spellings: dict[str, tuple[str, ...]] = {}
         for rule in rules:
             self._file(rule)
+        # Whether any rule denies or asks for some paths, or commands.
+        self.restrains_paths = any(
+            self.paths[b, f].size for b in ("deny", "ask") for f in ("read", "edit")
+        )
+        self.restrains_commands = self.restrains_paths or any(
+            self.commands[b].size for b in ("deny", "ask")
+        )
 
     def _file(self, rule: Rule) -> None:
         match rule.kind:
@@ -240,13 +252,6 @@ class RuleSet:
     def heeds_untrusted(self) -> bool:
         """Whether it matters to any rule what stands before a call."""
         return any(rule.after_untrusted for rule in self.rules)
-
-    def restrains_paths(self) -> bool:
-        """Whether any rule denies or asks for some paths."""
-        return any(self.paths[b, f].size for b in ("deny", "ask") for f in ("read", "edit"))
-
-    def restrains_commands(self) -> bool:
-        return self.restrains_paths() or any(self.commands[b].size for b in ("deny", "ask"))
 
     def for_tool(self, behavior: Behavior, tool: str, *, untrusted: bool) -> Rule | None:
         """The first rule that names the tool as a whole."""
@@ -353,7 +358,8 @@ def complain(layer: Layer, rejected: tuple[Path, Rejected]) -> str:
     path, rule = rejected
     line = layer.line(path)
     where = f"{layer.file}:{line}" if line else f"({layer.scope})"
-    return f"{where}: {rule.text}: {rule.what}"
+    text = rule.text if len(rule.text) <= TOLD_CHARACTERS else f"{rule.text[:TOLD_CHARACTERS]}…"
+    return f"{where}: {text}: {rule.what}"
 
 
 def restraints_lost(layer: Layer) -> list[str]:

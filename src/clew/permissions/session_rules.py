@@ -130,7 +130,6 @@ class InVain(Struct, frozen=True, kw_only=True):
 
     text: str
     scope: Scope
-    restrains: bool
     told: str
 
 
@@ -147,7 +146,6 @@ def in_vain(standing: Standing, offered: Collection[str] = ()) -> Iterator[InVai
             yield InVain(
                 text=rule.text,
                 scope=rule.source.scope,
-                restrains=rule.behavior != "allow",
                 told=f"{where}: {rule.source.path[1]} {rule.text}: {why}",
             )
 

@@ -6,7 +6,7 @@ here-documents, bodies of functions and loops. A text that the parser cannot rea
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -39,6 +39,8 @@ NUMERIC_TEST = frozenset({"-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-v"})
 
 # A substitution inside what the tree calls one sign; an escaped one is text.
 HIDDEN = re.compile(rb"(?<!\\)(?:\\\\)*(?:`|[$<>]\(|\$\{|\$\[)")
+
+SUBSTITUTION = re.compile(rb"`|[$<>]\(|\$[{\[]")
 
 REPEATED = frozenset(
     {"while_statement", "for_statement", "c_style_for_statement", "function_definition"}
@@ -168,6 +170,8 @@ class Walk:
         self.assignments: list[Assignment] = []
         self.problems: list[Problem] = []
         self.end = 0
+        # Whether any sign of the text can hold a substitution.
+        self.may_hide = SUBSTITUTION.search(data) is not None
         self.literal_heredoc = False
         self.lost = False
 
@@ -175,23 +179,24 @@ class Walk:
         stack = [(root, False)]
         while stack:
             node, repeated = stack.pop()
-            kind = node.type
-            if not node.child_count:
-                self.leaf(node)
+            kind, children = node.type, node.children
+            if not children:
+                self.leaf(node, kind)
             elif kind not in GLUED:
-                self.apart(node)
+                self.apart(node, children)
             handle = HANDLERS.get(kind)
             if handle is not None:
                 handle(self, node)
             if repeated and kind == "command" and self.commands[-1].name in MOVING:
                 self.lost = True
             repeated = repeated or kind in REPEATED
-            stack.extend((child, repeated) for child in reversed(node.children))
+            for child in reversed(children):
+                stack.append((child, repeated))
         self.gap(len(self.data))
 
-    def apart(self, node: "Node") -> None:
+    def apart(self, node: "Node", children: "Sequence[Node]") -> None:
         """`a'b'\\]` is one word to the shell; the grammar sometimes makes two signs of it."""
-        for one, after in pairwise(node.children):
+        for one, after in pairwise(children):
             if (
                 one.end_byte == after.start_byte
                 and after.type not in REDIRECTIONS
@@ -200,22 +205,25 @@ class Walk:
             ):
                 self.problem(source(node), "words without a blank between them", syntax=True)
 
-    def leaf(self, node: "Node") -> None:
-        self.gap(node.start_byte)
-        self.end = max(self.end, node.end_byte)
-        kind = node.type
+    def leaf(self, node: "Node", kind: str) -> None:
+        start, end = node.start_byte, node.end_byte
+        if start > self.end:
+            self.gap(start)
+        if end > self.end:
+            self.end = end
         if kind in LITERAL or (kind in HEREDOC and self.literal_heredoc):
             return
         if kind == "heredoc_start":
             self.literal_heredoc = any(sign in source(node) for sign in "'\"\\")
-        elif node.is_named and HIDDEN.search(node.text or b""):
+        elif self.may_hide and node.is_named and HIDDEN.search(node.text or b""):
             why = "holds a substitution the parser did not take apart"
             self.problem(source(node), why, syntax=True)
 
     def gap(self, until: int) -> None:
         """Between two signs of the tree only blanks may stand."""
         if until > self.end:
-            between = self.data[self.end : until].decode("utf-8", "replace")
+            passed = self.data[self.end : until]
+            between = "" if passed == b" " else passed.decode("utf-8", "replace")
             if not GAP.fullmatch(between) or set(between) == {"\\", "\n"}:
                 # A backslash before a line's end and no blank: the shell joins the two words.
                 self.problem(between.strip(), "the parser passed over this text", syntax=True)
@@ -226,20 +234,22 @@ class Walk:
 
 
 def on_command(walk: Walk, node: "Node") -> None:
-    words = [read_word(child) for child in node.children if child.type not in NO_WORDS]
+    words, assignments = [], []
+    for child in node.children:
+        kind = child.type
+        if kind not in NO_WORDS:
+            words.append(read_word(child))
+        elif kind == "variable_assignment":
+            assignments.append(read_assignment(child))
     words += more_words(node)
-    assignments = tuple(
-        read_assignment(child) for child in node.children if child.type == "variable_assignment"
+    command = Simple(
+        words=tuple(words),
+        raw=" ".join([word.raw for word in words]),
+        assignments=tuple(assignments),
+        folders=walk.folders,
     )
-    walk.commands.append(
-        Simple(
-            words=tuple(words),
-            raw=" ".join(word.raw for word in words),
-            assignments=assignments,
-            folders=walk.folders,
-        )
-    )
-    walk.folders = folders_after(walk.commands[-1])
+    walk.commands.append(command)
+    walk.folders = folders_after(command)
 
 
 def more_words(node: "Node") -> list[Word]:
@@ -265,7 +275,7 @@ def folders_after(command: Simple) -> tuple[str, ...]:
     """Where the next command may run: where this one did, or where it went."""
     if command.name != "cd":
         # `builtin cd x`, `eval 'cd x'`: it moves, and nobody reads whereto.
-        moves = command.name == "eval" or any(word.text in MOVING for word in command.words)
+        moves = command.name == "eval" or not MOVING.isdisjoint([w.text for w in command.words])
         return () if moves else command.folders
     if not command.folders:
         return ()

@@ -12,9 +12,10 @@ from typing import Any
 from clew.config.layers import in_force, merge
 from clew.config.load import load
 from clew.config.paths import find_places
+from clew.config.there import is_folder
 from clew.config.trust import trusts as trusts_folder
 from clew.config.words import Group
-from clew.messages.errors import ClewError, CommandLineError, UserError
+from clew.messages.errors import UserError
 from clew.plugins import install as work
 from clew.plugins.install import SCOPES, Desk
 from clew.plugins.parts import Parts, parts_of, read_manifest, told
@@ -24,18 +25,10 @@ from clew.plugins.store import Installed, Store, fingerprint, is_on
 def main(argv: list[str]) -> int:
     places = find_places(os.environ, Path.cwd())
     desk = Desk(places=places, store=Store(places), environ=os.environ, agrees=asked)
-    try:
-        options = arguments().parse_args(argv)
-        options.run(desk, options)
-    except BrokenPipeError:
-        raise  # whoever read us has seen enough, which is no failure: the door knows
-    except (ClewError, OSError) as error:
-        sys.stderr.write(f"clew plugin: {error}\n")
-        return 2 if isinstance(error, CommandLineError) else 1
-    return 0
+    return arguments().carry_out(argv, lambda options: options.run(desk, options))
 
 
-def arguments() -> argparse.ArgumentParser:
+def arguments() -> Group:
     parser = Group(prog="clew plugin", description="Plugins, and the marketplaces they are in.")
     words = parser.add_subparsers(required=True, metavar="COMMAND")
 
@@ -204,7 +197,7 @@ def run_remove(desk: Desk, options: Any) -> None:
 def run_check(desk: Desk, options: Any) -> None:
     root = (desk.places.cwd / options.folder).resolve()
     said = read_manifest(root)
-    if isinstance(said, str) or not root.is_dir():
+    if isinstance(said, str) or not is_folder(root):
         raise UserError(said if isinstance(said, str) else f"{root}: there is no such folder")
     parts = parts_of(root, said, desk.store.data(said.name))
     say(f"{said.name} {said.version}".rstrip(), *(f"  {line}" for line in told(parts)))

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from clew.config.there import is_folder, is_link
 from clew.config.write import make_private
 from clew.messages.errors import UserError
 from clew.plugins.manifest import Source
@@ -39,7 +40,7 @@ def bring(source: Source, into: Path, *, base: Path, environ: Mapping[str, str])
             found = inside(draft, source.path)
         else:
             found = (base / Path(source.path).expanduser()).resolve()
-        if not found.is_dir():
+        if not is_folder(found):
             raise UserError(f"{source}: there is no folder {source.path or found}")
         if leading_out := outward(found):
             raise UserError(f"{source}: {leading_out} is a link that leads out of the plugin")
@@ -73,7 +74,7 @@ def outward(root: Path) -> str:
     plugin's own, and nobody who looks at the plugin sees it."""
     for folder, folders, names in os.walk(root):
         for path in (Path(folder, name) for name in (*folders, *names)):
-            if path.is_symlink() and not path.resolve().is_relative_to(root):
+            if is_link(path) and not path.resolve().is_relative_to(root):
                 return str(path.relative_to(root))
     return ""
 

@@ -16,6 +16,7 @@ from clew.config.edit import without
 from clew.config.layers import value_at
 from clew.config.load import load, read
 from clew.config.paths import Places
+from clew.config.there import is_folder, is_there
 from clew.config.write import replace
 from clew.messages.errors import UserError
 from clew.plugins.fetch import bring, inside
@@ -45,7 +46,7 @@ class Desk(Struct, frozen=True, kw_only=True):
 def parts_at(store: Store, one: Installed) -> Parts:
     root = Path(one.path)
     said = read_manifest(root, one.declared)
-    if not root.is_dir() or isinstance(said, str):
+    if not is_folder(root) or isinstance(said, str):
         why = said if isinstance(said, str) else "its folder is gone"
         raise UserError(f"plugin {one.id}: {why}")
     return parts_of(root, structs.replace(said, name=one.name), store.data(one.id))
@@ -168,7 +169,7 @@ def renewed(
 
 def unchanged(one: Installed, source: Source) -> bool:
     """Whether the source still is what a person has agreed to."""
-    if source.url or not one.trusted or not Path(source.path).is_dir():
+    if source.url or not one.trusted or not is_folder(source.path):
         return False
     return fingerprint(Path(source.path)) == one.trusted
 
@@ -196,7 +197,7 @@ def unpin(desk: Desk, one: Installed) -> None:
 def switch(desk: Desk, plugin_id: str, scope: str, *, on: bool) -> Path:
     """Writes into the settings of a scope whether a plugin is on."""
     path = desk.places.settings_file(scope)
-    layer = read("local", path, str(desk.places.root)) if path.exists() else None
+    layer = read("local", path, str(desk.places.root)) if is_there(path) else None
     data = {} if layer is None else layer.data
     named = data.get("enabledPlugins")
     value = {**(named if isinstance(named, dict) else {}), plugin_id: on}
@@ -212,13 +213,13 @@ def remove(desk: Desk, one: Installed) -> list[Path]:
         )
     gone: list[Path] = []
     for folder in (desk.store.copies / one.id, desk.store.data(one.id)):
-        if folder.exists():
+        if is_there(folder):
             shutil.rmtree(folder)
             gone.append(folder)
     desk.store.forget(one.id)
     for scope in SCOPES:
         path = desk.places.settings_file(scope)
-        layer = read("local", path, str(desk.places.root)) if path.exists() else None
+        layer = read("local", path, str(desk.places.root)) if is_there(path) else None
         if layer is None or layer.unreadable is not None:
             continue
         key = ("enabledPlugins", one.id)
@@ -232,7 +233,7 @@ def remove(desk: Desk, one: Installed) -> list[Path]:
 
 
 def read_market(folder: Path) -> Market:
-    path = folder / MARKET if folder.is_dir() else folder
+    path = folder / MARKET if is_folder(folder) else folder
     data = decoded(path)
     said = data if isinstance(data, str) else market(data)
     if isinstance(said, str):
@@ -242,7 +243,7 @@ def read_market(folder: Path) -> Market:
 
 def base_of(path: Path) -> Path:
     """The folder that a marketplace's relative sources start from."""
-    base = path if path.is_dir() else path.parent
+    base = path if is_folder(path) else path.parent
     return base.parent if base.name == MARKET.parent.name else base
 
 

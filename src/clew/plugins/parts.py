@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from clew.config.folders import markdown_below
 from clew.config.regular import only_files
+from clew.config.there import is_file, is_folder, is_there
 from clew.plugins.manifest import Manifest, manifest, with_root
 
 Json: TypeAlias = dict[str, Any]
@@ -47,7 +48,7 @@ def read_manifest(root: Path, declared: Json | None = None) -> Manifest | str:
     """A plugin's manifest; one that has none is called like its folder. `declared` is what its
     marketplace says of it, which its own manifest goes before."""
     path = root / MANIFEST
-    if not path.is_file():
+    if not is_file(path):
         found = manifest({"name": root.name})
     else:
         data = decoded(path)
@@ -84,11 +85,11 @@ def parts_of(root: Path, said: Manifest, data: Path) -> Parts:
     parts = Parts(root=root, manifest=said)
     look = _Looking(parts, {"CLAUDE_PLUGIN_ROOT": str(root), "CLAUDE_PLUGIN_DATA": str(data)})
     for path in look.paths("commands", "commands"):
-        (parts.command_files if path.is_file() else parts.command_folders).append(path)
+        (parts.command_files if is_file(path) else parts.command_folders).append(path)
     for path in look.paths("skills", "skills"):
-        is_one = (path / "SKILL.md").is_file()
+        is_one = is_file(path / "SKILL.md")
         (parts.single_skills if is_one else parts.skill_folders).append(path)
-    if (root / "SKILL.md").is_file():
+    if is_file(root / "SKILL.md"):
         parts.single_skills.append(root)
     parts.agents += look.paths("agents", "agents")
     parts.styles += look.paths("outputStyles", "output-styles")
@@ -117,7 +118,7 @@ class _Looking:
 
     def paths(self, kind: str, usual: str) -> list[Path]:
         """The usual folder if it is there, and those that the manifest names."""
-        found = [self._parts.root / usual] if (self._parts.root / usual).is_dir() else []
+        found = [self._parts.root / usual] if is_folder(self._parts.root / usual) else []
         for value in self._said(kind):
             path = self._inside(kind, value)
             if path is not None and path not in found:
@@ -126,7 +127,7 @@ class _Looking:
 
     def objects(self, kind: str, usual: str) -> list[Json]:
         """The objects of the usual file and of those that are named, and those that stand inline."""
-        files = [self._parts.root / usual] if (self._parts.root / usual).is_file() else []
+        files = [self._parts.root / usual] if is_file(self._parts.root / usual) else []
         found: list[Json] = []
         for value in self._said(kind):
             if isinstance(value, dict):
@@ -159,7 +160,7 @@ class _Looking:
         if path != self._root and not path.startswith(f"{self._root}{os.sep}"):
             self._fault(f"{kind}: {value} leads out of the plugin")
             return None
-        if not Path(path).exists():
+        if not is_there(path):
             self._fault(f"{kind}: {value} is not there")
             return None
         return Path(path)
@@ -191,7 +192,7 @@ def files_in(paths: list[Path]) -> list[str]:
     found: list[str] = []
     for path in paths:
         below = (names[-1] for _, names in markdown_below(path, []))
-        found += [path.stem] if path.is_file() else below
+        found += [path.stem] if is_file(path) else below
     return found
 
 

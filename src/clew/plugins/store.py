@@ -18,7 +18,8 @@ from msgspec import Struct
 
 from clew.config.paths import Places
 from clew.config.regular import content, only_files
-from clew.config.write import replace
+from clew.config.there import is_link
+from clew.config.write import alone, replace
 from clew.plugins.manifest import Source
 
 Json: TypeAlias = dict[str, Any]
@@ -107,23 +108,26 @@ class Store:
                     )
 
     def keep(self, one: Installed) -> None:
-        data = read_json(self.folder / "installed.json")
-        plugins = dict(members(data.get("plugins")))
-        self._write(data | {"plugins": plugins | {one.id: msgspec.to_builtins(one)}})
+        with alone(self._places.config_home):
+            data = read_json(self.folder / "installed.json")
+            plugins = dict(members(data.get("plugins")))
+            self._write(data | {"plugins": plugins | {one.id: msgspec.to_builtins(one)}})
 
     def trust(self, one: Installed, fingerprint: str) -> None:
         """A person's word that this content may run; of a plugin of another tool too."""
         if not one.is_foreign:
             self.keep(msgspec.structs.replace(one, trusted=fingerprint))
             return
-        data = read_json(self.folder / "installed.json")
-        trusted = dict(members(data.get("trustedOthers")))
-        self._write(data | {"trustedOthers": trusted | {one.id: fingerprint}})
+        with alone(self._places.config_home):
+            data = read_json(self.folder / "installed.json")
+            trusted = dict(members(data.get("trustedOthers")))
+            self._write(data | {"trustedOthers": trusted | {one.id: fingerprint}})
 
     def forget(self, plugin_id: str) -> None:
-        data = read_json(self.folder / "installed.json")
-        plugins = {k: v for k, v in members(data.get("plugins")) if k != plugin_id}
-        self._write(data | {"plugins": plugins})
+        with alone(self._places.config_home):
+            data = read_json(self.folder / "installed.json")
+            plugins = {k: v for k, v in members(data.get("plugins")) if k != plugin_id}
+            self._write(data | {"plugins": plugins})
 
     def _write(self, data: Json) -> None:
         text = json.dumps({"version": 1} | data, indent=2) + "\n"
@@ -141,11 +145,12 @@ class Store:
 
     def keep_market(self, name: str, known: Known | None) -> None:
         """Remembers a marketplace, or forgets it."""
-        markets = {k: v for k, v in self.markets().items() if k != name}
-        if known is not None:
-            markets[name] = known
-        text = json.dumps(msgspec.to_builtins(markets), indent=2) + "\n"
-        replace(self.folder / "marketplaces.json", text, mode=0o600)
+        with alone(self._places.config_home):
+            markets = {k: v for k, v in self.markets().items() if k != name}
+            if known is not None:
+                markets[name] = known
+            text = json.dumps(msgspec.to_builtins(markets), indent=2) + "\n"
+            replace(self.folder / "marketplaces.json", text, mode=0o600)
 
 
 def read_json(path: Path) -> Json:
@@ -184,7 +189,7 @@ def fingerprint(root: Path) -> str:
 
 def content_hash(path: Path) -> bytes:
     try:
-        if path.is_symlink():
+        if is_link(path):
             return hashlib.sha256(os.fsencode(path.readlink())).digest()
         with open(path, "rb", opener=only_files) as file:
             return hashlib.file_digest(file, "sha256").digest()

@@ -27,9 +27,11 @@ SETTLE_S = 0.05
 
 
 class Finished(Struct, frozen=True, kw_only=True):
-    """`left`: how many processes the command left running; clew ends them when it ends."""
+    """`left`: how many processes the command left running; clew ends them when it ends. `called_off`:
+    it was kept, and a person ended it from elsewhere."""
 
     exit: Exit
+    called_off: bool = False
     timed_out: bool = False
     left: int = 0
 
@@ -38,10 +40,12 @@ class Hold:
     """A command while it runs, for a person who has it go on: for longer than it was given, or without
     clew."""
 
-    __slots__ = ("_child", "_limit", "_streams", "has_limit")
+    __slots__ = ("_child", "_known", "_limit", "_streams", "has_limit")
 
     def __init__(self) -> None:
         self.has_limit = True
+        # It has begun, or will not.
+        self._known = asyncio.Event()
         self._child: Child | None = None
         self._limit: asyncio.Timeout | None = None
         self._streams: Sequence[Stream] = ()
@@ -51,9 +55,9 @@ class Hold:
         if self._limit is not None:
             self._limit.reschedule(None)
 
-    @property
-    def pid(self) -> int:
-        """0 before it has begun."""
+    async def begun(self) -> int:
+        """Its process, once it has begun; 0 if it will not."""
+        await self._known.wait()
         return 0 if self._child is None else self._child.pid
 
     async def keep(self, record: int, file: int, *, most_bytes: int) -> bool:
@@ -70,6 +74,11 @@ class Hold:
 
     def began(self, child: Child, streams: "Sequence[Stream]") -> None:
         self._child, self._streams = child, streams
+        self._known.set()
+
+    def over(self) -> None:
+        """It has ended, begun or not."""
+        self._known.set()
 
     def limited(self, limit: asyncio.Timeout) -> None:
         self._limit = limit
@@ -196,7 +205,9 @@ async def follow(
         return Finished(exit=await ended_or_killed(child), timed_out=True)
     if child.left and not child.is_gone:
         await child.gone_within(SETTLE_S)
-    return Finished(exit=ended, left=0 if child.is_gone else child.left)
+    return Finished(
+        exit=ended, called_off=child.is_called_off, left=0 if child.is_gone else child.left
+    )
 
 
 async def ticking(child: Child, tick: Callable[[], Awaitable[None]] | None) -> Exit:

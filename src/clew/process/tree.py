@@ -62,6 +62,7 @@ class Child:
         "_loop",
         "_started",
         "_when_gone",
+        "is_called_off",
         "is_kept",
         "left",
         "pid",
@@ -75,6 +76,8 @@ class Child:
         self.left = 0
         # It goes on when clew is gone, or lets go of it.
         self.is_kept = False
+        # It ended because somebody else told its watcher that it is to.
+        self.is_called_off = False
         self._buffer = b""
         self._loop = asyncio.get_running_loop()
         self._started: asyncio.Future[None] = self._loop.create_future()
@@ -178,6 +181,8 @@ class Child:
             case [b"started", pid]:
                 self.pid = int(pid)
                 self._settle(self._started)
+            case [b"off"]:
+                self.is_called_off = True
             case [b"kept"]:
                 self._settle(self._kept)
             case [b"failed", number]:

@@ -13,7 +13,8 @@ either a request `(argv, cwd, environment, targets, walls)`, with the child's de
 first byte; or a number, the grace in ms after which the tree ends; or `{"most": bytes}` for a tree that
 is to be kept, with descriptors beside it: the record that the child's end is told to as a line of JSON,
 the file that what it prints goes to once clew is gone, and the pipes it prints to. The watcher answers
-with lines: `started <pid>`, or `failed <errno>`; `kept`; `ended <wait status> <descendants left>`; `gone`.
+with lines: `started <pid>`, or `failed <errno>`; `kept`; `off`, where a kept tree was called off before its
+child ended; `ended <wait status> <descendants left>`; `gone`.
 """
 
 import _socket
@@ -247,7 +248,9 @@ class Kept:
         if takes_rest:
             self._take_rest()
         with contextlib.suppress(OSError):
-            os.write(self._record, b'{"waitStatus":%d,"endedAt":%d}\n' % (status, int(time.time())))
+            end = b'{"waitStatus":%d,"endedAt":%d%s}\n'
+            how = b',"calledOff":true' if self.is_called_off else b""
+            os.write(self._record, end % (status, int(time.time()), how))
 
     def take(self, pipe: int) -> bool:
         """Moves what a pipe holds into the file, as far as there is room; whether more may come."""
@@ -307,6 +310,7 @@ def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool
                 status = wait_status
                 news = b"ended %d " % status
                 if kept is not None:
+                    news = (b"off\n" if kept.is_called_off else b"") + news
                     kept.told(status, takes_rest=is_gone(clew))
         ended = status is not None
         is_over = ended and not tree_lives(child, adopts=adopts)

@@ -25,6 +25,9 @@ def failure_of_response(
     error_type = error.get("type")
     message = error.get("message")
     said = message if isinstance(message, str) and message else words_of(body)
+    if 300 <= status < 400 and (elsewhere := words_of(headers.get("location", "").encode())):
+        # A key is sent to nobody but the address that a person named.
+        said = f"it leads to {elsewhere}; if that is the service, name it as the base URL"
     return Failure(
         kind="status",
         message=f"HTTP {status}: {said}" if said else f"HTTP {status} without a word",

@@ -17,6 +17,7 @@ import msgspec
 
 from clew.catalog.lookup import known_models
 from clew.config.paths import find_config_home
+from clew.config.there import is_folder
 from clew.config.words import Group
 from clew.messages.counts import count_of
 from clew.messages.errors import SessionError, SettingsError, in_words
@@ -98,7 +99,7 @@ def transcripts(options: argparse.Namespace) -> list[Path]:
     if options.session:
         return [choose.named(home, cwd, name) for name in options.session]
     if options.all:
-        folders = sorted(p for p in paths.projects_dir(home).glob("*") if p.is_dir())
+        folders = sorted(p for p in paths.projects_dir(home).glob("*") if is_folder(p))
         return [path for folder in folders for path in reversed(light.session_files(folder))]
     here = paths.canonical(cwd)
     files = reversed(light.session_files(paths.project_dir(home, cwd)))

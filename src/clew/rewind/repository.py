@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from clew.config.regular import content
+from clew.config.there import is_file, is_folder
 from clew.rewind.git_index import Tracked, same_look, tracked
 from clew.rewind.git_objects import Objects
 from clew.rewind.tree import Look, look_of
@@ -90,9 +91,9 @@ def _git_folder(folder: str) -> tuple[str, Path] | None:
     """The top of the working tree and its git folder, which a file may name."""
     for top in (folder, *map(str, Path(folder).parents)):
         git = Path(top, ".git")
-        if git.is_dir():
+        if is_folder(git):
             return top, git
-        if git.is_file():
+        if is_file(git):
             try:
                 words = text(git)
             except OSError:

@@ -19,6 +19,7 @@ from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
+from clew.config.there import is_folder, is_link, is_there
 from clew.process import walls as kernel
 from clew.process.held import held
 from clew.process.output import Output
@@ -57,7 +58,12 @@ class Box:
         self._choosing = asyncio.Lock()
         self._kind: Kind | None = None
         self._why = ""
-        self.temp = os.path.realpath(tempfile.mkdtemp(prefix="clew-"))
+        try:
+            self.temp = os.path.realpath(tempfile.mkdtemp(prefix="clew-"))
+        except OSError as error:
+            raise SandboxError(
+                f"a command would have no folder for passing files: {error}"
+            ) from None
         self.policy = replace(policy, write=(*policy.write, self.temp))
 
     def close(self) -> None:
@@ -111,7 +117,7 @@ class Box:
                 )
         except OSError as error:
             return str(error)
-        if place.exists():
+        if is_there(place):
             place.unlink()
             return "it let a file be written where none may be"
         if ended.exit.code:
@@ -232,18 +238,18 @@ def unfit(kind: Kind, policy: Policy) -> str:
         case "landlock":
             return landlock.why_not(policy, kernel.version())
         case "seatbelt":
-            return "" if Path(seatbelt.PROGRAM).exists() else f"there is no {seatbelt.PROGRAM}"
+            return "" if is_there(seatbelt.PROGRAM) else f"there is no {seatbelt.PROGRAM}"
 
 
 @contextlib.contextmanager
 def taken_away(leading: Sequence[Path]) -> Iterator[None]:
     """What leads git elsewhere and was not there before is gone again when the command has ended."""
-    missing = [path for path in leading if not path.exists()]
+    missing = [path for path in leading if not is_there(path)]
     try:
         yield
     finally:
         for path in missing:
-            if path.is_dir() and not path.is_symlink():
+            if is_folder(path) and not is_link(path):
                 shutil.rmtree(path, ignore_errors=True)
             else:
                 path.unlink(missing_ok=True)
@@ -258,8 +264,8 @@ def kept_back(policy: Policy) -> Iterator[None]:
             if (
                 path.name.startswith(".")
                 and not path.suffix
-                and not path.exists()
-                and path.parent.is_dir()
+                and not is_there(path)
+                and is_folder(path.parent)
             ):
                 path.mkdir()
                 made.append(path)

@@ -8,6 +8,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from clew.config.there import is_folder, is_there
 from clew.process.walls import INET, INET6, NETLINK, UNIX, socket_filter
 from clew.sandbox.policy import Policy, covers
 
@@ -20,7 +21,7 @@ def arguments(policy: Policy, cwd: str, *, filter_fd: int | None = None) -> list
     for path, may_write in held(policy):
         made += ["--bind" if may_write else "--ro-bind", path, path]
     for path in present(policy.no_read):
-        made += ["--tmpfs", path] if Path(path).is_dir() else ["--ro-bind", os.devnull, path]
+        made += ["--tmpfs", path] if is_folder(path) else ["--ro-bind", os.devnull, path]
     for path in present(policy.read):
         if covers(policy.no_read, path):
             made += ["--bind" if policy.may_write(path) else "--ro-bind", path, path]
@@ -44,13 +45,13 @@ def held(policy: Policy) -> list[tuple[str, bool]]:
         for parent in Path(path).parents
         if policy.may_write(str(parent))
     }
-    found = {path: may for path, may in (between | places).items() if Path(path).exists()}
+    found = {path: may for path, may in (between | places).items() if is_there(path)}
     return sorted(found.items(), key=lambda place: place[0].count("/"))
 
 
 def present(paths: Sequence[str]) -> list[str]:
     """What is there, the higher first, so that the deeper counts."""
-    return sorted((path for path in paths if Path(path).exists()), key=lambda p: p.count("/"))
+    return sorted((path for path in paths if is_there(path)), key=lambda p: p.count("/"))
 
 
 def filter_program(policy: Policy) -> bytes:

@@ -7,6 +7,10 @@ in the repository's list, where only the repository's owner could write it, open
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from clew.config.regular import content
+from clew.config.there import is_file, is_folder
+
+LINE_BYTES = 4_096
 # Of an agent's own checkouts, below the folder of the project.
 OWN = ".claude/worktrees"
 # Of a folder of git's: whoever may write these has git read a configuration of his own.
@@ -25,24 +29,28 @@ def written_by_commits(root: str) -> list[str]:
 def linked(root: Path) -> tuple[Path, Path] | None:
     """The folder of git's that is a linked checkout's own, and the one that all share."""
     try:
-        word, _, name = (root / ".git").read_text("utf-8").strip().partition(" ")
+        word, _, name = line(root / ".git").partition(" ")
         own = Path(root, name).resolve(strict=True)
-        common = Path(own, (own / "commondir").read_text("utf-8").strip()).resolve(strict=True)
-        back = Path(own, (own / "gitdir").read_text("utf-8").strip()).resolve(strict=True)
+        common = Path(own, line(own / "commondir")).resolve(strict=True)
+        back = Path(own, line(own / "gitdir")).resolve(strict=True)
     except (OSError, ValueError):
         return None
     is_listed = word == "gitdir:" and own.parent == common / "worktrees"
     return (own, common) if is_listed and back == (root / ".git").resolve() else None
 
 
+def line(path: Path) -> str:
+    return content(path, LINE_BYTES).decode("utf-8").strip()
+
+
 def pointers(roots: Iterable[str]) -> Iterator[Path]:
     """What leads git to a configuration, in all that may be written; some of it may not be there."""
     for root in map(Path, roots):
         for checkout in (root, *entries(root / OWN)):
-            if (checkout / ".git").is_file():
+            if is_file(checkout / ".git"):
                 yield checkout / ".git"
         for own in (root / ".git", *entries(root / ".git" / "worktrees"), root):
-            if (own / "HEAD").is_file():
+            if is_file(own / "HEAD"):
                 yield from (own / name for name in LEADING)
                 if own.parent.name == "worktrees":
                     yield own / "gitdir"
@@ -50,6 +58,6 @@ def pointers(roots: Iterable[str]) -> Iterator[Path]:
 
 def entries(folder: Path) -> list[Path]:
     try:
-        return [path for path in folder.iterdir() if path.is_dir()]
+        return [path for path in folder.iterdir() if is_folder(path)]
     except OSError:
         return []

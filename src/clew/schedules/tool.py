@@ -79,7 +79,7 @@ class Now:
     """The local time; a value of its own so that tests bring theirs."""
 
     def __call__(self) -> datetime:
-        return datetime.now()  # noqa: DTZ005: cron speaks of the wall clock
+        return datetime.now()  # cron speaks of the wall clock
 
 
 class ScheduleListInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

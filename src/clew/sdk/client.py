@@ -6,6 +6,7 @@ the log, its children are gone. A cancelled `query` does the same.
 
 import asyncio
 import os
+import traceback
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from pathlib import Path
@@ -15,6 +16,8 @@ from uuid import uuid4
 
 from clew.headless.host import HostError
 from clew.headless.serve import Server
+from clew.messages.encoding import decode, encode
+from clew.messages.validity import faults_of_words
 from clew.sdk.functions import answered
 from clew.sdk.memory import MemoryChannel
 from clew.sdk.messages import Message, Result, read
@@ -49,6 +52,8 @@ class ClewClient:
         self._pump: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> "ClewClient":
+        if self._session is not None:
+            raise RuntimeError("a client is entered once; another one can go on with its session")
         options = self.options
         environ = os.environ | dict(options.env)
         server = Server(options.as_options(), self._channel, environ, self._cwd)
@@ -92,7 +97,9 @@ class ClewClient:
     async def query(self, prompt: str | Sequence[Json]) -> None:
         """Says a prompt; while a turn runs, it is heard between two of its rounds."""
         content = prompt if isinstance(prompt, str) else list(prompt)
-        self._channel.say(Said(content=content, uuid=str(uuid4())))
+        if isinstance(content, list) and (found := faults_of_words(content)):
+            raise ValueError(f"this is no prompt: {'; '.join(found)}")
+        self._say(Said(content=decode(encode(content)), uuid=str(uuid4())))
 
     async def interrupt(self) -> None:
         """Stops the turn that runs; its work so far stays."""
@@ -133,10 +140,10 @@ class ClewClient:
         request_id = str(uuid4())
         answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
         self._answers[request_id] = answer
-        self._channel.say(
-            Asked(request_id=request_id, subtype=subtype, fields={"subtype": subtype, **fields})
-        )
         try:
+            self._say(
+                Asked(request_id=request_id, subtype=subtype, fields={"subtype": subtype, **fields})
+            )
             response = await answer
         finally:
             del self._answers[request_id]
@@ -144,6 +151,14 @@ class ClewClient:
             raise HostError(response["error"])
         held: Json = response.get("response", {})
         return held
+
+    def _say(self, incoming: Said | Asked) -> None:
+        """Hands it to the session, which must be there to hear it: else nobody would ever answer."""
+        if self._pump is None:
+            raise RuntimeError("there is no session yet: async with ClewClient(...) as client")
+        if self._pump.done():
+            raise HostError("the session is over")
+        self._channel.say(incoming)
 
     async def _deliver(self) -> None:
         errors = ["the session is over"]
@@ -175,17 +190,20 @@ class ClewClient:
         call.add_done_callback(lambda done: self._ended(request_id, done))
 
     def _ended(self, request_id: str, call: asyncio.Task[Json]) -> None:
-        """A function of the program's; what it raises is the answer too, told by its words."""
+        """A function of the program's; what it raises is the answer too, told by its words.
+
+        A function that was cancelled has answered as well: who withdrew the call passes that over.
+        """
         del self._calls[request_id]
-        if call.cancelled():
-            return
-        error = call.exception()
+        error = asyncio.CancelledError() if call.cancelled() else call.exception()
+        response: Json = {}
         if error is None:
-            answer = Answered(request_id=request_id, response=call.result())
-        else:
-            words = f"{type(error).__name__}: {error}"
-            answer = Answered(request_id=request_id, response={}, error=words)
-        self._channel.say(answer)
+            try:
+                response = decode(encode(call.result()))
+            except TypeError as odd:  # what no JSON holds
+                error = odd
+        words = None if error is None else told(error)
+        self._channel.say(Answered(request_id=request_id, response=response, error=words))
 
     def _withdrawn(self, request_id: str) -> None:
         call = self._calls.get(request_id)
@@ -200,7 +218,8 @@ class ClewClient:
             return {"mcp_response": await answered(self.options.functions, request["message"])}
         if self.options.can_use_tool is None or request["subtype"] != "can_use_tool":
             raise HostError(f"{request['subtype']} is asked of nobody here")
-        verdict = await self.options.can_use_tool(
+        # Whatever a function says that it answers with.
+        verdict: object = await self.options.can_use_tool(
             Call(
                 tool=request["tool_name"],
                 input=request["input"],
@@ -215,6 +234,9 @@ class ClewClient:
                 return {"behavior": "allow", "updatedInput": given}
             case Deny():
                 return {"behavior": "deny", "message": verdict.words, "interrupt": verdict.stop}
+            case _:
+                kind = type(verdict).__name__
+                raise TypeError(f"can_use_tool answers with Permit or Deny, not with {kind}")
 
     def _hooks(self) -> Json:
         events: dict[str, list[Json]] = {}
@@ -227,3 +249,9 @@ class ClewClient:
                 }
             )
         return events
+
+
+def told(error: BaseException) -> str:
+    """What was raised, in a line; an error whose own words cannot be had is told by its kind."""
+    (*_, line) = traceback.format_exception_only(error)
+    return line.strip()

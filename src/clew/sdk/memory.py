@@ -6,8 +6,7 @@ Frames are copies: whoever changes one changes nothing of the session.
 import asyncio
 from typing import Any, TypeAlias
 
-import msgspec
-
+from clew.messages.encoding import decode, encode
 from clew.wire.incoming import Incoming
 
 Json: TypeAlias = dict[str, Any]
@@ -37,7 +36,7 @@ class MemoryChannel:
         await self._room.wait()
 
     def post(self, frame: Json) -> None:
-        self.frames.put_nowait(msgspec.json.decode(msgspec.json.encode(frame)))
+        self.frames.put_nowait(decode(encode(frame)))
         if self.frames.qsize() > MOST_WAITING and not self._is_in_haste:
             self._room.clear()
 

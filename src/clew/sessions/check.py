@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from clew.messages.counts import count_of
-from clew.sessions.output import FINE, FOUND, Bar, cwd, home, say, say_json, transcript
+from clew.sessions.output import FINE, FOUND, Bar, cwd, home, say, say_json, say_unsaved, transcript
 from clew.transcript import choose, light
 from clew.transcript.check import RULES
 from clew.transcript.examine import examine
@@ -29,13 +29,24 @@ def run(options: argparse.Namespace) -> int:
     reports: list[dict[str, Any]] = []
     with Bar("checking") as bar:
         for number, path in enumerate(files, 1):
+            bar.hide()
+            say_unsaved(path)
             found = examine(path)
             shown = found.findings if options.notes else found.problems
-            reports.append({"path": str(path), "ok": not found.problems, "findings": shown})
+            is_empty = path.stat().st_size == 0
+            reports.append(
+                {
+                    "path": str(path),
+                    "ok": not found.problems,
+                    "isEmpty": is_empty,
+                    "findings": shown,
+                }
+            )
             if not options.json:
                 bar.hide()
                 state = "ok" if not found.problems else count_of(len(found.problems), "problem")
-                say(f"{path}: {state}, {len(found.loaded.messages)} live messages")
+                live = f"{state}, {len(found.loaded.messages)} live messages"
+                say(f"{path}: {'empty: nothing of a conversation is in it' if is_empty else live}")
                 for finding in shown:
                     say(f"  {finding}")
             bar(number, len(files))

@@ -61,8 +61,8 @@ def run(options: argparse.Namespace) -> int:
             f"{outline.session_id}  {moment(outline.modified_at)}  {size_of(outline.size_bytes):>8}"
             f"  {' '.join(outline.title.split())}{tag}{elsewhere}"
         )
-    if not shown and not options.all:
-        _hint()
+    if not shown:
+        _none(is_narrowed=wanted != Wanted(), everywhere=options.all)
     return FINE
 
 
@@ -131,11 +131,20 @@ async def _listed(name: str) -> "Sequence[Listed]":
         return await store.list()
 
 
-def _hint() -> None:
-    """Where this folder's sessions may be, for whoever finds none."""
+def _none(*, is_narrowed: bool, everywhere: bool) -> None:
+    """Says that there is none, and where this folder's sessions may be."""
     from clew.library.relocate import moved_here
 
-    for place in moved_here(home(), cwd()):
+    if is_narrowed:
+        say("no session fits what was asked for")
+    elif everywhere:
+        say("there is no session yet")
+    if everywhere:
+        return
+    moved = moved_here(home(), cwd())
+    if not moved and not is_narrowed:
+        say("no session of this folder yet; clew sessions list --all shows every folder's")
+    for place in moved:
         say(
             f"no session of this folder, but {count_of(place.sessions, 'session')} of {place.cwd}, "
             f"which is gone; if it was moved here: clew sessions relocate {place.cwd} ."

@@ -37,6 +37,29 @@ def transcript(name: str) -> Path:
     return choose.named(home(), cwd(), name)
 
 
+def saved_part(name: str) -> Path:
+    """The file, for a word that reads it alone; says which emergency copies hold what it does not tell."""
+    path = transcript(name)
+    say_unsaved(path)
+    return path
+
+
+def say_unsaved(path: Path) -> None:
+    from clew.exchange.gather import agent_files
+    from clew.transcript.files import Files
+    from clew.transcript.paths import rescue_dirs
+    from clew.transcript.rescue import copies_of
+
+    folders = rescue_dirs(home())
+    for file in (path, *agent_files(path)):
+        for copy in copies_of(file.name, folders, Files()):
+            if copy != file:
+                sys.stderr.write(
+                    f"clew sessions: {file} could not be written; what was said since is in {copy} and not "
+                    f"told of here. When {file.parent} takes it, `clew --resume {path.stem}` brings it home\n"
+                )
+
+
 def say(line: str) -> None:
     """A line for people; a session's text cannot move the cursor or colour the rest."""
     clean = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in line)

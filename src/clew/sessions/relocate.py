@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from clew.config.there import is_folder
 from clew.library.relocate import carry_out, gone, plan
 from clew.messages.counts import count_of
 from clew.sessions.output import FINE, FOUND, CannotError, cwd, home, say, say_json
@@ -19,7 +20,7 @@ def run(options: argparse.Namespace) -> int:
     if options.old is None:
         return _gone(options)
     old, new = str(Path(cwd(), options.old)), str(Path(cwd(), options.new))
-    if not Path(new).is_dir():
+    if not is_folder(new):
         raise CannotError(f"{new}: there is no such folder")
     moves = plan(home(), old.rstrip("/"), new)
     if not moves:

@@ -2,12 +2,13 @@
 
 import argparse
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from msgspec import to_builtins
 
 from clew.messages.counts import count_of
-from clew.sessions.output import FINE, FOUND, CannotError, home, say, say_json, transcript
+from clew.sessions.output import FINE, FOUND, CannotError, home, saved_part, say, say_json
 from clew.transcript import paths
 from clew.transcript.repair import HeldError, WouldLoseError, carry_out, plan, why_it_stays
 
@@ -19,7 +20,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    planned = plan(transcript(options.session), warnings=options.warnings)
+    planned = plan(saved_part(options.session), warnings=options.warnings)
     report: dict[str, Any] = {
         "path": str(planned.source),
         "action": planned.kind,
@@ -37,7 +38,8 @@ def run(options: argparse.Namespace) -> int:
             raise CannotError(str(error)) from None
         backup = str(done.backup) if done.backup else None
         remaining = [
-            {**to_builtins(finding), "why": why_it_stays(finding)} for finding in done.remaining
+            {**to_builtins(finding), "why": why_it_stays(finding, planned.target.stem)}
+            for finding in done.remaining
         ]
         report |= {"backup": backup, "remaining": remaining}
     if options.json:
@@ -55,8 +57,13 @@ def _told(report: dict[str, Any]) -> Iterator[str]:
             yield f"{report['path']}: nothing needs repair"
         case "append":
             yield f"{count_of(report['lines'], 'line')} {would}appended to {report['target']}"
+        case "repaired already":
+            yield f"{report['path']} was repaired already; the copy is {report['target']}"
         case _:
             yield f"a repaired copy {would}written to {report['target']}; the original stays"
+    if "remaining" in report and report["target"] != report["path"]:
+        yield f"  clew --resume {Path(report['target']).stem} goes on with the copy"
+        yield f"  clew sessions archive {Path(report['path']).stem} puts the original aside"
     if report.get("backup"):
         yield f"a copy of what was there before is in {report['backup']}"
     for one in report.get("remaining", ()):

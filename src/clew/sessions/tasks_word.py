@@ -2,7 +2,6 @@
 
 import argparse
 import os
-import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from clew.config.keys import in_environment
 from clew.config.mask import without
 from clew.config.regular import only_files
 from clew.config.words import Group
-from clew.messages.errors import ClewError, CommandLineError, UserError
+from clew.messages.errors import UserError
 from clew.sessions.output import home, moment, say, say_json
 from clew.tasks.kept import Kept, call_off, found, read
 from clew.transcript.paths import own_dir
@@ -19,22 +18,16 @@ from clew.transcript.paths import own_dir
 SHOWN_BYTES = 64 << 10
 ENDS_WITHIN_S = 5.0
 LOOK_S = 0.02
+UNWATCHED = "running, and what watched it was killed: how it ends will not be known"
 
 
 def main(argv: list[str]) -> int:
     folder = own_dir(home()) / "kept"
-    try:
-        options = parser().parse_args(["list", *argv] if argv in ([], ["--json"]) else argv)
-        options.run(folder, options)
-    except BrokenPipeError:
-        raise  # whoever read us has seen enough, which is no failure: the door knows
-    except (ClewError, OSError) as error:
-        sys.stderr.write(f"clew tasks: {error}\n")
-        return 2 if isinstance(error, CommandLineError) else 1
-    return 0
+    words = ["list", *argv] if argv in ([], ["--json"]) else argv
+    return parser().carry_out(words, lambda options: options.run(folder, options))
 
 
-def parser() -> argparse.ArgumentParser:
+def parser() -> Group:
     made = Group(
         prog="clew tasks",
         description="Commands that go on without clew, because somebody kept them (/tasks keep ID). "
@@ -96,13 +89,13 @@ def run_stop(folder: Path, options: argparse.Namespace) -> None:
     while now is not None and now.is_running:
         if time.monotonic() > deadline:
             raise UserError(f"{one.name} was told to end and has not yet")
-        time.sleep(LOOK_S)
+        time.sleep(LOOK_S)  # its end is a lock that another process lets go of: nobody says so
         now = read(one.path)
     last = one if now is None else now
     if options.json:
         say_json(row(last))
     else:
-        say(f"{one.name}: {'stopped' if was_running else state(last)}")
+        say(f"{one.name}: {'stopped' if was_running else f'it had ended already: {state(last)}'}")
 
 
 def chosen(folder: Path, name: str) -> Kept:
@@ -123,12 +116,12 @@ def full_name(one: Kept) -> str:
 def state(one: Kept) -> str:
     """How it stands, by the kernel and its watcher."""
     if one.is_running:
-        return "running"
+        return "running" if one.is_watched else UNWATCHED
     if one.end is None:
         return "ended, and nobody saw how"
     ended, at = one.end.exit, moment(one.end.ended_at)
     how = f"by {ended.signal}" if ended.signal else f"with code {ended.code}"
-    return f"ended {how} at {at}"
+    return f"{'stopped' if one.end.called_off else 'ended'} {how} at {at}"
 
 
 def ending_of(one: Kept) -> tuple[str, int]:
@@ -155,6 +148,8 @@ def row(one: Kept) -> dict[str, Any]:
         "cwd": about.cwd,
         "file": about.file,
         "isRunning": one.is_running,
+        "isWatched": one.is_watched,
+        "isCalledOff": one.end is not None and one.end.called_off,
         "exitCode": None if one.end is None else one.end.exit.code,
         "signal": None if one.end is None else one.end.exit.signal,
         "keptAt": moment(about.kept_at),

@@ -3,7 +3,7 @@
 import argparse
 
 from clew.library.tree import told, tree
-from clew.sessions.output import FINE, say, say_json, transcript
+from clew.sessions.output import FINE, saved_part, say, say_json
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -11,7 +11,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    path = transcript(options.session)
+    path = saved_part(options.session)
     found = tree(path)
     if not options.json:
         for line in told(found):

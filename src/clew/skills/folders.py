@@ -11,6 +11,7 @@ from msgspec import Struct, structs
 
 from clew.config.load import stamp
 from clew.config.paths import Places
+from clew.config.there import is_folder, is_there
 from clew.skills.find import Found, command_at, commands_in, skill_at, skills_in
 from clew.skills.skill import Origin, Skill, ranked
 
@@ -58,10 +59,10 @@ def places_of(places: Places, sources: Collection[str], further: Iterable[str] =
 
 def upwards(places: Places) -> Iterator[Path]:
     """The working folder and those around it, up to the repository's or the home folder."""
-    is_inside = any((f / ".git").exists() for f in (places.cwd, *places.cwd.parents))
+    is_inside = any(is_there(f / ".git") for f in (places.cwd, *places.cwd.parents))
     for folder in (places.cwd, *places.cwd.parents):
         yield folder
-        if not is_inside or folder == places.home or (folder / ".git").exists():
+        if not is_inside or folder == places.home or is_there(folder / ".git"):
             return
 
 
@@ -85,7 +86,7 @@ class Shelf:
         if place in self._places:
             return False
         self._places.append(place)
-        if not any((place.folder / name).is_dir() for name in ("commands", "skills")):
+        if not any(is_folder(place.folder / name) for name in ("commands", "skills")):
             return False
         self._by_name = None
         return True

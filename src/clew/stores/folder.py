@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from clew.config.regular import only_files
+from clew.config.there import is_file
 from clew.stores.base import Key, Listed, StoreError
 from clew.transcript.files import Files
 from clew.transcript.light import is_uuid
@@ -90,7 +91,7 @@ class FolderStore:
                 lines=_count(path),
             )
             for path in sorted(self._folder.glob(f"{sessions}/*.jsonl"))
-            if is_uuid(path.parent.name) and path.is_file()
+            if is_uuid(path.parent.name) and is_file(path)
         ]
 
     def _path(self, key: Key) -> Path:

@@ -14,6 +14,7 @@ from clew.config import frontmatter
 from clew.config.folders import markdown_below
 from clew.config.frontmatter import Frontmatter
 from clew.config.regular import content
+from clew.config.there import is_file
 from clew.subagents.specs import Origin, Spec, Unusable, spec_of
 
 MAX_BYTES = 256 * 1024
@@ -30,7 +31,7 @@ def in_folder(folder: Path, origin: Origin, *, prefix: str = "") -> Found:
     """The agents that the files of a folder define, those of folders in it too, or one file does."""
     found = Found()
     below = markdown_below(folder, found.faults)
-    for path in [folder] if folder.is_file() else (Path(name) for name, _ in below):
+    for path in [folder] if is_file(folder) else (Path(name) for name, _ in below):
         try:
             data = content(path, MAX_BYTES + 1)
             text = data.decode("utf-8")

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clew.config.there import is_there
 from clew.messages.errors import UserError
 from clew.process.output import Output
 from clew.process.run import run
@@ -70,7 +71,7 @@ async def make(git: Git, cwd: str, name: str) -> Worktree:
     path, branch = root / FOLDER / name, f"clew/{name}"
     path.parent.mkdir(parents=True, exist_ok=True)
     ignore = path.parent / ".gitignore"
-    if not ignore.exists():
+    if not is_there(ignore):
         # Other people's status is no place for it.
         ignore.write_text("*\n", "utf-8")
     await git(str(root), "worktree", "add", "-b", branch, str(path), base)

@@ -2,7 +2,8 @@
 
 A record is a file of clew's own: a line that says what runs, and a second that its watcher writes when
 it has ended (`process.watcher`). The watcher holds the file locked for as long as it lives, so that the
-kernel, and no process number that may be another's by now, says whether it runs. Must never signal a
+kernel, and no process number that may be another's by now, says whether it runs. Where the watcher was
+killed, the command is known by its number, its beginning and the machine's own. Must never signal a
 process that is not the very one that was begun.
 """
 
@@ -13,25 +14,35 @@ import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Annotated, TypeAlias
 
 import msgspec
 
+from clew.config.regular import only_files
+from clew.config.there import is_folder
 from clew.config.write import make_private
 from clew.messages.errors import UserError
 from clew.process.output import Output
 from clew.process.run import Hold
 from clew.process.tree import Exit, exit_of
+from clew.process.watcher import descendants, signal_to
 
 # Records of what ended are of use until the session hears of it; who never asks loses nothing else.
 FORGOTTEN_S = 30 * 24 * 3600
 # Names are made from session and task ids; nothing else in the folder is a record.
 SUFFIX = ".jsonl"
+# More than any command line has; what is larger is no record.
+MOST_BYTES = 16 << 20
+# Seconds that a calendar holds, and a status as the kernel gives it.
+Moment: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=253_402_300_800)]
+WaitStatus: TypeAlias = Annotated[int, msgspec.Meta(ge=0, lt=2**16)]
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """What runs: as a task of which session, begun by which call, and where what it prints goes.
 
-    `since` is when process `pid` began, as the kernel counts; 0 where it does not say.
+    `since` is when process `pid` began, as the kernel counts from the machine's own beginning, `boot`;
+    0 and nothing where it does not say.
     """
 
     session_id: str
@@ -44,12 +55,15 @@ class About(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     tool_use_id: str
     pid: int
     since: int
-    kept_at: int
+    kept_at: Moment
+    boot: str = ""
 
 
 class End(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    wait_status: int
-    ended_at: int
+    wait_status: WaitStatus
+    ended_at: Moment
+    # A person ended it, with a word and not with a signal of their own.
+    called_off: bool = False
 
     @property
     def exit(self) -> Exit:
@@ -57,12 +71,14 @@ class End(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """A record as it stands: without an end and not running, nobody saw how it ended."""
+    """A record as it stands: without an end and not running, nobody saw how it ended; running and
+    not watched, nobody will."""
 
     path: Path
     about: About
     end: End | None
     is_running: bool
+    is_watched: bool
 
     @property
     def name(self) -> str:
@@ -79,7 +95,7 @@ class Shelf:
     @property
     def is_used(self) -> bool:
         """Whether anything was ever kept: most people keep nothing."""
-        return self._folder.is_dir()
+        return is_folder(self._folder)
 
     def here(self) -> list[Kept]:
         """Those of this session."""
@@ -94,6 +110,7 @@ class Shelf:
         cwd: str, tool_use_id: str,
     ) -> None:  # fmt: skip
         """Has a command go on without clew. Raises UserError where it cannot."""
+        pid = await hold.begun()
         output.save()
         if output.descriptor < 0:
             raise UserError(f"what task {task_id} prints goes to no file, so it cannot be kept")
@@ -106,9 +123,10 @@ class Shelf:
             cwd=cwd,
             file=str(output.path),
             tool_use_id=tool_use_id,
-            pid=hold.pid,
-            since=began(hold.pid),
+            pid=pid,
+            since=began(pid),
             kept_at=int(time.time()),
+            boot=boot(),
         )
         path = self._folder / f"{self._session_id}-{task_id}{SUFFIX}"
         try:
@@ -148,23 +166,33 @@ def found(folder: Path, beginning: str = "") -> Iterator[Kept]:
         kept = read(path)
         if kept is None:
             continue
-        if not kept.is_running and time.time() - path.stat().st_mtime > FORGOTTEN_S:
+        if not kept.is_running and _age_s(path) > FORGOTTEN_S:
             forget(kept)
         else:
             yield kept
 
 
+def _age_s(path: Path) -> float:
+    """0 where somebody else has taken it away meanwhile."""
+    try:
+        return time.time() - path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def read(path: Path) -> Kept | None:
     """A record as it stands; None for what is none, or is gone."""
     try:
-        with path.open("rb") as file:
-            is_running = is_locked(file.fileno())
-            first, _, rest = file.read().partition(b"\n")
+        with open(path, "rb", opener=only_files) as file:
+            is_watched = is_locked(file.fileno())
+            first, _, rest = file.read(MOST_BYTES).partition(b"\n")
         about = msgspec.json.decode(first, type=About)
-        end = msgspec.json.decode(rest, type=End) if rest.strip() else None
-    except (OSError, msgspec.MsgspecError):
+        last = rest.partition(b"\n")[0]
+        end = msgspec.json.decode(last, type=End) if last.strip() else None
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    return Kept(path=path, about=about, end=end, is_running=is_running and end is None)
+    is_running = (is_watched and end is None) or lives(about)
+    return Kept(path=path, about=about, end=end, is_running=is_running, is_watched=is_watched)
 
 
 def is_locked(descriptor: int) -> bool:
@@ -181,31 +209,64 @@ def forget(kept: Kept) -> None:
 
 
 def call_off(kept: Kept) -> None:
-    """Asks it to end, with all that it started; its watcher makes it, if it does not."""
-    about = kept.about
-    if not kept.is_running or began(about.pid) != about.since:
+    """Asks it to end, with all that it started; its watcher makes it, if it does not. What nobody
+    watches is made to at once."""
+    about, now = kept.about, read(kept.path)
+    # To kill(2) the groups 0 and 1 are our own and everybody.
+    if now is None or not now.is_running or about.pid <= 1 or began(about.pid) != about.since:
         return
-    watcher = parent(about.pid)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        if watcher > 1:
-            os.kill(watcher, signal.SIGTERM)
-        else:
-            os.killpg(about.pid, signal.SIGKILL)
+    watcher = parent(about.pid) if now.is_watched else 0
+    if watcher > 1:
+        signal_to(watcher, signal.SIGTERM)
+    else:
+        # First, for it is over for everybody from the moment at which it does not live.
+        _was_called_off(now)
+        for pid in (*descendants(about.pid), -about.pid):
+            signal_to(pid, signal.SIGKILL)
+
+
+def _was_called_off(kept: Kept) -> None:
+    """Writes down how what nobody watched will have ended."""
+    end = End(wait_status=signal.SIGKILL, ended_at=int(time.time()), called_off=True)
+    with contextlib.suppress(OSError), kept.path.open("ab") as file:
+        file.write(msgspec.json.encode(end) + b"\n")
+
+
+def lives(about: About) -> bool:
+    """Whether the very process that was begun runs, and was not only left on the table."""
+    stat = _stat(about.pid)
+    return (
+        bool(about.boot)
+        and about.boot == boot()
+        and bool(stat)
+        and int(stat[19]) == about.since
+        and stat[0] not in (b"Z", b"X")
+    )
+
+
+def boot() -> str:
+    """Which beginning of the machine this is; processes count from it."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except OSError:
+        return ""
 
 
 def began(pid: int) -> int:
     """When a process began, in the kernel's ticks; 0 where it is not, or nobody says."""
-    return _stat(pid, 19)
+    stat = _stat(pid)
+    return int(stat[19]) if stat else 0
 
 
 def parent(pid: int) -> int:
-    return _stat(pid, 1)
+    stat = _stat(pid)
+    return int(stat[1]) if stat else 0
 
 
-def _stat(pid: int, place: int) -> int:
-    """A number of /proc/PID/stat, counted behind the name, which may hold anything."""
+def _stat(pid: int) -> list[bytes]:
+    """The words of /proc/PID/stat behind the name, which may hold anything; none if it is not."""
     try:
         data = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
-        return 0
-    return int(data.rpartition(b")")[2].split()[place])
+        return []
+    return data.rpartition(b")")[2].split()

@@ -26,6 +26,8 @@ class Notice(Struct, frozen=True, kw_only=True):
     result: str = ""
     lines: tuple[str, ...] = ()
     dropped_lines: int = 0
+    # It runs on since an earlier run of the session: a person kept it.
+    is_of_before: bool = False
     # The ids of messages among the lines: who heard this has heard them.
     letters: tuple[str, ...] = ()
 
@@ -37,7 +39,7 @@ def in_words(notice: Notice) -> str:
         ("tool-use-id", notice.tool_use_id),
         ("output-file", notice.file or ""),
         ("status", notice.status),
-        ("summary", summary(notice.kind, notice.title, notice.status, notice.words)),
+        ("summary", about(notice)),
         ("result", notice.result),
     ]
     parts = [f"<{name}>{plain(value)}</{name}>" for name, value in fields if value]
@@ -47,11 +49,21 @@ def in_words(notice: Notice) -> str:
     return tagged("task-notification", "\n" + "\n".join(parts) + "\n")
 
 
+def about(notice: Notice) -> str:
+    if notice.status == "running" and notice.is_of_before:
+        return f"{named(notice.kind, notice.title)} still runs: the person kept it"
+    return summary(notice.kind, notice.title, notice.status, notice.words)
+
+
 def summary(kind: str, title: str, status: str, words: str) -> str:
-    name = f"Background {kind} “{title}”"
+    name = named(kind, title)
     if status == "running":
         return f"{name} has something to say"
     return f"{name} {status}" + (f": {words}" if words else "")
+
+
+def named(kind: str, title: str) -> str:
+    return f"Background {kind} “{title}”"
 
 
 def plain(text: str) -> str:

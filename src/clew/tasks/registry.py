@@ -162,6 +162,9 @@ class Task:
         lines, self._lines = tuple(self._lines), []
         dropped, self._dropped = self._dropped, 0
         letters, self._letters = tuple(self._letters), []
+        was_of_before = self.is_of_before
+        # From now on one that went on since an earlier run is as any other.
+        self.is_of_before = was_of_before and self.ending is not None
         return Notice(
             task_id=self.id,
             kind=self.kind,
@@ -173,6 +176,7 @@ class Task:
             file=None if self.file is None else str(self.file),
             lines=lines,
             dropped_lines=dropped,
+            is_of_before=was_of_before,
             letters=letters,
         )
 
@@ -340,10 +344,7 @@ class Tasks:
 
     def news(self, *, owner: str = "") -> list[Notice]:
         """What a conversation should hear, once."""
-        mine = [task for task in self.all() if task.owner == owner and task.has_news]
-        for task in mine:
-            # From now on one that went on since an earlier run is as any other.
-            task.is_of_before = task.is_of_before and task.ending is not None
+        mine = [task for task in self.all() if task.owner == owner]
         return [notice for task in mine if (notice := task.news()) is not None]
 
     def working(self, kind: str, *, owner: str = "") -> list[Task]:

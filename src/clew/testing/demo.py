@@ -8,7 +8,6 @@ import argparse
 import asyncio
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -26,6 +25,7 @@ from clew.testing.pace import paced
 from clew.testing.server import LoopbackServer
 from clew.transport.http import HttpTransport
 from clew.transport.network import Network
+from clew.tui.paper import Paper
 
 DEMO = Path(__file__).parent / "scenarios" / "demo.yaml"
 NOT_RUN = "Not run: the demo has no tools."
@@ -108,11 +108,9 @@ class Conversation:
         return f"toolu_demo_{self._tool_ids}"
 
 
-async def play(
-    scenario: Scenario, speed: Speed, write: Callable[[str], None], *, ansi: bool
-) -> bool:
+async def play(scenario: Scenario, speed: Speed, paper: Paper, *, ansi: bool) -> bool:
     """The whole demo; whether every prompt was answered."""
-    screen = Screen(write, ansi=ansi)
+    screen = Screen(paper, ansi=ansi)
     screen.opening()
     async with LoopbackServer(paced(scenario, speed), strict=True) as server:
         transport = HttpTransport(Network())
@@ -148,11 +146,6 @@ def _is_plain() -> bool:
     )
 
 
-def _write(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
-
-
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="clew demo",
@@ -185,11 +178,13 @@ def main(argv: list[str]) -> int:
             scenario = read_scenario(options.scenario or DEMO)
             if not scenario.prompts:
                 raise UserError(f"{options.scenario}: prompts: nothing to ask; the demo needs some")
-            answered = asyncio.run(play(scenario, options.speed, _write, ansi=not _is_plain()))
+            answered = asyncio.run(
+                play(scenario, options.speed, Paper(sys.stdout), ansi=not _is_plain())
+            )
         else:
             from clew.testing.repair import repair
 
-            answered = asyncio.run(repair(_write, options.speed))
+            answered = asyncio.run(repair(Paper(sys.stdout), options.speed))
     except (UserError, OSError) as error:
         if isinstance(error, BrokenPipeError):
             # Whoever read us has seen enough; the interpreter must not try to flush once more.

@@ -4,7 +4,6 @@ Must never write a control character that came from a model: a scenario may be a
 """
 
 import json
-from collections.abc import Callable
 
 from clew.messages.counts import count_of
 from clew.providers.answer_events import (
@@ -28,6 +27,8 @@ from clew.stream.events import (
     ToolUseReady,
     ToolUseUnusable,
 )
+from clew.tui.paper import Paper
+from clew.tui.render.flow import Flow, at_words
 
 DIM, BOLD, RED, PLAIN = "\x1b[2m", "\x1b[1m", "\x1b[31m", "\x1b[0m"
 OPENING = (
@@ -38,10 +39,12 @@ OPENING = (
 class Screen:
     """Lines of text, and colours where they are wanted; knows whether a line is open."""
 
-    def __init__(self, write: Callable[[str], None], *, ansi: bool) -> None:
-        self._write = write
+    def __init__(self, paper: Paper, *, ansi: bool) -> None:
+        self._paper = paper
+        self._write = paper.write
         self._ansi = ansi
         self._open = ""
+        self._words = Flow(0)
         self._answers = 0
         self._retries = 0
 
@@ -109,11 +112,14 @@ class Screen:
         if not self._open:
             self._write(self._styled(style))
             self._open = style or PLAIN
-        self._write(printable(text))
+            self._words = Flow(self._paper.columns)
+        self._write(self._words.feed(printable(text)))
 
     def _close(self) -> None:
         if self._open:
-            self._write(self._styled(PLAIN if self._open != PLAIN else "") + "\n")
+            self._write(
+                self._words.close() + self._styled(PLAIN if self._open != PLAIN else "") + "\n"
+            )
             self._open = ""
 
     def _note(self, text: str, style: str = DIM) -> None:
@@ -121,7 +127,8 @@ class Screen:
         self._line(f"  [{text}]", style)
 
     def _line(self, text: str, style: str) -> None:
-        self._write(f"{self._styled(style)}{printable(text)}{self._styled(PLAIN)}\n")
+        words = at_words(printable(text), self._paper.columns)
+        self._write(f"{self._styled(style)}{words}{self._styled(PLAIN)}\n")
 
     def _styled(self, code: str) -> str:
         return code if self._ansi else ""

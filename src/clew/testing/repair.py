@@ -7,7 +7,6 @@ folder of its own that is gone afterwards.
 import os
 import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 
 from clew.app.build import session as open_session
@@ -18,6 +17,8 @@ from clew.options import Options
 from clew.providers.scenario_file import read_scenario
 from clew.testing.pace import paced
 from clew.testing.server import LoopbackServer
+from clew.tui.paper import Paper
+from clew.tui.render.flow import at_words
 from clew.tui.telling import Telling
 
 SCENARIO = Path(__file__).parent / "scenarios" / "repair.yaml"
@@ -30,8 +31,8 @@ PROJECT = {
 }
 ALLOWED = ("Bash(python3 -m unittest:*)", "Read", "Edit")
 HEAD = (
-    "clew demo: a failing test, and clew to mend it. The model is a script over HTTP on this\n"
-    "machine; the session, the permissions, the tools and the transcript are real.\n"
+    "clew demo: a failing test, and clew to mend it.\n"
+    "The model is a script over HTTP on this machine; all else is real."
 )
 
 
@@ -39,10 +40,15 @@ async def nobody(_: Question) -> Verdict:
     return Refused(words="nobody can be asked in the demo", by_person=False)
 
 
-async def repair(write: Callable[[str], object], speed: float | None) -> bool:
+async def repair(paper: Paper, speed: float | None) -> bool:
     """Plays the repair; whether the project's test passes in the end."""
     scenario = paced(read_scenario(SCENARIO), speed)
-    write(HEAD)
+    telling = Telling(paper, see_with="")
+
+    def say(text: str) -> None:
+        paper.write(f"{at_words(text, paper.columns)}\n")
+
+    say(HEAD)
     with tempfile.TemporaryDirectory(prefix="clew-demo-") as home:
         work = project_in(home)
         async with LoopbackServer(scenario, strict=True) as server:
@@ -54,17 +60,16 @@ async def repair(write: Callable[[str], object], speed: float | None) -> bool:
                 nobody,
                 entrypoint="cli",
             ) as session:
-                telling = Telling(sys.stdout, see_with="")
                 for prompt in scenario.prompts:
-                    write(f"\n> {prompt}\n")
+                    say(f"\n> {prompt}")
                     await session.conversation.submit(
                         prompt,
                         telling.emit,
                         said_by=Speaker(source="typed", mode=session.mode),
                         context=await session.context(),
                     )
-            write(
-                f"\n{count_of(len(server.requests), 'request')}; {count_of(lines_written(home), 'line')} of transcript\n"
+            say(
+                f"\n{count_of(len(server.requests), 'request')}; {count_of(lines_written(home), 'line')} of transcript"
             )
         return "sum(coins)" in (work / "purse.py").read_text("utf-8")
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.config.mask import without
+from clew.config.there import is_there
 from clew.process.output import Output
 from clew.tasks.registry import Task
 from clew.tools import spill
@@ -27,7 +28,7 @@ async def in_background(
     """Begins a command and gives back its task, or how it ended if it did so at once."""
     session = ctx.session
     gone = start_folder(ctx)
-    task_id = session.tasks.new_id("shell", lambda name: file_of(ctx, name).exists())
+    task_id = session.tasks.new_id("shell", lambda name: is_there(file_of(ctx, name)))
     output = Output(
         keep_bytes=KEEP_BYTES, spill=file_of(ctx, task_id), file_max_bytes=FILE_MAX_BYTES
     )
@@ -83,7 +84,7 @@ def known(ctx: ToolContext, task_id: str) -> Task:
         raise ToolError(
             f"There is no task {task_id}; of this run there are: {there}. Tasks end with the run of "
             f"clew that began them. What an earlier one printed is in {file_of(ctx, task_id)}."
-            if file_of(ctx, task_id).exists()
+            if is_there(file_of(ctx, task_id))
             else f"There is no task {task_id}; of this run there are: {there}."
         )
     return task

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from msgspec import Meta, Struct
 
 from clew.config.mask import without
+from clew.config.there import is_there
 from clew.process.output import Output
 from clew.process.run import Finished
 from clew.process.tree import Exit
@@ -187,7 +188,7 @@ def spill_path(ctx: ToolContext) -> Path:
     """A file of this call's own; the id comes from a model, so only its tame characters count."""
     name = re.sub(r"[^A-Za-z0-9_-]", "", ctx.tool_use_id)[:100]
     path = ctx.session.spill_folder / f"{name or secrets.token_hex(8)}.txt"
-    return path.with_stem(f"{path.stem}-{secrets.token_hex(4)}") if path.exists() else path
+    return path.with_stem(f"{path.stem}-{secrets.token_hex(4)}") if is_there(path) else path
 
 
 async def tell(output: Output, ctx: ToolContext) -> None:

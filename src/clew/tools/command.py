@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from clew.config.mask import without
+from clew.config.there import is_there
 from clew.messages.errors import UserError
 from clew.process.output import Output
 from clew.process.run import Finished, Hold, run
@@ -20,6 +21,7 @@ from clew.tools.shell_script import Program, environment, how_it_ended
 
 # A server's log in a forgotten background must not fill a disk.
 FILE_MAX_BYTES = 64 << 20
+CALLED_OFF = "the person ended it"
 
 
 def file_of(ctx: ToolContext, task_id: str) -> Path:
@@ -82,6 +84,7 @@ class Command:
                         hold=self._hold,
                     )
         finally:
+            self._hold.over()
             if task.is_background:
                 blank(self._output, session.secrets)
         return ending_of(finished, timeout_ms, errors)
@@ -91,7 +94,7 @@ class Command:
     def settle(self) -> str:
         """Goes on beside the conversation, for as long as it likes; the id of its task."""
         session, output = self._ctx.session, self._output
-        task_id = session.tasks.new_id("shell", lambda name: file_of(self._ctx, name).exists())
+        task_id = session.tasks.new_id("shell", lambda name: is_there(file_of(self._ctx, name)))
         output.move(file_of(self._ctx, task_id))
         output.save()
         output.file_max_bytes = max(output.saved_bytes, FILE_MAX_BYTES)
@@ -127,7 +130,11 @@ def blank(output: Output, secrets: tuple[str, ...]) -> None:
             spill.blank(output.saved_at, secrets)
 
 
-def ending_of(finished: Finished, timeout_ms: int | None, errors: Output | None) -> Ending:
+def ending_of(
+    finished: Finished, timeout_ms: int | None = None, errors: Output | None = None
+) -> Ending:
+    if finished.called_off:
+        return Ending(status="stopped", words=CALLED_OFF, exit_code=finished.exit.code)
     words = how_it_ended(finished, timeout_ms)
     said = bytes(errors.head).decode("utf-8", "replace").strip() if errors is not None else ""
     return Ending(

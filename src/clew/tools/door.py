@@ -40,7 +40,7 @@ async def run_tool(tool: Tool[Input], raw: Any, ctx: ToolContext) -> ToolResult:
         )
     except (ClewError, OSError) as error:
         return failed(in_words(error))
-    except Exception as error:  # noqa: BLE001 one of the three doors: a tool must not end the session
+    except Exception as error:  # noqa: BLE001 (one of the three doors: a tool must not end the session)
         kind = type(error).__name__
         return failed(
             f"{tool.name} failed by a fault of its own ({kind}: {error}). Try another way."

@@ -7,6 +7,7 @@ from typing import Annotated, Protocol
 
 from msgspec import Meta, Struct
 
+from clew.config.there import is_there
 from clew.messages.counts import count_of
 from clew.tools import files
 from clew.tools.base import Tool, ToolContext, ToolError, ToolResult, ToolSession
@@ -112,7 +113,7 @@ def planned(path: Path, steps: Sequence[Step], session: ToolSession) -> Planned 
 
 def created(path: Path, steps: Sequence[Step]) -> str:
     """A file that was not there, of the first step's text, changed by the steps behind it."""
-    if path.exists():
+    if is_there(path):
         raise ToolError(f"{path} exists, so old_string must not be empty.")
     text = steps[0].new_string
     return changed(path, text, steps[1:]).after if steps[1:] else text

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from clew.config.regular import content
+from clew.config.there import is_folder, is_there
 from clew.tools.base import Tool, ToolContext, ToolResult, ToolSession
 from clew.tools.door import rehearse
 from clew.tools.schema import parse_input
@@ -151,7 +152,7 @@ async def told(buffers: Buffers, path: str, result: ToolResult) -> ToolResult:
 def line_of(command: str, first: Path | None, report: Path) -> list[str]:
     """The shell's arguments for a terminal; where the command ended is told in a file."""
     begin = f"trap 'command pwd -P >\"{report}\" 2>/dev/null' EXIT\n"
-    if first is not None and first.exists():
+    if first is not None and is_there(first):
         begin += f". {quoted(str(first))} >/dev/null\n"
     return [shell(), "-c", f"{begin}eval {quoted(command)}"]
 
@@ -181,4 +182,4 @@ async def in_terminal(
 
 def told_folder(report: Path) -> str | None:
     told = os.fsdecode(on_disk(str(report)) or b"").rstrip("\n")
-    return told if told and Path(told).is_dir() else None
+    return told if told and is_folder(told) else None

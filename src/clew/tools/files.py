@@ -11,6 +11,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.config.there import is_there
 from clew.tools.base import ToolContext, ToolError, ToolSession
 from clew.tools.ledger import Content, ReadRecord
 
@@ -54,7 +55,7 @@ def suggestion(path: Path) -> str:
         with os.scandir(path.parent) as entries:
             names = [entry.name for _, entry in zip(range(5000), entries, strict=False)]
     except OSError:
-        return f" There is no folder {path.parent} either." if not path.parent.exists() else ""
+        return f" There is no folder {path.parent} either." if not is_there(path.parent) else ""
     by_fold = {name.casefold(): name for name in names}
     close = get_close_matches(path.name.casefold(), by_fold, n=1, cutoff=0.7)
     return f" Did you mean {path.parent / by_fold[close[0]]}?" if close else ""

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from clew.config.there import is_there
 from clew.process.output import Output
 from clew.tasks.lines import LineOutput
 from clew.tasks.registry import Task
@@ -46,7 +47,7 @@ class Monitor(Tool[MonitorInput]):
         refuse_odd(given.command, "A command")
         start_folder(ctx)
         tasks = ctx.session.tasks
-        task_id = tasks.new_id("monitor", lambda name: file_of(ctx, name).exists())
+        task_id = tasks.new_id("monitor", lambda name: is_there(file_of(ctx, name)))
         watched: list[Task] = []
         output = LineOutput(
             keep_bytes=KEEP_BYTES,

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from clew.config.regular import content
 from clew.config.write import replace
 from clew.tools.base import (
     Own,
@@ -93,7 +94,7 @@ class ExitPlanMode(Tool[ExitPlanModeInput]):
         if given.plan.strip() or session.own is None:
             return given.plan
         try:
-            return session.own.plan_file.read_text("utf-8", "replace")
+            return content(session.own.plan_file).decode("utf-8", "replace")
         except OSError:
             return ""
 

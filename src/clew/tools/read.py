@@ -11,6 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
+from clew.config.there import is_folder
 from clew.messages.counts import count_of
 from clew.normalize.media import picture_type
 from clew.tools import files
@@ -77,7 +78,7 @@ class Read(Tool[ReadInput]):
 
     async def call(self, given: ReadInput, ctx: ToolContext) -> ToolResult:
         path = ctx.session.path(given.file_path)
-        if path.is_dir():
+        if is_folder(path):
             return listed(path, [], ctx)
         descriptor, status = files.open_regular(path)
         try:

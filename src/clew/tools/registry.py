@@ -110,6 +110,10 @@ class Toolbox:
         lost = [name for name in names if self._by_name.pop(name, None) is not None]
         self.revision += bool(lost)
 
+    def was_there(self, name: str) -> bool:
+        """Whether the name was a tool's, earlier in this session."""
+        return name in self._definitions and name not in self._by_name
+
     def definitions(self) -> list[dict[str, Any]]:
         """Every tool that was offered in this session; those to be found first are marked so."""
         return list(self._definitions.values())

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from clew.config.there import is_folder, is_there
 from clew.process.output import Output
 from clew.process.run import run
 from clew.tools.base import ToolContext, ToolError, refuse_odd
@@ -34,9 +35,9 @@ def ripgrep() -> str | None:
 
 def place(ctx: ToolContext, path: str | None) -> Place:
     top = ctx.session.path(path) if path else Path(ctx.session.cwd)
-    if top.is_dir():
+    if is_folder(top):
         return Place(folder=top, name=".")
-    if not top.exists():
+    if not is_there(top):
         raise ToolError(f"There is no file or folder {top}.")
     return Place(folder=top.parent, name=top.name)
 

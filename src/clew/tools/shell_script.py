@@ -8,6 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clew.config.there import is_folder, is_there
 from clew.process.held import held
 from clew.process.run import Finished
 from clew.process.tree import SIGNALLED, signal_name
@@ -32,9 +33,9 @@ def start_folder(ctx: ToolContext) -> str | None:
     If that is gone too, in the nearest folder above it.
     """
     folder, project = ctx.session.cwd, Path(ctx.session.project)
-    if Path(folder).is_dir():
+    if is_folder(folder):
         return None
-    ctx.session.cwd = next(str(each) for each in (project, *project.parents) if each.is_dir())
+    ctx.session.cwd = next(str(each) for each in (project, *project.parents) if is_folder(each))
     return folder
 
 
@@ -75,7 +76,7 @@ def script(
     # ends when nobody reads the pipe any more: that must not be what ends it.
     told = f"trap 'trap \"\" PIPE; command pwd -P >/dev/fd/{FOLDER_FD} 2>/dev/null' EXIT\n"
     report = told if reports else ""
-    if first is not None and first.exists():
+    if first is not None and is_there(first):
         report += f". {quoted(str(first))} >/dev/null\n"
     line = f"{report}eval {quoted(command)}"
     if len(os.fsencode(line)) <= ARGUMENT_MAX_BYTES:
@@ -103,7 +104,7 @@ class FolderReport:
             told = os.fsdecode(os.read(self._read_end, FOLDER_MAX_BYTES)).rstrip("\n")
         except BlockingIOError:
             return None
-        return told if Path(told).is_dir() else None
+        return told if is_folder(told) else None
 
 
 def how_it_ended(finished: Finished, timeout_ms: int | None) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from clew.config.there import is_there
 from clew.messages.counts import count_of
 from clew.tools import files
 from clew.tools.base import Tool, ToolContext, ToolError, ToolResult, ToolSession
@@ -41,7 +42,7 @@ class Write(Tool[WriteInput]):
 
     def rehearse(self, given: WriteInput, session: ToolSession) -> None:
         path = session.path(given.file_path)
-        if path.exists():
+        if is_there(path):
             files.take_known(path, session)
 
     async def call(self, given: WriteInput, ctx: ToolContext) -> ToolResult:
@@ -49,7 +50,7 @@ class Write(Tool[WriteInput]):
 
 
 def put_content(path: Path, content: str, ctx: ToolContext) -> ToolResult:
-    return (update if path.exists() else create)(path, content, ctx)
+    return (update if is_there(path) else create)(path, content, ctx)
 
 
 def update(path: Path, content: str, ctx: ToolContext) -> ToolResult:

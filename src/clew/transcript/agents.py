@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from clew.config.regular import content
 from clew.config.write import make_private
 from clew.transcript.load import Loaded, load
 from clew.transcript.paths import Place, sidecar
@@ -145,18 +146,18 @@ def _remote(place: Place, task_id: str) -> Path:
     return place.folder / _REMOTE / f"{name}.meta.json"
 
 
-def _write(path: Path, content: dict[str, Any]) -> None:
+def _write(path: Path, said: dict[str, Any]) -> None:
     make_private(path.parent)
     beside = path.with_suffix(".new")
     fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
-        file.write(msgspec.json.encode(content))
+        file.write(msgspec.json.encode(said))
     beside.rename(path)
 
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = msgspec.json.decode(path.read_bytes())
-    except (OSError, msgspec.MsgspecError, UnicodeDecodeError):
+        found = msgspec.json.decode(content(path))
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

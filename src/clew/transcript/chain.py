@@ -5,7 +5,8 @@ kept, and pulls in the parallel calls and results of an answer that the walk pas
 are told in docs/transcript.md. Bodies are asked for only where a decision needs them.
 """
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -47,6 +48,32 @@ class Chain(msgspec.Struct, kw_only=True):
 
     def nodes(self) -> Iterator[Node]:
         return (self.links.nodes[i] for i in self.live)
+
+    def within(
+        self,
+        nodes: Sequence[Node],
+        *,
+        markers: Sequence[Marker],
+        withdrawn: Mapping[str, int],
+        floor: int,
+        body: Body,
+    ) -> "Chain":
+        """The same conversation in the tree of the whole file, of which it was read from `floor` on."""
+        links = link(nodes, withdrawn=withdrawn, floor=floor)
+        numbers = {node.at: node.number for node in links.nodes}
+
+        def place(i: int) -> int:
+            return ROOT if i == ROOT else links.index[self.links.nodes[i].uuid]
+
+        return Chain(
+            links=links,
+            leaf=place(self.leaf),
+            live=[place(i) for i in self.live],
+            boundary=place(self.boundary),
+            is_kept_missing=self.is_kept_missing,
+            notes=[msgspec.structs.replace(n, number=numbers[n.at]) for n in self.notes],
+            ways=_Ways(links, markers, body),
+        )
 
     def left_out(self) -> Iterator[Note]:
         """Every conversation entry that is not live, with the reason."""
@@ -95,7 +122,7 @@ def build(
     nodes: Sequence[Node],
     *,
     markers: Sequence[Marker] = (),
-    withdrawn: Collection[str] = (),
+    withdrawn: Mapping[str, int] = MappingProxyType({}),
     body: Body,
     is_agent_file: bool = False,
 ) -> Chain:
@@ -122,7 +149,7 @@ class _Ways:
     def __init__(self, links: Links, markers: Sequence[Marker], body: Body) -> None:
         self._links = links
         self._summaries = _summarised(links)
-        self.kept = {b: _kept(links, b, body) for b in self._summaries}
+        self.kept = {b: _kept(links, b, s, body) for b, s in self._summaries.items()}
         # What is kept before its summary ends there: what came later hangs on the summary.
         tails = {b: k.entries[-1] for b, k in self.kept.items() if k.entries and k.anchor != b}
         # For the last entry that compactions kept, their summaries.
@@ -210,7 +237,9 @@ def _summarised(links: Links) -> dict[int, int]:
     return found
 
 
-def _kept(links: Links, boundary: int, body: Body) -> _Kept:
+def _kept(links: Links, boundary: int, summary: int, body: Body) -> _Kept:
+    """What a compaction kept: itself and its summary are nothing that it could keep."""
+    own = (ROOT, boundary, summary)
     meta = body(links.nodes[boundary]).get("compactMetadata")
     meta = meta if isinstance(meta, dict) else {}
     segment, listed = meta.get("preservedSegment"), meta.get("preservedMessages")
@@ -218,11 +247,12 @@ def _kept(links: Links, boundary: int, body: Body) -> _Kept:
         anchor = _position(links, segment.get("anchorUuid"))
         head = _position(links, segment.get("headUuid"))
         tail = _position(links, segment.get("tailUuid"))
-        return _Kept(_between(links, head, tail), anchor, is_named=True)
+        entries = _between(links, head, tail)
+        return _Kept([] if set(own) & set(entries) else entries, anchor, is_named=True)
     if isinstance(listed, dict) and isinstance(listed.get("uuids"), list):
         known = [_position(links, uuid) for uuid in listed["uuids"]]
         anchor = _position(links, listed.get("anchorUuid"))
-        shown = [i for i in known if i != ROOT and links.is_shown(i)]
+        shown = [i for i in known if i not in own and links.is_shown(i)]
         return _Kept(shown, anchor, is_named=bool(known))
     return _Kept([], ROOT)
 
@@ -241,7 +271,8 @@ def _between(links: Links, head: int, tail: int) -> list[int]:
 
 def _place_kept(links: Links, path: list[int], kept: _Kept) -> None:
     """Puts the kept entries behind the entry they are anchored to: the summary, as a rule."""
-    entries = [i for i in kept.entries if i not in path]
+    on_path = set(path)
+    entries = [i for i in kept.entries if i not in on_path]
     after = 0
     if kept.anchor in path:
         after = path.index(kept.anchor)

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from clew.config.there import is_file, is_folder
 from clew.messages.errors import SessionError
 from clew.transcript.files import Files
 from clew.transcript.light import Outline, is_uuid, outlines
@@ -28,7 +29,7 @@ _BEGINNING = re.compile(r"[0-9a-f]{8}[0-9a-f-]{0,27}", re.I)
 def folders(home: Path, cwd: str, *, everywhere: bool = False) -> list[Path]:
     """Where the sessions of a working folder lie; `everywhere`, those of every one."""
     if everywhere:
-        return sorted(path for path in projects_dir(home).glob("*") if path.is_dir())
+        return sorted(path for path in projects_dir(home).glob("*") if is_folder(path))
     return [project_dir(home, cwd)]
 
 
@@ -71,7 +72,7 @@ def named(home: Path, cwd: str, name: str) -> Path:
     """
     if name.endswith(".jsonl"):
         path = Path(cwd, name).absolute()
-        if not path.is_file():
+        if not is_file(path):
             raise SessionError(f"{name}: No such file")
         return path
     found = _by_id(home, cwd, name) or _by_title(home, cwd, name) or _by_beginning(home, cwd, name)
@@ -88,7 +89,7 @@ def _by_id(home: Path, cwd: str, session_id: str) -> list[Path]:
     found = next(filter(None, (find_session(home, each) for each in spellings)), [])
     if not found and is_uuid(session_id):
         copies = copies_of(f"{session_id.lower()}.jsonl", rescue_dirs(home), Files())
-        found = [copy for copy in copies if copy.is_file()][:1]
+        found = [copy for copy in copies if is_file(copy)][:1]
     return _here_first(home, cwd, found)
 
 
@@ -119,7 +120,7 @@ def _by_title(home: Path, cwd: str, title: str) -> list[Path]:
 
 def _is_here(cwd: str, here: str) -> bool:
     """Whether a session of this folder's name is this folder's: a moved one is, a neighbour's not."""
-    return cwd == here or encoded(cwd) != encoded(here) or not Path(cwd).is_dir()
+    return cwd == here or encoded(cwd) != encoded(here) or not is_folder(cwd)
 
 
 def is_any(cwd: str, folders: list[str]) -> bool:

@@ -1,7 +1,8 @@
-"""The lines of a session that begins as another does: the messages of one branch, and what calls did to files.
+"""The lines of a session that begins as another does: the messages of one branch, what calls did to files,
+and how commands ended.
 
-Ids and times stay, the session's id is the new one, every parent is in the new file. Changes of files
-stand where they stood between the messages, those of other branches too: a working folder has one past.
+Ids and times stay, the session's id is the new one, every parent is in the new file. What stands beside the
+messages stands where it stood between them, that of other branches too: a working folder has one past.
 """
 
 import os
@@ -14,7 +15,7 @@ from clew.transcript.links import Node
 from clew.transcript.source import Source
 
 Json = dict[str, Any]
-_CHANGE = b'"type":"file-change"'
+_COPIED = ("file-change", "task-ended")
 # A place in the original says nothing of the copy; one that failed is none to take back either.
 _NO_REDO = -1
 
@@ -23,14 +24,16 @@ def copied(
     pairs: Iterable[tuple[Node, Json]], path: Path, session_id: str, *, until: str | None = None
 ) -> Iterator[Json]:
     """The messages of `path` as the only branch of a session, up to and with the entry `until`."""
-    changes = file_changes(path, session_id)
-    waiting = next(changes, None)
+    lines = (
+        (at, _without_redo(line) | {"sessionId": session_id}) for at, line in beside(path, *_COPIED)
+    )
+    waiting = next(lines, None)
     seen: set[str] = set()
     last: str | None = None
     for node, message in pairs:
         while waiting is not None and waiting[0] < node.at:
             yield waiting[1]
-            waiting = next(changes, None)
+            waiting = next(lines, None)
         parent = message.get("parentUuid")
         yield {
             "parentUuid": parent if parent in seen or node.is_boundary else last,
@@ -44,22 +47,24 @@ def copied(
             break
     while waiting is not None:
         yield waiting[1]
-        waiting = next(changes, None)
+        waiting = next(lines, None)
 
 
-def file_changes(path: Path, session_id: str) -> Iterator[tuple[int, Json]]:
-    """What calls did to files, and the ways back, each with its place in `path`."""
+def beside(path: Path, *kinds: str) -> Iterator[tuple[int, Json]]:
+    """The lines of these kinds in the whole of a file, each with its place in it."""
+    signs = [f'"type":"{kind}"'.encode() for kind in kinds]
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         for _, at, raw in Source(fd).lines(0):
-            if _CHANGE not in raw[:200]:
+            head = raw[:200]
+            if not any(sign in head for sign in signs):
                 continue
             try:
                 line = decode(raw)
             except ValueError:
                 continue
-            if type(line) is dict and line.get("type") == "file-change":
-                yield at, _without_redo(line) | {"sessionId": session_id}
+            if type(line) is dict and line.get("type") in kinds:
+                yield at, line
     finally:
         os.close(fd)
 

@@ -74,8 +74,10 @@ def _counts(links: Links, leaf: int, marker: Marker, stands: Collection[int]) ->
     """Whether a leaf was written after the marker, by someone who went on from where it stands."""
     first_new = None
     has_prompt = False
-    i = leaf
-    while i != ROOT and links.nodes[i].at > marker.at:
+    i, seen = leaf, set[int]()
+    # What a boundary closed may stand below it: the way up ends where it comes back to itself.
+    while i != ROOT and i not in seen and links.nodes[i].at > marker.at:
+        seen.add(i)
         first_new = i
         has_prompt = has_prompt or _is_prompt(links, i)
         i = _above(links, i)

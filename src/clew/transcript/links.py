@@ -4,7 +4,8 @@ Gives each entry the parent it names, or, where that cannot be, the one the orde
 suggests. The rules are numbered in check.py and told in docs/transcript.md. Never decodes a body.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, cast
 
 import msgspec
@@ -51,7 +52,8 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
 class Links(msgspec.Struct, kw_only=True):
     """The tree over `nodes`, each uuid once, in the order in which they were first written.
 
-    `parents[i]` is the nearest shown ancestor of `nodes[i]`, or ROOT.
+    `parents[i]` is the nearest shown ancestor of `nodes[i]`, or ROOT. `loose` are those that name none
+    which stands above them.
     """
 
     nodes: list[Node]
@@ -60,6 +62,7 @@ class Links(msgspec.Struct, kw_only=True):
     notes: list[Note]
     superseded: list[Node]
     shown: bytearray
+    loose: list[int] = []
 
     def is_shown(self, i: int) -> bool:
         return self.shown[i] == 1
@@ -82,8 +85,18 @@ class Links(msgspec.Struct, kw_only=True):
         return self.parents[i] if self.parents[i] != ROOT else self.before(i)
 
 
-def link(nodes: Sequence[Node], *, withdrawn: Collection[str] = ()) -> Links:
-    unique, index, superseded, notes = _unique(nodes)
+def link(
+    nodes: Sequence[Node],
+    *,
+    withdrawn: Mapping[str, int] = MappingProxyType({}),
+    floor: int = 0,
+) -> Links:
+    """`withdrawn` says for a uuid where its tombstone stands: what is written behind that lives.
+
+    `floor` is where the part begins that can be read without the rest: what is written again behind it
+    is as if it were not above.
+    """
+    unique, index, superseded, notes = _unique(nodes, floor)
     links = Links(
         nodes=unique,
         index=index,
@@ -92,9 +105,10 @@ def link(nodes: Sequence[Node], *, withdrawn: Collection[str] = ()) -> Links:
         superseded=superseded,
         shown=bytearray([n.keys.type in CONVERSATION for n in unique]),
     )
-    for uuid in index.keys() & withdrawn:
-        links.shown[index[uuid]] = 0
-    has_forward = _find_parents(links, withdrawn)
+    for uuid in index.keys() & withdrawn.keys():
+        if unique[index[uuid]].at < withdrawn[uuid]:
+            links.shown[index[uuid]] = 0
+    has_forward = _find_parents(links)
     if has_forward:
         _break_cycles(links)
     _bridge(links)
@@ -102,7 +116,7 @@ def link(nodes: Sequence[Node], *, withdrawn: Collection[str] = ()) -> Links:
 
 
 def _unique(
-    nodes: Sequence[Node],
+    nodes: Sequence[Node], floor: int
 ) -> tuple[list[Node], dict[str, int], list[Node], list[Note]]:
     """Of a uuid written twice the last content counts, in the place of the first."""
     of_all = {node.keys.uuid: i for i, node in enumerate(nodes)}
@@ -112,20 +126,23 @@ def _unique(
     index: dict[str, int] = {}
     superseded: list[Node] = []
     notes: list[Note] = []
+    below = {node.uuid: node for node in reversed(nodes) if node.at >= floor}
     for node in nodes:
-        uuid = node.keys.uuid or node.uuid
-        first = index.setdefault(uuid, len(unique))
-        if first == len(unique):
+        uuid = node.uuid
+        again = below.get(uuid) if node.at < floor else None
+        first = len(unique) if again else index.setdefault(uuid, len(unique))
+        if again is None and first == len(unique):
             unique.append(node)
             continue
-        old = unique[first]
+        old, later = (unique[first], node) if again is None else (node, again)
         superseded.append(old)
-        notes.append(_note("duplicate-uuid", old, f"line {node.number} has its uuid again"))
-        unique[first] = node
+        notes.append(_note("duplicate-uuid", old, f"line {later.number} has its uuid again"))
+        if again is None:
+            unique[first] = node
     return unique, index, superseded, notes
 
 
-def _find_parents(links: Links, withdrawn: Collection[str]) -> bool:
+def _find_parents(links: Links) -> bool:
     """Fills `parents` from the keys; True if any lies later in the file than its child."""
     has_forward = False
     last = {False: ROOT, True: ROOT}
@@ -133,25 +150,29 @@ def _find_parents(links: Links, withdrawn: Collection[str]) -> bool:
     for i, node in enumerate(links.nodes):
         keys = node.keys
         named = keys.parent_uuid
-        if named is None and node.is_boundary and keys.uuid in withdrawn:
+        if named is None and node.is_boundary and not links.shown[i]:
             # A compaction that was taken back: the conversation leads through it again.
             named = keys.logical_parent_uuid
         if named is None:
             parent = ROOT
         elif named is msgspec.UNSET:
             parent = last[keys.is_sidechain]
+            links.loose.append(i)
             if node.is_conversation:
                 links.notes.append(_note("no-parent-key", node))
         else:
             known = index.get(named)
             if known is None or known == i:
                 parent = last[keys.is_sidechain]
+                links.loose.append(i)
                 rule = "own-parent" if known == i else "missing-parent"
                 if node.is_conversation:
                     links.notes.append(_note(rule, node, str(named)))
             else:
                 parent = known
-                has_forward = has_forward or known > i
+                if known > i:
+                    has_forward = True
+                    links.loose.append(i)
         if keys.uuid is None:
             links.notes.append(_note("no-uuid", node))
         parents.append(parent)

@@ -64,6 +64,14 @@ class Loaded(msgspec.Struct, kw_only=True):
         """Every uuid the read part of the file has."""
         return set(self.chain.links.index)
 
+    def gaps(self) -> list[Note]:
+        """The live entries whose parent is nowhere in the file: what stood there is lost."""
+        missing = [note for note in self.chain.links.notes if note.rule == "missing-parent"]
+        if not missing or self.read_from:
+            return []  # of what a compaction closed nothing was read
+        live = {node.at for node in self.chain.nodes()}
+        return [note for note in missing if note.at in live]
+
     def report(self) -> Iterator[Note]:
         """Every line that is damaged, healed or not live, with the reason, in file order."""
         chain = self.chain
@@ -82,8 +90,8 @@ def load(path: Path, *, whole: bool = False, copies: Iterable[Path] = ()) -> Loa
     try:
         with ExitStack() as opened:
             source = Source(*(file.fileno() for file in _files(opened, path, copies)))
-            loaded = None if whole else _from_last_boundary(path, source)
-            return loaded or _finish(path, source, read_lines(source, 0), 0)
+            below = _from_last_boundary(path, source)
+            return below if below and not whole else _from(path, source, 0, below)
     finally:
         if was_enabled:
             gc.enable()
@@ -112,7 +120,7 @@ def _from_last_boundary(path: Path, source: Source) -> Loaded | None:
         if begin is None:
             return None
         start = begin
-    loaded = _finish(path, source, read_lines(source, start), start)
+    loaded = _from(path, source, start)
     if not loaded.uuids.issuperset(_listed(boundary)):
         return None
     if loaded.messages and loaded.messages[0].get("uuid") != boundary.get("uuid"):
@@ -127,7 +135,8 @@ def _stands_alone(loaded: Loaded, *, has_kept: bool) -> bool:
     if chain.boundary == ROOT:
         return False
     after = links.nodes[chain.boundary].at
-    if any(n.at > after and n.rule in ("missing-parent", "no-parent-key") for n in links.notes):
+    # The boundary may hang on what it closed, and so may the first entry that was kept: no other.
+    if not {chain.boundary, 0}.issuperset(links.loose):
         return False
     if has_kept and links.nodes[chain.live[-1]].at < after:
         return False
@@ -222,7 +231,9 @@ def _is_blank(raw: bytes) -> bool:
     return not raw.strip(b" \t\r\n\0")
 
 
-def _finish(path: Path, source: Source, lines: _Lines, start: int) -> Loaded:
+def _from(path: Path, source: Source, start: int, below: Loaded | None = None) -> Loaded:
+    """What is in the file from `start` on; `below`, what was read of it and stands by itself."""
+    lines = read_lines(source, start)
     bodies: dict[int, dict[str, Any]] = {}
 
     def body(node: Node) -> dict[str, Any]:
@@ -233,21 +244,26 @@ def _finish(path: Path, source: Source, lines: _Lines, start: int) -> Loaded:
 
     side = lines.side
     nodes = _with_owed(source, lines)
-    chain = build(
-        nodes,
-        markers=side.markers,
-        withdrawn=side.withdrawn,
-        body=body,
-        is_agent_file=path.name.startswith("agent-"),
-    )
+    if below is None:
+        chain = build(
+            nodes,
+            markers=side.markers,
+            withdrawn=side.withdrawn,
+            body=body,
+            is_agent_file=path.name.startswith("agent-"),
+        )
+    else:
+        chain = below.chain.within(
+            nodes, markers=side.markers, withdrawn=side.withdrawn, floor=below.read_from, body=body
+        )
     return Loaded(
         path=path,
-        messages=_messages(source, chain.nodes(), bodies),
+        messages=below.messages if below else _messages(source, chain.nodes(), bodies),
         leaf_uuid=chain.leaf_uuid,
         side=side,
         chain=chain,
         line_notes=lines.notes,
-        owed=[node.data for node in chain.nodes() if node.data is not None],
+        owed=below.owed if below else [n.data for n in chain.nodes() if n.data is not None],
         read_from=start,
         size_bytes=source.size,
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from clew.config.there import is_folder
 from clew.transcript.light import is_uuid
 
 LONGEST_NAME = 200
@@ -29,9 +30,17 @@ def own_dir(home: Path) -> Path:
 
 
 def rescue_dirs(home: Path) -> list[Path]:
-    """Where lines go that the transcript does not take, in this order: the second for each home its own."""
+    """Where lines go that the transcript does not take, in this order: the second for each home its own.
+
+    Where no folder for passing things takes a file, there is no second.
+    """
+    own = own_dir(home) / "unsaved"
+    try:
+        passing = Path(tempfile.gettempdir())
+    except FileNotFoundError:
+        return [own]
     whose = f"clew-{os.geteuid()}-{_base36(_hash32(list(os.fsencode(home.absolute()))))}"
-    return [own_dir(home) / "unsaved", Path(tempfile.gettempdir()) / whose]
+    return [own, passing / whose]
 
 
 def canonical(folder: str) -> str:
@@ -75,7 +84,7 @@ def project_dir(home: Path, cwd: str) -> Path:
     writers have used different hashes.
     """
     exact = projects_dir(home) / encoded(canonical(cwd))
-    if len(exact.name) <= LONGEST_NAME or exact.is_dir():
+    if len(exact.name) <= LONGEST_NAME or is_folder(exact):
         return exact
     beginning = exact.name[: LONGEST_NAME + 1]
     near = sorted(projects_dir(home).glob(f"{beginning}*"))

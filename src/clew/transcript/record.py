@@ -177,6 +177,19 @@ class Recorder:
             "file-change", messageId=message_id, toolUseId=tool_use_id, changes=changes, **rest
         )
 
+    def task_ended(
+        self, task_id: str, tool_use_id: str, *, status: str, words: str, exit_code: int | None
+    ) -> None:
+        """How a command in the background ended, before the conversation hears of it."""
+        self._note(
+            "task-ended",
+            taskId=task_id,
+            toolUseId=tool_use_id,
+            status=status,
+            words=words,
+            exitCode=exit_code,
+        )
+
     def beside(self, lines: Sequence[Message]) -> None:
         """Whole lines beside the conversation that somebody else made for this session."""
         self._append(lines)
@@ -229,7 +242,7 @@ class Recorder:
         self._note("request-cost", **cost)
 
     def request_repairs(self, repairs: Sequence[Message]) -> None:
-        """What the history needs to be a valid request; the last line of this kind says all of it."""
+        """What the history needs beside what was said before; the lines of this kind together say all."""
         self._note("request-repairs", repairs=list(repairs))
 
     def context_edits(self, edits: Sequence[Message]) -> None:

@@ -2,7 +2,8 @@
 
 What only lacks something at its end is appended to, after a copy was laid aside. Anything else is
 written anew as a session of its own beside the original: entries linked as the loader links them,
-each line readable, each call answered. The original stays as it is. Warnings alone are mended in such a
+each line readable, each call answered. The original stays as it is; the copy says in its title and its
+first line what it is, and where one is there no second is made. Warnings alone are mended in such a
 copy where that is wished; those that tell what happened stay, and it is said why.
 """
 
@@ -19,15 +20,19 @@ from clew.config.write import make_private
 from clew.messages.encoding import decode, encode
 from clew.messages.history import missing_results
 from clew.messages.wording import RESULT_MISSING
+from clew.transcript import light
 from clew.transcript.check import RULES, Finding
 from clew.transcript.examine import Examination, examine, session_id_of
+from clew.transcript.lineage import header_of, repaired_copy
 from clew.transcript.links import ROOT, Links, Node, leads_to
 from clew.transcript.load import load, read_lines
 from clew.transcript.log import Log
+from clew.transcript.record import FORMAT
 from clew.transcript.salvage import entries_in
 from clew.transcript.siblings import block_ids
 from clew.transcript.side import OWED
 from clew.transcript.source import Source
+from clew.version import VERSION
 
 _APPENDABLE = {"missing-result", "written-ahead", "torn-line"}
 _PLACE_KEYS = (
@@ -36,7 +41,7 @@ _PLACE_KEYS = (
 _AHEAD = tuple(OWED)  # compared, not hashed: a damaged line's type can be anything
 _LONG_AGO = "1970-01-01T00:00:00.000Z"
 
-Kind = Literal["nothing", "append", "new session"]
+Kind = Literal["nothing", "append", "new session", "repaired already"]
 
 # What no copy can mend: it is what happened, or what is not there any more.
 TRUTHS = {
@@ -52,12 +57,12 @@ TRUTHS = {
     "nothing-live": "nothing in it is a conversation of its own",
 }
 # What is damaged in the file itself stays in it, for nothing is rewritten.
-STAYS = "nothing is rewritten in the file; a copy without it: clew sessions repair --warnings"
+STAYS = "nothing is rewritten in the file; a copy without it: clew sessions repair --warnings {}"
 MENDABLE = {rule.name for rule in RULES if rule.severity == "warning"} - set(TRUTHS)
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a repair would do. `target` is the file it would write; `lines` go there."""
+    """What a repair would do. `target` is the file it would write, or wrote already; `lines` go there."""
 
     kind: Kind
     source: Path
@@ -82,9 +87,23 @@ class WouldLoseError(Exception):
     """The repaired file would not hold the conversation that the original loads as."""
 
 
-def why_it_stays(finding: Finding) -> str:
-    """Why a problem remains in a file that was repaired."""
-    return TRUTHS.get(finding.name, STAYS)
+def why_it_stays(finding: Finding, session: str) -> str:
+    """Why a problem remains in the file of a session that was repaired."""
+    return TRUTHS.get(finding.name) or STAYS.format(session)
+
+
+def is_needed(found: Examination) -> bool:
+    """Whether there is what a reader stumbles over, and a repair mends."""
+    return any(
+        finding.severity == "error" or finding.name == "written-ahead"
+        for finding in found.problems
+        if finding.name not in TRUTHS
+    )
+
+
+def has_mendable(found: Examination) -> bool:
+    """Whether a copy would be without some of its problems."""
+    return is_needed(found) or any(finding.name in MENDABLE for finding in found.problems)
 
 
 def plan(path: Path, *, warnings: bool = False, new_uuid: Callable[[], str] | None = None) -> Plan:
@@ -92,9 +111,13 @@ def plan(path: Path, *, warnings: bool = False, new_uuid: Callable[[], str] | No
     found = examine(path)
     new_uuid = new_uuid or (lambda: str(uuid.uuid4()))
     wrong = {finding.name for finding in found.problems}
+    if has_mendable(found) and (copy := repaired_copy(path, found.loaded)) is not None:
+        return Plan(
+            kind="repaired already", source=path, target=copy, lines=[], findings=found.problems
+        )
     if warnings and wrong & MENDABLE:
         kind: Kind = "new session"
-    elif not found.errors and "written-ahead" not in wrong:
+    elif not is_needed(found):
         kind = "nothing"
     elif wrong & {f.name for f in found.errors} <= _APPENDABLE and _ends_with_calls(found):
         kind = "append"
@@ -122,6 +145,7 @@ def carry_out(planned: Plan, backups: Path) -> Repaired:
         try:
             if not log.claim(planned.source):
                 raise HeldError(f"{planned.source} is open in another process")
+            _try(planned, [planned.source.read_bytes(), b"\n", *planned.lines]).unlink()
             backup = _copy_aside(planned.source, backups)
             log.append(planned.target, planned.lines)
             for trouble in log.flush().troubles:
@@ -129,7 +153,7 @@ def carry_out(planned: Plan, backups: Path) -> Repaired:
         finally:
             log.close()
     elif planned.kind == "new session":
-        _write_new(planned)
+        _try(planned, planned.lines).rename(planned.target)
     return Repaired(plan=planned, backup=backup, remaining=examine(planned.target).problems)
 
 
@@ -178,19 +202,20 @@ def _results(
 def _anew(
     found: Examination, session_id: str, new_uuid: Callable[[], str]
 ) -> Iterator[dict[str, Any]]:
-    """Every entry of the original in its order, linked, stamped and answered."""
+    """Every entry of the original in its order, linked, stamped and answered, behind a first line of its own."""
     links = found.loaded.chain.links
     void = {f.at for f in found.findings if f.name == "boundary-without-summary"}
     results: dict[str, list[dict[str, Any]]] = {}
     for call, result in _results(found, new_uuid):
         results.setdefault(call, []).append(result | {"sessionId": session_id})
+    yield _header(found, session_id)
     time = _LONG_AGO
     tree = {node.at: i for i, node in enumerate(links.nodes)}
     entries = list(_in_order(found))
     counted = _Counted(entry for _, entry in entries)
     for at, entry in entries:
-        if entry.get("type") in _AHEAD:
-            continue  # what was written ahead stands in its place now
+        if entry.get("type") in (*_AHEAD, "clew-session"):
+            continue  # what was written ahead stands in its place now; the copy has its own beginning
         if at not in tree:
             # What was no part of the talk and has an id would be taken for one.
             if "uuid" not in entry:
@@ -208,6 +233,10 @@ def _anew(
         stamped = fixed | rest | {"uuid": node.uuid, "sessionId": session_id, "timestamp": time}
         yield counted.mended(stamped)
         yield from (result | {"timestamp": time} for result in results.get(node.uuid, []))
+    outline = light.outline(found.path)
+    if outline is not None:
+        title = f"{outline.title} (repaired)"
+        yield {"type": "custom-title", "customTitle": title, "sessionId": session_id}
     chain = found.loaded.chain
     stands_at = chain.leaf if chain.leaf in chain.live else next(iter(chain.live[-1:]), ROOT)
     if stands_at != ROOT:
@@ -216,6 +245,19 @@ def _anew(
         named = {"leafUuid": leaf, "boundaryUuid": chain.boundary_uuid}
         marker = {"type": "last-prompt", **named, "sessionId": session_id}
         yield marker | ({"explicit": True} if stands_at in links.parents else {})
+
+
+def _header(found: Examination, session_id: str) -> dict[str, Any]:
+    """As the original's, where it has one; says what the file was made of."""
+    first = header_of(found.path)
+    said = found.loaded.side.current.get("clew-session") or {
+        "type": "clew-session",
+        "format": FORMAT,
+        "version": VERSION,
+    }
+    made_of = {"sessionId": session_id, "repairedFrom": {"sessionId": found.path.stem}}
+    # Lists tell by the first line that a file is a subagent's.
+    return said | made_of | ({"isSidechain": True} if first.get("isSidechain") is True else {})
 
 
 class _Counted:
@@ -313,19 +355,20 @@ def _copy_aside(path: Path, backups: Path) -> Path:
     return copy
 
 
-def _write_new(planned: Plan) -> None:
-    """The whole file or none: written beside, synced, read back, then named."""
+def _try(planned: Plan, data: Iterable[bytes]) -> Path:
+    """What would be there then, beside the target, synced and read back: it says all that is there now."""
     beside = planned.target.with_suffix(".new")
     fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     with os.fdopen(fd, "wb") as file:
-        file.writelines(planned.lines)
+        file.writelines(data)
         file.flush()
         os.fsync(file.fileno())
     wanted = _live(planned.source)
-    if [uuid for uuid in _live(beside) if uuid in set(wanted)] != wanted:
+    known = set(wanted)
+    if [uuid for uuid in _live(beside) if uuid in known] != wanted:
         beside.unlink()
         raise WouldLoseError(f"{planned.source} cannot be repaired without loss; it loads as it is")
-    beside.rename(planned.target)
+    return beside
 
 
 def _live(path: Path) -> list[str]:

@@ -94,8 +94,9 @@ def everyone(home: Path) -> Iterator[Running]:
 
 
 def holder(home: Path, session_id: str) -> Running | None:
-    """The process that has a session open, if it said so."""
-    return next((r for r in everyone(home) if r.session_id == session_id), None)
+    """The process that has a session open, if it said so; we, who are refused it, said so as well."""
+    others = (r for r in everyone(home) if r.pid != os.getpid())
+    return next((r for r in others if r.session_id == session_id), None)
 
 
 def _read(path: Path) -> Running | None:

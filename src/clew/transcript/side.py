@@ -8,10 +8,10 @@ from typing import Any
 
 import msgspec
 
-from clew.messages.encoding import decode
+from clew.messages.encoding import decode, encode
 from clew.transcript.leaf import Marker
 
-# Of these the last one counts; a session resumes with them.
+# A session resumes with them: of these the last line counts, of repairs what all lines together say.
 CURRENT = frozenset(
     {
         "custom-title", "ai-title", "tag", "mode", "permission-mode", "agent-name", "agent-color",
@@ -51,9 +51,12 @@ class Side(msgspec.Struct, kw_only=True):
     current_at: dict[str, int] = {}
     markers: list[Marker] = []
     last_prompt: str | None = None
-    withdrawn: set[str] = set()
+    # What tombstones name, and where in the file the last one for each stands.
+    withdrawn: dict[str, int] = {}
     owed: list[Owed] = []
     replacements: list[dict[str, Any]] = []
+    # The repairs of `current` as they are written: each counts once.
+    mended: set[bytes] = set()
     kinds: dict[str, int] = {}
 
     def feed(self, kind: str | None, raw: bytes, number: int, at: int) -> None:
@@ -78,12 +81,26 @@ class Side(msgspec.Struct, kw_only=True):
                 self._mark(data, at)
             case "tombstone":
                 if isinstance(data.get("messageUuid"), str):
-                    self.withdrawn.add(data["messageUuid"])
+                    self.withdrawn[data["messageUuid"]] = at
             case "content-replacement":
                 self.replacements.append(data)
+            case "request-repairs":
+                self._mend(data)
+                self.current_at[kind] = at
             case _:
                 self.current[kind] = data
                 self.current_at[kind] = at
+
+    def _mend(self, data: dict[str, Any]) -> None:
+        """A line says what is new since the one before it, and in older logs everything again."""
+        said = data.get("repairs")
+        all_of_them = self.current.get("request-repairs", {}).get("repairs", [])
+        for one in said if isinstance(said, list) else ():
+            written = encode(one)
+            if written not in self.mended:
+                self.mended.add(written)
+                all_of_them.append(one)
+        self.current["request-repairs"] = {**data, "repairs": all_of_them}
 
     def _mark(self, data: dict[str, Any], at: int) -> None:
         leaf = data.get("leafUuid")

@@ -6,6 +6,7 @@ cancellation leaves no half-made one behind. What is not `https:` cannot be HTTP
 """
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator, Iterable
 from typing import Any
 
@@ -46,6 +47,9 @@ class WideTransport:
             max_connections=None,
             max_keepalive_connections=MAX_IDLE,
             network_backend=Lines(self),
+            # Never used (see `Line.start_tls`); without one the library loads the system's
+            # certificates for each connection.
+            ssl_context=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT),
         )
 
     def exchange(self, request: HttpRequest) -> Exchange:
@@ -53,15 +57,24 @@ class WideTransport:
             url = split_url(request.url)
         except BadUrlError:
             return self._plain.exchange(request)  # which says what is wrong with it
-        proxy = self.rules.choose(url) if url.scheme == "https" else None
-        # A proxy behind TLS is asked in HTTP/1.1, and must not be offered anything else.
-        if url.scheme != "https" or (proxy is not None and proxy.scheme == "https"):
-            return self._plain.exchange(request)
-        return WideExchange(self, request)
+        return WideExchange(self, request) if self._is_wide(url) else self._plain.exchange(request)
 
     def warm(self, url: str) -> None:
-        if url.startswith("https:"):
+        try:
+            wide = self._is_wide(split_url(url))
+        except BadUrlError:
+            return  # said when it is asked for
+        if wide:
             self.trust.warm()
+        else:
+            self._plain.warm(url)
+
+    def _is_wide(self, url: Url) -> bool:
+        if url.scheme != "https":
+            return False
+        # A proxy behind TLS is asked in HTTP/1.1, and must not be offered anything else.
+        proxy = self.rules.choose(url)
+        return proxy is None or proxy.scheme != "https"
 
     async def aclose(self) -> None:
         await self.pool.aclose()
@@ -90,7 +103,7 @@ class Lines(httpcore2.AsyncNetworkBackend):
         self,
         host: str,
         port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 (theirs to name)
+        timeout: float | None = None,
         local_address: str | None = None,
         socket_options: Iterable[httpcore2.SOCKET_OPTION] | None = None,
     ) -> "Line":
@@ -107,14 +120,14 @@ class Line(httpcore2.AsyncNetworkStream):
     def __init__(self, channel: Channel) -> None:
         self._channel = channel
 
-    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:  # noqa: ASYNC109
+    async def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
         del max_bytes, timeout  # all that came is taken; who waits how long is our caller's
         try:
             return await self._channel.receive()
         except OSError as error:
             raise httpcore2.ReadError(str(error)) from error
 
-    async def write(self, buffer: bytes, timeout: float | None = None) -> None:  # noqa: ASYNC109
+    async def write(self, buffer: bytes, timeout: float | None = None) -> None:
         del timeout
         if self._channel.ended:
             raise httpcore2.WriteError("the connection had ended")
@@ -127,7 +140,7 @@ class Line(httpcore2.AsyncNetworkStream):
         self,
         ssl_context: Any,
         server_hostname: str | None = None,
-        timeout: float | None = None,  # noqa: ASYNC109
+        timeout: float | None = None,
     ) -> "Line":
         del ssl_context, server_hostname, timeout
         return self

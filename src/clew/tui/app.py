@@ -22,7 +22,7 @@ from clew.tui.bound import State, join, leave_insert
 from clew.tui.completion import Completion
 from clew.tui.desk import Desk
 from clew.tui.entry import Entry
-from clew.tui.following import ENDED_BY, INTERRUPTED
+from clew.tui.following import ENDED_BY, HUNG_UP, INTERRUPTED
 from clew.tui.history import History
 from clew.tui.keys import own_bindings
 from clew.tui.prompt import Prompt
@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from clew.options import Options
     from clew.tui.talk import Talk
 
-HUNG_UP = ENDED_BY[signal.SIGHUP]
 UNDO = "/compact --undo"
 
 
@@ -161,7 +160,7 @@ class Front:
             "task:background": self._with_talk(lambda talk: talk.leave_waited()),
             "chat:cancel": self._escape,
             "chat:submit": desk.submit,
-            "chat:queue": lambda: desk.send(later=True),
+            "chat:queue": self._queue,
             "chat:newline": desk.newline,
             "chat:cycleMode": self._with_talk(lambda talk: talk.next_mode()),
             "chat:externalEditor": desk.edit,
@@ -180,6 +179,11 @@ class Front:
 
     def _with_talk(self, do: Callable[[Talk], object]) -> Callable[[], object]:
         return lambda: None if self.talk is None else do(self.talk)
+
+    def _queue(self) -> None:
+        """While nothing runs there is no later: Tab, which found no offer to take, sends nothing."""
+        if self.talk is None or self.talk.is_running:
+            self.desk.queue()
 
     def _sent(self, entry: Entry, *, later: bool) -> None:
         if self.talk is None:

@@ -142,6 +142,10 @@ class Chooser:
             case _:
                 self._letter(key)
 
+    def knows(self, letter: str) -> bool:
+        """Whether a letter, small or large, stands for an answer."""
+        return any(choice.key.lower() == letter.lower() for choice in self.choices)
+
     def typed(self) -> None:
         """The words have changed."""
         if self._searches:

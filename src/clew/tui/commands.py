@@ -3,6 +3,7 @@
 from clew.app.session import Session
 from clew.commands.outcome import Outcome, Show
 from clew.commands.registry import Command
+from clew.config.there import is_there
 from clew.messages.counts import count_of
 from clew.messages.messages import Assistant
 from clew.tui.app import Front
@@ -22,7 +23,7 @@ def commands(front: Front) -> list[Command[Session]]:
 
     async def keys(session: Session, _: str) -> Outcome:
         own = session.rules.standing.places.config_home / "keybindings.json"
-        where = f"your own: {own}{'' if own.exists() else ' (not there yet)'}"
+        where = f"your own: {own}{'' if is_there(own) else ' (not there yet)'}"
         return Show(text=f"{listed(front.bindings)}\n{where}")
 
     return [

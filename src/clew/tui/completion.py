@@ -106,6 +106,11 @@ class Completion:
         self.is_chosen = False
 
     @property
+    def is_asked(self) -> bool:
+        """Whether something may be offered for the word before the cursor."""
+        return self._asked is not None
+
+    @property
     def is_open(self) -> bool:
         return bool(self.offers)
 

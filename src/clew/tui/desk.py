@@ -137,6 +137,11 @@ class Desk:
             return True
         return not is_line
 
+    def queue(self) -> None:
+        """The key that also takes an offer: one that is still looked for is not sent as it stands."""
+        if not (self._is_seeking and self._stage.completion.is_asked):
+            self.send(later=True)
+
     def send(self, *, later: bool) -> None:
         if not self._stage.prompt.text.strip():
             return

@@ -22,21 +22,28 @@ class Edited(Struct, frozen=True, kw_only=True):
 async def edited(screen: Screen, text: str, environ: Mapping[str, str]) -> Edited:
     """A text as it comes out of the person's editor."""
     named = environ.get("VISUAL") or environ.get("EDITOR") or "vi"
-    with written("prompt.md", text) as path:
-        trouble = await shown_in(screen, named, path)
-        return Edited(trouble=trouble) if trouble else Edited(text=read(path))
+    try:
+        with written("prompt.md", text) as path:
+            trouble = await shown_in(screen, named, path)
+            return Edited(trouble=trouble) if trouble else Edited(text=read(path))
+    except OSError as error:  # no room for the file, or the editor took it away
+        return Edited(trouble=f"{named}: {error.strerror or error}")
 
 
 async def paged(screen: Screen, text: str, environ: Mapping[str, str]) -> str:
     """A text in the person's pager; what went wrong."""
-    with written("clew.txt", text) as path:
-        return await shown_in(screen, environ.get("PAGER") or "less -R", path)
+    named = environ.get("PAGER") or "less -R"
+    try:
+        with written("clew.txt", text) as path:
+            return await shown_in(screen, named, path)
+    except OSError as error:
+        return f"{named}: {error.strerror or error}"
 
 
 @contextmanager
 def written(name: str, text: str) -> Iterator[Path]:
     """A file that only this person can read, for as long as it is needed."""
-    with tempfile.TemporaryDirectory(prefix="clew-") as folder:
+    with tempfile.TemporaryDirectory(prefix="clew-", ignore_cleanup_errors=True) as folder:
         path = Path(folder, name)
         path.write_text(text, "utf-8")
         yield path

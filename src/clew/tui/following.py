@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from clew.options import Options
 
 FAREWELLS = ("exit", "quit")
-ENDED_BY = {signal.SIGTERM: 143, signal.SIGHUP: 129}
+HUNG_UP = 129
+ENDED_BY = {signal.SIGTERM: 143, signal.SIGHUP: HUNG_UP}
 INTERRUPTED = 130
 
 

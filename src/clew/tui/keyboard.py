@@ -6,12 +6,14 @@ so that Escape stops. Input that is no terminal is read only when a line is aske
 
 import asyncio
 import os
-import sys
 import termios
 import tty
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
+
+from clew.tui.paper import Paper
+from clew.tui.terminal import GONE
 
 ESCAPE = b"\x1b"
 BACKSPACES = b"\x08\x7f"
@@ -19,9 +21,10 @@ READ_BYTES = 65536
 
 
 class Keyboard:
-    """One reader of standard input for the whole session."""
+    """One reader of standard input for the whole session; prompts go to `paper`."""
 
-    def __init__(self, fd: int = 0) -> None:
+    def __init__(self, paper: Paper, fd: int = 0) -> None:
+        self._paper = paper
         self._fd = fd
         self.is_terminal = os.isatty(fd)
         self._typed = bytearray()
@@ -39,14 +42,12 @@ class Keyboard:
         line = await self.line(prompt)
         if line is None:
             # Nobody ended the line that the prompt stands on.
-            sys.stdout.write("\n")
-            sys.stdout.flush()
+            self._paper.write("\n")
         return line
 
     async def line(self, prompt: str) -> str | None:
         """The next line a person ends with Enter; None when no more will come."""
-        sys.stdout.write(prompt)
-        sys.stdout.flush()
+        self._paper.write(prompt)
         if self._is_over or (line := self._whole_line()) is not None:
             return None if self._is_over else line
         # A question may come while a prompt waits for its line.
@@ -73,18 +74,26 @@ class Keyboard:
         if not self.is_terminal:
             yield
             return
-        before: list[Any] = termios.tcgetattr(self._fd)
-        tty.setcbreak(self._fd)
-        echoing: list[Any] = termios.tcgetattr(self._fd)
-        echoing[tty.LFLAG] |= termios.ECHO
-        termios.tcsetattr(self._fd, termios.TCSADRAIN, echoing)
+        before = self._key_by_key()
         self._stop, self._say = stop, say
         try:
             with self._listening():
                 yield
         finally:
             self._stop = self._say = None
-            termios.tcsetattr(self._fd, termios.TCSADRAIN, before)
+            with suppress(*GONE):
+                termios.tcsetattr(self._fd, termios.TCSADRAIN, before)
+
+    def _key_by_key(self) -> list[Any]:
+        """How the terminal was; nothing of one that was closed, and nothing is needed back there."""
+        before: list[Any] = []
+        with suppress(*GONE):
+            before = termios.tcgetattr(self._fd)
+            tty.setcbreak(self._fd)
+            echoing: list[Any] = termios.tcgetattr(self._fd)
+            echoing[tty.LFLAG] |= termios.ECHO
+            termios.tcsetattr(self._fd, termios.TCSADRAIN, echoing)
+        return before
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
@@ -107,8 +116,15 @@ class Keyboard:
                 loop.remove_reader(self._fd)
 
     def _read(self) -> None:
-        keys = os.read(self._fd, READ_BYTES)
+        try:
+            keys = os.read(self._fd, READ_BYTES)
+        except OSError:
+            if not self.is_terminal:
+                raise
+            keys = b""  # it was closed
         if not keys:
+            if self.is_terminal and not os.isatty(self._fd):
+                self._paper.gone()
             rest = self._typed.decode("utf-8", "replace")
             self._typed.clear()
             self._is_over = True

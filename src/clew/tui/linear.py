@@ -8,7 +8,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import assert_never
 
@@ -18,13 +18,14 @@ from clew.app.session import Session
 from clew.app.stamps import new_id
 from clew.commands.outcome import Clear, Compact, Exit, Pick, Resume, Rewound, Show
 from clew.engine.conversation import Speaker
-from clew.engine.events import Compacted, EngineEvent, NotCompacted, TurnEnded
+from clew.engine.events import Compacted, EngineEvent, TurnEnded
 from clew.engine.intake import Raw, Taken, Turn
 from clew.messages.errors import ClewError, CommandLineError, first_of
 from clew.options import Options
 from clew.tui.first_run import ways
-from clew.tui.following import ENDED_BY, FAREWELLS, INTERRUPTED, following
+from clew.tui.following import ENDED_BY, FAREWELLS, HUNG_UP, INTERRUPTED, following
 from clew.tui.keyboard import Keyboard
+from clew.tui.paper import Paper
 from clew.tui.questions import Questions
 from clew.tui.render.notices import closing
 from clew.tui.render.recalled import PERSON
@@ -42,19 +43,41 @@ def main(options: Options) -> int:
             raise
         print(f"clew: {error}", file=sys.stderr)
         return 2 if isinstance(error, CommandLineError) else 1
+    finally:
+        # How it ended is said. While the interpreter leaves, a signal would put its own code over it.
+        for number in ENDED_BY:
+            signal.signal(number, signal.SIG_IGN)
+
+
+def hear_ends(end: Callable[[int], None]) -> None:
+    """Has the signals that end a session told to it; those that come when its loop is over end with the
+    same codes, which asyncio's own would leave to the system."""
+    loop = asyncio.get_running_loop()
+
+    def tell(number: int, _frame: object) -> None:
+        code = ENDED_BY[signal.Signals(number)]
+        if loop.is_closed():
+            os._exit(code)
+        loop.call_soon_threadsafe(end, code)
+
+    for number in ENDED_BY:
+        signal.signal(number, tell)
 
 
 async def run(options: Options) -> int:
     """One session after another: a command may begin a new one or go over to another."""
-    keyboard = Keyboard()
-    telling = Telling(sys.stdout)
+    paper = Paper(sys.stdout)
+    keyboard = Keyboard(paper)
+    telling = Telling(paper)
     code: int | Options = options
     while isinstance(code, Options):
-        code = await one_session(code, keyboard, telling)
+        code = await one_session(code, keyboard, telling, paper)
     return code
 
 
-async def one_session(options: Options, keyboard: Keyboard, telling: Telling) -> int | Options:
+async def one_session(
+    options: Options, keyboard: Keyboard, telling: Telling, paper: Paper
+) -> int | Options:
     """An exit code, or the options of the session that follows."""
     questions = Questions(keyboard, telling)
     async with open_session(
@@ -74,7 +97,7 @@ async def one_session(options: Options, keyboard: Keyboard, telling: Telling) ->
                 return options
         if session.resumed is not None:
             telling.history(session.resumed.messages)
-        then = await Dialogue(session, telling, keyboard).run(options.prompt)
+        then = await Dialogue(session, telling, keyboard, paper).run(options.prompt)
         session.ending.followed_by(then)
     for notice in session.copies.news():
         telling.line(f"! {notice}")
@@ -86,10 +109,13 @@ async def one_session(options: Options, keyboard: Keyboard, telling: Telling) ->
 class Dialogue:
     """Prompt, turn, prompt. A signal to end is heeded between the two and in the middle of either."""
 
-    def __init__(self, session: Session, telling: Telling, keyboard: Keyboard) -> None:
+    def __init__(
+        self, session: Session, telling: Telling, keyboard: Keyboard, paper: Paper
+    ) -> None:
         self._session = session
         self._telling = telling
         self._keyboard = keyboard
+        self._paper = paper
         self._code = 0
         self._is_stopping = self._is_stopped = False
         self._is_ending = False
@@ -111,8 +137,10 @@ class Dialogue:
     async def _talked(self, first: str) -> int | Clear | Resume:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGINT, self._stop)
-        for number, code in ENDED_BY.items():
-            loop.add_signal_handler(number, self._end, code)
+        hear_ends(self._end)
+        self._paper.closed = lambda: self._end(HUNG_UP)
+        if self._paper.is_gone:
+            return HUNG_UP
         self._session.agents.heard = self._hear
         self._session.tasks.listeners.append(self._news.set)
         offer = self._session.keeping.offer()
@@ -132,7 +160,7 @@ class Dialogue:
         """The next line; a turn for what agents in the background came to goes before it."""
         while True:
             if self._session.agents.has_news:
-                await self._running(self._session.conversation.answer_unheard(self._telling.emit))
+                await self._heard_out(self._session.conversation.answer_unheard(self._telling.emit))
             self._news.clear()
             async with asyncio.TaskGroup() as group:
                 line = group.create_task(self._keyboard.prompted(PERSON))
@@ -200,11 +228,16 @@ class Dialogue:
 
     async def _turn(self, turn: Turn) -> None:
         conversation = self._session.conversation
-        await self._running(
+        await self._heard_out(
             conversation.submit(
                 turn.prompt, self._telling.emit, said_by=self._person(), context=turn.context
             )
         )
+
+    async def _heard_out(self, turn: Awaitable[TurnEnded]) -> None:
+        """Runs a turn, and what was said to it and not heard in it as the next."""
+        conversation = self._session.conversation
+        await self._running(turn)
         while conversation.has_unheard and not self._is_stopped:
             await self._running(conversation.answer_unheard(self._telling.emit))
         # What was said before a stop meant a turn that is no more.
@@ -259,7 +292,7 @@ class Dialogue:
         told: list[str] = []
 
         async def emit(event: EngineEvent) -> None:
-            if isinstance(event, Compacted | NotCompacted):
+            if isinstance(event, Compacted):
                 told.append(event.message)
             await self._telling.emit(event)
 
@@ -269,7 +302,7 @@ class Dialogue:
                 self._telling.line(f"! {ended.message}" if ended.is_error else ended.message)
             return TurnEnded(reason="completed")
 
-        await self._running(said())
+        await self._heard_out(said())
 
     def _stop(self) -> None:
         """The second Ctrl-C of a turn ends the session too: what was said is on the disk by then."""

@@ -15,7 +15,7 @@ from clew.app.session import Session
 from clew.app.slash import known
 from clew.config.paths import find_config_home
 from clew.config.positions import dotted
-from clew.config.trust import read_trusted, write_trusted
+from clew.config.trust import trust
 from clew.flags import MODES
 from clew.mcp import choices
 from clew.mcp.commands import reach_of
@@ -72,6 +72,8 @@ async def while_open(
         return await conversed(front, session, options)
     finally:
         front.talk, front.desk.files = None, None
+        # What was said of this session for a moment is not true of the next.
+        front.stage.hint("")
         await programs.aclose()
         if len(session.story.history):
             note(front, f"To go on: clew --resume {session.session_id}")
@@ -174,7 +176,7 @@ async def settled(dialogs: Dialogs, session: Session) -> bool:
         root = str(places.root.resolve())
         if not await dialogs.trust(root, waiting):
             return False
-        write_trusted(places, read_trusted(places) | {root})
+        trust(places, root)
         return True
     said = choices.read(places)
     undecided = [e for e in session.mcp.found.held if said.says(e.name, e.value) is None]

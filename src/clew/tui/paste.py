@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from clew.commands.pasted import Pasted
+from clew.config.regular import content
 from clew.process.programs import Programs
 
 PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
@@ -34,7 +35,7 @@ def picture(text: str, cwd: str) -> bytes | None:
         path = Path(cwd, Path(name).expanduser())
         if path.stat().st_size > PICTURE_MAX_BYTES:
             return None
-        data = path.read_bytes()
+        data = content(path)
     except (OSError, ValueError, RuntimeError):
         return None  # no such file, a name that none can have, a home that nobody has
     return data if Pasted(number=0, data=data).media_type else None

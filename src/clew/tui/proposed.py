@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from clew.config.regular import content
 from clew.tools.patch import patch_of_texts
 from clew.tui.render import diff
 from clew.tui.render.rows import Row, Span, chopped
@@ -36,7 +37,7 @@ class Proposed:
         path = Path(cwd, self._path)
         try:
             is_small = path.stat().st_size <= READ_MAX_BYTES
-            before = path.read_text("utf-8") if is_small else None
+            before = content(path).decode("utf-8") if is_small else None
         except FileNotFoundError:
             before = ""
         except (OSError, UnicodeDecodeError):

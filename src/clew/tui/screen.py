@@ -36,14 +36,18 @@ ESCAPE_S = 0.04
 # As long as the terminal owes an answer, an Escape may be the beginning of it, and the line slow. One that
 # answers nothing is not waited for longer.
 ANSWERS_S = 2.0
+# How long nothing comes of a paste before its end is waited for no longer.
+PASTE_S = 2.0
 READ_BYTES = 1 << 16
 
 
 class Keyboard(Vt100Input):
     """What is typed, read in large pieces; a terminal that was closed is `closed`."""
 
-    def __init__(self, typed: Typed, typed_ahead: int) -> None:
+    def __init__(self, typed: Typed, typed_ahead: int, was_read: Callable[[], object]) -> None:
+        """`was_read` is told after each reading."""
         super().__init__(sys.stdin)
+        self._was_read = was_read
         self._typed = typed
         self._typed_ahead = typed_ahead
         self._decoder = getincrementaldecoder("utf-8")("replace")
@@ -66,7 +70,9 @@ class Keyboard(Vt100Input):
             early, data = data[: self._typed_ahead], data[self._typed_ahead :]
             self._typed_ahead -= len(early)
             data = early.replace(b"\n", b"\r") + data
-        return self._typed.feed(self._decoder.decode(data))
+        keys = self._typed.feed(self._decoder.decode(data))
+        self._was_read()
+        return keys
 
     def flush_keys(self) -> list[KeyPress]:
         return self._typed.flush()
@@ -120,15 +126,15 @@ class Screen:
         # Told when they say otherwise, and when the terminal's ground turns out to be light, or dark.
         self.on_colours: Callable[[], object] = lambda: None
         output = _Output(self.terminal)
+        self._typed = Typed(self._answered)
         self.app: Application[None] = Application(
             layout=stage.layout,
             key_bindings=keys,
-            input=Keyboard(Typed(self._answered), terminal.typed_ahead),
+            input=Keyboard(self._typed, terminal.typed_ahead, self._wait_for_the_rest),
             output=output,
             terminal_size_polling_interval=None,
             erase_when_done=True,
         )
-        self.app.ttimeoutlen = ESCAPE_S
         self._owed: asyncio.TimerHandle | None = None
         self.app.renderer = _Drawing(self, output)
 
@@ -266,11 +272,14 @@ class Screen:
     def _await_answers(self) -> None:
         """Questions went out; the answer to the last of them says that no more will come."""
         self._heard_all()
-        self.app.ttimeoutlen = ANSWERS_S
         self._owed = asyncio.get_running_loop().call_later(ANSWERS_S, self._heard_all)
 
+    def _wait_for_the_rest(self) -> None:
+        """So long, from what was read last on, until what has begun there is taken as it is."""
+        waits_s = ESCAPE_S if self._owed is None else ANSWERS_S
+        self.app.ttimeoutlen = PASTE_S if self._typed.is_pasting else waits_s
+
     def _heard_all(self) -> None:
-        self.app.ttimeoutlen = ESCAPE_S
         if self._owed is not None:
             self._owed.cancel()
             self._owed = None

@@ -57,6 +57,8 @@ class Stage:
         self.working: Working | None = None
         # The dialog that is open, and those behind it; the one whose keys are its own.
         self._behind: list[Chooser] = []
+        # Of those, the ones that nobody called for.
+        self._sudden: list[Chooser] = []
         self._at: Chooser | None = None
         self._hint = ""
         self._hint_until_s = 0.0
@@ -93,6 +95,8 @@ class Stage:
     def show(self, dialog: Chooser, *, is_sudden: bool = False) -> Chooser:
         """From now on keys are the dialog's; one that waits behind it comes back when it is answered."""
         self._behind.append(dialog)
+        if is_sudden:
+            self._sudden.append(dialog)
 
         def typed(_: object) -> None:
             dialog.typed()
@@ -126,13 +130,28 @@ class Stage:
             return await dialog.answer
         finally:
             self._behind.remove(dialog)
+            if dialog in self._sudden:
+                self._sudden.remove(dialog)
             if self._at is dialog:
                 self._focus()
             self.changed()
 
     def press(self, key: str) -> None:
-        if self.dialog is not None:
-            self.dialog.press(key)
+        dialog = self.dialog
+        if dialog is None:
+            return
+        if dialog in self._sudden and key.isalpha() and len(key) == 1 and not dialog.knows(key):
+            self._written(key)
+        else:
+            dialog.press(key)
+
+    def _written(self, letter: str) -> None:
+        """A letter that answers nothing is of somebody who writes: it goes to the prompt, and what
+        follows it before a pause."""
+        self._at = None
+        self.layout.focus(self._control)
+        self.prompt.buffer.insert_text(letter)
+        self._hand_over(is_sudden=True)
 
     # -- words for a moment
 

@@ -189,7 +189,7 @@ class Talk:
         while (sent := await self._next()) is not None:
             if isinstance(sent, News):
                 if self._session.agents.has_news:
-                    await self._worked(self._session.conversation.answer_unheard(self.emit))
+                    await self._heard_out(self._session.conversation.answer_unheard(self.emit))
                 continue
             entry = sent if isinstance(sent, Entry) else None
             taken = await self._taken(sent) if isinstance(sent, Entry) else sent
@@ -233,7 +233,7 @@ class Talk:
                 await self._turn(taken, entry)
             case Compact():
                 self._echo(entry)
-                ended = await self._worked(self._session.conversation.compact(taken, self.emit))
+                ended = await self._heard_out(self._session.conversation.compact(taken, self.emit))
                 if taken.undo and not ended.is_error:
                     self._note(ended.message)
             case Show():
@@ -287,17 +287,22 @@ class Talk:
     async def _turn(self, turn: Turn, entry: Entry | None) -> None:
         # A line for the shell stands already above what it printed.
         self._echo(None if entry is not None and entry.text.startswith("!") else entry)
-        conversation = self._session.conversation
-        await self._worked(
-            conversation.submit(
+        await self._heard_out(
+            self._session.conversation.submit(
                 turn.prompt, self.emit, said_by=self._person(), context=turn.context
             ),
             title=entry.text if entry is not None else "",
         )
+
+    async def _heard_out(self, turn: Coroutine[Any, Any, TurnEnded], title: str = "") -> TurnEnded:
+        """Runs a turn, and what was said to it and not heard in it as the next."""
+        conversation = self._session.conversation
+        ended = await self._worked(turn, title)
         while conversation.has_unheard and not self._is_stopped:
             await self._worked(conversation.answer_unheard(self.emit))
         if self._is_stopped:
             self._give_back()
+        return ended
 
     async def _worked(self, turn: Coroutine[Any, Any, TurnEnded], title: str = "") -> TurnEnded:
         """Runs a turn with everything that shows that one runs."""

@@ -1,7 +1,8 @@
 """From what a terminal sends to keys: pastes whole, keys of the kitty protocol, Escape told from Alt.
 
 A machine without IO around prompt_toolkit's parser, which knows every other key. Answers of the
-terminal to questions are told apart from keys and given to `answered`.
+terminal to questions are told apart from keys and given to `answered`. A paste whose end does not come
+takes no keys for ever: what came of it is pasted when nothing more comes, or with Ctrl-C.
 """
 
 import re
@@ -16,6 +17,8 @@ ESCAPE = Keys.F24
 # Enter with Shift, Alt or Control, where the terminal can tell.
 NEWLINE = Keys.F23
 PASTE_BEGIN, PASTE_END = "\x1b[200~", "\x1b[201~"
+# Ctrl-C behind what came of a paste, in either spelling.
+GIVEN_UP = re.compile(r"(?:\x03|\x1b\[99;\d+u)\Z")
 # A sequence that has begun and not ended.
 UNFINISHED = re.compile(r"\x1b(?:\[[0-9;:?<>=$ ]*|\][\w;:/?]{0,60}\x1b?)?\Z")
 # The beginning of an answer: no key begins so, and its rest may take as long as a slow line does.
@@ -43,9 +46,17 @@ class Typed:
         self._held = ""
         self._paste: list[str] | None = None
         self._pasted_last = ""
+        # Whether the last paste was broken off; its rest may come after all.
+        self._broke_off = False
+
+    @property
+    def is_pasting(self) -> bool:
+        return self._paste is not None
 
     def feed(self, text: str) -> list[KeyPress]:
         text, self._held = self._held + text, ""
+        if self._broke_off:
+            self._resume(text)
         while text:
             text = self._go_on_pasting(text) if self._paste is not None else self._keys_of(text)
         return self._taken()
@@ -56,7 +67,7 @@ class Typed:
         if held == "\x1b":
             self._press(ESCAPE, held)
         elif self._paste is not None:
-            self._go_on_pasting(held)
+            self._break_off()
         elif ANSWERING.match(held):
             self._held = held
         else:
@@ -79,15 +90,35 @@ class Typed:
         seen = self._pasted_last + text
         at = seen.find(PASTE_END)
         if at < 0:
-            self._paste.append(text)
+            given_up = GIVEN_UP.search(text)
+            self._paste.append(text[: given_up.start()] if given_up else text)
             self._pasted_last = seen[1 - len(PASTE_END) :]
+            if given_up:
+                self._break_off()
             return ""
         whole = "".join([*self._paste, text])
         end = len(whole) - len(seen) + at
-        self._paste, self._pasted_last = None, ""
-        pasted = whole[:end].replace("\r\n", "\n").replace("\r", "\n")
-        self._press(Keys.BracketedPaste, pasted)
+        self._pasted(whole[:end])
         return whole[end + len(PASTE_END) :]
+
+    def _pasted(self, text: str) -> None:
+        self._paste, self._pasted_last = None, ""
+        self._press(Keys.BracketedPaste, text.replace("\r\n", "\n").replace("\r", "\n"))
+
+    def _break_off(self) -> None:
+        """The end of a paste is waited for no longer."""
+        self._pasted("".join(self._paste or ()))
+        self._broke_off = True
+
+    def _resume(self, text: str) -> None:
+        """Lines that come at once behind a paste that was broken off are its rest: nobody types so, and
+        each of their ends would send what stands there."""
+        self._broke_off = False
+        has_lines = len(text) > 1 and ("\r" in text or "\n" in text)
+        if PASTE_END in text or has_lines:
+            begins = text.find(PASTE_BEGIN)
+            if begins < 0 or -1 < text.find(PASTE_END) < begins:
+                self._paste = []
 
     def _keys_of(self, text: str) -> str:
         """Reads keys up to a paste; returns what follows its beginning."""

@@ -11,7 +11,7 @@ from html import unescape
 from msgspec import Struct
 
 # For a tag whose quotes do not pair up before the first `>`: one of them may hold it.
-TAG = re.compile(r"<[^>\"']*+(?:\"[^\"]*+\"[^>\"']*+|'[^']*+'[^>\"']*+)*+>")
+TAG = re.compile(r"<[^>\"']*+(?:\"[^\"]*+\"[^>\"']*+|'[^']*+'[^>\"']*+)*>")
 MAX_QUOTED_CHARS = 2_048
 # A longer one holds data, as pictures do, and nothing to show.
 MAX_TAG_CHARS = 16_384

@@ -7,6 +7,8 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from clew.messages.unseen import spelled
+
 Json: TypeAlias = dict[str, Any]
 
 # Hosts end a session at a line of 1,048,576 characters.
@@ -18,7 +20,12 @@ LIMITS = {"transcript_mirror": MAX_COPY_BYTES}
 KEPT = 64 * 1024
 LEAST = 64
 
-encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder().encode
+
+
+def encode(frame: Json) -> bytes:
+    """As JSON that may be looked at on a terminal, and cut into lines by anybody's idea of them."""
+    return spelled(_encode(frame))
 
 
 def framed(frame: Json, limit: int = 0) -> bytes:

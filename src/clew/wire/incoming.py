@@ -10,6 +10,8 @@ from typing import Any, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from clew.messages.validity import faults_of_words
+
 Json: TypeAlias = dict[str, Any]
 
 
@@ -116,8 +118,8 @@ def read_said(data: Json) -> Said | Malformed:
         return Malformed(why='a user line needs message.role "user"')
     content = message.get("content")
     if isinstance(content, list):
-        if not all(isinstance(block, dict) and "type" in block for block in content):
-            return Malformed(why="message.content: every block needs a type")
+        if found := faults_of_words(content):
+            return Malformed(why=f"message.content: {'; '.join(found)}")
     elif not isinstance(content, str):
         return Malformed(why="message.content: expected a text or an array of blocks")
     uuid, origin = data.get("uuid"), data.get("origin")

@@ -1,16 +1,18 @@
 """Themes, abilities, colours of code, pictures, folds: each by itself."""
 
 from base64 import b64encode
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 from pygments.lexers import get_all_lexers, get_lexer_by_name
+from pygments.lexers.python import PythonLexer
 
 from clew.transcript.record import COLORS, NO_COLOR
 from clew.tui.render import diff, pictures
 from clew.tui.render.abilities import Abilities, abilities
 from clew.tui.render.code import Colours, language, lexed, lexer_for, lexer_named
 from clew.tui.render.folding import KEPT, Folds, lines_of
+from clew.tui.render.lexers import late
 from clew.tui.render.markdown import get_ready
 from clew.tui.render.rows import Span, cells, chopped, clipped, hanging, line, wrapped
 from clew.tui.render.safe import address, one_line, visible
@@ -172,6 +174,23 @@ def test_rules_that_lead_in_a_circle_or_nowhere_end() -> None:
         "?",
         "b",
     ]
+
+
+@pytest.mark.parametrize("name", LANGUAGES)
+def test_a_lexer_that_is_made_late_colours_as_a_whole_one(name: str) -> None:
+    text = 'def größe(x): return "a\\n" + 0x1f  # end\n/* a */ <b c="d">&amp;</b>\n- k: [1, true]\n$x = \'y\';\n'
+    assert lexed(lexer_named(name), text, ("root",)) == lexed(
+        get_lexer_by_name(name), text, ("root",)
+    )
+
+
+def test_of_a_lexers_tables_those_are_made_that_a_text_comes_into() -> None:
+    lexer: Any = late(PythonLexer)
+    assert list(lexer._tokens) == []
+    lexed(lexer, "x = 1\n", ("root",))
+    assert set(lexer._tokens) < {"root", "expr"}
+    lexed(lexer, 'x = "a"\n', ("root",))
+    assert 1 < len(lexer._tokens) < 6 < len(PythonLexer()._tokens)
 
 
 @pytest.mark.parametrize("name", ["python", "javascript", "c", "bash", "rust", "go", "sql"])

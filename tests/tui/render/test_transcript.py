@@ -342,7 +342,8 @@ def test_reports_of_the_engine_are_lines() -> None:
         FellBack(failure=FAILURE, model="other"),
         Compacting(trigger="auto"),
         Compacted(boundary=boundary, entries=[], message="half of it"),
-        NotCompacted(message="too short"),
+        NotCompacted(message="too short", trigger="auto"),
+        NotCompacted(message="its order is answered", trigger="manual"),
         Printed(text="a\x1b]0;t\x07b\n"),
     )
     assert out == [

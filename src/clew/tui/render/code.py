@@ -88,9 +88,11 @@ def lexer_named(name: str) -> "Lexer | None":
     known = _names().get(name.lower())
     if known is None:
         return None
-    from pygments.lexers import get_lexer_by_name
+    from pygments.lexers import find_lexer_class_by_name
 
-    return get_lexer_by_name(known)
+    from clew.tui.render.lexers import late
+
+    return late(find_lexer_class_by_name(known))
 
 
 def lexer_for(path: str) -> "Lexer | None":

@@ -55,7 +55,7 @@ def words(event: EngineEvent) -> Iterator[str]:
             yield "(the conversation is being summarised)"
         case Compacted():
             yield f"-- summarised: {event.message}"
-        case NotCompacted():
+        case NotCompacted(trigger="auto"):
             yield f"! not summarised: {event.message}"
         case Repaired():
             mended = in_words(event.repairs)

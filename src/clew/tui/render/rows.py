@@ -81,12 +81,14 @@ _CLOSING = frozenset("、。，．！？：；）］｝」』】〉》〕ー々"
 
 
 class Wrap:
-    """Fills rows word by word; `row` is the one that is not full yet, and may be gone on with."""
+    """Fills rows word by word; `row` is the one that is not full yet, and may be gone on with. What is
+    longer than a row is broken, unless `breaks` says that it stands out."""
 
-    __slots__ = ("_at", "_space", "_word", "_word_cells", "row", "width")
+    __slots__ = ("_at", "_breaks", "_space", "_word", "_word_cells", "row", "width")
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, *, breaks: bool = True) -> None:
         self.width = max(1, width)
+        self._breaks = breaks
         self.row: Row = []
         self._at = 0
         self._space: Row = []
@@ -94,7 +96,7 @@ class Wrap:
         self._word_cells = 0
 
     def copy(self) -> "Wrap":
-        twin = Wrap(self.width)
+        twin = Wrap(self.width, breaks=self._breaks)
         twin.row, twin._at = self.row[:], self._at
         twin._space, twin._word = self._space[:], self._word[:]
         twin._word_cells = self._word_cells
@@ -141,7 +143,7 @@ class Wrap:
             self.row += self._space
             self._at += gap
         self._space = []
-        if self._at + size <= self.width:
+        if self._at + size <= self.width or not self._breaks:
             self.row += word
             self._at += size
             return
@@ -175,9 +177,9 @@ def _is_wide(piece: str) -> bool:
     return not piece[0].isascii() and cells(piece[0]) == 2
 
 
-def wrapped(spans: Iterable[Span], width: int) -> Iterator[Row]:
-    """The spans in rows of at most this many cells."""
-    wrap = Wrap(width)
+def wrapped(spans: Iterable[Span], width: int, *, breaks: bool = True) -> Iterator[Row]:
+    """The spans in rows of at most this many cells, but for words that `breaks` leaves whole."""
+    wrap = Wrap(width, breaks=breaks)
     yield from wrap.add(spans)
     yield from wrap.end()
 
@@ -186,7 +188,7 @@ def wrapped(spans: Iterable[Span], width: int) -> Iterator[Row]:
 _COLUMN = re.compile(r" *(?:\S+ )*\S+ {2,}(?=\S)")
 
 
-def hanging(text: str, style: str, width: int) -> Iterator[Row]:
+def hanging(text: str, style: str, width: int, *, breaks: bool = True) -> Iterator[Row]:
     """Lines in rows; what of a line goes on below stands under its second column, else under its
     beginning."""
     for each in text.split("\n"):
@@ -196,7 +198,7 @@ def hanging(text: str, style: str, width: int) -> Iterator[Row]:
             lead = each[: len(each) - len(each.lstrip(" "))][: width // 2]
         indent = cells(lead)
         before = Span(lead, style)
-        for row in wrapped([Span(each[len(lead) :], style)], width - indent):
+        for row in wrapped([Span(each[len(lead) :], style)], width - indent, breaks=breaks):
             yield [before, *row] if lead else row
             before = Span(" " * indent)
 

@@ -6,12 +6,10 @@ as an escape that can be read; joiners and selectors that emoji and scripts need
 
 import re
 
-# Control characters but tab and line end, directions of writing, separators of lines that are none,
-# tags that nobody sees, marks of byte order, halves of pairs.
-_HARMFUL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069"
-    "\ufeff\ufff9-\ufffb\U000e0000-\U000e007f\ud800-\udfff]"
-)
+from clew.messages.unseen import UNSEEN
+
+# Of ASCII all but tab and line end; and halves of pairs.
+_HARMFUL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f{UNSEEN}\ud800-\udfff]")
 
 
 def visible(text: str) -> str:

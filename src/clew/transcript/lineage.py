@@ -1,0 +1,35 @@
+"""Where a session comes from, by the first line of its file, and which one was made of it by repair."""
+
+from pathlib import Path
+from typing import Any
+
+from clew.messages.encoding import decode
+from clew.transcript import light
+from clew.transcript.load import Loaded, load
+
+LONGEST_HEADER_BYTES = 1 << 16
+
+
+def header_of(path: Path) -> dict[str, Any]:
+    """The first line; an empty one where it is none of ours or cannot be read."""
+    try:
+        with path.open("rb") as file:
+            line = decode(file.readline(LONGEST_HEADER_BYTES))
+    except (OSError, ValueError):
+        return {}
+    return line if type(line) is dict else {}
+
+
+def repaired_copy(path: Path, loaded: Loaded) -> Path | None:
+    """The repaired copy beside a file that holds the whole conversation `loaded` from it.
+
+    Where somebody went on in the original after the repair, the copy stands for it no more.
+    """
+    wanted = {node.uuid for node in loaded.chain.nodes() if not node.is_boundary}
+    for other in light.session_files(path.parent):
+        made_of = header_of(other).get("repairedFrom")
+        if type(made_of) is not dict or made_of.get("sessionId") != path.stem:
+            continue
+        if wanted <= set(load(other, whole=True).chain.links.index):
+            return other
+    return None
