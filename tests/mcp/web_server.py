@@ -68,12 +68,13 @@ def web(act: Callable[[Web, Json], Any] | None = None) -> Iterator[Web]:
             message: Json = json.loads(body) if body else {}
             headers = {name.lower(): value for name, value in self.headers.items()}
             made.seen.append((self.command, headers, message))
-            said = None if made.act is None else made.act(made, message | {"verb": self.command})
+            more = {"verb": self.command, "after": headers.get("last-event-id")}
+            said = None if made.act is None else made.act(made, message | more)
             if said is None:
                 said = made.usual(message) if self.command == "POST" else (405, "", b"", {})
-            status, kind, data, more = said
+            status, kind, data, further = said
             self.send_response(status)
-            for name, value in {"Content-Type": kind, **more}.items():
+            for name, value in {"Content-Type": kind, **further}.items():
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()
