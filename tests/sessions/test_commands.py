@@ -255,7 +255,7 @@ def test_a_word_that_reads_the_file_alone_names_the_copy_with_the_rest(
     agent.write_bytes(encoded([user("x", None, isSidechain=True)]))
     assert place.run(word, SESSION).stderr == b""
     rest = write(unsaved, talk(1, first="a1", start=2))
-    others = unsaved / agent.name
+    others = unsaved / paths.copy_name(agent)
     others.write_bytes(encoded([said("y", "x", isSidechain=True)]))
     done = place.run(word, SESSION)
     assert done.returncode == 0

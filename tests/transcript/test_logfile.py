@@ -226,6 +226,22 @@ def test_copies_in_two_places_are_all_brought_home(tmp_path: Path) -> None:
     file.close()
 
 
+def test_what_an_earlier_run_left_stands_before_what_is_not_saved_though_nobody_claimed_it(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "spare").mkdir(mode=0o700)
+    (tmp_path / "spare" / NAME).write_bytes(b"\n" + line(1))
+    disk = Faulty(1, under=tmp_path / "projects", is_lasting=True, code=errno.EROFS)
+    file = log_file(tmp_path, disk)
+    file.write([line(2)])
+    assert file.sync() is not None
+    assert lines_in(tmp_path / "spare" / NAME) == [line(1), line(2)]
+    disk.heal()
+    assert file.close() is None
+    assert lines_in(file.path) == [line(1), line(2)]
+    assert not (tmp_path / "spare" / NAME).exists()
+
+
 def test_an_emergency_copy_has_each_line_once_though_a_better_place_is_tried_each_time(
     tmp_path: Path,
 ) -> None:

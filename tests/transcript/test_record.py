@@ -403,10 +403,11 @@ def test_a_resumed_subagent_is_what_it_was_or_says_that_it_does_not_know(session
     recorder.of_agent("a1").record([task])
     session.load() if session.recorder.record([session.user("go")]) else None
     path = session.paths.agent("a1")
-    assert resume_agent(path).metadata is None
+    home = session.paths.home
+    assert resume_agent(path, home).metadata is None
     metadata = AgentMetadata(agent_type="explorer", worktree_path="/w/t", description="look around")
-    write_metadata(path, metadata)
-    resumed = resume_agent(path)
+    write_metadata(path, metadata, home)
+    resumed = resume_agent(path, home)
     assert resumed.metadata == metadata
     assert uuids(resumed.loaded.messages) == [task["uuid"]]
     agent = recorder.of_agent("a1")

@@ -23,7 +23,7 @@ class Mailbox(Inbox):
         super().__init__()
         self._recorder = recorder
         if goes_on:
-            for letter in unheard(recorder.transcript):
+            for letter in unheard(recorder.transcript, recorder.paths.home):
                 super().put(message_of(letter))
 
     def put(self, message: Json, context: Sequence[Json] = ()) -> None:

@@ -35,7 +35,7 @@ from clew.tasks.notice import SCHEDULE
 from clew.tasks.registry import Ending, Task, Tasks
 from clew.tools.base import ToolError
 from clew.tools.delegate import Wish
-from clew.transcript.agents import AgentMetadata, ResumedAgent, agents, read_metadata, resume_agent
+from clew.transcript.agents import AgentMetadata, ResumedAgent, named, resume_agent
 from clew.transcript.paths import Place
 
 Json: TypeAlias = dict[str, Any]
@@ -72,7 +72,7 @@ class AllAgents:
             Git(crew.ground.launcher, crew.ground.environ),
             crew.hands.hooks,
             self.tasks,
-            self.place,
+            crew.thread.recorder.paths,
             self._tell,
         )
         # By id: those of this run.
@@ -85,6 +85,10 @@ class AllAgents:
     @property
     def place(self) -> Place:
         return self._crew.thread.recorder.paths.place
+
+    @property
+    def home(self) -> Path:
+        return self._crew.thread.recorder.paths.home
 
     async def aclose(self) -> None:
         for agent in self.agents.values():
@@ -115,7 +119,7 @@ class AllAgents:
 
     def recall(self, messages: Sequence[Json]) -> None:
         """Takes up what agents of the session's earlier runs came to."""
-        for task in earlier(self.place, messages):
+        for task in earlier(self.place, self.home, messages):
             self.tasks.remember(task)
 
     # -- what of it the session is still to hear
@@ -271,17 +275,21 @@ class AllAgents:
 
     async def resumed(self, name: str) -> Agent:
         """An agent that has ended, as what it was: of this run, or of one before."""
-        found = self.called(name)
-        if found is not None:
-            await self._has_folder(found.birth)
-            return found
+        known = self.called(name)
+        if known is not None:
+            await self._has_folder(known.birth)
+            return known
         try:
             path = self.place.agent(name)
         except ValueError:
             raise ToolError(NOT_KNOWN.format(name=name, why="that is no id of one")) from None
         if not is_there(path):
-            path = self._named(name)
-        before = resume_agent(path)
+            found = named(self.place, self.home, name)
+            if found is None:
+                why = "this session has no transcript of it"
+                raise ToolError(NOT_KNOWN.format(name=name, why=why))
+            path = found
+        before = resume_agent(path, self.home)
         if before.metadata is None:
             raise ToolError(NOT_KNOWN.format(name=name, why=NO_TYPE))
         agent_id = path.stem.removeprefix("agent-")
@@ -308,14 +316,6 @@ class AllAgents:
             except ValueError:
                 why = f"its folder has a name that clew does not write to: {group}"
                 raise ToolError(NOT_KNOWN.format(name=agent_id, why=why)) from None
-
-    def _named(self, name: str) -> Path:
-        """The transcript of an agent of an earlier run by its name or, where it is one of a group, its id;
-        of several the last one."""
-        found = [p for p in agents(self.place) if p.stem == f"agent-{name}" or name_of(p) == name]
-        if not found:
-            raise ToolError(NOT_KNOWN.format(name=name, why="this session has no transcript of it"))
-        return max(found, key=lambda path: path.stat().st_mtime)
 
     def _as_before(self, agent_id: str, before: ResumedAgent, said: AgentMetadata) -> Birth:
         is_session = said.agent_type == ITSELF.name
@@ -381,8 +381,3 @@ def ending_of(ended: TurnEnded, agent: Agent) -> Ending:
     if ended.is_error:
         return Ending(status="failed", words=ended.message or ended.reason, result=said)
     return Ending(status="completed", result=said)
-
-
-def name_of(path: Path) -> str:
-    said = read_metadata(path)
-    return "" if said is None else text(said.more, "name")

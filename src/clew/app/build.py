@@ -246,7 +246,7 @@ def recall_commands(ground: Ground, thread: Thread, hands: Hands) -> None:
 
         kept = take_up(tasks, shelf, before.told, ground.secrets)
     results = thread.recorder.paths.place.tool_results
-    for task in before.left_behind(thread.loaded.path, results, kept, goes_on):
+    for task in before.left_behind(thread.loaded, results, kept, goes_on):
         tasks.remember(task)
 
 

@@ -18,17 +18,19 @@ from clew.subagents.worktree import Git, Worktree, again, clear, make, merge, re
 from clew.tasks.registry import Ending, Tasks
 from clew.tools.base import ToolError
 from clew.transcript.agents import AgentMetadata, read_metadata
-from clew.transcript.paths import Place
+from clew.transcript.paths import SessionPaths
 
 Json: TypeAlias = dict[str, Any]
 
 
 class Checkouts:
-    def __init__(self, git: Git, hooks: Hooks, tasks: Tasks, place: Place, heard: Emit) -> None:
+    def __init__(
+        self, git: Git, hooks: Hooks, tasks: Tasks, paths: SessionPaths, heard: Emit
+    ) -> None:
         self._git = git
         self._hooks = hooks
         self._tasks = tasks
-        self._place = place
+        self._paths = paths
         self._tell = heard
 
     async def made(self, cwd: str, agent_id: str) -> Worktree:
@@ -79,7 +81,7 @@ class Checkouts:
         if task is not None and task.ending is None:
             raise UserError(f"agent {agent_id} works still; /tasks stop {agent_id} ends it")
         try:
-            said = read_metadata(self._place.agent(agent_id))
+            said = read_metadata(self._paths.place.agent(agent_id), self._paths.home)
         except ValueError:
             said = None
         tree = None if said is None else worktree_of(said)

@@ -11,15 +11,14 @@ from clew.config.regular import content
 from clew.messages.errors import SessionError, in_words
 from clew.options import Options
 from clew.transcript import choose
-from clew.transcript.files import Files
 from clew.transcript.load import Loaded
 from clew.transcript.log import Log
 from clew.transcript.paths import SessionPaths, rescue_dirs
 from clew.transcript.policy import Writer
 from clew.transcript.record import Mirror, Recorder
-from clew.transcript.rescue import copies_of
-from clew.transcript.resume import Back, Held, forked, resume, with_unsaved
+from clew.transcript.resume import Back, Held, forked, resume
 from clew.transcript.running import Registration, Running
+from clew.transcript.unsaved import copies, with_unsaved
 from clew.version import VERSION
 
 EXISTS = "--session-id {}: this session exists; --resume it"
@@ -40,7 +39,7 @@ def open_record(
         session_id = options.session_id or new_id()
         session_paths = SessionPaths(home=home, cwd=cwd, session_id=session_id)
         transcript = session_paths.place.transcript
-        if is_begun(transcript) or any(copies_of(transcript.name, rescue_dirs(home), Files())):
+        if is_begun(transcript) or copies(transcript, home):
             raise SessionError(EXISTS.format(session_id))
     else:
         session_id = path.stem

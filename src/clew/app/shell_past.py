@@ -11,12 +11,12 @@ from typing import Any, TypeAlias
 
 from clew.config.mask import without
 from clew.config.regular import content
-from clew.config.there import is_there
 from clew.process.output import Output
 from clew.subagents.past import tells_it_runs, told_again
 from clew.tasks.registry import Ending, Moment, Task, Tasks
 from clew.tools.background import KEEP_BYTES, RUNS
 from clew.transcript.copies import beside
+from clew.transcript.load import Loaded
 from clew.transcript.record import Recorder
 
 Json: TypeAlias = dict[str, Any]
@@ -48,12 +48,11 @@ def written_down(tasks: Tasks, recorder: Recorder, secrets: tuple[str, ...]) -> 
         tasks.watchers.remove(watch)
 
 
-def read_ends(transcript: Path) -> dict[tuple[str, str], Ending]:
+def read_ends(loaded: Loaded) -> dict[tuple[str, str], Ending]:
     """How commands ended, by their ids and those of the calls that began them: of a copy's first session
     too, whose ids may be given again. Summaries close nothing of this, so the whole file is read."""
     found: dict[tuple[str, str], Ending] = {}
-    # There may be no more of a session than the copy that a failing disk left.
-    for _, line in beside(transcript, ENDED) if is_there(transcript) else ():
+    for _, line in beside(loaded, ENDED):
         task_id, call, code = str(line.get("taskId")), line.get("toolUseId"), line.get("exitCode")
         status = line.get("status")
         if status in ("completed", "failed", "stopped"):
@@ -78,7 +77,7 @@ class Before:
 
     def left_behind(
         self,
-        transcript: Path,
+        loaded: Loaded,
         results: Path,
         kept: Container[str],
         goes_on: Callable[[str], str],
@@ -86,7 +85,7 @@ class Before:
         """Those that run no more, but for what a person kept, as tasks that have ended; `goes_on` says
         of a call where what it began runs on all the same."""
         left = {task_id: call for task_id, call in self.running.items() if task_id not in kept}
-        ends = read_ends(transcript) if left else {}
+        ends = read_ends(loaded) if left else {}
 
         def end(task_id: str, call: str) -> Ending:
             words = goes_on(call) or ENDED_WITH_CLEW

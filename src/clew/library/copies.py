@@ -58,7 +58,8 @@ def _lines(found: Branch, path: Path, session_id: str, title: str, at: str) -> I
         "timestamp": at,
         "forkedFrom": {"sessionId": path.stem, "messageUuid": last},
     }
-    yield from copied(zip(found.nodes, found.messages, strict=True), path, session_id)
+    pairs = zip(found.nodes, found.messages, strict=True)
+    yield from copied(pairs, found.loaded, session_id)
     for kind, line in found.loaded.side.current.items():
         if kind not in ("clew-session", "custom-title", "cost-state"):
             yield line | {"sessionId": session_id}

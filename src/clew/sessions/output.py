@@ -45,14 +45,14 @@ def saved_part(name: str) -> Path:
 
 
 def say_unsaved(path: Path) -> None:
-    from clew.exchange.gather import agent_files
-    from clew.transcript.files import Files
-    from clew.transcript.paths import rescue_dirs
-    from clew.transcript.rescue import copies_of
+    from clew.transcript.agents import unsaved_agents
+    from clew.transcript.light import is_uuid
+    from clew.transcript.paths import Place
+    from clew.transcript.unsaved import copies
 
-    folders = rescue_dirs(home())
-    for file in (path, *agent_files(path)):
-        for copy in copies_of(file.name, folders, Files()):
+    place = Place(session_id=path.stem, project_dir=path.parent) if is_uuid(path.stem) else None
+    for file in (path, *(unsaved_agents(place, home()) if place else ())):
+        for copy in copies(file, home()):
             if copy != file:
                 sys.stderr.write(
                     f"clew sessions: {file} could not be written; what was said since is in {copy} and not "

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from clew.sessions.output import FINE, home, say, say_json, transcript
-from clew.transcript.resume import with_unsaved
+from clew.transcript.unsaved import with_unsaved
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,11 +1,14 @@
 """What is kept beside a subagent's transcript, so that it can go on as what it was.
 
 A sidecar names the agent's type; an agent without one is not resumed as something else: its type is
-unknown, and the caller is told so. Remote agents have a record of their own, below the session.
+unknown, and the caller is told so. Where the session's folder takes nothing, it lies where the transcript's
+own emergency copy does; `home` is the config home that has them. Remote agents have a record of their own,
+below the session.
 """
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +16,11 @@ import msgspec
 
 from clew.config.regular import content
 from clew.config.write import make_private
-from clew.transcript.load import Loaded, load
-from clew.transcript.paths import Place, sidecar
+from clew.transcript.files import Files
+from clew.transcript.load import Loaded
+from clew.transcript.log import Log
+from clew.transcript.paths import AGENT, Place, copy_name, rescue_dirs, sidecar
+from clew.transcript.unsaved import copies, lines_of, with_unsaved
 
 _REMOTE = "remote-agents"
 
@@ -60,13 +66,34 @@ def written(metadata: AgentMetadata) -> dict[str, Any]:
     return {**metadata.more, **{key: value for key, value in named.items() if value is not None}}
 
 
-def write_metadata(agent_transcript: Path, metadata: AgentMetadata) -> None:
-    _write(sidecar(agent_transcript), written(metadata))
+def write_metadata(agent_transcript: Path, metadata: AgentMetadata, home: Path) -> None:
+    """No failing disk ends an agent: it is told of with the lines that are not saved."""
+    own, said = sidecar(agent_transcript), written(metadata)
+    try:
+        _write(own, said)
+    except OSError:
+        _rescue(copy_name(own), said, home)
+        return
+    for copy in copies(own, home):
+        with suppress(OSError):  # one that stays is the older of the two
+            copy.unlink()
 
 
-def read_metadata(agent_transcript: Path) -> AgentMetadata | None:
-    """The sidecar's content; None where there is none or it names no type."""
-    found = _read(sidecar(agent_transcript))
+def _rescue(name: str, said: dict[str, Any], home: Path) -> None:
+    files = Files()
+    for folder in rescue_dirs(home):
+        with suppress(OSError):
+            files.make_folder(folder)
+            if files.is_private(folder):
+                _write(folder / name, said)
+                return
+
+
+def read_metadata(agent_transcript: Path, home: Path | None = None) -> AgentMetadata | None:
+    """The sidecar's content, by the newest of its copies too where `home` is given; None where there is
+    none or it names no type."""
+    own = sidecar(agent_transcript)
+    found = _read(max((own, *(copies(own, home) if home else ())), key=_written_at))
     texts = {field: found.pop(key, None) for key, field in _FIELDS.items()}
     known = {field: value for field, value in texts.items() if isinstance(value, str)}
     if "agent_type" not in known:
@@ -74,40 +101,45 @@ def read_metadata(agent_transcript: Path) -> AgentMetadata | None:
     return AgentMetadata(**known, more=found)
 
 
-def resume_agent(agent_transcript: Path) -> ResumedAgent:
-    return ResumedAgent(loaded=load(agent_transcript), metadata=read_metadata(agent_transcript))
+def _written_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return -1
 
 
-def letters(agent_transcript: Path) -> list[Letter]:
+def resume_agent(agent_transcript: Path, home: Path) -> ResumedAgent:
+    return ResumedAgent(
+        loaded=with_unsaved(agent_transcript, home),
+        metadata=read_metadata(agent_transcript, home),
+    )
+
+
+def letters(agent_transcript: Path, home: Path) -> list[Letter]:
     """All that were ever written down for an agent or by it, in their order."""
-    found = []
-    with agent_transcript.open("rb") as file:
-        for line in file:
-            if b'"queue-operation"' not in line:
-                continue
-            entry = entry_of(line)
-            uuid = entry.get("messageUuid")
-            if entry.get("type") == "queue-operation" and isinstance(uuid, str):
-                to = entry.get("to")
-                found.append(
-                    Letter(
-                        uuid=uuid,
-                        content=entry.get("content"),
-                        to=to if isinstance(to, str) else "",
-                        about=entry,
-                    )
-                )
-    return found
+    found: dict[str, Letter] = {}
+    for line in lines_of(agent_transcript, home):
+        if b'"queue-operation"' not in line:
+            continue
+        entry = entry_of(line)
+        uuid = entry.get("messageUuid")
+        if entry.get("type") == "queue-operation" and isinstance(uuid, str):
+            to = entry.get("to")
+            found[uuid] = Letter(
+                uuid=uuid,
+                content=entry.get("content"),
+                to=to if isinstance(to, str) else "",
+                about=entry,
+            )
+    return list(found.values())
 
 
-def unheard(agent_transcript: Path) -> list[Letter]:
+def unheard(agent_transcript: Path, home: Path) -> list[Letter]:
     """Those to the agent that are no message of its conversation: it ended before it heard them."""
-    waiting = {one.uuid: one for one in letters(agent_transcript) if not one.to}
-    if waiting:
-        with agent_transcript.open("rb") as file:
-            for line in file:
-                if b'"uuid"' in line:
-                    waiting.pop(str(entry_of(line).get("uuid")), None)
+    waiting = {one.uuid: one for one in letters(agent_transcript, home) if not one.to}
+    for line in lines_of(agent_transcript, home) if waiting else ():
+        if b'"uuid"' in line:
+            waiting.pop(str(entry_of(line).get("uuid")), None)
     return list(waiting.values())
 
 
@@ -120,9 +152,53 @@ def entry_of(line: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def agents(place: Place) -> list[Path]:
-    """The transcripts of a session's subagents, grouped or not."""
-    return sorted((place.folder / "subagents").rglob("agent-*.jsonl"))
+def agents(place: Place, home: Path | None = None) -> list[Path]:
+    """The transcripts of a session's subagents, grouped or not; where `home` is given, those too of which
+    nothing but an emergency copy was saved."""
+    found = sorted((place.folder / "subagents").rglob(f"{AGENT}*.jsonl"))
+    return found if home is None else list(dict.fromkeys([*found, *unsaved_agents(place, home)]))
+
+
+def unsaved_agents(place: Place, home: Path) -> list[Path]:
+    """The transcripts of those of whom an emergency copy has what their own files have not."""
+    end = f".{place.session_id}.json"
+    names = {
+        copy.name.partition(end)[0].removeprefix(AGENT).removesuffix(".meta")
+        for folder in rescue_dirs(home)
+        for copy in folder.glob(f"{AGENT}*{end}*")
+    }
+    known = {path.stem.removeprefix(AGENT): path for path in agents(place)} if names else {}
+    found = []
+    for name in sorted(names):
+        with suppress(ValueError):  # a name that no agent has
+            path = known.get(name) or place.agent(name)
+            if copies(path, home) or copies(sidecar(path), home):
+                found.append(path)
+    return found
+
+
+def bring_home(agent_transcript: Path, log: Log, home: Path) -> None:
+    """What an emergency copy has of an agent goes where it belongs, if that takes it by now."""
+    log.claim(agent_transcript)
+    log.release(agent_transcript)
+    metadata = read_metadata(agent_transcript, home)
+    if metadata is not None and copies(sidecar(agent_transcript), home):
+        write_metadata(agent_transcript, metadata, home)
+
+
+def named(place: Place, home: Path, name: str) -> Path | None:
+    """The transcript of an agent by the name it was given or its id; of several the last one."""
+
+    def is_meant(path: Path) -> bool:
+        said = read_metadata(path, home)
+        return path.stem == f"{AGENT}{name}" or (said is not None and said.more.get("name") == name)
+
+    found = [path for path in agents(place, home) if is_meant(path)]
+    return max(found, key=lambda path: _latest(path, home), default=None)
+
+
+def _latest(path: Path, home: Path) -> int:
+    return max(map(_written_at, (path, *copies(path, home))))
 
 
 def write_remote(place: Place, task_id: str, metadata: dict[str, Any]) -> None:
@@ -149,10 +225,15 @@ def _remote(place: Place, task_id: str) -> Path:
 def _write(path: Path, said: dict[str, Any]) -> None:
     make_private(path.parent)
     beside = path.with_suffix(".new")
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.write(msgspec.json.encode(said))
-    beside.rename(path)
+    try:
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(msgspec.json.encode(said))
+        beside.rename(path)
+    except OSError:
+        with suppress(OSError):
+            beside.unlink()
+        raise
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -5,14 +5,13 @@ Ids and times stay, the session's id is the new one, every parent is in the new 
 messages stands where it stood between them, that of other branches too: a working folder has one past.
 """
 
-import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import Any
 
 from clew.messages.encoding import decode
 from clew.transcript.links import Node
-from clew.transcript.source import Source
+from clew.transcript.load import Loaded
+from clew.transcript.source import reading
 
 Json = dict[str, Any]
 _COPIED = ("file-change", "task-ended")
@@ -21,11 +20,16 @@ _NO_REDO = -1
 
 
 def copied(
-    pairs: Iterable[tuple[Node, Json]], path: Path, session_id: str, *, until: str | None = None
+    pairs: Iterable[tuple[Node, Json]],
+    loaded: Loaded,
+    session_id: str,
+    *,
+    until: str | None = None,
 ) -> Iterator[Json]:
-    """The messages of `path` as the only branch of a session, up to and with the entry `until`."""
+    """The messages of `loaded` as the only branch of a session, up to and with the entry `until`."""
     lines = (
-        (at, _without_redo(line) | {"sessionId": session_id}) for at, line in beside(path, *_COPIED)
+        (at, _without_redo(line) | {"sessionId": session_id})
+        for at, line in beside(loaded, *_COPIED)
     )
     waiting = next(lines, None)
     seen: set[str] = set()
@@ -50,12 +54,11 @@ def copied(
         waiting = next(lines, None)
 
 
-def beside(path: Path, *kinds: str) -> Iterator[tuple[int, Json]]:
-    """The lines of these kinds in the whole of a file, each with its place in it."""
+def beside(loaded: Loaded, *kinds: str) -> Iterator[tuple[int, Json]]:
+    """The lines of these kinds in the whole of what was loaded in part, each with its place in it."""
     signs = [f'"type":"{kind}"'.encode() for kind in kinds]
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        for _, at, raw in Source(fd).lines(0):
+    with reading(loaded.path, loaded.copies) as source:
+        for _, at, raw in source.lines(0):
             head = raw[:200]
             if not any(sign in head for sign in signs):
                 continue
@@ -65,8 +68,6 @@ def beside(path: Path, *kinds: str) -> Iterator[tuple[int, Json]]:
                 continue
             if type(line) is dict and line.get("type") in kinds:
                 yield at, line
-    finally:
-        os.close(fd)
 
 
 def _without_redo(line: Json) -> Json:

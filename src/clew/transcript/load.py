@@ -8,8 +8,6 @@ docs/transcript.md. Must never write.
 
 import gc
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
-from io import FileIO
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +15,6 @@ import msgspec
 
 from clew.messages.counts import count_of
 from clew.messages.encoding import decode, decode_lines, encode
-from clew.transcript import light
 from clew.transcript.chain import Chain, build
 from clew.transcript.entries import Keys, Rejected, scan, scan_block
 from clew.transcript.leaf import NOBODY
@@ -25,7 +22,7 @@ from clew.transcript.links import ROOT, Node, Note
 from clew.transcript.policy import CONVERSATION
 from clew.transcript.salvage import entries_in
 from clew.transcript.side import CURRENT, Side
-from clew.transcript.source import READ_AHEAD_BYTES, Source
+from clew.transcript.source import READ_AHEAD_BYTES, Source, reading
 
 # Titles and tags of a file that is read from its last boundary on are looked for up here too.
 HEAD_SIZE_BYTES = 65536
@@ -37,9 +34,11 @@ class Loaded(msgspec.Struct, kw_only=True):
 
     `owed` are entries of `messages` that so far were only written ahead: whoever resumes appends
     them first. `read_from` is the offset above which nothing was read: history a compaction closed.
+    `copies` are the emergency copies that were read behind the file.
     """
 
     path: Path
+    copies: tuple[Path, ...] = ()
     messages: list[dict[str, Any]]
     leaf_uuid: str | None
     side: Side
@@ -88,24 +87,15 @@ def load(path: Path, *, whole: bool = False, copies: Iterable[Path] = ()) -> Loa
     was_enabled = gc.isenabled()
     gc.disable()  # what is loaded lives to the last object; collecting meanwhile doubles the cost
     try:
-        with ExitStack() as opened:
-            source = Source(*(file.fileno() for file in _files(opened, path, copies)))
+        copies = tuple(copies)
+        with reading(path, copies) as source:
             below = _from_last_boundary(path, source)
-            return below if below and not whole else _from(path, source, 0, below)
+            loaded = below if below and not whole else _from(path, source, 0, below)
+            loaded.copies = copies
+            return loaded
     finally:
         if was_enabled:
             gc.enable()
-
-
-def _files(opened: ExitStack, path: Path, copies: Iterable[Path]) -> Iterator[FileIO]:
-    others = [each for each in copies if each != path]
-    try:
-        yield opened.enter_context(FileIO(path, opener=light.at_once))
-    except (FileNotFoundError, NotADirectoryError):
-        if not others:
-            raise
-    for each in others:
-        yield opened.enter_context(FileIO(each, opener=light.at_once))
 
 
 def _from_last_boundary(path: Path, source: Source) -> Loaded | None:

@@ -6,12 +6,14 @@ The guarantees are in docs/transcript.md.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from clew.messages.counts import count_of
 from clew.transcript.files import Files
+from clew.transcript.paths import copy_name
 from clew.transcript.rescue import LockedError, Rescue, write_all
 
 COPY_SIZE_BYTES = 1 << 20
@@ -50,7 +52,7 @@ class LogFile:
         self._tail: list[bytes] = []
         self._written = 0
         self._newline_first = False
-        self._rescue = Rescue(path.name, rescue_dirs, files)
+        self._rescue = Rescue(copy_name(path), rescue_dirs, files)
 
     @property
     def unsynced_bytes(self) -> int:
@@ -216,6 +218,9 @@ class LogFile:
     # -- the disk as it sometimes is
 
     def _fail(self, error: OSError) -> None:
+        # A copy is gone on with as a whole: what an earlier run left in it stands first.
+        with suppress(OSError):
+            self._take_rescued()
         if not self._tail:
             return
         is_saved = self._rescue.save(self._tail)

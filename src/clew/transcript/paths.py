@@ -16,6 +16,8 @@ from clew.config.there import is_folder
 from clew.transcript.light import is_uuid
 
 LONGEST_NAME = 200
+# How the names of subagents' files begin.
+AGENT = "agent-"
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _AGENT_ID = re.compile(r"[A-Za-z0-9_-]+")
 
@@ -41,6 +43,15 @@ def rescue_dirs(home: Path) -> list[Path]:
         return [own]
     whose = f"clew-{os.geteuid()}-{_base36(_hash32(list(os.fsencode(home.absolute()))))}"
     return [own, passing / whose]
+
+
+def copy_name(path: Path) -> str:
+    """What emergency copies of a transcript are called: a subagent's, and what is kept beside it, by its
+    session too, for a session that was made of another has agents of the same ids."""
+    if not path.name.startswith(AGENT):
+        return path.name
+    above = next((p for p in path.parents if p.name == "subagents"), path)
+    return f"{path.stem}.{above.parent.name}{path.suffix}"
 
 
 def canonical(folder: str) -> str:
@@ -121,7 +132,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         parts = group.split("/") if group else []
         if not all(_AGENT_ID.fullmatch(part) for part in parts):
             raise ValueError(f"not a group of agents: {group!r}")
-        return self.folder.joinpath("subagents", *parts, f"agent-{agent_id}.jsonl")
+        return self.folder.joinpath("subagents", *parts, f"{AGENT}{agent_id}.jsonl")
 
 
 def sidecar(agent_transcript: Path) -> Path:

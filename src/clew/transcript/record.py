@@ -449,7 +449,7 @@ class AgentRecorder(Recorder):
     def describe(self, metadata: AgentMetadata) -> None:
         """Says what kind of agent this is, for whoever lets it go on; again when that changes."""
         if self._log is not None:
-            write_metadata(self.transcript, metadata)
+            write_metadata(self.transcript, metadata, self.paths.home)
             if self._mirror is not None:
                 told = {"type": "agent_metadata"} | written(metadata)
                 self._mirror(self.transcript, [told])

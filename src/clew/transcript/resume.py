@@ -15,16 +15,15 @@ from clew.messages.errors import SessionError
 from clew.messages.history import missing_results, unanswered
 from clew.messages.messages import User
 from clew.messages.wording import ENDED_WHILE_RUNNING
+from clew.transcript.agents import bring_home, unsaved_agents
 from clew.transcript.copies import copied
 from clew.transcript.entries import encode
-from clew.transcript.files import Files
 from clew.transcript.load import Loaded, load
 from clew.transcript.log import Log
-from clew.transcript.paths import rescue_dirs
 from clew.transcript.record import Recorder
-from clew.transcript.rescue import copies_of
 from clew.transcript.running import Running, holder
 from clew.transcript.siblings import block_ids
+from clew.transcript.unsaved import with_unsaved
 
 _COPIED = (
     "custom-title", "ai-title", "tag", "mode", "agent-name", "agent-color", "agent-setting", "cost-state",
@@ -96,6 +95,8 @@ def resume(recorder: Recorder, log: Log, *, home: Path, back: Back | None = None
     path = recorder.transcript
     if not log.claim(path):
         return Held(path=path, holder=holder(home, path.stem))
+    for agent in unsaved_agents(recorder.paths.place, home):
+        bring_home(agent, log, home)
     loaded = with_unsaved(path, home)
     if back is None:
         recorder.resume(loaded)
@@ -107,11 +108,6 @@ def resume(recorder: Recorder, log: Log, *, home: Path, back: Back | None = None
         log.flush()
         loaded = with_unsaved(path, home)
     return loaded
-
-
-def with_unsaved(path: Path, home: Path) -> Loaded:
-    """What a session's file holds, and behind it what the file could not take and nobody brought home yet."""
-    return load(path, copies=copies_of(path.name, rescue_dirs(home), Files()))
 
 
 def _taken_back(recorder: Recorder, log: Log, loaded: Loaded, back: Back) -> Loaded:
@@ -160,7 +156,7 @@ def lost_results(loaded: Loaded) -> list[dict[str, Any]]:
 def forked(loaded: Loaded, session_id: str, *, until: str | None = None) -> Iterator[bytes]:
     """The lines of a new session that begins as `loaded` does, up to and with the entry `until`."""
     pairs = zip(loaded.chain.nodes(), loaded.messages, strict=True)
-    for line in copied(pairs, loaded.path, session_id, until=until):
+    for line in copied(pairs, loaded, session_id, until=until):
         yield encode(line) + b"\n"
     for kind in _COPIED:
         if kind in loaded.side.current:

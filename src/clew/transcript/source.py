@@ -5,7 +5,12 @@ a single line.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from io import FileIO
+from pathlib import Path
+
+from clew.transcript import light
 
 # Small enough that the allocator gives the same memory again: no page is ever fetched twice.
 BLOCK_SIZE_BYTES = 1 << 17
@@ -109,3 +114,28 @@ class Source:
             before = start + len(needle) - 1 if start else 0
             size = min(size * 4, BLOCK_SIZE_BYTES)
         return None
+
+
+@contextmanager
+def reading(path: Path, copies: Iterable[Path] = ()) -> Iterator[Source]:
+    """A file and behind it its emergency copies, or those alone where there is no file."""
+    with ExitStack() as opened:
+        more = [*_there(opened, [each for each in copies if each != path])]
+        # The file is opened last: what a copy held that is gone by now was brought home into it.
+        try:
+            files = [opened.enter_context(_opened(path)), *more]
+        except (FileNotFoundError, NotADirectoryError):
+            if not more:
+                raise
+            files = more
+        yield Source(*(file.fileno() for file in files))
+
+
+def _there(opened: ExitStack, paths: Iterable[Path]) -> Iterator[FileIO]:
+    for path in paths:
+        with suppress(FileNotFoundError):
+            yield opened.enter_context(_opened(path))
+
+
+def _opened(path: Path) -> FileIO:
+    return FileIO(path, opener=light.at_once)
