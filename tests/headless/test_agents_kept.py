@@ -103,6 +103,29 @@ def resumed(home: Path, path: Path) -> tuple[str, list[Json]]:
         return ran.stdout, [r.body for r in server.requests]
 
 
+@requirement("R199", "R203", "W32")
+def test_a_repaired_session_has_the_agents_of_the_one_it_was_made_of(tmp_path: Path) -> None:
+    path = first_run(tmp_path)
+    (session,) = transcripts(tmp_path)
+    results_of = session.with_suffix("") / "tool-results"
+    results_of.mkdir()
+    (results_of / "task-s1.txt").write_text("up\n", "utf-8")
+    before = path.read_bytes()
+    said = session.read_text("utf-8")
+    (parent,) = {e["parentUuid"] for e in lines(session) if "done" in str(e.get("message"))}
+    session.write_text(said.replace(f'"parentUuid":"{parent}"', '"parentUuid":"gone"'), "utf-8")
+    done = clew(tmp_path, "http://127.0.0.1:1", "sessions", "repair", session.stem)
+    assert ", with 1 subagent; the original stays" in done.stdout, done
+    (copy,) = set(transcripts(tmp_path)) - {session}
+    (own,) = set(agent_files(tmp_path)) - {path}
+    assert own.is_relative_to(copy.with_suffix(""))
+    assert {line["sessionId"] for line in lines(own)} == {copy.stem}
+    assert (copy.with_suffix("") / "tool-results" / "task-s1.txt").read_text("utf-8") == "up\n"
+    session.rename(tmp_path / "away.jsonl")
+    assert resumed(tmp_path, own)[0] == "gold: True\n"
+    assert path.read_bytes() == before
+
+
 @requirement("R205")
 def test_remote_agents_of_another_program_are_listed_and_read_and_not_ended_here(
     tmp_path: Path,

@@ -6,20 +6,21 @@ that is there already stays as it is.
 
 import tempfile
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
-from clew.config.there import is_file, is_folder, is_there
+from clew.config.there import is_folder, is_there
 from clew.exchange import codex, one_file, pi
 from clew.exchange.conversion import Converted, Json
-from clew.messages.encoding import decode, encode
+from clew.messages.encoding import decode
 from clew.messages.errors import MisuseError, SessionError
 from clew.messages.kinds import CHAIN, KINDS
 from clew.transcript import light
+from clew.transcript.belongings import give_agents, renamed, write_file
 from clew.transcript.files import Files
 from clew.transcript.load import load
 from clew.transcript.log import Log
@@ -186,48 +187,18 @@ def _copy(home: Path, source: Path, data: bytes, here: str, *, anew: bool) -> Br
             if type(agent) is str and agent.replace("-", "").replace("_", "").isalnum()
             else ""
         )
-        files.setdefault(name, []).append(_renamed(raw, line, session_id))
+        files.setdefault(name, []).append(renamed(raw, line, session_id))
     base = own_dir(home) / "importing"
     Files().make_folder(base)
     with tempfile.TemporaryDirectory(dir=base) as staging:
         place = Place(session_id=session_id, project_dir=Path(staging))
         for name, lines in files.items():
             path = place.agent(name) if name else place.transcript
-            _write_file(path, lines)
-        for agent, sidecar in _beside(source):
-            target = place.agent(agent.stem.removeprefix("agent-"))
-            raws = [raw for raw in agent.read_bytes().split(b"\n") if raw.strip()]
-            lines = [_renamed(raw, _one_object(raw), session_id) for raw in raws]
-            _write_file(target, lines)
-            if is_file(sidecar):
-                _write_file(target.with_suffix(".meta.json"), [sidecar.read_bytes()])
+            write_file(path, lines)
+        give_agents(source, place)
         if not is_there(place.transcript):
             raise SessionError(f"{source}: holds subagents only")
         return _settle(place, folder, converted)
-
-
-def _beside(source: Path) -> Iterator[tuple[Path, Path]]:
-    for agent in sorted((source.with_suffix("") / "subagents").rglob("agent-*.jsonl")):
-        yield agent, agent.with_suffix(".meta.json")
-
-
-def _renamed(raw: bytes, line: Any, session_id: str) -> bytes:
-    if type(line) is not dict or line.get("sessionId", session_id) == session_id:
-        return raw + b"\n"
-    return encode(line | {"sessionId": session_id}) + b"\n"
-
-
-def _write_file(path: Path, lines: list[bytes]) -> None:
-    files = Files()
-    files.make_folder(path.parent)
-    fd = files.open(path)
-    try:
-        data = b"".join(lines)
-        while data:
-            data = data[files.write(fd, data) :]
-        files.sync(fd)
-    finally:
-        files.close(fd)
 
 
 def _settle(staged: Place, folder: Path, converted: Converted) -> Brought:

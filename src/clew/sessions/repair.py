@@ -26,6 +26,7 @@ def run(options: argparse.Namespace) -> int:
         "action": planned.kind,
         "target": str(planned.target),
         "lines": len(planned.lines),
+        "agents": planned.agents,
         "findings": planned.findings,
         "dryRun": options.dry_run,
     }
@@ -60,7 +61,8 @@ def _told(report: dict[str, Any]) -> Iterator[str]:
         case "repaired already":
             yield f"{report['path']} was repaired already; the copy is {report['target']}"
         case _:
-            yield f"a repaired copy {would}written to {report['target']}; the original stays"
+            along = f", with {count_of(report['agents'], 'subagent')}" if report["agents"] else ""
+            yield f"a repaired copy {would}written to {report['target']}{along}; the original stays"
     if "remaining" in report and report["target"] != report["path"]:
         yield f"  clew --resume {Path(report['target']).stem} goes on with the copy"
         yield f"  clew sessions archive {Path(report['path']).stem} puts the original aside"

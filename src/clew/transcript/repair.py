@@ -3,7 +3,7 @@
 What only lacks something at its end is appended to, after a copy was laid aside. Anything else is
 written anew as a session of its own beside the original: entries linked as the loader links them,
 each line readable, each call answered. The original stays as it is; the copy says in its title and its
-first line what it is, and where one is there no second is made. Warnings alone are mended in such a
+first line what it is, has the original's subagents and results, and where one is there no second is made. Warnings alone are mended in such a
 copy where that is wished; those that tell what happened stay, and it is said why.
 """
 
@@ -21,12 +21,14 @@ from clew.messages.encoding import decode, encode
 from clew.messages.history import missing_results
 from clew.messages.wording import RESULT_MISSING
 from clew.transcript import light
+from clew.transcript.belongings import give_agents, give_results, of_agents
 from clew.transcript.check import RULES, Finding
 from clew.transcript.examine import Examination, examine, session_id_of
 from clew.transcript.lineage import header_of, repaired_copy
 from clew.transcript.links import ROOT, Links, Node, leads_to
 from clew.transcript.load import load, read_lines
 from clew.transcript.log import Log
+from clew.transcript.paths import Place
 from clew.transcript.record import FORMAT
 from clew.transcript.salvage import entries_in
 from clew.transcript.siblings import block_ids
@@ -69,6 +71,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     target: Path
     lines: list[bytes]
     findings: list[Finding]
+    # The subagents that a new session would have too.
+    agents: int = 0
 
 
 class Repaired(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,14 +127,22 @@ def plan(path: Path, *, warnings: bool = False, new_uuid: Callable[[], str] | No
         kind = "append"
     else:
         kind = "new session"
-    target, lines = path, list[bytes]()
+    target, lines, agents = path, list[bytes](), 0
     if kind == "append":
         lines = [encode(line) + b"\n" for line in _at_the_end(found, new_uuid)]
     elif kind == "new session":
         session_id = new_uuid()
         target = path.with_name(f"{session_id}.jsonl")
         lines = [encode(line) + b"\n" for line in _anew(found, session_id, new_uuid)]
-    return Plan(kind=kind, source=path, target=target, lines=lines, findings=found.problems)
+        agents = len(of_agents(path))
+    return Plan(
+        kind=kind,
+        source=path,
+        target=target,
+        lines=lines,
+        findings=found.problems,
+        agents=agents,
+    )
 
 
 def carry_out(planned: Plan, backups: Path) -> Repaired:
@@ -153,7 +165,16 @@ def carry_out(planned: Plan, backups: Path) -> Repaired:
         finally:
             log.close()
     elif planned.kind == "new session":
-        _try(planned, planned.lines).rename(planned.target)
+        beside = _try(planned, planned.lines)
+        place = Place(session_id=planned.target.stem, project_dir=planned.target.parent)
+        try:
+            give_agents(planned.source, place)
+            give_results(planned.source, place)
+        except BaseException:
+            beside.unlink()
+            shutil.rmtree(place.folder, ignore_errors=True)
+            raise
+        beside.rename(planned.target)
     return Repaired(plan=planned, backup=backup, remaining=examine(planned.target).problems)
 
 

@@ -1,0 +1,67 @@
+"""What belongs to a session beside its transcript, given to another that is made of it.
+
+Files are copied, never shared: a session writes to its own. Subagents' lines say whose they are, so they
+take the new session's id; a line that is none stays as it is.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from clew.config.regular import content
+from clew.config.there import is_file
+from clew.messages.encoding import decode, encode
+from clew.transcript.files import Files
+from clew.transcript.paths import AGENT, Place, sidecar
+
+
+def of_agents(source: Path) -> list[Path]:
+    """The transcripts of the subagents of a session's file, wherever that lies."""
+    found = (source.with_suffix("") / "subagents").rglob(f"{AGENT}*.jsonl")
+    return sorted(path for path in found if is_file(path))
+
+
+def give_agents(source: Path, target: Place) -> None:
+    """The subagents of the session in the file `source`, each with what it was, in its group's folder."""
+    above = source.with_suffix("")
+    for agent in of_agents(source):
+        own = target.folder / agent.relative_to(above)
+        write_file(own, [*_renamed(content(agent), target.session_id)])
+        if is_file(sidecar(agent)):
+            write_file(sidecar(own), [content(sidecar(agent))])
+
+
+def give_results(source: Path, target: Place) -> None:
+    """What its calls and commands had to say at length."""
+    for file in sorted((source.with_suffix("") / target.tool_results.name).glob("*")):
+        if is_file(file):
+            write_file(target.tool_results / file.name, [content(file)])
+
+
+def _renamed(data: bytes, session_id: str) -> Iterator[bytes]:
+    for raw in data.split(b"\n"):
+        if raw.strip():
+            try:
+                yield renamed(raw, decode(raw), session_id)
+            except ValueError:
+                yield raw + b"\n"
+
+
+def renamed(raw: bytes, line: Any, session_id: str) -> bytes:
+    """A line as it is, but for the session that it names."""
+    if type(line) is not dict or line.get("sessionId", session_id) == session_id:
+        return raw + b"\n"
+    return encode(line | {"sessionId": session_id}) + b"\n"
+
+
+def write_file(path: Path, pieces: Sequence[bytes]) -> None:
+    files = Files()
+    files.make_folder(path.parent)
+    fd = files.open(path)
+    try:
+        data = b"".join(pieces)
+        while data:
+            data = data[files.write(fd, data) :]
+        files.sync(fd)
+    finally:
+        files.close(fd)
