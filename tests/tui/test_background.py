@@ -3,9 +3,11 @@
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 from clew.testing.server import serving
 from tests.headless.clew_process import transcripts
+from tests.tui.screen import OnScreen
 from tests.tui.terminal import Terminal
 
 PLAN = {
@@ -65,3 +67,54 @@ def test_an_end_is_told_with_the_next_prompt_and_a_stopped_turn_ends_no_task(
     assert "Background shell “Build it” failed: Exit code 3" in last
     (log,) = transcripts(tmp_path)
     assert log.read_text("utf-8").count('"task-notification"') == 1
+
+
+def test_people_read_what_a_command_did_and_not_what_the_model_is_to_do_also_when_they_come_back(
+    tmp_path: Path,
+) -> None:
+    def call(tool: str, **given: Any) -> dict[str, Any]:
+        return {"content": [{"tool": tool, "input": given}]}
+
+    plan = {
+        "scenario": 1,
+        "answers": [
+            call("Bash", command="sleep 600", description="Serve it", run_in_background=True),
+            call("Monitor", command="echo one; sleep 600", description="Watch it"),
+            call("TaskOutput", task_id="s1", block=False),
+            call("TaskStop", task_id="s1"),
+            call("Grep", pattern="x", path="."),
+            {"text": "Ready.", "times": "always"},
+        ],
+    }
+    shown = [
+        "● Bash: Serve it",
+        "  runs in the background as s1",
+        "● Monitor: Watch it",
+        "  runs in the background as m2",
+        "* Background monitor “Watch it”: one",
+        "● TaskOutput: s1",
+        "  Task s1 (shell “Serve it”) runs.",
+        "● TaskStop: s1",
+        "  Task s1 (shell “Serve it”) was stopped.",
+        "● Grep: x in .",
+    ]
+    free = ("--allowedTools", "Bash,Monitor,Grep")
+    with serving(plan, strict=True) as server:
+        with OnScreen(tmp_path, server.url, *free, rows=50) as screen:
+            screen.expect("default")
+            screen.type("go\r")
+            screen.expect("* Background monitor “Watch it”: one")
+            screen.expect("Ready.")
+            screen.expect_rest()
+            live = screen.text
+            screen.type("\x04")
+            assert screen.end() == 0
+        with OnScreen(tmp_path, server.url, *free, "--continue", rows=50) as screen:
+            screen.expect("Ready.")
+            again = screen.text
+    for text in (live, again):
+        rows = [row.partition(" (ctrl+o")[0] for row in text.split("\n")]
+        # News come between two steps, after whichever.
+        assert sorted(row for row in rows if row in shown) == sorted(shown), text
+        for advice in ("TaskStop ends", "TaskOutput shows", "has something to say"):
+            assert advice not in text

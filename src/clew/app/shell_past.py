@@ -13,8 +13,9 @@ from clew.config.mask import without
 from clew.config.regular import content
 from clew.process.output import Output
 from clew.subagents.past import tells_it_runs, told_again
+from clew.tasks.notice import RUNS
 from clew.tasks.registry import Ending, Moment, Task, Tasks
-from clew.tools.background import KEEP_BYTES, RUNS
+from clew.tools.background import KEEP_BYTES
 from clew.transcript.copies import beside
 from clew.transcript.load import Loaded
 from clew.transcript.record import Recorder

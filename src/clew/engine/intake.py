@@ -35,6 +35,7 @@ from clew.engine.events import Noticed, Printed, ToolStarted
 from clew.messages import factories
 from clew.messages.wording import tagged
 from clew.permissions.decision import Allow, Decision, Deny, reason
+from clew.tasks.notice import runs_for_person
 
 Json: TypeAlias = dict[str, Any]
 
@@ -199,7 +200,7 @@ class Intake:
         await emit(ToolStarted(block=block, title=f"! {meant.line}"))
         outcome = await self._run(block)
         printed = outcome.content if isinstance(outcome.content, str) else outcome.display
-        await emit(Printed(text=printed))
+        await emit(Printed(text=runs_for_person(printed) or printed))
         streams = ("", printed) if outcome.is_error else (printed, "")
         said = "".join(
             tagged(name, text)

@@ -80,10 +80,12 @@ class SessionTools:
         return block if name is None else block | {"name": name}
 
     def title(self, block: Json) -> str:
-        tool = self._toolbox.get(block["name"])
-        given = None if tool is None else parse_input(tool, block["input"])
+        """A call in a line, also one of long ago: the tool's name alone where it has no more to say."""
+        name = str(block.get("name", ""))
+        tool = self._toolbox.get(name)
+        given = None if tool is None else parse_input(tool, block.get("input"))
         if tool is None or isinstance(given, ToolResult):
-            return str(block["name"])
+            return name
         title = tool.title(given)
         return title if title.startswith(tool.name) else f"{tool.name}: {title}"
 

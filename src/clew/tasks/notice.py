@@ -1,7 +1,10 @@
-"""News of a task in the words that the model reads. Pure: everything comes in as values.
+"""News of a task in the words that the model reads, and what of them people do. Pure: everything comes
+in as values.
 
 What a task printed is data: it can close no tag around it.
 """
+
+import re
 
 from msgspec import Struct
 
@@ -10,6 +13,14 @@ from clew.messages.wording import tagged
 
 # The kind of task that says prompts when their time has come.
 SCHEDULE = "schedule"
+# What a call answers that began a command: by this a later run knows that it was told of as running.
+RUNS = "It runs in the background as task {id}"
+# Behind this stands what it printed until a person left it.
+SO_FAR = " So far:\n"
+_RUNS = re.compile(rf"{RUNS.format(id='([^;]+)')};[^\n]*(.*)", re.S)
+HAS_WORDS = "has something to say"
+_SUMMARY = re.compile("<summary>(.*?)</summary>", re.S)
+_EVENT = re.compile("<event>(.*?)</event>", re.S)
 
 
 class Notice(Struct, frozen=True, kw_only=True):
@@ -58,7 +69,7 @@ def about(notice: Notice) -> str:
 def summary(kind: str, title: str, status: str, words: str) -> str:
     name = named(kind, title)
     if status == "running":
-        return f"{name} has something to say"
+        return f"{name} {HAS_WORDS}"
     return f"{name} {status}" + (f": {words}" if words else "")
 
 
@@ -69,3 +80,23 @@ def named(kind: str, title: str) -> str:
 def plain(text: str) -> str:
     """Text that cannot be taken for a tag."""
     return text.replace("&", "&amp;").replace("<", "&lt;")
+
+
+def runs_for_person(answered: str) -> str:
+    """What a person reads of an answer that a command runs in the background; empty for another."""
+    found = _RUNS.fullmatch(answered)
+    if found is None:
+        return ""
+    said = found[2].partition(SO_FAR)[2]
+    return f"runs in the background as {found[1]}" + (f"\n{said}" if said else "")
+
+
+def for_person(told: str) -> str:
+    """What a person reads of a message that told the model: what happened, or the very words of a task
+    that had some."""
+    found = _SUMMARY.search(told)
+    words = found[1] if found else told
+    said = _EVENT.search(told) if words.endswith(f" {HAS_WORDS}") else None
+    if said is not None:
+        words = f"{words.removesuffix(f' {HAS_WORDS}')}: {said[1]}"
+    return words.replace("&lt;", "<").replace("&amp;", "&")

@@ -219,7 +219,9 @@ class Tasks:
     def check_room(self) -> None:
         """Raises where no more may run at once."""
         if len(self._work) - len(self._unlisted) >= MOST_RUNNING:
-            raise UserError(f"{MOST_RUNNING} tasks run in the background; stop one with TaskStop")
+            raise UserError(
+                f"{MOST_RUNNING} tasks run in the background; one has to be stopped first"
+            )
 
     def begin(
         self,

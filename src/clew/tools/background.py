@@ -7,6 +7,7 @@ from typing import Any
 from clew.config.mask import without
 from clew.config.there import is_there
 from clew.process.output import Output
+from clew.tasks.notice import RUNS, SO_FAR
 from clew.tasks.registry import Task
 from clew.tools import spill
 from clew.tools.base import ToolContext, ToolError, ToolResult, failed
@@ -14,8 +15,6 @@ from clew.tools.command import FILE_MAX_BYTES, Command, file_of
 from clew.tools.shell_script import Program, start_folder
 
 KEEP_BYTES = 60_000
-# By this a later run knows that it was told of as running.
-RUNS = "It runs in the background as task {id}"
 # What fails at once is told at once.
 FIRST_LOOK_S = 0.1
 # How programs that read transcripts call what runs a command.
@@ -62,8 +61,10 @@ def begun(
         so_far = ""
         if by_person:
             said = new_output(task, ctx)
-            raw |= {"stdout": said, "backgroundedByUser": True}
-            so_far = f"\nThe person had it go on there; it has no limit of time any more. So far:\n{said}"
+            raw |= {"stdout": said if task.output.size else "", "backgroundedByUser": True}
+            so_far = (
+                f"\nThe person had it go on there; it has no limit of time any more.{SO_FAR}{said}"
+            )
         return ToolResult(
             content=f"{RUNS.format(id=task.id)}; what it prints goes to {file}. "
             "TaskOutput shows what is new, TaskStop ends it, and you are told when it has ended. "

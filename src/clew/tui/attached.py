@@ -12,9 +12,9 @@ from clew.engine.conversation import Speaker
 from clew.engine.events import FromAgent, ToolStarted
 from clew.tasks.registry import Task
 from clew.tui.choosing import Choice, Chooser
+from clew.tui.render.recalled import Titles
 from clew.tui.render.rows import Line
 from clew.tui.render.safe import one_line
-from clew.tui.render.stories import title_of
 from clew.tui.render.transcript import Transcript
 from clew.tui.stage import Stage
 
@@ -29,22 +29,25 @@ TAIL_ROWS = 12
 class Attached:
     """`heed` is given what agents do, whoever they are; `flows` is told that something looks different."""
 
-    def __init__(self, stage: Stage, flows: Flows, agent: Agent, task: Task) -> None:
+    def __init__(
+        self, stage: Stage, flows: Flows, agent: Agent, task: Task, titles: Titles
+    ) -> None:
         assert stage.transcript is not None
         self._stage = stage
         self._flows = flows
         self._agent = agent
         self._task = task
         self._shown = Transcript(stage.transcript.width, stage.theme, see_with="")
-        self._lines: list[Line] = self._recalled()
+        self._lines: list[Line] = self._recalled(titles)
 
-    def _recalled(self) -> list[Line]:
+    def _recalled(self, titles: Titles) -> list[Line]:
         """What was said so far; calls that run are among what still changes."""
         history = self._agent.history
         calls = [use.data for use, _ in history.unanswered()]
-        lines = self._shown.history([without(message, calls) for message in history], RECALLED_ROWS)
+        said = [without(message, calls) for message in history]
+        lines = self._shown.history(said, RECALLED_ROWS, titles)
         for call in calls:
-            self._shown.feed(ToolStarted(block=call, title=title_of(call)))
+            self._shown.feed(ToolStarted(block=call, title=titles(call)))
         return lines
 
     def heed(self, told: FromAgent) -> None:

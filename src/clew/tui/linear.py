@@ -96,7 +96,7 @@ async def one_session(
             if await ways(session, telling.line, ask):
                 return options
         if session.resumed is not None:
-            telling.history(session.resumed.messages)
+            telling.history(session.resumed.messages, session.tools.title)
         then = await Dialogue(session, telling, keyboard, paper).run(options.prompt)
         session.ending.followed_by(then)
     for notice in session.copies.news():

@@ -224,7 +224,8 @@ async def conversed(front: Front, session: Session, options: Options) -> int | O
         note(front, notice)
     if session.resumed is not None:
         rows = max(RECALLED_ROWS, RECALLED_SCREENS * screen.terminal.size[1])
-        screen.say(stage.transcript.history(session.resumed.messages, rows))
+        said = session.resumed.messages
+        screen.say(stage.transcript.history(said, rows, session.tools.title))
     talk = front.talk = Talk(session, stage, screen, front.begin)
     if front.code is not None:
         talk.end(front.code)

@@ -419,7 +419,8 @@ class Talk:
             task = tasks[number]
             agent = self._session.agents.agents.get(task.id)
             if agent is not None and task.ending is None:
-                await self._attach(Attached(self._stage, self._screen.flows, agent, task))
+                titles = self._session.tools.title
+                await self._attach(Attached(self._stage, self._screen.flows, agent, task, titles))
             else:
                 tasks_now, stage = self._session.tasks, self._stage
                 self._note(await dealt_with(task, tasks_now, stage, self._page))

@@ -6,7 +6,7 @@ from clew.engine.events import EngineEvent, Signalled
 from clew.stream.events import BlockDropped, BlockFinished, TextDelta
 from clew.tui.paper import Paper
 from clew.tui.render.flow import Flow, at_words
-from clew.tui.render.recalled import MODEL
+from clew.tui.render.recalled import MODEL, Titles
 from clew.tui.render.rows import Line
 from clew.tui.render.safe import visible
 from clew.tui.render.theme import BARE
@@ -38,9 +38,9 @@ class Telling:
             self._transcript.interrupted()
             self._write(f"{at_words(visible(text), self._paper.columns)}\n")
 
-    def history(self, messages: list[Json]) -> None:
-        """What was said before, so that whoever resumes sees where they are."""
-        self._lines(self._transcript.history(messages, RECALLED_ROWS))
+    def history(self, messages: list[Json], titles: Titles) -> None:
+        """What was said before, so that whoever resumes sees where they are; `titles`: of calls."""
+        self._lines(self._transcript.history(messages, RECALLED_ROWS, titles))
 
     @property
     def folded(self) -> list[str]:

@@ -40,6 +40,7 @@ from clew.stream.events import (
     ThinkingDelta,
     ToolUseReady,
 )
+from clew.tasks import notice
 from clew.tools.base import Progress
 from clew.tui.render.abilities import Abilities
 from clew.tui.render.rows import cells
@@ -540,6 +541,53 @@ def test_an_agent_in_the_background_and_a_refusal_are_told_to_a_person_not_to_th
     assert fed(transcript(), ended)[1:] == ["  refused; it did not run: not now"]
 
 
+RUNS = (
+    "It runs in the background as task s1; what it prints goes to /a/task-s1.txt. TaskOutput shows what "
+    "is new, TaskStop ends it, and you are told when it has ended."
+)
+
+
+def test_of_a_command_in_the_background_a_person_reads_its_name_and_what_it_printed() -> None:
+    raw = {"stdout": "", "backgroundTaskId": "s1"}
+    for name in ("Bash", "Monitor"):
+        out = fed(transcript(100), finished(call(name, command="x"), RUNS, raw))
+        assert out[1:] == ["  runs in the background as s1"]
+    left = f"{RUNS}\nThe person had it go on there; it has no limit. So far:\none\ntwo"
+    out = fed(transcript(100), finished(call(command="x"), left, raw))
+    assert out[1:] == ["  runs in the background as s1", "  one", "  two"]
+    own = "<bash-stdout>{}</bash-stdout><bash-stderr></bash-stderr>"
+    for said, shown in ((left, ["runs in the background as s1", "one", "two"]), ("a", ["a"])):
+        said = own.format(said)
+        entry = {"type": "user", "message": {"role": "user", "content": said}}
+        entry["origin"] = {"kind": "shell-output"}
+        assert transcript(100).history([entry])[1:] == shown
+
+
+@pytest.mark.parametrize("name", ["TaskOutput", "TaskStop"])
+def test_of_a_task_that_the_model_looks_at_a_person_reads_how_it_stands(name: str) -> None:
+    shown, block = transcript(), call(name, task_id="s1")
+    told = "Task s1 (shell “x”) has completed.\n(nothing new)"
+    assert fed(shown, finished(block, told, display="else"))[1:] == [
+        "  Task s1 (shell “x”) has completed. (ctrl+o shows no. 1)"
+    ]
+    foreign = "<retrieval_status>timeout</retrieval_status>\n\n<task_id>b1</task_id>"
+    assert fed(shown, finished(block, foreign))[1:] == ["  3 lines (ctrl+o shows no. 2)"]
+
+
+def test_a_call_of_long_ago_has_the_title_that_it_had() -> None:
+    said = call("Grep", pattern="x", path="src")
+    history = [{"type": "assistant", "message": {"role": "assistant", "content": [said]}}]
+    titles = {"t1": "Grep: x in src"}
+    shown = transcript().history(history, titles=lambda block: titles[block["id"]])
+    assert shown[1] == "● Grep: x in src"
+    # Whose tool is not there, or has but its name to say, is called by what it was given.
+    for none in ("", "Grep"):
+        assert transcript().history(history, titles=lambda _, none=none: none)[1] == "● Grep: x"
+    assert transcript().history(history)[1] == "● Grep: x"
+    told = [ToolStarted(block=call("mcp__a__b", query="q"), title="mcp__a__b")]
+    assert fed(transcript(announces=True), *told) == ["● mcp__a__b: q"]
+
+
 @pytest.mark.parametrize("width", [24, 33, 60])
 def test_no_row_of_a_result_is_wider_than_the_screen(width: int) -> None:
     """A row that is too wide is broken by the terminal, and what is painted below it stands wrong."""
@@ -590,6 +638,14 @@ def test_why_the_model_speaks_though_nobody_asked_is_said() -> None:
     assert told(news, "task-notification") == ["* One <two>"]
     assert told("look again", "task-notification") == ["* look again"]
     assert told(news, "human") == []
+    said = notice.Notice(
+        task_id="m1", kind="monitor", title="log", status="running", lines=("a", "<b>")
+    )
+    line = "* Background monitor “log”: a <b>"
+    assert told(notice.in_words(said), "task-notification") == [line]
+    entry = {"type": "user", "message": {"role": "user", "content": notice.in_words(said)}}
+    entry["origin"] = {"kind": "task-notification"}
+    assert transcript().history([entry]) == ["", line]
 
 
 def test_a_failure_that_fills_its_rows_is_parted_between_words() -> None:

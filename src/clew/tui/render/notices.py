@@ -1,6 +1,5 @@
 """What the engine reports beside words and calls, in a sentence each. Pure."""
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -20,6 +19,7 @@ from clew.hooks.progress import HookStarted
 from clew.messages.messages import User
 from clew.normalize.repairs import in_words
 from clew.providers.answer_events import FellBack, Held, Retrying, Waiting, Withdrawn
+from clew.tasks.notice import for_person
 from clew.tui.render.safe import one_line
 
 NEWS_CHARACTERS = 200
@@ -65,16 +65,11 @@ def words(event: EngineEvent) -> Iterator[str]:
             yield f"! {doubted(event)}"
 
 
-_SUMMARY = re.compile("<summary>(.*?)</summary>", re.S)
-
-
 def news(entry: dict[str, Any]) -> str:
     """What the model is told of work beside the conversation, for who wonders why it answers."""
     if entry.get("type") != "user" or not (told := User(entry)).is_news:
         return ""
-    found = _SUMMARY.search(told.text)
-    words = found[1] if found else told.text
-    return f"* {one_line(words.replace('&lt;', '<').replace('&amp;', '&'))[:NEWS_CHARACTERS]}"
+    return f"* {one_line(for_person(told.text))[:NEWS_CHARACTERS]}"
 
 
 def waiting(event: Waiting) -> str:

@@ -3,7 +3,7 @@ than it is shown. Pure.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from clew.commands.parse import as_typed
@@ -11,15 +11,17 @@ from clew.messages.counts import count_of
 from clew.messages.messages import User
 from clew.messages.wording import INTERRUPTED, INTERRUPTED_FOR_TOOL_USE
 from clew.normalize.for_display import Item, for_display
+from clew.tasks.notice import runs_for_person
 from clew.tui.render.folding import Folds, folded
 from clew.tui.render.look import Look
 from clew.tui.render.markdown import Markdown
-from clew.tui.render.notices import STOPPED
-from clew.tui.render.rows import Line, Span, line, wrapped
+from clew.tui.render.notices import STOPPED, news
+from clew.tui.render.rows import Line, Span, hanging, line, wrapped
 from clew.tui.render.safe import one_line, visible
-from clew.tui.render.stories import Story, stopped
+from clew.tui.render.stories import Story, stopped, title_of
 
 Json: TypeAlias = dict[str, Any]
+Titles: TypeAlias = Callable[[Json], str]
 
 # So many messages are looked at first, then four times as many, until there is enough to show.
 FIRST_LOOK = 24
@@ -30,12 +32,14 @@ RECALLED_CHARACTERS = 20_000
 _PRINTED = re.compile("<bash-stdout>(.*)</bash-stdout><bash-stderr>(.*)</bash-stderr>", re.S)
 
 
-def recalled(messages: Sequence[Json], rows: int, look: Look, folds: Folds) -> list[Line]:
-    """About so many rows of the end; a line says what stands before them."""
+def recalled(
+    messages: Sequence[Json], rows: int, look: Look, folds: Folds, titles: Titles = title_of
+) -> list[Line]:
+    """About so many rows of the end; a line says what stands before them. `titles`: of calls."""
     count = FIRST_LOOK
     while True:
         begin = max(0, len(messages) - count)
-        told = list(_told(messages[begin:], look, folds))
+        told = list(_told(messages[begin:], look, folds, titles))
         if begin == 0 or sum(map(len, told)) >= rows:
             break
         count *= 4
@@ -56,12 +60,14 @@ def _end_of(lines: list[Line], rows: int) -> list[Line]:
     return [*lines[:2], "  …", *lines[-rows:]]
 
 
-def _told(messages: Sequence[Json], look: Look, folds: Folds) -> Iterator[list[Line]]:
+def _told(
+    messages: Sequence[Json], look: Look, folds: Folds, titles: Titles
+) -> Iterator[list[Line]]:
     """Each thing that was said or done, apart from what is above it as it was while it went by."""
     items = for_display(messages)
     was_call = False
     for number, item in enumerate(items):
-        shown = list(_item(item, items[number + 1 : number + 12], look, folds))
+        shown = list(_item(item, items[number + 1 : number + 12], look, folds, titles))
         if shown:
             is_call = _kind(item) == "tool_use"
             yield shown if was_call and is_call else ["", *shown]
@@ -72,11 +78,13 @@ def _kind(item: Item) -> Any:
     return item.block.get("type") if isinstance(item.block, dict) else None
 
 
-def _item(item: Item, behind: list[Item], look: Look, folds: Folds) -> Iterator[Line]:
+def _item(
+    item: Item, behind: list[Item], look: Look, folds: Folds, titles: Titles
+) -> Iterator[Line]:
     block = item.block if isinstance(item.block, dict) else {}
     kind, speaker = block.get("type"), item.entry.get("type")
     if kind == "tool_use":
-        yield from _call(block, behind, look, folds)
+        yield from _call(block, titles(block), behind, look, folds)
     elif kind == "text" and speaker == "assistant":
         yield from answered(str(block.get("text", "")), look)
     elif kind == "text" and speaker == "user":
@@ -92,8 +100,12 @@ def _by_user(entry: User, text: str, look: Look, folds: Folds) -> Iterator[Line]
     if text in (INTERRUPTED, INTERRUPTED_FOR_TOOL_USE) and entry.is_synthetic:
         yield line([Span(STOPPED["aborted_streaming"], look.theme["quiet"])])
     elif (printed := _PRINTED.fullmatch(text)) is not None:
-        rows = folded(printed[1] + printed[2], "what the shell printed", look, folds, part="")
+        said = printed[1] + printed[2]
+        said = runs_for_person(said) or said
+        rows = folded(said, "what the shell printed", look, folds, part="")
         yield from map(line, rows)
+    elif entry.is_news:
+        yield from map(line, hanging(visible(news(entry.data)), look.theme["notice"], look.width))
     elif entry.face == "typed":
         words = as_typed(text)
         if words.startswith("! "):
@@ -102,9 +114,9 @@ def _by_user(entry: User, text: str, look: Look, folds: Folds) -> Iterator[Line]
             yield from typed(words, look)
 
 
-def _call(block: Json, behind: list[Item], look: Look, folds: Folds) -> Iterator[Line]:
+def _call(block: Json, title: str, behind: list[Item], look: Look, folds: Folds) -> Iterator[Line]:
     story = Story(block)
-    story.ready(block)
+    story.runs(block, title)
     for item in behind:
         result = item.block if isinstance(item.block, dict) else {}
         if result.get("type") == "tool_result" and result.get("tool_use_id") == block.get("id"):

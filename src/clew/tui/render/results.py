@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from clew.messages.counts import count_of
 from clew.messages.wording import for_person
+from clew.tasks.notice import runs_for_person
 from clew.tui.render import diff
 from clew.tui.render.folding import LINE_ROWS, Folds, cut, folded, lines_of
 from clew.tui.render.look import Look
@@ -21,9 +22,10 @@ Json: TypeAlias = dict[str, Any]
 
 # Their results are for the model: people see a line about them and may ask for the rest.
 _FOR_MODELS = frozenset({
-    "Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", "ToolSearch", "TaskOutput", "Skill",
-    "NotebookRead",
+    "Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", "ToolSearch", "Skill", "NotebookRead",
 })  # fmt: skip
+# Their first line says how the task stands; people see by themselves what it prints.
+_ABOUT_TASKS = frozenset({"TaskOutput", "TaskStop"})
 _DISPLAYED_CHARACTERS = 200
 _BOXES = {"completed": ("☑", "quiet"), "in_progress": ("▸", "running")}
 
@@ -87,11 +89,11 @@ def _rows(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
     todos = _todos(answer)
     if todos is not None:
         return todo_rows(todos, look)
-    for shape in (_change, _new_file, _plan, _agent):
+    for shape in (_change, _new_file, _plan, _agent, _background):
         rows = shape(answer, look, folds)
         if rows is not None:
             return rows
-    if answer.name in _FOR_MODELS:
+    if answer.name in _FOR_MODELS or answer.name in _ABOUT_TASKS:
         return _about(answer, look, folds)
     output = answer.raw.get("stdout")
     text = output if isinstance(output, str) and output else answer.text
@@ -118,7 +120,9 @@ def _plain(text: str) -> str:
 
 def _about(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
     count = len(lines_of(answer.text))
-    words = one_line(answer.display[:_DISPLAYED_CHARACTERS]) or (count_of(count, "line"))
+    first = answer.text.partition("\n")[0]
+    said = first if answer.name in _ABOUT_TASKS and first.startswith("Task ") else answer.display
+    words = one_line(said[:_DISPLAYED_CHARACTERS]) or count_of(count, "line")
 
     def whole(width: int) -> Iterator[Row]:
         for each in lines_of(answer.text):
@@ -195,6 +199,12 @@ def _agent(answer: Answer, look: Look, folds: Folds) -> Iterator[Row] | None:
         words = f"works in the background as {answer.raw.get('agentId')}; you are told when it has ended"
         return wrapped([Span(one_line(words), look.theme["quiet"])], look.width)
     return _markdown(answer.text, answer, look, folds)
+
+
+def _background(answer: Answer, look: Look, folds: Folds) -> Iterator[Row] | None:
+    """A command that goes on beside the conversation, and what it printed until it was left."""
+    words = runs_for_person(answer.text)
+    return folded(words, answer.title, look, folds) if words else None
 
 
 def _markdown(text: str, answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:

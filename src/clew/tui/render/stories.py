@@ -19,9 +19,9 @@ Json: TypeAlias = dict[str, Any]
 
 # Of what a running call prints.
 PROGRESS_ROWS = 3
-# The parameter that says what a call does.
-_TELLING = ("command", "file_path", "notebook_path", "path", "pattern", "url", "query", "description",
-            "prompt", "skill", "subject", "task_id")  # fmt: skip
+# The parameter that says what a call does: of several the first.
+_TELLING = ("file_path", "notebook_path", "pattern", "path", "url", "query", "subject", "description",
+            "command", "prompt", "skill", "task_id")  # fmt: skip
 _TITLE_CHARACTERS = 300
 INDENT = "  "
 
@@ -60,7 +60,11 @@ class Story:
         self.block, self.title, self.state = block, title_of(block), "waiting"
 
     def runs(self, block: Json, title: str) -> None:
-        self.block, self.title, self.state = block, one_line(title), "running"
+        """`title`: what its tool says; a tool that is not there, or says its name alone, says nothing."""
+        self.ready(block)
+        self.state = "running"
+        if title not in ("", block.get("name")):
+            self.title = one_line(title)
 
     def hook(self, finished: HookFinished) -> None:
         """What a hook had to say; one that only agreed is not mentioned."""

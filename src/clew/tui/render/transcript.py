@@ -38,10 +38,10 @@ from clew.tui.render.agents import Agent
 from clew.tui.render.folding import Folds, folded
 from clew.tui.render.look import Look
 from clew.tui.render.markdown import Markdown
-from clew.tui.render.recalled import recalled, thought, typed
+from clew.tui.render.recalled import Titles, recalled, thought, typed
 from clew.tui.render.rows import Line, Row, Span, clipped, hanging, line, wrapped
 from clew.tui.render.safe import one_line, visible
-from clew.tui.render.stories import Story, stopped
+from clew.tui.render.stories import Story, stopped, title_of
 from clew.tui.render.theme import Theme
 
 Json: TypeAlias = dict[str, Any]
@@ -185,10 +185,12 @@ class Transcript:
     def _noted(self, words: Iterable[str]) -> list[Line]:
         return [row for each in words for row in self.note(each)]
 
-    def history(self, messages: Iterable[Json], rows: int = 400) -> list[Line]:
-        """The end of what was said before, in about so many rows."""
+    def history(
+        self, messages: Iterable[Json], rows: int = 400, titles: Titles = title_of
+    ) -> list[Line]:
+        """The end of what was said before, in about so many rows; `titles`: what tools say of calls."""
         known = messages if isinstance(messages, Sequence) else list(messages)
-        lines = recalled(known, rows, self._look, self._folds)
+        lines = recalled(known, rows, self._look, self._folds, titles)
         self._before = "words" if lines else self._before
         return lines
 
