@@ -186,3 +186,37 @@ def test_a_service_that_never_answers_is_not_waited_for_offline(tmp_path: Path) 
     assert found["network"] == [
         {"subject": "network", "state": "note", "words": "not asked (--offline)", "remedy": ""}
     ]
+
+
+def test_files_of_agents_and_skills_that_cannot_be_read_are_faults_and_listed_as_such(
+    tmp_path: Path,
+) -> None:
+    heads = {
+        "agents/open.md": "---\nname: open\ndescription: never closed\nDo it.\n",
+        "agents/mute.md": "---\nname: mute\n---\nDo it.\n",
+        "agents/half.md": "---\nname: half\ndescription: of use\ntools: {a: b}\n---\nDo it.\n",
+        "agents/note.md": "What the others are about.\n",
+        "skills/torn/SKILL.md": "---\nname: torn\n",
+    }
+    for name, text in heads.items():
+        path = tmp_path / "work" / ".claude" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    folder = tmp_path / "work" / ".claude"
+    agents = [
+        f"{folder}/agents/half.md: tools: expected names with commas between",
+        f"{folder}/agents/mute.md: description: missing; it says when the agent is used",
+        f"{folder}/agents/open.md:1: no --- ends the head",
+    ]
+    skills = [f"{folder}/skills/torn/SKILL.md:1: no --- ends the head"]
+    found = looked(tmp_path, NOWHERE, "--offline")["agents and skills"]
+    assert faults(found) == [*agents, *skills]
+    assert found[-1]["words"] == "1 agent and 1 command or skill of yours"
+    told = clew(tmp_path, NOWHERE, "-p", "/agents").stdout.splitlines()
+    assert told[-3:] == [f"! {line}" for line in agents]
+    assert [row for row in told[:-3] if "half.md)" in row] == [
+        f"half             of use (project {folder}/agents/half.md)"
+    ]
+    told = clew(tmp_path, NOWHERE, "-p", "/skills").stdout.splitlines()
+    assert told[-1] == f"! {skills[0]}"
+    assert "torn    name: torn (project)" in told

@@ -192,3 +192,20 @@ def test_every_command_is_listed_with_what_it_does(tmp_path: Path) -> None:
     rows = {line.split()[0][1:]: line for line in listed.splitlines() if line.startswith("/")}
     assert set(rows) == {command["name"] for command in said}
     assert all(len(line.split()) > 2 for line in rows.values()), json.dumps(rows)
+
+
+@requirement("R217")
+def test_help_explains_one_command_and_says_what_is_near_to_none(tmp_path: Path) -> None:
+    def said(line: str) -> str:
+        done = clew(tmp_path, "http://127.0.0.1:9", "-p", line)
+        assert done.returncode == (0 if done.stdout else 1), done.stderr
+        return done.stdout or done.stderr
+
+    for line in ("/help tasks", "/help /tasks", "/help bashes"):
+        assert said(line).startswith("/tasks [ID | stop [ID] | keep ID]\nlist what works in the ")
+        assert said(line).endswith("also: /bashes\n")
+    assert said("/help cost") == "/cost\nshow what the session cost\n"
+    near = "clew: there is no command /taks; did you mean /help tasks?\n"
+    assert said("/help taks") == near
+    assert said("/help zzzz") == "clew: there is no command /zzzz; /help lists those there are.\n"
+    assert "`clew login` in a shell keeps a key" in said("/help login")

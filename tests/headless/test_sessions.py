@@ -76,6 +76,19 @@ def test_a_session_that_another_process_has_is_refused_in_one_line_and_can_be_fo
     assert checked.returncode == 0, checked.stdout
 
 
+def test_a_fork_of_a_titled_session_can_be_told_from_it(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": "Fine.", "times": "always"}]}
+    with serving(plan) as server:
+        clew(tmp_path, server.url, "-p", "one", "--session-id", SESSION, "--name", "Apples")
+        clew(tmp_path, server.url, "-p", "two", "--resume", SESSION, "--fork-session")
+        listed = json.loads(clew(tmp_path, server.url, "sessions", "list", "--json").stdout)
+        assert sorted(one["title"] for one in listed) == ["Apples", "Apples (fork)"]
+        # A title is a name to go on by.
+        on = clew(tmp_path, server.url, "-p", "three", "--resume", "Apples (fork)")
+        assert on.returncode == 0, on.stderr
+        assert [len(r.body["messages"]) for r in server.requests] == [2, 4, 6]
+
+
 def test_a_call_that_died_with_its_process_gets_its_result_on_disk(
     tmp_path: Path, server: LoopbackServer, waiting: subprocess.Popen[bytes]
 ) -> None:

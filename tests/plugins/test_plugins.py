@@ -16,7 +16,7 @@ import pytest
 from clew.messages.errors import UserError
 from clew.plugins.npm import unpack
 from clew.testing.server import serving
-from tests.headless.clew_process import clew
+from tests.headless.clew_process import clew, command, environment, until
 from tests.headless.host_process import Hosted
 from tests.tui.terminal import Terminal
 
@@ -416,3 +416,48 @@ def test_an_organisation_may_name_the_only_sources(tmp_path: Path) -> None:
     assert named_by(listed, Source(path=str(tmp_path)))
     assert not named_by(listed, Source(url="https://github.com/a/c.git"))
     assert not named_by([], Source(path="/x"))
+
+
+def test_no_marketplace_is_called_as_plugins_without_one_are(home: Path) -> None:
+    path = home / "work" / "square" / ".claude-plugin" / "marketplace.json"
+    data = json.loads(path.read_text("utf-8"))
+    path.write_text(json.dumps(data | {"name": "local"}), "utf-8")
+    told = plugin(home, "marketplace", "add", "./square", fails=True)
+    assert f"{path}: name: local stands for plugins that came from no marketplace" in told
+    assert plugin(home, "marketplace", "list").startswith("no marketplaces")
+
+
+def test_a_removal_that_is_killed_leaves_no_half_of_a_plugin(home: Path) -> None:
+    folder = home / "work" / "many"
+    for number in range(2000):
+        (folder / "skills" / f"s{number}").mkdir(parents=True)
+        (folder / "skills" / f"s{number}" / "SKILL.md").write_text("Do it.\n", "utf-8")
+    (folder / ".claude-plugin").mkdir()
+    (folder / ".claude-plugin" / "plugin.json").write_text('{"name": "many"}', "utf-8")
+    plugin(home, "install", "./many")
+    own = home / "config" / "clew" / "plugins"
+    (copy,) = (own / "copies" / "many@local").iterdir()
+
+    def is_touched() -> bool:
+        try:
+            return len(list((copy / "skills").iterdir())) < 2000
+        except OSError:
+            return True
+
+    process = subprocess.Popen(
+        command("plugin", "remove", "many"),
+        cwd=home / "work",
+        env=environment(home, "http://127.0.0.1:9"),
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        until(is_touched)
+    finally:
+        process.kill()
+        process.wait(30)
+    assert plugin(home, "list").startswith("no plugins")
+    # What it had not come to goes with the next.
+    plugin(home, "install", "./many")
+    assert plugin(home, "remove", "many").startswith("removed many@local\n")
+    assert not list((own / "copies").iterdir())
+    assert not (own / "gone").exists()

@@ -40,6 +40,25 @@ def test_a_list_can_be_narrowed(place: Place) -> None:
     assert "#fruit" in place.clew("list", "--tag", "fruit")
 
 
+def test_people_read_and_type_times_by_their_own_clock_and_programs_by_utc(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "XYZ-5")  # five hours before UTC
+    stamp = "2001-09-09T01:46:40.000Z"
+    os.utime(place.write([user("a", None, "apples", timestamp=stamp)]), (1e9, 1e9))
+    assert "  2001-09-09 06:46  " in place.clew("list")
+    (row,) = place.json("list")
+    assert row["modifiedAt"] == "2001-09-09T01:46:40Z"
+    assert ids(place, "--since", "2001-09-09T06:00") == [SESSION]
+    assert ids(place, "--since", "2001-09-09T06:00Z") == []
+    assert ids(place, "--until", "2001-09-09T06") == [SESSION]
+    assert ids(place, "--until", "2001-09-09T05") == []
+    assert ids(place, "--until", "2001-09-09T01:46Z") == [SESSION]
+    assert "  2001-09-09 06:46 " in place.clew("search", "apples")
+    odd = place.write([user("c", None, "pears", timestamp="yesterday")], OTHER)
+    assert "  yesterday " in place.clew("search", "pears"), odd
+
+
 def test_that_there_is_no_session_is_said(place: Place) -> None:
     assert "there is no session yet" in place.clew("list", "--all")
     assert "no session of this folder yet" in place.clew("list")

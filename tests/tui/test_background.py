@@ -69,6 +69,39 @@ def test_an_end_is_told_with_the_next_prompt_and_a_stopped_turn_ends_no_task(
     assert log.read_text("utf-8").count('"task-notification"') == 1
 
 
+def test_tasks_stand_in_one_order_the_running_ones_first(tmp_path: Path) -> None:
+    def call(command: str) -> dict[str, Any]:
+        given = {"command": command, "description": command, "run_in_background": True}
+        return {"content": [{"tool": "Bash", "input": given}]}
+
+    plan = {
+        "scenario": 1,
+        "answers": [
+            call("echo one"),
+            call("sleep 600"),
+            call("echo three"),
+            {"text": "Ready.", "times": "always"},
+        ],
+    }
+    with (
+        serving(plan, strict=True) as server,
+        OnScreen(tmp_path, server.url, "--allowedTools", "Bash") as screen,
+    ):
+        screen.expect("default")
+        screen.type("go\r")
+        screen.expect("Ready.")
+        screen.expect_rest()
+        for keys, shown in (
+            ("/tasks\r", ("s2  shell running:", "s3  shell completed:", "s1  shell completed:")),
+            ("\x14", ("s2 sleep 600", "s3 echo three", "s1 echo one")),
+        ):
+            screen.type(keys)
+            for words in shown:
+                screen.expect(words)
+            places = [screen.picture.index(words) for words in shown]
+            assert places == sorted(places), screen.picture
+
+
 def test_people_read_what_a_command_did_and_not_what_the_model_is_to_do_also_when_they_come_back(
     tmp_path: Path,
 ) -> None:

@@ -11,9 +11,8 @@ from clew.hooks.handlers import read_hooks
 from clew.options import SOURCES
 from clew.subagents.catalog import Catalog
 from clew.subagents.files import Found, in_folder, in_object
+from clew.subagents.files import folders as folders_of
 from clew.subagents.specs import Origin
-
-FOLDER = "agents"
 
 
 def kinds_of(
@@ -53,14 +52,8 @@ def checked(ground: Ground, found: Found) -> Found:
 def folders(ground: Ground) -> list[tuple[Origin, Path]]:
     if ground.options.is_bare:
         return []
-    places = ground.began.places
     sources = SOURCES if ground.options.sources is None else ground.options.sources
-    all_of_them: list[tuple[str, Origin, Path]] = [
-        ("managed", "managed", folder / ".claude" / FOLDER) for folder in places.managed_folders
-    ]
-    all_of_them.append(("user", "user", places.config_home / FOLDER))
-    all_of_them.append(("project", "project", places.root / ".claude" / FOLDER))
-    return [(origin, path) for scope, origin, path in all_of_them if scope in (*sources, "managed")]
+    return folders_of(ground.began.places, sources)
 
 
 def faults_of(found: Iterable[Found]) -> tuple[str, ...]:

@@ -64,8 +64,10 @@ async def unheard(_: EngineEvent) -> None:
 class AllAgents:
     """`catalog` are the kinds there are; `heard` is told what agents do. One for each session."""
 
-    def __init__(self, crew: Crew, catalog: Catalog) -> None:
+    def __init__(self, crew: Crew, catalog: Catalog, faults: Sequence[str] = ()) -> None:
         self.catalog = catalog
+        # What is wrong with definitions, those that are none among them.
+        self.faults = tuple(faults)
         self.heard: Emit = unheard
         self._crew = crew
         self.checkouts = Checkouts(
@@ -111,8 +113,9 @@ class AllAgents:
         self.catalog.add(found.specs)
         return tuple(found.faults)
 
-    def reload(self, found: Iterable[Spec]) -> None:
-        """The kinds that files define, instead of those that they did."""
+    def reload(self, found: Iterable[Spec], faults: Sequence[str]) -> None:
+        """The kinds that files define, instead of those that they did; what is wrong with some."""
+        self.faults = tuple(faults)
         for origin in OF_FILES:
             self.catalog.remove(origin)
         self.catalog.add(found)

@@ -139,7 +139,7 @@ async def session(
             deps=deps,
         )
         opened.callback(tidy, hands.tool_session.tasks, hands.tool_session.shelf)
-        agents = AllAgents(crew, kinds)
+        agents = AllAgents(crew, kinds, agent_faults)
         opened.push_async_callback(agents.aclose)
         hands.hooks.ask_agents(agents.ask)
         if thread.loaded is not None:

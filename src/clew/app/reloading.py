@@ -68,7 +68,7 @@ class Reloading:
         faults = plugins.hook(hands.hooks, standing.layers)
         hands.skills.reload(plugins.skills())
         found = in_files(ground, plugins.agents())
-        self._agents.reload(spec for one in found for spec in one.specs)
+        self._agents.reload((spec for one in found for spec in one.specs), faults_of(found))
         code = language_servers(
             standing,
             ground.launcher,
@@ -92,7 +92,7 @@ class Reloading:
                 *plugins.faults,
                 *faults,
                 *hands.skills.faults,
-                *faults_of(found),
+                *self._agents.faults,
                 *code.notices,
                 *ground.speech.styles.faults,
                 *(f"MCP server {name}: {why}" for name, why in errors.items()),

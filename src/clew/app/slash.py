@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Awaitable, Callable
-from datetime import datetime
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
@@ -15,6 +14,7 @@ from clew.commands.parse import Command as Typed
 from clew.commands.registry import Command, Registry
 from clew.commands.rows import table
 from clew.config.answers import assign, explained, listed, parsed
+from clew.config.clock import here
 from clew.config.there import is_there
 from clew.engine.intake import Raw
 from clew.messages import factories
@@ -141,19 +141,6 @@ def keep(session: Session, name: str, arguments: str, shown: Show) -> None:
     )
 
 
-async def show_help(session: Session, _: str) -> Outcome:
-    rows = [
-        (f"/{command.name} {command.hint}".rstrip(), command.description)
-        for command in known(session)
-    ]
-    rows += [
-        ("!COMMAND", "run a command in the shell; the model sees it and what it printed"),
-        ("# NOTE", "add a line to the project's memory file"),
-        ("@FILE", "anywhere in a prompt: bring a file, a folder or FILE#L10-20 along"),
-    ]
-    return Show(text=table(rows))
-
-
 def elsewhere(module: str, function: str) -> Callable[[Session, str], Awaitable[Outcome]]:
     """A command whose module is loaded when it is typed."""
 
@@ -196,7 +183,7 @@ async def resume(session: Session, name: str) -> Outcome:
     rows = [
         Row(
             line=f"/resume {one.session_id}",
-            label=f"{day_of(one.modified_at)}  {folder_of(one) if everywhere else ''}{one.title[:70]}",
+            label=f"{here(one.modified_at)}  {folder_of(one) if everywhere else ''}{one.title[:70]}",
         )
         for one in found
     ]
@@ -206,10 +193,6 @@ async def resume(session: Session, name: str) -> Outcome:
 
 def folder_of(one: Outline) -> str:
     return f"{Path(one.cwd).name}: " if one.cwd else ""
-
-
-def day_of(modified_s: float) -> str:
-    return datetime.fromtimestamp(modified_s).astimezone().strftime("%Y-%m-%d %H:%M")
 
 
 async def rewind(session: Session, arguments: str) -> Outcome:
@@ -352,7 +335,7 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="export", description="write this session into a file: .md, .html, .json, .jsonl", run=elsewhere(RECORD, "export"), hint="[FILE] [--all] [--redact | --raw]"),
     Command(name="fork", description="go on in a copy of this session, up to a message", run=elsewhere(RECORD, "fork"), hint="[MESSAGE]", is_interactive=True, aliases=("branch",)),
     Command(name="goal", description="work until something is true: show, set or clear it", run=elsewhere(LOOPS, "goal"), hint="[GOAL | clear]"),
-    Command(name="help", description="list what can be typed", run=show_help),
+    Command(name="help", description="list what can be typed, or explain one command", run=elsewhere("clew.app.slash_help", "show"), hint="[COMMAND]"),
     Command(name="hooks", description="list the hooks of this session", run=elsewhere(SETUP, "hooks")),
     Command(name="keybindings", description="list what keys do on the screen, and where your own stand", run=elsewhere(SCREEN, "key_bindings"), aliases=("keys",)),
     Command(name="loop", description="have a prompt come again and again: list, begin, stop", run=elsewhere(LOOPS, "loop"), hint="[5m] PROMPT", is_interactive=True),

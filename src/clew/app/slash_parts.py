@@ -18,7 +18,8 @@ async def skills(session: Session, _: str) -> Outcome:
         )
         for one in session.skills.all()
     ]
-    return Show(text=table(sorted(rows)))
+    faults = [f"! {fault}" for fault in session.skills.faults]
+    return Show(text="\n".join([table(sorted(rows)), *faults]))
 
 
 def whose(one: Skill) -> str:

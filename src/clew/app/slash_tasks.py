@@ -7,6 +7,7 @@ from clew.commands.outcome import Outcome, Show
 from clew.commands.rows import table
 from clew.messages.counts import count_of
 from clew.messages.errors import UserError
+from clew.skills.listing import LONG, cut
 from clew.subagents.specs import Spec
 from clew.tasks.registry import Task
 from clew.transcript.agents import remote_agents
@@ -26,7 +27,7 @@ async def tasks(session: Session, arguments: str) -> Outcome:
         return Show(text=remote_whole(elsewhere[word]))
     if word:
         return Show(text=whole(known(session, word)))
-    rows = [(task.id, row(task)) for task in session.tasks.all()]
+    rows = [(task.id, row(task)) for task in session.tasks.newest_first()]
     rows += [(name, remote_row(said)) for name, said in elsewhere.items()]
     if not rows:
         return Show(text="nothing works, or has worked, beside the conversation")
@@ -124,9 +125,13 @@ async def agents(session: Session, arguments: str) -> Outcome:
     if word:
         return Show(text=described(session.agents.spec(word)))
     catalog = session.agents.catalog
-    rows = [(spec.name, f"{origin(spec)}: {first_line(spec.description)}") for spec in catalog]
-    hidden = [(spec.name, f"{origin(spec)}: stands behind another") for spec in catalog.shadowed]
-    return Show(text=table([*rows, *hidden]))
+    rows = [
+        (spec.name, f"{cut(first_line(spec.description), LONG // 4)} ({origin(spec)})")
+        for spec in catalog
+    ]
+    hidden = [(spec.name, f"stands behind another ({origin(spec)})") for spec in catalog.shadowed]
+    faults = [f"! {fault}" for fault in session.agents.faults]
+    return Show(text="\n".join([table([*rows, *hidden]), *faults]))
 
 
 def origin(spec: Spec) -> str:

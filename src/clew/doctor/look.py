@@ -10,6 +10,7 @@ from pathlib import Path
 
 from clew.config.environment import BY_FIELD, Environment, freeze
 from clew.config.there import is_there
+from clew.doctor.definitions import definitions
 from clew.doctor.finding import Finding, fault, fine, note
 from clew.doctor.network import reached
 from clew.hooks.handlers import read_layers
@@ -69,6 +70,7 @@ async def look(standing: Standing, *, offline: bool, launcher: Launcher) -> list
         *transcripts(standing),
         await sandbox(standing, launcher),
         *hooks(standing),
+        *definitions(standing),
         *servers(standing),
         *terminal(environ),
     ]

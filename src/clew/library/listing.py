@@ -10,6 +10,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clew.config.clock import stamp
 from clew.library.indexing import Tell, whole_index
 from clew.library.places import hidden, in_folder, newest, project_folders, transcripts
 from clew.library.worktrees import worktrees
@@ -18,7 +19,8 @@ from clew.transcript.paths import canonical, project_dir
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
-    """What a session must be to be listed; empty wishes are none. Times are ISO texts."""
+    """What a session must be to be listed; empty wishes are none. Times are ISO texts, by the clock of
+    this place or, with a Z, of UTC."""
 
     branch: str = ""
     tag: str = ""
@@ -32,14 +34,24 @@ class Wanted(Struct, frozen=True, kw_only=True):
     def needs_database(self) -> bool:
         return bool(self.model) or self.cost_over is not None
 
-    def fits(self, outline: light.Outline, modified: str) -> bool:
+    def fits(self, outline: light.Outline) -> bool:
         return (
             (not self.branch or outline.git_branch == self.branch)
             and (not self.tag or outline.tag == self.tag)
-            and (not self.since or modified >= self.since)
-            and (not self.until or modified[: len(self.until)] <= self.until)
+            and (not self.since or is_since(outline.modified_at, self.since))
+            and (not self.until or is_until(outline.modified_at, self.until))
             and (not self.title or self.title.lower() in outline.title.lower())
         )
+
+
+def is_since(modified_s: float, wish: str) -> bool:
+    return stamp(modified_s, utc=wish.endswith("Z")) >= wish.removesuffix("Z")
+
+
+def is_until(modified_s: float, wish: str) -> bool:
+    """A day, hour or minute counts to its end."""
+    until = wish.removesuffix("Z")
+    return stamp(modified_s, utc=wish.endswith("Z"))[: len(until)] <= until
 
 
 class Hidden(Struct, frozen=True, kw_only=True):

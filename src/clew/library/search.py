@@ -11,6 +11,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clew.config.clock import written_here
 from clew.library.indexing import Pending, index, pending, take_in, unread_tails
 from clew.library.places import Found, transcripts
 from clew.library.scan import Line, line_of, scan
@@ -232,6 +233,6 @@ def told(found: Result) -> Iterator[str]:
             last = hit.path
             agent = f", subagent {hit.agent}" if hit.agent else ""
             yield f"{hit.session_id}  {hit.title}{agent}  ({hit.cwd})"
-        yield f"  {(hit.timestamp or '')[:16]} {hit.uuid or '-'} {hit.kind}: {hit.snippet}"
+        yield f"  {written_here(hit.timestamp or '')} {hit.uuid or '-'} {hit.kind}: {hit.snippet}"
     if not found.hits:
         yield "nothing found"

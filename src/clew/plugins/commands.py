@@ -192,6 +192,8 @@ def run_remove(desk: Desk, options: Any) -> None:
     one = named(desk, options.plugin)
     gone = work.remove(desk, one)
     say(f"removed {one.id}", *(f"  {path}" for path in gone))
+    sys.stdout.flush()
+    work.swept(desk)
 
 
 def run_check(desk: Desk, options: Any) -> None:

@@ -4,6 +4,7 @@ Owns the order: bring the files, read them, tell what they add, ask, and only th
 plugin would run waits for a person's word; what it says in words does not.
 """
 
+import secrets
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -206,17 +207,13 @@ def switch(desk: Desk, plugin_id: str, scope: str, *, on: bool) -> Path:
 
 
 def remove(desk: Desk, one: Installed) -> list[Path]:
-    """Takes a plugin away with all that clew wrote for it; what was taken away."""
+    """Takes a plugin away with all that clew wrote for it; what was taken away. Its files are put aside
+    at once, however many they are: `swept` ends them."""
     if one.is_foreign:
         raise UserError(
             f"{one.id} was installed by another tool; clew plugin disable switches it off"
         )
-    gone: list[Path] = []
-    for folder in (desk.store.copies / one.id, desk.store.data(one.id)):
-        if is_there(folder):
-            shutil.rmtree(folder)
-            gone.append(folder)
-    desk.store.forget(one.id)
+    changed: list[Path] = []
     for scope in SCOPES:
         path = desk.places.settings_file(scope)
         layer = read("local", path, str(desk.places.root)) if is_there(path) else None
@@ -225,8 +222,21 @@ def remove(desk: Desk, one: Installed) -> list[Path]:
         key = ("enabledPlugins", one.id)
         if value_at(layer.data, key)[0]:
             replace(path, without(layer.text, key))
-            gone.append(path)
-    return gone
+            changed.append(path)
+    desk.store.forget(one.id)
+    gone: list[Path] = []
+    for folder in (desk.store.copies / one.id, desk.store.data(one.id)):
+        if is_there(folder):
+            desk.store.gone.mkdir(parents=True, exist_ok=True, mode=0o700)
+            folder.rename(desk.store.gone / secrets.token_hex(8))
+            gone.append(folder)
+    return [*gone, *changed]
+
+
+def swept(desk: Desk) -> None:
+    """Deletes what was put aside, also by a removal that was broken off."""
+    if is_folder(desk.store.gone):
+        shutil.rmtree(desk.store.gone)
 
 
 # -- marketplaces
@@ -238,6 +248,9 @@ def read_market(folder: Path) -> Market:
     said = data if isinstance(data, str) else market(data)
     if isinstance(said, str):
         raise UserError(f"{path}: {said}")
+    if said.name == LOCAL:
+        # Of two plugins called NAME@local nobody could tell which is meant.
+        raise UserError(f"{path}: name: {LOCAL} stands for plugins that came from no marketplace")
     return said
 
 

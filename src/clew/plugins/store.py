@@ -66,6 +66,11 @@ class Store:
     def copies(self) -> Path:
         return self.folder / "copies"
 
+    @property
+    def gone(self) -> Path:
+        """What was removed and is not deleted yet."""
+        return self.folder / "gone"
+
     def data(self, plugin_id: str) -> Path:
         """The folder in which a plugin may keep things."""
         return self.folder / "data" / plugin_id.replace("@", "-")

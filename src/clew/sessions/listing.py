@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from clew.config import clock
 from clew.library.listing import Wanted, all_hidden, fitting, newest_first
 from clew.messages.counts import count_of, size_of
 from clew.sessions.output import FINE, Bar, CannotError, cwd, home, moment, say, say_json
@@ -22,7 +23,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--branch", default="", help="last seen on this git branch")
     add("--tag", default="", help="with this tag")
     add("--title", default="", metavar="TEXT", help="with TEXT in the title")
-    add("--since", default="", metavar="TIME", help="written since then, as 2026-01-31")
+    add(
+        "--since",
+        default="",
+        metavar="TIME",
+        help="written since then, as 2026-01-31 or 2026-01-31T12:00",
+    )
     add("--until", default="", metavar="TIME", help="written until then")
     add("--model", default="", help="in which a model of this name answered")
     add("--cost-over", type=float, metavar="USD", help="that cost more")
@@ -58,7 +64,7 @@ def run(options: argparse.Namespace) -> int:
         elsewhere = f"  ({outline.cwd})" if outline.cwd and outline.cwd != here else ""
         tag = f"  #{outline.tag}" if outline.tag else ""
         say(
-            f"{outline.session_id}  {moment(outline.modified_at)}  {size_of(outline.size_bytes):>8}"
+            f"{outline.session_id}  {clock.here(outline.modified_at)}  {size_of(outline.size_bytes):>8}"
             f"  {' '.join(outline.title.split())}{tag}{elsewhere}"
         )
     if not shown:
@@ -72,7 +78,7 @@ def _fitting(wanted: Wanted, *, everywhere: bool) -> Iterator[Outline]:
         with Bar("reading sessions") as bar:
             only = fitting(home(), wanted, bar)
     for outline in newest_first(home(), cwd(), everywhere=everywhere, only=only):
-        if wanted.fits(outline, moment(outline.modified_at)):
+        if wanted.fits(outline):
             yield outline
 
 

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from clew.config.clock import here
 from clew.config.keys import in_environment
 from clew.config.mask import without
 from clew.config.regular import only_files
@@ -70,7 +71,7 @@ def run_show(folder: Path, options: argparse.Namespace) -> None:
         ("command", about.command),
         ("folder", about.cwd),
         ("process", str(about.pid) if one.is_running else ""),
-        ("kept", moment(about.kept_at)),
+        ("kept", here(about.kept_at)),
         ("output", about.file),
         ("go on", f"clew --resume {about.session_id}"),
     ):
@@ -119,7 +120,7 @@ def state(one: Kept) -> str:
         return "running" if one.is_watched else UNWATCHED
     if one.end is None:
         return "ended, and nobody saw how"
-    ended, at = one.end.exit, moment(one.end.ended_at)
+    ended, at = one.end.exit, here(one.end.ended_at, seconds=True)
     how = f"by {ended.signal}" if ended.signal else f"with code {ended.code}"
     return f"{'stopped' if one.end.called_off else 'ended'} {how} at {at}"
 

@@ -124,7 +124,7 @@ def one_line(text: str) -> str:
 
 def first_words(body: str) -> str:
     """What a file without a description is about: its first line that says something."""
-    lines = (line.strip().lstrip("#").strip() for line in body.split("\n"))
+    lines = (line.strip().lstrip("#").strip("- ") for line in body.split("\n"))
     return next((line for line in lines if line), "")
 
 

@@ -3,7 +3,7 @@
 Reads; a file that cannot be read, or is none, is told and left out.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +13,13 @@ from msgspec.structs import replace
 from clew.config import frontmatter
 from clew.config.folders import markdown_below
 from clew.config.frontmatter import Frontmatter
+from clew.config.paths import Places
 from clew.config.regular import content
 from clew.config.there import is_file
 from clew.subagents.specs import Origin, Spec, Unusable, spec_of
 
 MAX_BYTES = 256 * 1024
+FOLDER = "agents"
 
 
 class Found(Struct, frozen=True, kw_only=True):
@@ -49,6 +51,18 @@ def in_folder(folder: Path, origin: Origin, *, prefix: str = "") -> Found:
     return found
 
 
+def folders(places: Places, sources: Collection[str]) -> list[tuple[Origin, Path]]:
+    """Where definitions of agents may lie; `sources` are the kinds of settings that count."""
+    found: list[tuple[Origin, Path]] = [
+        ("managed", folder / ".claude" / FOLDER) for folder in places.managed_folders
+    ]
+    if "user" in sources:
+        found.append(("user", places.config_home / FOLDER))
+    if "project" in sources:
+        found.append(("project", places.root / ".claude" / FOLDER))
+    return found
+
+
 def in_object(given: Mapping[str, Any], origin: Origin) -> Found:
     """The agents of an object, as hosts and the command line name them."""
     found = Found()
@@ -68,8 +82,11 @@ def _take(
 ) -> None:
     spec, faults = spec_of(head, name=name, origin=origin, where=where)
     place = where or f"agent {name}"
+    found.faults.extend(f"{place}:{fault}" for fault in head.faults)
     if isinstance(spec, Unusable):
-        found.faults.append(f"{place}: {spec.why}")
+        # Of a head that could not be read at all nothing else is known.
+        if head.values or not head.faults:
+            found.faults.append(f"{place}: {spec.why}")
     else:
         if origin == "plugin":
             # Who wrote a plugin is not who says what may run here.

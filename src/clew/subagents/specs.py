@@ -90,8 +90,9 @@ class Unusable(Struct, frozen=True, kw_only=True):
 def spec_of(
     head: Frontmatter, *, name: str, origin: Origin, where: str = ""
 ) -> tuple[Spec | Unusable, list[str]]:
-    """A definition and what of it was left out; `name` counts where the head has none."""
-    faults = [str(fault) for fault in head.faults]
+    """A definition and what of it was left out, but for what could not be read of its head; `name`
+    counts where that has none."""
+    faults: list[str] = []
     name = head.text("name") or name
     described, prompt = head.text("description"), head.body.strip() or head.text("prompt")
     if not described:
@@ -146,6 +147,8 @@ class Reader:
         """None where nothing is said, and where `*` says the same."""
         found = self._head.texts(key)
         is_said = self._head.values.get(key) not in (None, "")
+        if isinstance(self._head.values.get(key), dict):
+            self._faults.append(f"{key}: expected names with commas between")
         return None if not is_said or "*" in found else found
 
     def tools(self, key: str) -> None:

@@ -200,6 +200,12 @@ class Tasks:
     def all(self) -> list[Task]:
         return list(self._tasks.values())
 
+    def newest_first(self) -> list[Task]:
+        """As people see them: what runs, and behind it what has ended."""
+        tasks = list(reversed(self._tasks.values()))
+        ended = [task for task in tasks if task.ending is not None]
+        return [*(task for task in tasks if task.ending is None), *ended]
+
     @property
     def running(self) -> list[Task]:
         return [task for task in self._tasks.values() if task.ending is None]

@@ -25,6 +25,7 @@ from clew.transcript.running import Running, holder
 from clew.transcript.siblings import block_ids
 from clew.transcript.unsaved import with_unsaved
 
+_TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle"}
 _COPIED = (
     "custom-title", "ai-title", "tag", "mode", "agent-name", "agent-color", "agent-setting", "cost-state",
     "prompt-hashes", "context-edits",
@@ -154,11 +155,15 @@ def lost_results(loaded: Loaded) -> list[dict[str, Any]]:
 
 
 def forked(loaded: Loaded, session_id: str, *, until: str | None = None) -> Iterator[bytes]:
-    """The lines of a new session that begins as `loaded` does, up to and with the entry `until`."""
+    """The lines of a new session that begins as `loaded` does, up to and with the entry `until`; in a
+    list it can be told from that."""
     pairs = zip(loaded.chain.nodes(), loaded.messages, strict=True)
     for line in copied(pairs, loaded, session_id, until=until):
         yield encode(line) + b"\n"
     for kind in _COPIED:
         if kind in loaded.side.current:
             named: dict[str, Any] = {**loaded.side.current[kind], "sessionId": session_id}
+            title = named.get(_TITLES.get(kind, ""))
+            if title and isinstance(title, str):
+                named[_TITLES[kind]] = f"{title} (fork)"
             yield encode(named) + b"\n"

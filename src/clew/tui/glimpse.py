@@ -1,9 +1,9 @@
 """What a session is about, before it is gone on with: where it was, and how it ended. Reads the file's end alone."""
 
-from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from clew.config.clock import here
 from clew.messages.counts import size_of
 from clew.messages.encoding import decode
 from clew.transcript.light import Outline, read_ends
@@ -19,7 +19,7 @@ SAID = ("user", "assistant", "system")
 
 
 def when(one: Outline) -> str:
-    return datetime.fromtimestamp(one.modified_at).astimezone().strftime("%Y-%m-%d %H:%M")
+    return here(one.modified_at)
 
 
 def glimpse(one: Outline, look: Look) -> list[Line]:

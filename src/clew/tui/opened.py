@@ -150,6 +150,8 @@ def arguments(session: Session, command: str) -> list[tuple[str, str]]:
             return sorted(session.speaking.catalog.aliases.items())
         case "permissions" | "allowed-tools":
             return [(mode, "") for mode in dict.fromkeys(MODES.values())]
+        case "help":
+            return [(one.name, one.description) for one in known(session)]
         case "mcp":
             return [(server.name, "") for server in session.mcp.clients()]
     return []

@@ -413,7 +413,7 @@ class Talk:
 
     def see_tasks(self) -> None:
         """What runs in the background, and what one of them said."""
-        tasks = list(reversed(self._session.tasks.all()))
+        tasks = self._session.tasks.newest_first()
 
         async def chosen(number: int) -> None:
             task = tasks[number]
