@@ -1,5 +1,6 @@
 """A model that answers each conversation by what was asked in it: the session's, and its agents'."""
 
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -44,6 +45,19 @@ def agent(prompt: str, **given: Any) -> Json:
 
 def uses(*calls: Json) -> Json:
     return {"content": list(calls)}
+
+
+def once_heard(words: str, answer: Json) -> Answer:
+    """Answers when it has been told `words`, however many steps that takes."""
+
+    def look(body: Json) -> Json:
+        if words in json.dumps(body["messages"], ensure_ascii=False):
+            return answer
+        # Another call each time: the same one again and again would be refused.
+        command = f"sleep 0.1; : {len(body['messages'])}"
+        return uses({"tool": "Bash", "input": {"command": command}})
+
+    return look
 
 
 def results(body: Json) -> list[str]:

@@ -281,8 +281,8 @@ def test_files_that_hooks_watch_are_told_as_they_change(tmp_path: Path) -> None:
     seen = tmp_path / "noted"
     other = f"for i in $(seq 1000); do [ $(wc -l < {seen}) = 2 ] && break; sleep 0.02; done"
     answers = plan(
-        bash(f"printf red > .env; {WAITS.format(path=seen)}; echo colour $COLOUR"),
-        bash(f"echo x > {more}; {other}"),
+        bash(f"printf red > made; mv made .env; {WAITS.format(path=seen)}; echo colour $COLOUR"),
+        bash(f"echo x > made; mv made {more}; {other}"),
         bash("echo now $COLOUR"),
     )
     _, messages = run(tmp_path, answers, "--allowedTools", "Bash")

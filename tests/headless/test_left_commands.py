@@ -178,7 +178,7 @@ def test_a_command_that_was_left_ends_with_clew_unless_it_is_kept(tmp_path: Path
         host.process.send_signal(signal.SIGKILL)
         host.process.wait()
     assert lives(first)
-    assert output_of(tmp_path, "s1") == "up\n"
+    until(lambda: output_of(tmp_path, "s1") == "up\n")
     assert clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s1").returncode == 0
     wait_ended(first)
 

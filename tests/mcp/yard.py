@@ -99,10 +99,8 @@ async def yard(folder: Path, entries: dict[str, Any], **more: Any) -> AsyncItera
         to_host=more.pop("to_host", None),
     )
     told: list[Yard] = []
-    on_change = more.pop("on_change", lambda: None)
 
     def changed() -> None:
-        on_change()
         for one in told:
             one.news.set()
 

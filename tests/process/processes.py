@@ -23,8 +23,8 @@ def wait_ended(pid: int) -> None:
 def lives(pid: int) -> bool:
     try:
         state = Path(f"/proc/{pid}/stat").read_text("utf-8").rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
+    except (FileNotFoundError, ProcessLookupError):
+        return False  # not there any more, or gone while it was read
     return state not in "ZX"
 
 

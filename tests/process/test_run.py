@@ -159,7 +159,7 @@ def test_a_process_left_in_the_background_never_blocks_on_its_pipe() -> None:
 @pytest.mark.parametrize("adopts", [True, False])
 def test_a_command_that_ignores_sigterm_is_killed_when_its_time_is_over(adopts: bool) -> None:
     finished, output = in_shell(
-        "trap '' TERM; echo $$; while :; do sleep 600; done", timeout_s=0.2, adopts=adopts
+        "trap '' TERM; echo $$; while :; do sleep 600; done", timeout_s=2, adopts=adopts
     )
     assert finished == Finished(exit=Exit(code=137, signal="SIGKILL"), timed_out=True)
     assert not lives(int(output.head))
@@ -167,7 +167,7 @@ def test_a_command_that_ignores_sigterm_is_killed_when_its_time_is_over(adopts: 
 
 def test_a_command_whose_time_is_over_may_put_its_things_in_order() -> None:
     finished, output = in_shell(
-        "trap 'echo tidy; exit 5' TERM; echo ready; while :; do sleep 0.01; done", timeout_s=0.3
+        "trap 'echo tidy; exit 5' TERM; echo ready; while :; do sleep 0.01; done", timeout_s=2
     )
     assert finished == Finished(exit=Exit(code=5), timed_out=True)
     assert output.head.endswith(b"tidy\n")

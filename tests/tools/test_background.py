@@ -21,6 +21,7 @@ from clew.tools.monitor import Monitor
 from clew.tools.registry import Toolbox, builtin_tools
 from clew.tools.task_output import TaskOutput
 from clew.tools.task_stop import TaskStop
+from tests.headless.agents_model import by_prompt, once_heard, uses
 from tests.headless.clew_process import clew, transcripts, until
 from tests.headless.test_print import entries, scenario
 from tests.process.processes import lives, wait_ended
@@ -390,8 +391,9 @@ def test_a_session_that_goes_on_knows_what_ended_with_the_run_before(tmp_path: P
         {"tool": "Bash", "input": brief | behind},
         {"tool": "Bash", "input": look},
     ]
-    plan = scenario({"content": calls}, {"text": "It serves."})
-    with serving(plan, strict=True) as server:
+    heard = once_heard("Exit code 3", {"text": "It serves."})
+    model = by_prompt({"go": [{"content": calls}, heard], "<task-notification>": [heard]})
+    with serving(model, strict=True) as server:
         assert (
             clew(tmp_path, server.url, "-p", "go", "--allowedTools", "Bash,Monitor").returncode == 0
         )
@@ -415,29 +417,23 @@ def test_the_model_hears_of_an_end_between_its_steps(tmp_path: Path) -> None:
     work = tmp_path / "work"
     work.mkdir()
     os.mkfifo(work / "go")
-    plan = scenario(
-        {
-            "content": [
-                {
-                    "tool": "Bash",
-                    "input": {
-                        "command": "read x <go; echo built; exit 3",
-                        "run_in_background": True,
-                        "description": "Build it",
-                    },
-                }
-            ]
-        },
-        {"content": [{"tool": "Bash", "input": {"command": "echo >go; sleep 2"}}]},
-        {"text": "It failed."},
-    )
-    with serving(plan, strict=True) as server:
+    build = {"command": "read x <go; echo built; exit 3", "description": "Build it"}
+    told = {"text": "It failed."}
+    answers: dict[str, list[Any]] = {
+        "build": [
+            uses({"tool": "Bash", "input": build | {"run_in_background": True}}),
+            uses({"tool": "Bash", "input": {"command": "echo >go"}}),
+            once_heard("<task-notification>", told),
+        ],
+        "<task-notification>": [told],
+    }
+    with serving(by_prompt(answers), strict=True) as server:
         done = clew(tmp_path, server.url, "-p", "build", "--allowedTools", "Bash")
         last = server.requests[-1].body["messages"][-1]["content"]
     assert done.stdout == "It failed.\n"
-    (told,) = [b["text"] for b in last if b["type"] == "text"]
-    assert "<status>failed</status>" in told
-    assert "Background shell “Build it” failed: Exit code 3" in told
+    assert [b["type"] for b in last] == ["tool_result", "text"]
+    assert "<status>failed</status>" in last[1]["text"]
+    assert "Background shell “Build it” failed: Exit code 3" in last[1]["text"]
     (log,) = transcripts(tmp_path)
     (entry,) = [e for e in entries(log) if e.get("origin", {}).get("kind") == "task-notification"]
     assert entry["promptSource"] == "system"
