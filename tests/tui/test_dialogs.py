@@ -102,8 +102,11 @@ def test_a_long_command_is_scrolled_through_and_none_of_it_is_hidden(tmp_path: P
         screen.expect("yes, this once")
         looks_like(screen, "long")
         seen = screen.picture
-        for _ in range(20):
+        while "touch file-59\n" not in seen:
+            before = screen.picture
             screen.type("\x1b[6~")
+            # One page at a time, whole: however long it takes to be drawn.
+            screen.expect(lambda text, last=before: text != last)
             screen.settle()
             seen += screen.picture
         assert all(f"touch file-{number}\n" in seen for number in range(60))
@@ -205,7 +208,7 @@ def test_a_folder_is_trusted_before_its_settings_start_anything(tmp_path: Path) 
         # Wide, so that the folder's path is in one row.
         with OnScreen(tmp_path, server.url, columns=160) as screen:
             screen.expect("Do you trust")
-            assert ".claude/settings.json: hooks" in screen.picture
+            screen.expect(".claude/settings.json: hooks")
             looks_like(screen, "trust")
             screen.type("n")
             screen.expect_gone("Do you trust")
@@ -234,7 +237,7 @@ def test_a_server_of_the_project_begins_once_it_was_approved(tmp_path: Path) -> 
         screen.expect("Do you trust")
         screen.type("y")
         screen.expect("may it begin?")
-        assert "MCP server one" in screen.picture
+        screen.expect("MCP server one")
         screen.type("y")
         screen.expect_gone("may it begin?")
         screen.type("/mcp\r")

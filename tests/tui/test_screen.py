@@ -229,7 +229,7 @@ def test_a_command_stands_above_what_it_says(tmp_path: Path) -> None:
         screen.expect("> /todos\n\n")
         screen.type("/help\r")
         screen.expect("@FILE")
-        assert "> /help\n\n/add-dir" in screen.text
+        screen.expect(lambda _: "> /help\n\n/add-dir" in screen.text)
         # A second column stays one, in eighty columns too.
         assert re.search("show which memory speaks here; choose where\n {34}notes", screen.text)
 
@@ -262,7 +262,7 @@ def test_drawing_anew_leaves_nothing_behind(tmp_path: Path) -> None:
     with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect(READY)
         screen.type("\x0c\x0cwords")
-        screen.expect("> words")
+        screen.expect("> words\n─")
         assert sum(row.startswith("─") for row in screen.rows) == 2
 
 

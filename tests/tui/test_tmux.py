@@ -110,7 +110,8 @@ def test_a_size_that_changes_during_a_stream_leaves_each_line_once(tmux: Tmux) -
         for columns, rows in ((60, 24), (100, 30), (70, 15), (120, 24)):
             before = newest(tmux.seen)
             tmux.resize(columns, rows)
-            tmux.expect(lambda text, last=before: newest(text) > last + 8)
+            # However slow this machine is: the stream may have come to its end before the sizes did.
+            tmux.expect(lambda text, last=before: newest(text) > min(last + 8, 798))
         tmux.expect("Paragraph 799")
         tmux.expect(lambda text: "Escape stops)" not in text)
         said = re.findall(r"Paragraph (\d+) of the answer\.", tmux.text)
@@ -197,7 +198,7 @@ def test_the_first_run_without_a_key_says_three_ways_and_a_session_stands(tmux: 
     tmux.start("", command(), **NO_KEY, OLLAMA_HOST="127.0.0.1:9")
     tmux.expect("Three ways to get going")
     for way in ("clew login", "a model on this machine", "clew demo"):
-        assert way in tmux.seen
+        tmux.expect(way)
     tmux.expect("default")
     tmux.words("/status")
     tmux.keys("Enter")
@@ -258,6 +259,8 @@ def test_an_editor_is_stopped_by_the_shell_and_goes_on_with_clew(
         tmux.expect("Stopped")
         tmux.words("fg")
         tmux.keys("Enter")
+        # The shell says what it brings to the front: what is typed from then on is the editor's.
+        tmux.expect(lambda text: text.split("Stopped")[-1].count("editor.sh") > 1)
         tmux.words("from the editor")
         tmux.keys("Enter")
         tmux.expect("\n> from the editor")
