@@ -111,7 +111,9 @@ class OnScreen(OnTerminal):
         self.expect(lambda text: words not in text)
 
     def expect_rest(self) -> None:
-        """Waits until no turn runs."""
+        """Waits until no turn runs, and says so in a whole frame."""
+        self.expect_gone("Escape stops)")
+        self.settle()
         self.expect_gone("Escape stops)")
 
     def settle(self) -> None:
