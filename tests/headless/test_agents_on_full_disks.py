@@ -80,6 +80,7 @@ def test_an_agent_whose_file_takes_no_more_goes_on_from_all_that_it_said(tmp_pat
 
 
 def ran(home: Path, url: str, words: list[str], **environ: str) -> subprocess.CompletedProcess[str]:
+    (home / "work").mkdir(exist_ok=True)
     return subprocess.run(
         words,
         cwd=home / "work",

@@ -1,6 +1,7 @@
 """Commands in the background that end before clew does, and of whose end nobody was told yet."""
 
 import json
+import signal
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -8,11 +9,16 @@ import pytest
 
 from clew.testing.server import serving
 from tests.compaction.window import SUMMARY, is_summary_request
-from tests.headless.agents_model import by_prompt, uses
-from tests.headless.clew_process import clew, transcripts, until
-from tests.headless.test_kept import in_background, let_through, pid_of, told, waits
+from tests.headless.agents_model import agent, by_prompt, uses
+from tests.headless.clew_process import clew, command, transcripts, until
+from tests.headless.host_process import Hosted
+from tests.headless.test_agents import agent_files
+from tests.headless.test_agents_on_full_disks import ran
+from tests.headless.test_kept import in_background, let_through, listed, pid_of, told, waits
 from tests.headless.test_left_commands import something_runs
+from tests.headless.test_mail import gated, is_of_agent, killed, tells
 from tests.headless.test_print import entries
+from tests.process.processes import wait_ended
 from tests.tui.screen import OnScreen
 
 Json: TypeAlias = dict[str, Any]
@@ -194,3 +200,118 @@ def test_a_line_that_says_nothing_of_an_end_costs_the_end_and_not_the_session(
         said = {"type": "task-ended", "taskId": "s1", "toolUseId": call} | line
         file.write(json.dumps(said, separators=(",", ":")) + "\n")
     assert asked(tmp_path, "--continue").count(WITH_CLEW) == 1
+
+
+@pytest.mark.parametrize("how", ["ends", "ended with clew"])
+def test_a_command_of_the_persons_own_that_was_left_is_known_to_the_session_that_goes_on(
+    tmp_path: Path, how: str
+) -> None:
+    plan = answers() | {"<bash-stdout>": [{"text": "I see."}]}
+    with (
+        serving(by_prompt(plan), strict=True) as server,
+        OnScreen(tmp_path, server.url, "--allowedTools", "Bash") as screen,
+    ):
+        screen.expect("default")
+        screen.type(f"!{waits('a')}\r")
+        pid_of(tmp_path, "a")
+        screen.type("\x02")
+        screen.expect("It runs in the background as task s1")
+        screen.expect("I see.")
+        screen.expect_rest()
+        if how == "ends":
+            let_through(tmp_path, "a")
+            until(lambda: len(ended(tmp_path)) == 1)
+        screen.child.kill()
+        screen.child.wait()
+    for _ in range(2):
+        heard = asked(tmp_path, "--continue")
+        assert heard.count("Exit code 3") == (1 if how == "ends" else 0)
+        assert heard.count(WITH_CLEW) == (0 if how == "ends" else 1)
+        assert heard.count("<summary>Background shell “mkfifo a;") == 1
+
+
+@pytest.mark.parametrize("how", ["ends", "ended with clew"])
+def test_an_agent_that_goes_on_hears_how_its_commands_ended(tmp_path: Path, how: str) -> None:
+    plan: dict[str, list[Any]] = {
+        "go": [uses(agent("dig", run_in_background=True, name="mole")), {"text": "begun"}],
+        "dig": [uses(BUILD), uses(gated("hole"))],
+    }
+    with (
+        serving(by_prompt(plan), strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
+    ):
+        host.say("go")
+        host.result()
+        pid_of(tmp_path, "a")
+        until((tmp_path / "work" / "hole").exists)
+        if how == "ends":
+            let_through(tmp_path, "a")
+            until(lambda: '"task-ended"' in agent_files(tmp_path)[0].read_text("utf-8"))
+        killed(host)
+    then = {
+        "and now": [tells("mole", "dig on"), {"text": "sent"}],
+        "dig on": [{"text": "dug"}],
+        "<task-notification>": [{"text": "I heard."}],
+    }
+    for _ in range(2):
+        with serving(by_prompt(then), strict=True) as server:
+            done = clew(tmp_path, server.url, "-p", "--continue", "and now")
+            assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
+            own = [told(r.body) for r in server.requests if is_of_agent(r.body)]
+            others = [told(r.body) for r in server.requests if not is_of_agent(r.body)]
+        assert own[-1].count(FAILED) == (1 if how == "ends" else 0)
+        assert own[-1].count(WITH_CLEW) == (0 if how == "ends" else 1)
+        assert all("Build it" not in other for other in others)
+
+
+def test_what_the_model_had_asked_to_end_is_not_said_to_be_the_persons_doing(
+    tmp_path: Path,
+) -> None:
+    """A crash comes between: what is asked to end ends clew first."""
+    ends_clew = "trap 'kill -9 $(cat clew)' TERM; echo $$ > a.pid; while :; do sleep 0.05; done"
+    plan = answers(in_background(ends_clew)) | {
+        "stop": [uses({"tool": "TaskStop", "input": {"task_id": "s1"}}), {"text": "stopped"}]
+    }
+    with serving(by_prompt(plan), strict=True) as server:
+        with Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host:
+            host.say("go")
+            host.result()
+            pid = pid_of(tmp_path, "a")
+            host.ask("keep_task", task_id="s1")
+            assert host.end() == 0
+        with Hosted(tmp_path, server.url, "--continue") as host:
+            (tmp_path / "work" / "clew").write_text(str(host.process.pid), "utf-8")
+            host.say("stop")
+            assert host.process.wait(30) == -signal.SIGKILL
+    wait_ended(pid)
+    until(lambda: not listed(tmp_path)[0]["isRunning"])
+    heard = asked(tmp_path, "--continue")
+    assert heard.count("<status>stopped</status>") == 1
+    assert "the person ended it" not in heard
+
+
+def test_an_end_that_only_the_emergency_copy_knows_is_told_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "spare").mkdir()
+    (tmp_path / "config").write_text("no folder can be made here", "utf-8")
+    nowhere = {"TMPDIR": str(tmp_path / "spare")}
+
+    def last(_: Json) -> Json:
+        pid_of(tmp_path, "a")
+        let_through(tmp_path, "a")
+        until(lambda: '"task-ended"' in copy_of(tmp_path).read_text("utf-8"))
+        return {"text": "begun"}
+
+    with serving(by_prompt({"go": [uses(BUILD), last]}), strict=True) as server:
+        done = ran(tmp_path, server.url, command("-p", "--allowedTools=Bash", "go"), **nowhere)
+        assert (done.returncode, done.stdout) == (0, "begun\n"), done.stderr
+    with serving(by_prompt(answers()), strict=True) as server:
+        done = ran(tmp_path, server.url, command("-p", "--continue", "and now"), **nowhere)
+        assert (done.returncode, done.stdout) == (0, "I heard.\n"), done.stderr
+        heard = told(server.requests[-1].body)
+    assert heard.count(FAILED) == 1
+    assert WITH_CLEW not in heard
+
+
+def copy_of(home: Path) -> Path:
+    (copy,) = (home / "spare").glob("clew-*/*.jsonl")
+    return copy

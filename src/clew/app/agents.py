@@ -18,6 +18,7 @@ from clew.app.agent_past import earlier
 from clew.app.agent_servers import AgentServers
 from clew.app.checkouts import Checkouts, place_in, text, worktree_of
 from clew.app.delegate import Delegate
+from clew.app.shell_past import left_by_agent
 from clew.app.side import small_model
 from clew.config.there import is_folder, is_there
 from clew.context.agent_listing import listing_fact, told
@@ -29,6 +30,7 @@ from clew.hooks.reach import HookError
 from clew.subagents.builtin import ITSELF, JUDGE
 from clew.subagents.catalog import Catalog
 from clew.subagents.files import in_object
+from clew.subagents.past import own_part
 from clew.subagents.specs import OF_FILES, Spec
 from clew.subagents.worktree import Git
 from clew.tasks.notice import SCHEDULE
@@ -37,6 +39,7 @@ from clew.tools.base import ToolError
 from clew.tools.delegate import Wish
 from clew.transcript.agents import AgentMetadata, ResumedAgent, named, resume_agent
 from clew.transcript.paths import Place
+from clew.transcript.record import AgentRecorder
 
 Json: TypeAlias = dict[str, Any]
 
@@ -91,6 +94,10 @@ class AllAgents:
     @property
     def home(self) -> Path:
         return self._crew.thread.recorder.paths.home
+
+    def recorder(self, agent_id: str) -> AgentRecorder | None:
+        agent = self.agents.get(agent_id)
+        return None if agent is None else agent.recorder
 
     async def aclose(self) -> None:
         for agent in self.agents.values():
@@ -299,7 +306,16 @@ class AllAgents:
         birth = self._as_before(agent_id, before, before.metadata)
         await self._has_folder(birth)
         self._goes_on_in(path, agent_id)
-        return await self._made(birth)
+        agent = await self._made(birth)
+        left_by_agent(
+            agent_id,
+            before.loaded,
+            own_part(before.loaded.messages, birth.begins_behind),
+            self._crew.thread.story.history,
+            self.tasks,
+            self.place.tool_results,
+        )
+        return agent
 
     async def _has_folder(self, birth: Birth) -> None:
         """Where it worked is there, or there again: a checkout that nothing came of was taken away."""
@@ -357,13 +373,13 @@ class AllAgents:
                 ended = await agent.turn(words)
             except asyncio.CancelledError:
                 agent.recorder.describe(metadata(agent.birth, finished="stopped"))
-                agent.recorder.rest()
                 await self.tasks.stop_all(agent.birth.agent_id)
+                agent.recorder.rest()
                 raise
             ending = ending_of(ended, agent)
             agent.recorder.describe(metadata(agent.birth, finished=ending.status))
-            agent.recorder.rest()
             await self.tasks.stop_all(agent.birth.agent_id)
+            agent.recorder.rest()
             return await self.checkouts.settled(agent, ending)
 
         return self.tasks.begin(

@@ -102,7 +102,13 @@ async def session(
         options = ground.options
         hands = await equipped(ground, thread, brought, opened)
         tasks = hands.tool_session.tasks
-        opened.enter_context(written_down(tasks, thread.recorder, ground.secrets))
+        opened.enter_context(
+            written_down(
+                tasks,
+                lambda owner: agents.recorder(owner) if owner else thread.recorder,
+                ground.secrets,
+            )
+        )
         if options.lead is not None and not managed_hooks_only(ground.began.layers):
             hands.hooks.add(read_hooks(options.lead.hooks, source="agent").hooks)
         beginning = begun(ground, thread, hands)
@@ -244,7 +250,7 @@ def recall_commands(ground: Ground, thread: Thread, hands: Hands) -> None:
     if shelf is not None and shelf.is_used:
         from clew.app.kept import take_up
 
-        kept = take_up(tasks, shelf, before.told, ground.secrets)
+        kept = take_up(tasks, shelf, before.told, thread.loaded, ground.secrets)
     results = thread.recorder.paths.place.tool_results
     for task in before.left_behind(thread.loaded, results, kept, goes_on):
         tasks.remember(task)

@@ -9,6 +9,7 @@ from collections.abc import Container
 from contextlib import suppress
 from pathlib import Path
 
+from clew.app.shell_past import read_ends
 from clew.messages.errors import UserError
 from clew.process.run import Finished
 from clew.tasks.followed import FollowedFile
@@ -17,6 +18,7 @@ from clew.tasks.registry import Ending, Task, Tasks
 from clew.tools.background import KEEP_BYTES
 from clew.tools.command import blank
 from clew.tools.command import ending_of as ended_so
+from clew.transcript.load import Loaded
 
 # How often what runs elsewhere is looked at, and what was just asked to end.
 LOOK_S = 0.5
@@ -99,10 +101,11 @@ def begun(kept: Kept, elsewhere: Elsewhere, tasks: Tasks) -> Task:
 
 
 def take_up(
-    tasks: Tasks, shelf: Shelf, told: Container[str], secrets: tuple[str, ...]
+    tasks: Tasks, shelf: Shelf, told: Container[str], loaded: Loaded, secrets: tuple[str, ...]
 ) -> frozenset[str]:
     """Makes them tasks of this run; `told` are those whose end the conversation knows. Their ids."""
     found = shelf.here()
+    ends = {} if all(kept.is_running for kept in found) else read_ends(loaded)
     for kept in found:
         if kept.is_running:
             # More than may run at once: the rest goes on all the same, and clew tasks ends it.
@@ -111,11 +114,14 @@ def take_up(
         elif kept.about.task_id in told:
             forget(kept)
         else:
-            tasks.remember(ended(kept, secrets))
+            # Whether the session had asked it to end its own file knows alone.
+            asked = kept.end is None or kept.end.called_off
+            said = ends.get((kept.about.task_id, kept.about.tool_use_id)) if asked else None
+            tasks.remember(ended(kept, said or ending_of(kept), secrets))
     return frozenset(kept.about.task_id for kept in found)
 
 
-def ended(kept: Kept, secrets: tuple[str, ...]) -> Task:
+def ended(kept: Kept, ending: Ending, secrets: tuple[str, ...]) -> Task:
     about = kept.about
     output = FollowedFile(Path(about.file), keep_bytes=KEEP_BYTES, on_line=lambda _: None)
     output.close()
@@ -128,7 +134,7 @@ def ended(kept: Kept, secrets: tuple[str, ...]) -> Task:
         tool_use_id=about.tool_use_id,
         file=Path(about.file),
     )
-    task.end(ending_of(kept))
+    task.end(ending)
     return task
 
 

@@ -4,7 +4,7 @@ How one ended is written down when it does (`written_down`), for the conversatio
 prompt, which may be another run's. Until then it knows of them as running; what they printed can be read.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -28,25 +28,40 @@ COMMANDS = ("shell", "monitor")
 
 
 @contextmanager
-def written_down(tasks: Tasks, recorder: Recorder, secrets: tuple[str, ...]) -> Iterator[None]:
-    """Has the ends of the conversation's commands in the session's file, but for those that clew's own
-    end makes: they come after this."""
+def written_down(
+    tasks: Tasks, recorder_of: Callable[[str], Recorder | None], secrets: tuple[str, ...]
+) -> Iterator[None]:
+    """Has the ends of commands in the file of the conversation that began them, but for those that clew's
+    own end makes: they come after this. What ends elsewhere, because it was asked to, is written first."""
 
-    def watch(task: Task, moment: Moment) -> None:
-        if moment == "ended" and task.kind in COMMANDS and not task.owner and task.ending:
+    def note(task: Task, ending: Ending) -> Recorder | None:
+        recorder = recorder_of(task.owner) if task.kind in COMMANDS else None
+        if recorder is not None:
             recorder.task_ended(
                 task.id,
                 task.tool_use_id,
-                status=task.ending.status,
-                words=without(task.ending.words, secrets),
-                exit_code=task.ending.exit_code,
+                status=ending.status,
+                words=without(ending.words, secrets),
+                exit_code=ending.exit_code,
             )
+        return recorder
+
+    def watch(task: Task, moment: Moment) -> None:
+        if moment == "ended" and task.ending is not None:
+            note(task, task.ending)
+
+    async def ahead(task: Task) -> None:
+        recorder = note(task, Ending(status="stopped"))
+        if recorder is not None:
+            await recorder.durable()
 
     tasks.watchers.append(watch)
+    tasks.before_stop.append(ahead)
     try:
         yield
     finally:
         tasks.watchers.remove(watch)
+        tasks.before_stop.remove(ahead)
 
 
 def read_ends(loaded: Loaded) -> dict[tuple[str, str], Ending]:
@@ -98,6 +113,9 @@ class Before:
         ]
 
     def _hear(self, message: Json) -> None:
+        call = persons_call(message)
+        if call is not None:
+            self._calls[call["id"]] = call
         said = message.get("message")
         blocks = said.get("content") if isinstance(said, dict) else None
         for block in blocks if isinstance(blocks, list) else ():
@@ -126,6 +144,9 @@ class Before:
 
 def heard(message: Json, blocks: Any) -> Iterable[tuple[str, str | None]]:
     """The tasks that a message tells of: begun by a call, or ended."""
+    call = persons_call(message)
+    if call is not None:
+        yield call["task"], call["id"]
     raw, origin = message.get("toolUseResult"), message.get("origin")
     is_news = isinstance(origin, dict) and origin.get("kind") == "task-notification"
     if is_news and not tells_it_runs(message):
@@ -142,6 +163,36 @@ def heard(message: Json, blocks: Any) -> Iterable[tuple[str, str | None]]:
         yield str(told.get("task_id")), None
     elif isinstance(raw.get("task_id"), str) and "command" in raw:
         yield raw["task_id"], None
+
+
+def persons_call(message: Json) -> Json | None:
+    """The command that a person began with a line of their own, where they left it to the background."""
+    origin = message.get("origin")
+    if not isinstance(origin, dict) or origin.get("kind") != "shell-output":
+        return None
+    told = origin.get("task")
+    if not isinstance(told, dict):
+        return None
+    given = {"command": str(told.get("command"))}
+    return {"id": str(told.get("toolUseId")), "task": str(told.get("id")), "input": given}
+
+
+def left_by_agent(
+    agent_id: str,
+    loaded: Loaded,
+    own: Sequence[Json],
+    session: Iterable[Json],
+    tasks: Tasks,
+    results: Path,
+) -> None:
+    """Has an agent that goes on hear of the commands that it had begun: `own` is its conversation. Of those
+    that a person kept the session hears."""
+    before, of_session = Before(own), Before(session)
+    known = {task.id for task in tasks.all() if before.running.get(task.id) == task.tool_use_id}
+    others = known | of_session.told | set(of_session.running)
+    for task in before.left_behind(loaded, results, others, lambda _: ""):
+        task.owner = agent_id
+        tasks.remember(task)
 
 
 def ended(task_id: str, call: Json, results: Path, ending: Ending) -> Task:

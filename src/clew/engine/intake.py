@@ -207,7 +207,12 @@ class Intake:
             for name, text in zip(("bash-stdout", "bash-stderr"), streams, strict=True)
         )
         # What a program printed is nobody's word.
-        origin = {"kind": "shell-output"}
+        origin: Json = {"kind": "shell-output"}
+        raw_result = outcome.tool_use_result
+        if isinstance(raw_result, dict) and raw_result.get("backgroundedByUser") is True:
+            # It runs on: by this a later run knows of it, as by a call of the model's.
+            task = {"id": raw_result["backgroundTaskId"], "toolUseId": block["id"]}
+            origin["task"] = task | {"command": meant.line}
         entry = factories.user(said, uuid=self._new_id(), at=self._now(), origin=origin)
         waiting, self._waiting = self._waiting, []
         return Turn(

@@ -7,7 +7,7 @@ raised.
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -186,7 +186,7 @@ Work: TypeAlias = Callable[[Task], Coroutine[Any, Any, Ending]]
 
 class Tasks:
     """The tasks of a session, by id. `listeners` are called whenever there may be news for the model,
-    `watchers` of each task's beginning, steps and end."""
+    `watchers` of each task's beginning, steps and end; `before_stop` before what a person kept is ended."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -196,6 +196,7 @@ class Tasks:
         self._work: dict[Task, asyncio.Task[Ending]] = {}
         self.listeners: list[Callable[[], object]] = []
         self.watchers: list[Callable[[Task, Moment], object]] = []
+        self.before_stop: list[Callable[[Task], Awaitable[None]]] = []
 
     def all(self) -> list[Task]:
         return list(self._tasks.values())
@@ -336,6 +337,10 @@ class Tasks:
         """Ends a task and waits until it has ended; nothing if it has."""
         work = self._work.get(task)
         if work is not None:
+            if task.is_kept:
+                # It does not end with clew: what is asked to end may do so when clew is gone.
+                for note in self.before_stop:
+                    await note(task)
             if task.keeping is not None:
                 task.is_kept = False
                 task.keeping.give_up()
