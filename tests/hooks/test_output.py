@@ -72,7 +72,7 @@ def test_a_valid_object_counts_whatever_the_exit_code(exit_code: int) -> None:
         ({"continue": "no"}, "Expected `bool | null`, got `str` - at `continue`"),
         ({"hookSpecificOutput": {}}, "missing required field `hookEventName`"),
         (deny("Stop"), "its answer is for Stop, not for PreToolUse"),
-        ('{"a": ' * 5000 + "1" + "}" * 5000, "not"),
+        ('{"a": ' * 200_000 + "1" + "}" * 200_000, "not"),
     ],
 )
 def test_a_wrong_object_is_told_and_changes_nothing(value: Any, told: str, exit_code: int) -> None:

@@ -331,10 +331,11 @@ def test_a_name_no_tool_may_have_is_changed() -> None:
     assert made.violations == []
 
 
-def test_what_is_nested_too_deeply_is_told() -> None:
-    odd = {"type": "tomorrow", "x": deep(3000)}
+@pytest.mark.parametrize("levels", [103, 900, 3000])
+def test_what_is_nested_too_deeply_is_told(levels: int) -> None:
+    odd = {"type": "tomorrow", "x": deep(levels)}
     assert "nested too deeply" in request(user("x"), answer("m", odd), user("y"))[1]
-    content = {"type": "document", "source": {"type": "content", "content": [deep(3000)]}}
+    content = {"type": "document", "source": {"type": "content", "content": [deep(levels)]}}
     entries = [user("x"), answer("m", call("1")), user(result("1", [content]))]
     assert "nested too deeply" in str(for_api(entries, TARGET).messages[2])
     assert for_api(entries, TARGET).violations == []

@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import re
 import signal
 import struct
 import subprocess
@@ -266,6 +267,6 @@ def test_the_repair_mends_the_project_with_real_tools_and_leaves_nothing(tmp_pat
     assert "+     return sum(coins)\n" in done.stdout
     assert "the test passes" in done.stdout
     # Nothing can be typed in it, so nothing that is typed is named.
-    assert "3 more lines\n" in done.stdout
+    assert re.search(r"\d more lines\n", done.stdout)
     assert "/see" not in done.stdout
     assert list(tmp_path.iterdir()) == []

@@ -180,5 +180,8 @@ class Authority:
             key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
             + server.public_bytes(pem)
         )
+        # The server's alone: a person may trust it and not who signed it.
+        self.server_file = folder / "server-alone.pem"
+        self.server_file.write_bytes(server.public_bytes(pem))
         self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self.context.load_cert_chain(chain)

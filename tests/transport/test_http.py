@@ -455,6 +455,9 @@ def test_tls_is_verified_and_says_how_to_trust_a_certificate(tmp_path) -> None:
                 transport.warm(url)
                 assert (await fetch(transport, url))[1] == b"secure"
                 await transport.aclose()
+            transport = transport_of(CLEW_CA_FILE=str(authority.server_file))
+            assert (await fetch(transport, url))[1] == b"secure"
+            await transport.aclose()
             wrong_name = f"https://localhost:{server.port}"
             error = await fault(transport_of(SSL_CERT_FILE=str(authority.file)), wrong_name)
             assert error.kind == "tls"

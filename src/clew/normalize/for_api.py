@@ -362,17 +362,27 @@ def _messages(
 
 
 def _writable(content: list[Block], cleaner: Cleaner) -> list[Block]:
-    """`content` in a form that can be written as JSON in UTF-8."""
+    """`content` in a form that can be written as JSON in UTF-8, and read by others."""
     try:
-        _encode(content)
+        written = _encode(content)
     except (UnicodeEncodeError, RecursionError):
-        cleaner.note("not_writable", "", None)
-        return [_writable_block(block) for block in content]
-    return content
+        is_writable = False
+    else:
+        # How deep Python writes differs from version to version; others stop long before.
+        may_be_deep = written.count(b"{") + written.count(b"[") > shapes.MAX_DEPTH
+        is_writable = not (may_be_deep and any(_is_too_deep(block) for block in content))
+    if is_writable:
+        return content
+    cleaner.note("not_writable", "", None)
+    return [_writable_block(block) for block in content]
+
+
+def _is_too_deep(block: Block) -> bool:
+    return shapes.is_too_deep(block, shapes.MAX_DEPTH + 2)
 
 
 def _writable_block(block: Block) -> Block:
-    if shapes.is_too_deep(block, shapes.MAX_DEPTH + 2):
+    if _is_too_deep(block):
         if block["type"] == "tool_result":
             return block | {"content": as_text(block)}
         return text_block(as_text(block))

@@ -44,6 +44,10 @@ def build_context(network: Network) -> ssl.SSLContext:
     context = _loaded("SSL_CERT_FILE or SSL_CERT_DIR", network.cert_file, network.cert_folder, None)
     if network.extra_certs is not None:
         context = _loaded("CLEW_CA_FILE or NODE_EXTRA_CA_CERTS", network.extra_certs, None, context)
+    # The same in each version of Python: from 3.13 on authorities of companies' own proxies that miss
+    # a formality are refused, and before it a certificate that is named is trusted as a root alone.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     # Saying what is spoken lets a server that prefers HTTP/2 fall back at once.
     context.set_alpn_protocols(["h2", "http/1.1"] if network.http2 else ["http/1.1"])
     return context
