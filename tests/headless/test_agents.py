@@ -719,8 +719,8 @@ def test_a_persons_commands_list_agents_and_tasks_and_stop_them(tmp_path: Path) 
     ):
         host.say("/agents")
         listed = host.result()["result"]
-        assert "digger           flag: digs" in listed
-        assert "Explore          built-in" in listed
+        assert "digger           digs (flag)" in listed
+        assert "Explore          Finding things" in listed
         host.say("/agents digger")
         assert "tools  Read" in host.result()["result"]
         host.say("/tasks")

@@ -1,6 +1,7 @@
 """What a request needs before it may leave, as a person is told of it: mended, doubted, counted, charged."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -246,3 +247,31 @@ def test_what_a_change_costs_in_cache_is_said_before_it_is_sent(tmp_path: Path) 
     assert rhymed.stderr.startswith("clew: the instructions are not as in the last request")
     assert as_before.stderr == ""
     assert models[1:] == [models[1]] * 3
+
+
+def test_a_gateway_that_signs_with_another_name_changes_no_model(tmp_path: Path) -> None:
+    usage = {"input_tokens": 10_000, "output_tokens": 10}
+    answer = {"text": "Fine.", "usage": usage, "model": "corp-large", "times": "always"}
+    with serving({"scenario": 1, "answers": [answer]}, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "go", "--session-id", SESSION)
+        again = clew(tmp_path, server.url, "-p", "on", "--resume", SESSION)
+        other = clew(tmp_path, server.url, "-p", "on", "--resume", SESSION, "--model", "opus")
+        as_before = clew(tmp_path, server.url, "-p", "on", "--resume", SESSION)
+        asked = [request.body["model"] for request in server.requests]
+    assert (again.stderr, as_before.stderr) == ("", "")
+    assert other.stderr.startswith("clew: the model is not as in the last request")
+    assert asked[:2] == [asked[0]] * 2
+    assert asked[2:] == [asked[2]] * 2
+    entries = lines(tmp_path, "assistant")
+    assert [e["requestedModel"] for e in entries] == asked
+    assert {e["message"]["model"] for e in entries} == {"corp-large"}
+    # What a session of before knows is who signed: that is said once.
+    (log,) = transcripts(tmp_path)
+    old = re.sub(rb',?"requestedModel":"[^"]*"', b"", log.read_bytes())
+    log.write_bytes(old)
+    with serving({"scenario": 1, "answers": [answer]}, strict=True) as server:
+        first, second = (
+            clew(tmp_path, server.url, "-p", "on", "--resume", SESSION).stderr for _ in "ab"
+        )
+    assert first.startswith("clew: the model is not as in the last request")
+    assert second == ""

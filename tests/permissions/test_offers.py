@@ -12,12 +12,13 @@ from tests.permissions.world import World
 
 def offered(world: World, tool: str, given: dict[str, Any], mode: Mode = "default") -> list[str]:
     decision = world.decide(tool, given, None, mode)
-    return [offer.words for offer in offers(Request(tool=tool, input=given), decision, mode)]
+    found = offers(Request(tool=tool, input=given), decision, mode, is_trusted=True)
+    return [offer.words for offer in found]
 
 
 def test_a_rule_is_offered_for_now_and_for_good(world: World) -> None:
     call = Request(tool="Bash", input={"command": "make all && make test"})
-    now, kept = offers(call, world.decide(call.tool, call.input), "default")
+    now, kept = offers(call, world.decide(call.tool, call.input), "default", is_trusted=True)
     assert (now.is_kept, kept.is_kept) == (False, True)
     assert isinstance(now.update, RulesUpdate)
     assert isinstance(kept.update, RulesUpdate)
@@ -25,11 +26,15 @@ def test_a_rule_is_offered_for_now_and_for_good(world: World) -> None:
     assert kept.update.rules == now.update.rules
     assert (now.update.destination, kept.update.destination) == ("session", "localSettings")
     assert "Bash(make all *)" in now.words
+    assert kept.words.startswith("always in this project: ")
+    # What a folder's own settings permit does not count before that.
+    _, later = offers(call, world.decide(call.tool, call.input), "default", is_trusted=False)
+    assert later.words.startswith("always in this project once you trust it: ")
 
 
 def test_edits_are_offered_as_a_mode(world: World) -> None:
     call = Request(tool="Edit", input={"file_path": "a.py"})
-    (offer,) = offers(call, world.decide(call.tool, call.input), "default")
+    (offer,) = offers(call, world.decide(call.tool, call.input), "default", is_trusted=True)
     assert isinstance(offer.update, ModeUpdate)
     assert offer.update.mode == "acceptEdits"
 

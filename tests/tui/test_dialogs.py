@@ -133,6 +133,36 @@ def test_what_was_not_seen_in_whole_is_not_taken_by_its_letter(tmp_path: Path) -
     assert "Bash(touch *)" in kept
 
 
+def test_an_answer_has_a_small_window_for_itself_and_says_so_where_that_is_too_small(
+    tmp_path: Path,
+) -> None:
+    parts = ("make one", "cargo two", "npm three", "mkdir -p four", "touch five")
+    call = {"content": [{"tool": "Bash", "input": {"command": " && ".join(parts)}}]}
+    plan = {"scenario": 1, "answers": [call, {"text": "Done with it.", "times": "always"}]}
+    with (
+        serving(plan, strict=True) as server,
+        OnScreen(tmp_path, server.url, columns=40, rows=10) as screen,
+    ):
+        screen.expect("default")
+        screen.type("go\r")
+        screen.expect("yes, this once")
+        screen.expect("PageUp, PageDown")
+        screen.type("s")
+        screen.expect("Bash(touch")
+        assert "too small" not in screen.picture
+        looks_like(screen, "narrow")
+        screen.glass.resize(10, 24)
+        screen.resize(24, 10)
+        screen.expect("too small: Escape, or")
+        # Neither its letter nor Enter takes what is not there in whole.
+        screen.type("s\r")
+        screen.settle()
+        assert "too small" in screen.picture
+        screen.type("\x1b")
+        screen.expect_gone("too small")
+    assert not (tmp_path / "work" / "five").exists()
+
+
 def test_letters_meant_for_the_prompt_answer_no_dialog_that_comes_up(tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     first = {"tool": "Bash", "input": {"command": f"until [ -e {gate} ]; do sleep 0.05; done"}}

@@ -375,7 +375,8 @@ def test_a_yes_for_good_is_kept_in_the_projects_local_settings(
     ):
         terminal.expect("> ")
         terminal.type("go\n")
-        terminal.expect("a = yes, and always in this project: Bash(touch *)")
+        once = "" if trusted else " once you trust it"
+        terminal.expect(f"a = yes, and always in this project{once}: Bash(touch *)")
         terminal.expect("why: ")
         terminal.type("a\n")
         if not trusted:

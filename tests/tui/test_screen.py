@@ -241,7 +241,9 @@ def test_all_that_would_be_allowed_is_to_be_read(tmp_path: Path) -> None:
         screen.type("go\r")
         screen.expect("w no, and this is why")
         offers = screen.text.partition("s yes, and for this session")[2]
-        for_now, _, for_ever = offers.partition("a yes, and always in this project")
+        for_now, _, for_ever = offers.partition(
+            "a yes, and always in this project once you trust it"
+        )
         assert "touch" in for_now
         assert "touch" in for_ever.partition("n no, and stop")[0]
 

@@ -94,7 +94,8 @@ class Asking:
 
     def _answers(self, question: Question) -> list[Choice]:
         request = Request(tool=question.block["name"], input=question.block["input"])
-        found = offers(request, question.decision, self._rules.mode)
+        is_trusted = self._rules.standing.is_trusted
+        found = offers(request, question.decision, self._rules.mode, is_trusted=is_trusted)
         always = [
             Choice(
                 id=f"{OFFER}{number}",

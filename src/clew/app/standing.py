@@ -31,6 +31,17 @@ def spoke_with(loaded: Loaded | None, catalog: Catalog) -> str | None:
     return next((m for m in answered_by(loaded) if catalog.find(m) is not None), None)
 
 
+def asked_last(loaded: Loaded) -> str | None:
+    """The model that gave the last answer, by the name under which it was asked: a gateway may sign with
+    another."""
+    for entry in reversed(loaded.messages):
+        said = entry.get("message") if entry.get("type") == "assistant" else None
+        if isinstance(said, dict) and said.get("model") != SYNTHETIC_MODEL:
+            name = entry.get("requestedModel") or said.get("model")
+            return name if isinstance(name, str) else None
+    return None
+
+
 def answered_by(loaded: Loaded) -> Iterator[str]:
     """The models that answered, the last one first."""
     said = (m.get("message") for m in reversed(loaded.messages) if m.get("type") == "assistant")
@@ -102,7 +113,7 @@ def is_named(record: Json | None, named: Json) -> bool:
 def told(loaded: Loaded, model: str, changed: tuple[str, ...], catalog: Catalog) -> tuple[str, ...]:
     """What a change costs, before it is paid."""
     last = last_size(loaded.messages)
-    before = next(answered_by(loaded), model)
+    before = asked_last(loaded) or model
     if not changed and before != model and catalog.entry(before).id != model:
         changed = ("the model",)
     if not changed or last is None or not last.total:

@@ -49,6 +49,7 @@ from clew.providers.answer_events import (
     CompactionDue,
     DriverEvent,
     Ended,
+    FellBack,
     GaveUp,
     Incomplete,
     Withdrawn,
@@ -300,6 +301,7 @@ class Hearing:
         self._answer: Answer = deps.answer()
         self._took = ApiTimed(duration_ms=0)
         self._attempt_s = deps.monotonic_s()
+        self._asked_model = ""
         self._begin()
 
     def _begin(self) -> None:
@@ -324,6 +326,7 @@ class Hearing:
                 return held
         request = await deps.measured(prepared.request, deps.story.history)
         begin_s = self._attempt_s = deps.monotonic_s()
+        self._asked_model = request.model
         try:
             return await self._answer.run(request, self._heard)
         finally:
@@ -351,6 +354,8 @@ class Hearing:
             case BlockFinished():
                 self._blocks.append(event.block)
                 self._uuids.append(self._deps.new_id())
+            case FellBack():
+                self._asked_model = event.model
             case Withdrawn():
                 self._charge_withdrawn(event.message)
                 self._begin()
@@ -396,6 +401,7 @@ class Hearing:
             request_id=self._request_id,
             first=first,
             is_aborted_mid_stream=is_aborted,
+            requested_model=self._asked_model,
         )
 
     async def settle(self, ended: Ended | Held) -> Reply:

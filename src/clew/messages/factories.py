@@ -154,8 +154,10 @@ def assistant(
     request_id: str,
     first: int = 0,
     is_aborted_mid_stream: bool = False,
+    requested_model: str = "",
 ) -> list[dict[str, Any]]:
-    """The entries of one answer: one per block, each with the answer's id, ends and final usage.
+    """The entries of one answer: one per block, each with the answer's id, ends and final usage; and with
+    the model that was asked, where another name stands below the answer.
 
     `first` is the place of the first block in the answer, where `message` is only a part of it.
 
@@ -173,7 +175,10 @@ def assistant(
         "usage": usage_for_writing(message.get("usage")),
     }
     extra = {"requestId": request_id or message_id} | _without_nothing(
-        {"isAbortedMidStream": is_aborted_mid_stream}
+        {
+            "isAbortedMidStream": is_aborted_mid_stream,
+            "requestedModel": "" if requested_model == whole["model"] else requested_model,
+        }
     )
     return [
         {

@@ -17,15 +17,19 @@ class Offer(Struct, frozen=True, kw_only=True):
     is_kept: bool = False
 
 
-def offers(request: Request, decision: Decision, mode: Mode) -> tuple[Offer, ...]:
-    """None where every call of the kind wants a person: what is protected, what a rule asks about."""
+def offers(
+    request: Request, decision: Decision, mode: Mode, *, is_trusted: bool
+) -> tuple[Offer, ...]:
+    """None where every call of the kind wants a person: what is protected, what a rule asks about.
+    `is_trusted`: what the folder's own settings permit counts."""
     rules = suggestions(request, decision)
     if rules:
         listed = ", ".join(rules)
+        when = "" if is_trusted else " once you trust it"
         return (
             Offer(words=f"for this session: {listed}", update=allowing(rules, "session")),
             Offer(
-                words=f"always in this project: {listed}",
+                words=f"always in this project{when}: {listed}",
                 update=allowing(rules, "localSettings"),
                 is_kept=True,
             ),

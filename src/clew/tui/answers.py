@@ -20,7 +20,7 @@ def offered(question: Question, rules: SessionRules | None) -> dict[str, Offer]:
     if rules is None:
         return {}
     request = Request(tool=question.block["name"], input=question.block["input"])
-    found = offers(request, question.decision, rules.mode)
+    found = offers(request, question.decision, rules.mode, is_trusted=rules.standing.is_trusted)
     return {KEPT if offer.is_kept else FOR_NOW: offer for offer in found}
 
 

@@ -19,6 +19,8 @@ from clew.tui.render.theme import Theme
 
 Body: TypeAlias = Callable[[int], Sequence[Line]]
 MIN_BODY = 3
+# Of an answer that is never seen in whole, and so never taken.
+NO_ROOM = "  too small: Escape, or enlarge it"
 # Keys that only a list of sessions knows.
 EVERYWHERE, TREE = "everywhere", "tree"
 
@@ -199,11 +201,27 @@ class Chooser:
         """In at most so many rows, and where the cursor is if words are typed."""
         head = [line(row) for row in wrapped([Span(self.title, theme["person"])], width)]
         foot, cursor = self._list(width, max(1, rows - len(head) - MIN_BODY), theme)
-        body = self._window(list(self._body(width)), rows - len(head) - len(foot), width, theme)
+        if self._fits(rows - len(head) - MIN_BODY):
+            room = rows - len(head) - len(foot)
+            body = self._window(list(self._body(width)), room, width, theme)
+        else:
+            # The text waits: it can be read beside the shorter answers.
+            foot, cursor = self._list(width, max(1, rows - len(head)), theme)
+            body = []
+            if not self._fits(rows - len(head)):
+                head = head[: max(1, rows - 2)]
+                body = [line(clipped([Span(NO_ROOM, theme["notice"])], width))]
         above = [*head, *body]
         placed = None if cursor is None else (cursor[0] + len(above), cursor[1])
         self._seen = {number for number, end in self._ends.items() if len(above) + end <= rows}
         return [*above, *foot][:rows], placed
+
+    def _fits(self, rows: int) -> bool:
+        """Whether the answer that is current stands in so many rows in whole, as it was laid out last."""
+        found = self.found
+        if self._searches or self._at >= len(found):
+            return True
+        return self._ends[found[self._at]] <= max(1, rows)
 
     def _window(self, body: list[Line], rows: int, width: int, theme: Theme) -> list[Line]:
         """As much of the text as there is room for, and how to see the rest."""
@@ -216,6 +234,8 @@ class Chooser:
         self._scrolled = last if self._is_at_end else min(self._scrolled, last)
         end = self._scrolled + room
         words = f"  lines {self._scrolled + 1} to {end} of {len(body)}; PageUp and PageDown scroll"
+        if len(words) > width:
+            words = f"  {self._scrolled + 1}-{end} of {len(body)}; PageUp, PageDown"
         return [*body[self._scrolled : end], line(clipped([Span(words, theme["quiet"])], width))]
 
     def _list(

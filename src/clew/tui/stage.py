@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 # What a turn shows of itself, at most and at least.
 TAIL_ROWS, MIN_TAIL_ROWS = 16, 3
+# A question has so many before what was said has any.
+DIALOG_ROWS = 8
 HINT_S = 4.0
 # A dialog that opens while somebody types does not take the letters meant for the prompt.
 PAUSE_S = 0.7
@@ -171,7 +173,8 @@ class Stage:
         head = self._head(width)
         room = max(1, rows - len(foot) - len(head) - 1)
         if self.dialog is not None:
-            body, cursor = self.dialog.lines(width, max(4, room - MIN_TAIL_ROWS), self.theme)
+            most = max(4, min(room, DIALOG_ROWS), room - MIN_TAIL_ROWS)
+            body, cursor = self.dialog.lines(width, most, self.theme)
         else:
             body, cursor = self._prompt(width, max(1, min(room, rows // 2)))
         tail = self._tail(width, min(TAIL_ROWS, room - len(body)))
