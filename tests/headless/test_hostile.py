@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import threading
@@ -12,7 +13,7 @@ from uuid import uuid4
 
 import pytest
 
-from clew.testing.server import serving
+from clew.testing.server import Recorded, serving
 from tests.headless.clew_process import clew, command, environment, transcripts
 from tests.requirements import requirement
 
@@ -30,7 +31,8 @@ ANY: dict[str, Any] = {"scenario": 1, "answers": [{"text": "Fine.", "times": "al
 
 def typed(body: dict[str, Any]) -> list[str]:
     blocks = [b for m in body["messages"] if m["role"] == "user" for b in m["content"]]
-    return [b["text"] for b in blocks if not b["text"].startswith("<")]
+    texts = [b["text"] for b in blocks if b["type"] == "text"]
+    return [text for text in texts if not text.startswith("<")]
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
@@ -257,20 +259,33 @@ def test_where_no_folder_takes_a_byte_a_conversation_is_kept_in_memory(tmp_path:
     assert "no walls hold here: a command would have no folder" in seen.stdout
 
 
-@pytest.mark.parametrize("gone", ["transcript", "home"])
-def test_what_is_taken_away_while_a_turn_runs_is_made_again_and_said(
+@pytest.mark.parametrize("gone", ["projects", ""], ids=["the transcripts", "the whole home"])
+def test_what_is_taken_away_while_a_turn_runs_is_made_again_with_all_of_it(
     tmp_path: Path, gone: str
 ) -> None:
-    what = tmp_path / "config" / ("projects" if gone == "transcript" else "")
-    call = {"tool": "Bash", "input": {"command": f"rm -r {what}; mkdir made"}}
-    plan = {"scenario": 1, "answers": [{"content": [call]}, {"text": "Gone.", "times": "always"}]}
-    with serving(plan, strict=True) as server:
+    requests: list[Recorded] = []
+
+    def take_away(request: Recorded) -> None:
+        requests.append(request)
+        if len(requests) == 2:
+            shutil.rmtree(tmp_path / "config" / gone)
+
+    call = {"tool": "Bash", "input": {"command": "echo made"}}
+    plan = {
+        "scenario": 1,
+        "answers": [{"content": [call]}, {"content": [call]}, {"text": "Gone.", "times": "always"}],
+    }
+    with serving(plan, strict=True, on_request=take_away) as server:
         free = ("--allowed-tools", "Bash")
         done = clew(tmp_path, server.url, "-p", "one", "--session-id", SESSION, *free)
-        assert (done.returncode, done.stdout) == (0, "Gone.\n"), done.stderr
+        assert (done.returncode, done.stdout, done.stderr) == (0, "Gone.\n", "")
+        (path,) = transcripts(tmp_path)
+        assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
         again = clew(tmp_path, server.url, "-p", "two", "--resume", SESSION)
-    assert again.returncode in (0, 1)
-    assert again.stdout == "Gone.\n" or "no session" in again.stderr or "holds no" in again.stderr
+    assert (again.returncode, again.stdout) == (0, "Gone.\n"), again.stderr
+    assert typed(requests[-1].body) == ["one", "two"]
+    told = json.dumps(requests[-1].body["messages"])
+    assert told.count('"type": "tool_use"') == told.count('"type": "tool_result"') == 2
 
 
 def marked(body: dict[str, Any]) -> list[tuple[str, int, int]]:

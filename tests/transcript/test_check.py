@@ -25,7 +25,7 @@ from tests.transcript.build import (
     write,
 )
 from tests.transcript.session import Session
-from tests.transcript.test_load_table import TWO_CALLS, hung, without
+from tests.transcript.test_load_table import AHEAD, TORN_AHEAD, TWO_CALLS, hung, without
 
 U1, A1, U2, A2, U3, A3 = talk(3)
 COMPACTED = [*talk(2), boundary("b"), summary("s", "b")]
@@ -131,6 +131,13 @@ def test_every_rule_has_its_case_and_a_number_of_its_own() -> None:
 )
 def test_a_sound_file_breaks_no_rule(lines: list[dict[str, Any]], tmp_path: Path) -> None:
     assert [str(f) for f in examine(write(tmp_path, lines)).problems] == []
+
+
+def test_a_torn_line_that_wrote_ahead_is_no_error_where_what_it_held_stands_behind(
+    tmp_path: Path,
+) -> None:
+    path = write(tmp_path, [*TORN_AHEAD, b"\n", AHEAD, result("r1", "t1", "x")])
+    assert [f.name for f in examine(path).problems] == ["not-an-entry"]
 
 
 def test_a_pair_of_surrogates_and_a_backslash_before_one_are_sound(tmp_path: Path) -> None:

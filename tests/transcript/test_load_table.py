@@ -49,6 +49,13 @@ TWO_CALLS = [
 ]
 COMPACTED = [*talk(2), boundary("b"), summary("s", "b")]
 
+AHEAD = said("t1", "a1", call("x"), of="m")
+WRITTEN_AHEAD: Lines = [
+    {"type": "tool-started", "owed": [AHEAD, said("t2", "t1", call("y"), of="m")]}
+]
+# Cut inside the second of its entries, as a full disk does.
+TORN_AHEAD: Lines = [U1, A1, encoded(WRITTEN_AHEAD)[:-60]]
+
 # Two compactions that kept the same end, and a prompt behind the first.
 TWICE = [
     *talk(2),
@@ -382,6 +389,18 @@ ROWS: dict[str, tuple[Lines, str]] = {
     "> something written ahead that is no list": (
         [*talk(1), {"type": "tool-started", "owed": 7}, {"type": "tool-started"}],
         "u1 a1",
+    ),
+    "> a torn line that wrote an entry ahead, which has its place behind": (
+        [*TORN_AHEAD, b"\n", AHEAD, result("r1", "t1", "x"), said("a2", "r1")],
+        "u1 a1 t1 r1 a2",
+    ),
+    "> a torn line that wrote an entry ahead, which never got its place": (
+        [*TORN_AHEAD, b"\n", last_prompt("a1")],
+        "u1 a1 t1",
+    ),
+    "> a torn line that wrote two entries ahead, in the last line": (
+        [*TORN_AHEAD[:-1], encoded(WRITTEN_AHEAD)[:-3]],
+        "u1 a1 t1 t2",
     ),
     # -- compactions
     "= an attachment between a boundary and its summary": (

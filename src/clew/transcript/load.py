@@ -21,7 +21,7 @@ from clew.transcript.leaf import NOBODY
 from clew.transcript.links import ROOT, Node, Note
 from clew.transcript.policy import CONVERSATION
 from clew.transcript.salvage import entries_in
-from clew.transcript.side import CURRENT, Side
+from clew.transcript.side import CURRENT, Side, is_written_ahead
 from clew.transcript.source import READ_AHEAD_BYTES, Source, reading
 
 # Titles and tags of a file that is read from its last boundary on are looked for up here too.
@@ -200,9 +200,11 @@ def read_lines(source: Source, start: int) -> _Lines:
 def _salvage(lines: _Lines, line: Rejected, number: int, at: int, raw: bytes) -> None:
     """Takes the whole entries out of a line that is none, and notes the line."""
     parts = entries_in(raw)
+    # What a torn line wrote ahead is no line of the chain: its place in it is behind, or owed.
+    is_ahead = is_written_ahead(raw)
     lines.notes.append(
         Note(
-            rule="spliced" if parts else "not-an-entry",
+            rule="spliced" if parts and not is_ahead else "not-an-entry",
             number=number,
             at=at,
             detail=f"holds {count_of(len(parts), 'entry', 'entries')}" if parts else line.reason,
@@ -211,7 +213,9 @@ def _salvage(lines: _Lines, line: Rejected, number: int, at: int, raw: bytes) ->
     for start, end in parts:
         keys = scan(raw[start:end], number)
         if isinstance(keys, Keys):
-            if keys.type in CONVERSATION:
+            if is_ahead and keys.uuid is not None:
+                lines.side.owe_part(keys.uuid, number, at + start, end - start)
+            elif keys.type in CONVERSATION:
                 lines.nodes.append(Node(keys=keys, number=number, at=at + start, size=end - start))
             else:
                 lines.side.feed(keys.type, raw[start:end], number, at + start)
@@ -303,7 +307,8 @@ def _with_owed(source: Source, lines: _Lines) -> list[Node]:
     ahead: list[Node] = []
     for owed in lines.side.owed:
         if not known.issuperset(owed.uuids):
-            for place, entry in enumerate(decode(source.read(owed.at, owed.size))["owed"]):
+            line = decode(source.read(owed.at, owed.size))
+            for place, entry in enumerate([line] if owed.is_part else line["owed"]):
                 keys = scan(encode(entry), owed.number)
                 if isinstance(keys, Keys) and keys.uuid not in known:
                     known.add(keys.uuid)

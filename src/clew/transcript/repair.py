@@ -351,7 +351,7 @@ def _in_order(found: Examination) -> Iterator[tuple[int, dict[str, Any]]]:
     wanted = {node.at: node.size for node in nodes if node.data is None}
     with found.path.open("rb", buffering=0) as file:
         source = Source(file.fileno())
-        kept = {node.at: node for node in read_lines(source, 0).nodes}
+        kept = {node.at for node in read_lines(source, 0).nodes} | {at for at, _ in ahead}
         entries: list[tuple[int, int]] = list(wanted.items())
         for _, at, raw in source.lines(0):
             spans = [(0, len(raw))] if _is_object(raw) else entries_in(raw)

@@ -20,6 +20,7 @@ CURRENT = frozenset(
     }
 )  # fmt: skip
 OWED = frozenset({"tool-started", "tool-finished"})
+_OWED_SIGNS = tuple(f'{{"type":"{kind}"'.encode() for kind in sorted(OWED))
 _WANTED = CURRENT | {"last-prompt", "tombstone", "content-replacement"}
 
 
@@ -35,12 +36,13 @@ _read_ahead = msgspec.json.Decoder(_Ahead).decode
 
 
 class Owed(msgspec.Struct, frozen=True, kw_only=True):
-    """A line that holds entries written ahead of their place in the chain; their uuids."""
+    """A line that holds entries written ahead of their place in the chain, or one such; their uuids."""
 
     uuids: tuple[str, ...]
     number: int
     at: int
     size: int
+    is_part: bool = False
 
 
 class Side(msgspec.Struct, kw_only=True):
@@ -74,6 +76,10 @@ class Side(msgspec.Struct, kw_only=True):
             return
         uuids = tuple(owed.uuid for owed in ahead.owed if owed.uuid is not None)
         self.owed.append(Owed(uuids=uuids, number=number, at=at, size=len(raw)))
+
+    def owe_part(self, uuid: str, number: int, at: int, size: int) -> None:
+        """Takes one entry out of a line of that sort that was torn."""
+        self.owed.append(Owed(uuids=(uuid,), number=number, at=at, size=size, is_part=True))
 
     def _keep(self, kind: str, data: dict[str, Any], at: int) -> None:
         match kind:
@@ -114,3 +120,8 @@ class Side(msgspec.Struct, kw_only=True):
             self.markers.append(
                 Marker(leaf_uuid=leaf, is_explicit=explicit, at=at, boundary=boundary)
             )
+
+
+def is_written_ahead(raw: bytes) -> bool:
+    """Whether a line, torn or not, is one that holds entries written ahead."""
+    return raw.startswith(_OWED_SIGNS)
