@@ -70,6 +70,34 @@ def test_a_prompt_is_on_disk_before_it_leaves_the_machine(
     assert on_disk == [True]
 
 
+@pytest.mark.parametrize("levels", [99, 150, 199])
+def test_a_call_whose_input_is_nested_deeply_goes_back_as_it_was(
+    tmp_path: Path, levels: int
+) -> None:
+    given: dict[str, Any] = {"command": "echo here"}
+    for _ in range(levels - 1):
+        given = {"command": "echo here", "more": given}
+    plan = {
+        "scenario": 1,
+        "answers": [
+            {"content": [{"tool": "Bash", "input": given}]},
+            {"text": "Done.", "times": "always"},
+        ],
+    }
+    with serving(plan, strict=True) as server:
+        for words in (["one"], ["two", "--continue"]):
+            done = clew(tmp_path, server.url, "-p", *words)
+            assert (done.returncode, done.stdout, done.stderr) == (0, "Done.\n", "")
+        for request in server.requests[1:]:
+            (call,) = (
+                block
+                for message in request.body["messages"]
+                for block in message["content"]
+                if block["type"] == "tool_use"
+            )
+            assert call["input"] == given
+
+
 @requirement("R223", "R246")
 def test_a_prompt_may_set_tokens_aside_and_is_worked_on_until_they_are_used(
     tmp_path: Path,

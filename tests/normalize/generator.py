@@ -140,7 +140,7 @@ def text(random: Random) -> Block:
 def tool_use(random: Random) -> Block:
     given = random.choice([{}, {"command": "ls"}, {"a": [1, {"b": "\ud800"}]}, {"n": 2**80}])
     if random.random() < 0.15:
-        given = random.choice(['{"broken', [], None, 3, deep(150)])
+        given = random.choice(['{"broken', [], None, 3, deep(150), deep(250)])
     return {
         "type": "tool_use",
         "id": random.choice(IDS),

@@ -26,6 +26,7 @@ from clew.normalize.repairs import Repair
 from clew.normalize.select import Entry
 from clew.normalize.target import Target
 from clew.normalize.validate import Validator
+from clew.stream.objects import MAX_DEPTH
 
 CONTINUE = "Continue."
 BEGINNING = "(what was said before is not recorded)"
@@ -369,7 +370,7 @@ def _writable(content: list[Block], cleaner: Cleaner) -> list[Block]:
         is_writable = False
     else:
         # How deep Python writes differs from version to version; others stop long before.
-        may_be_deep = written.count(b"{") + written.count(b"[") > shapes.MAX_DEPTH
+        may_be_deep = written.count(b"{") + written.count(b"[") > MAX_DEPTH
         is_writable = not (may_be_deep and any(_is_too_deep(block) for block in content))
     if is_writable:
         return content
@@ -378,7 +379,7 @@ def _writable(content: list[Block], cleaner: Cleaner) -> list[Block]:
 
 
 def _is_too_deep(block: Block) -> bool:
-    return shapes.is_too_deep(block, shapes.MAX_DEPTH + 2)
+    return shapes.is_too_deep(block, MAX_DEPTH + 2)
 
 
 def _writable_block(block: Block) -> Block:

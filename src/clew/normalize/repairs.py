@@ -48,7 +48,7 @@ WORDS: dict[RepairKind, str] = {
     "result_moved": "results out of place",
     "id_changed": "ids taken twice",
     "name_changed": "names of tools",
-    "input_not_object": "calls without an input",
+    "input_not_object": "calls whose input cannot be sent",
     "call_moved": "calls out of place",
     "no_tools": "calls of tools that are gone",
     "thinking_dropped": "thoughts that cannot go back",

@@ -5,6 +5,9 @@ A response's block may have more fields than a request's; the service refuses ea
 
 from typing import Any
 
+# What a call may bring can go back: else the model would never see what it asked for.
+from clew.stream.objects import MAX_DEPTH
+
 _TOOL_RESULT = ("tool_use_id", "content")
 
 # Fields beside `type` and `cache_control`.
@@ -115,7 +118,6 @@ TOOL_FIELDS = frozenset(
 
 # An id or a name goes into a URL-safe word; the service checks both.
 WORD = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-"
-MAX_DEPTH = 100
 
 
 def is_word(value: Any, longest: int) -> bool:
