@@ -8,6 +8,7 @@ from typing import Any
 
 from clew.testing.server import serving
 from tests.headless.clew_process import clew, transcripts
+from tests.transcript.build import SESSION, boundary, call, said, user, write
 
 HELLO: dict[str, Any] = {"scenario": 1, "answers": [{"text": "Hello."}]}
 NOWHERE = "http://127.0.0.1:9"
@@ -18,10 +19,10 @@ FLOOD = f"Read(secret-{{{','.join(map(str, range(65)))}}})"
 def looked(home: Path, url: str, *args: str, **more: Any) -> dict[str, list[dict[str, str]]]:
     """The findings by subject."""
     done = clew(home, url, "doctor", "--json", *args, **more)
-    said = json.loads(done.stdout)
-    assert done.returncode == (0 if said["ok"] else 1), done.stderr
+    told = json.loads(done.stdout)
+    assert done.returncode == (0 if told["ok"] else 1), done.stderr
     found: dict[str, list[dict[str, str]]] = {}
-    for one in said["findings"]:
+    for one in told["findings"]:
         found.setdefault(one["subject"], []).append(one)
     return found
 
@@ -135,6 +136,25 @@ def test_what_only_warns_is_a_remark_whose_advice_comes_to_an_end(tmp_path: Path
         sessions("archive", session)
         assert session not in told()
         assert "1 of this folder's newest sessions is sound" in told()
+
+
+def test_a_session_that_a_repair_would_shorten_is_a_remark(tmp_path: Path) -> None:
+    """As no program leaves one: a compaction with a prompt's id, and calls written ahead around it."""
+    calls = [
+        said(name, parent, call("x")) for name, parent in (("a0", "a2"), ("a2", "a1"), ("a3", "a2"))
+    ]
+    ahead = [{"type": "tool-started", "sessionId": SESSION, "owed": [one]} for one in calls]
+    with serving(HELLO) as server:
+        assert clew(tmp_path, server.url, "-p", "hi").returncode == 0
+        (sound,) = transcripts(tmp_path)
+        write(sound.parent, [ahead[0], user("a1", None), *ahead[1:], boundary("a1")])
+        refused = clew(tmp_path, server.url, "sessions", "repair", SESSION)
+        assert refused.returncode == 2
+        assert "cannot be repaired without loss; it loads as it is" in refused.stderr
+        found = looked(tmp_path, server.url)["transcripts"]
+    (told,) = (one for one in found if SESSION in one["words"])
+    assert told["state"] == "note"
+    assert "a repair would lose some of it" in told["remedy"]
 
 
 def test_what_no_repair_mends_and_what_is_empty_are_remarks_too(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from clew.sandbox.walled import SandboxError
 from clew.transcript import choose, light, paths
 from clew.transcript.examine import Examination, examine
 from clew.transcript.lineage import repaired_copy
-from clew.transcript.repair import has_mendable, is_needed, why_it_stays
+from clew.transcript.repair import has_mendable, is_needed, is_possible, why_it_stays
 from clew.version import VERSION
 
 EXAMINED_SESSIONS = 10
@@ -217,6 +217,8 @@ def damaged(found: Examination) -> Finding:
     if copy is not None:
         aside = f"clew sessions archive {session} puts the damaged one aside"
         return note(subject, f"{words}; the repaired copy is {copy.stem}", aside)
+    if is_needed(found) and not is_possible(found.path):
+        return note(subject, words, "it can be resumed as it is; a repair would lose some of it")
     if is_needed(found):
         mend = f"clew sessions repair {session} (it can be resumed as it is, too)"
         return fault(subject, words, mend) if found.errors else note(subject, words, mend)

@@ -9,8 +9,9 @@ copy where that is wished; those that tell what happened stay, and it is said wh
 
 import os
 import shutil
+import tempfile
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -110,6 +111,12 @@ def has_mendable(found: Examination) -> bool:
     return is_needed(found) or any(finding.name in MENDABLE for finding in found.problems)
 
 
+def is_possible(path: Path) -> bool:
+    """Whether a repair of a session that needs one would lose nothing of it, and so be made."""
+    planned = plan(path)
+    return planned.kind != "new session" or _says_all(path, planned.lines)
+
+
 def plan(path: Path, *, warnings: bool = False, new_uuid: Callable[[], str] | None = None) -> Plan:
     """With `warnings` a copy is made for those alone too."""
     found = examine(path)
@@ -130,7 +137,9 @@ def plan(path: Path, *, warnings: bool = False, new_uuid: Callable[[], str] | No
     target, lines, agents = path, list[bytes](), 0
     if kind == "append":
         lines = [encode(line) + b"\n" for line in _at_the_end(found, new_uuid)]
-    elif kind == "new session":
+        # In a shuffled file what is behind it can change the order of what is there.
+        kind = "append" if _says_all(path, _longer(path, lines)) else "new session"
+    if kind == "new session":
         session_id = new_uuid()
         target = path.with_name(f"{session_id}.jsonl")
         lines = [encode(line) + b"\n" for line in _anew(found, session_id, new_uuid)]
@@ -157,7 +166,7 @@ def carry_out(planned: Plan, backups: Path) -> Repaired:
         try:
             if not log.claim(planned.source):
                 raise HeldError(f"{planned.source} is open in another process")
-            _try(planned, [planned.source.read_bytes(), b"\n", *planned.lines]).unlink()
+            _try(planned, _longer(planned.source, planned.lines)).unlink()
             backup = _copy_aside(planned.source, backups)
             log.append(planned.target, planned.lines)
             for trouble in log.flush().troubles:
@@ -376,6 +385,13 @@ def _copy_aside(path: Path, backups: Path) -> Path:
     return copy
 
 
+def _longer(path: Path, lines: Sequence[bytes]) -> Iterator[bytes]:
+    """A file with lines behind it."""
+    yield path.read_bytes()
+    yield b"\n"
+    yield from lines
+
+
 def _try(planned: Plan, data: Iterable[bytes]) -> Path:
     """What would be there then, beside the target, synced and read back: it says all that is there now."""
     beside = planned.target.with_suffix(".new")
@@ -384,12 +400,24 @@ def _try(planned: Plan, data: Iterable[bytes]) -> Path:
         file.writelines(data)
         file.flush()
         os.fsync(file.fileno())
-    wanted = _live(planned.source)
-    known = set(wanted)
-    if [uuid for uuid in _live(beside) if uuid in known] != wanted:
+    if not _says(beside, _live(planned.source)):
         beside.unlink()
         raise WouldLoseError(f"{planned.source} cannot be repaired without loss; it loads as it is")
     return beside
+
+
+def _says_all(path: Path, data: Iterable[bytes]) -> bool:
+    """Whether a file of `data` would say all that `path` does; looked at elsewhere, nothing is left of it."""
+    with tempfile.TemporaryDirectory(prefix="clew-") as folder:
+        trial = Path(folder, path.name)
+        with trial.open("wb") as file:
+            file.writelines(data)
+        return _says(trial, _live(path))
+
+
+def _says(path: Path, wanted: list[str]) -> bool:
+    known = set(wanted)
+    return [uuid for uuid in _live(path) if uuid in known] == wanted
 
 
 def _live(path: Path) -> list[str]:
