@@ -87,6 +87,7 @@ def test_a_turn_goes_on_without_an_agent_that_was_left_to_the_background(tmp_pat
         screen.expect("left: True")
         screen.type("/tasks stop\r")
         screen.expect("it was stopped")
+        screen.expect_rest()
         screen.type("\x02")
         screen.expect("nothing runs that could go on")
 

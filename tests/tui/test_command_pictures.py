@@ -5,7 +5,7 @@ from pathlib import Path
 
 from clew.testing.server import serving
 from tests.requirements import requirement
-from tests.tui.pictures import is_like
+from tests.tui.pictures import looks_like
 from tests.tui.screen import OnScreen
 from tests.tui.test_linear import HELLO
 
@@ -21,8 +21,8 @@ COLUMNS, ROWS = 320, 70
 
 
 def shown(text: str, line: str) -> str:
-    """What stands between a command's line and the prompt."""
-    said = text.rpartition(f"\n> {line}\n")[2]
+    """What stands between a command's line, once it is done, and the prompt."""
+    _, _, said = text.partition(f"\n> {line}\n")
     return re.split(r"\n─{20,}", said)[0].strip("\n") + "\n"
 
 
@@ -38,8 +38,7 @@ def test_every_command_shows_what_it_did(tmp_path: Path) -> None:
             line = f"/{name} {ARGUMENTS.get(name, '')}".rstrip()
             screen.type(f"{line}\r")
             screen.expect(lambda text, line=line: shown(text, line) != "\n")
-            screen.settle()
-            is_like(shown(screen.text, line), f"command-{name}")
+            looks_like(screen, f"command-{name}", lambda seen, line=line: shown(seen.text, line))
         # None of them asked the model.
         assert len(server.requests) == 1
 
