@@ -29,7 +29,7 @@ from clew.testing.recording import Recording
 from clew.testing.server import LoopbackServer, serving
 from clew.transport.http import HttpTransport
 from clew.transport.network import Network
-from tests.transport.servers import fetch, read_request
+from tests.transport.servers import fetch, nobody, read_request
 from tests.transport.servers import serving as raw_serving
 
 SECRET = "sk-very-secret"
@@ -220,10 +220,9 @@ def test_a_client_that_leaves_is_recorded_as_far_as_the_answer_came() -> None:
 def test_an_upstream_that_is_not_there_ends_the_connection_and_is_said(
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    with serving(LIVE) as gone:
-        url = gone.url
     recorded = Recording()
     with (
+        nobody() as url,
         recording(url, recorded) as proxy,
         anthropic.Anthropic(base_url=proxy, api_key=SECRET, max_retries=0) as client,
         pytest.raises(anthropic.APIConnectionError),

@@ -94,7 +94,7 @@ def test_a_fork_begins_as_the_original_does_and_leaves_it_alone(
     again = load(copy)
     assert names(again.messages) == names(loaded.messages)
     assert {m["sessionId"] for m in again.messages} == {OTHER}
-    assert again.side.current["custom-title"]["customTitle"] == "Mine"
+    assert again.side.current["custom-title"]["customTitle"] == "Mine (fork)"
     assert path.read_bytes() == before
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
     talking = [m for m in again.messages if m["type"] in ("user", "assistant")]

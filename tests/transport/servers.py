@@ -3,9 +3,10 @@
 import asyncio
 import datetime
 import ipaddress
+import socket
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from types import MappingProxyType
 
@@ -76,6 +77,14 @@ async def serving(handler: Handler, context: ssl.SSLContext | None = None) -> As
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.sleep(0)
+
+
+@contextmanager
+def nobody() -> Iterator[str]:
+    """A place where nobody listens, and that no other test is given meanwhile."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}"
 
 
 async def read_request(reader: asyncio.StreamReader) -> tuple[str, dict[str, str], bytes]:

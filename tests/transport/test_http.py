@@ -20,6 +20,7 @@ from tests.transport.servers import (
     fault,
     fetch,
     network,
+    nobody,
     read_request,
     serving,
 )
@@ -417,9 +418,8 @@ def test_a_base_url_that_cannot_be_used_is_said_before_anything_is_sent(url: str
 
 def test_a_refused_connection_is_said_with_its_place() -> None:
     async def main() -> None:
-        async with serving(answering()) as server:
-            url = server.url
-        error = await fault(transport_of(), url)
+        with nobody() as url:
+            error = await fault(transport_of(), url)
         assert error.kind == "connect"
         assert url.removeprefix("http://") in error.message
 
