@@ -206,7 +206,8 @@ def test_the_one_file_form_of_old_comes_in(place: Place) -> None:
         'user text: "last"',
     ]
     assert brought["lost"] == {
-        "a subagent's conversation (an export as JSONL brings them along)": 1, "a message of kind progress": 1, "a message of kind none": 1,
+        "a subagent without an id or a message": 2, "a subagent: not an agent id: '../x'": 1,
+        "a message of kind progress": 1, "a message of kind none": 1,
     }  # fmt: skip
     place.clew("check", brought["sessionId"])
 
@@ -216,7 +217,11 @@ def of_old(cwd: str) -> dict[str, Any]:
         "version": "2.0",
         "state": {},
         "metadata": {"gitBranch": "main", "projectPath": cwd, "created": AT},
-        "agents": [{}],
+        "agents": [
+            {},
+            {"agentId": "a7", "messages": []},
+            {"agentId": "../x", "messages": [{"role": "user", "content": "dig"}]},
+        ],
         "messages": [
             {"role": "user", "content": "hello"},
             {"type": "assistant", "message": {"role": "assistant", "content": [
@@ -234,6 +239,36 @@ def of_old(cwd: str) -> dict[str, Any]:
             "nothing",
         ],
     }  # fmt: skip
+
+
+@requirement("R153")
+def test_subagents_of_an_export_in_one_object_come_in_as_what_they_were(
+    place: Place, tmp_path: Path
+) -> None:
+    path = place.write(talk(1))
+    agents = path.with_suffix("") / "subagents"
+    agents.mkdir(parents=True)
+    side = [
+        user("s1", None, "dig", isSidechain=True, agentId="a7"),
+        said("s2", "s1", isSidechain=True, agentId="a7"),
+    ]
+    (agents / "agent-a7.jsonl").write_bytes(encoded(side))
+    what = {"agentType": "digger", "description": "Dig deep", "name": "mole", "spawnDepth": 1}
+    (agents / "agent-a7.meta.json").write_text(json.dumps(what), "utf-8")
+    flat = json.loads(place.clew("export", SESSION, "--format", "json"))
+    older = json.loads(json.dumps(flat))
+    del older["agents"][0]["metadata"]
+    for name, whole, then in (
+        ("new", flat, what),
+        ("old", older, {key: what[key] for key in ("agentType", "description")}),
+    ):
+        (tmp_path / name).mkdir()
+        (brought,) = bring(Place(tmp_path / name), "a.json", json.dumps(whole).encode())["imported"]
+        assert (brought["agents"], brought["lost"]) == (1, {})
+        own = Path(brought["path"]).with_suffix("") / "subagents" / "agent-a7.jsonl"
+        assert names(load(own).messages) == "s1 s2"
+        assert all(m["isSidechain"] and m["agentId"] == "a7" for m in load(own).messages)
+        assert json.loads(own.with_suffix(".meta.json").read_bytes()) == then
 
 
 def test_a_transcript_comes_in_byte_for_byte_with_its_subagents(

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 
 import pytest
 
-from clew.tasks.kept import call_off, parent, read
+from clew.process.table import parent
+from clew.tasks.kept import call_off, read
 from clew.tasks.registry import MOST_RUNNING
 from clew.testing.server import serving
 from tests.compaction.window import SUMMARY, is_summary_request

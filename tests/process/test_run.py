@@ -14,6 +14,7 @@ from clew.messages.errors import OutsideError
 from clew.process.output import Output
 from clew.process.run import Finished, run
 from clew.process.spawn import IDLE_MOST, Launcher
+from clew.process.table import parent
 from clew.process.tree import Exit
 from tests.process.processes import lives, read_pids, wait_ended
 
@@ -304,6 +305,21 @@ def test_a_watcher_killed_while_it_waits_is_passed_over() -> None:
             os.kill(first, signal.SIGKILL)
             wait_ended(first)
             assert await watcher_of(launcher) != first
+
+    asyncio.run(go())
+
+
+def test_what_a_killed_watcher_held_ends_though_the_keeper_was_killed_too() -> None:
+    async def go() -> None:
+        async with launching() as launcher:
+            child = await launcher.spawn(["sleep", "600"], cwd="/", env=ENVIRONMENT, descriptors={})
+            watcher, keeper = parent(child.pid), launcher._keeper
+            os.kill(keeper, signal.SIGKILL)
+            wait_ended(keeper)
+            os.kill(watcher, signal.SIGKILL)
+            await child.wait_gone()
+            wait_ended(child.pid)
+            assert await child.wait() == Exit(code=137, signal="SIGKILL")
 
     asyncio.run(go())
 

@@ -16,7 +16,7 @@ from msgspec import Struct
 from clew.config.there import is_folder, is_there
 from clew.exchange import codex, one_file, pi
 from clew.exchange.conversion import Converted, Json
-from clew.messages.encoding import decode
+from clew.messages.encoding import decode, encode
 from clew.messages.errors import MisuseError, SessionError
 from clew.messages.kinds import CHAIN, KINDS
 from clew.transcript import light
@@ -24,7 +24,15 @@ from clew.transcript.belongings import give_agents, renamed, write_file
 from clew.transcript.files import Files
 from clew.transcript.load import load
 from clew.transcript.log import Log
-from clew.transcript.paths import Place, SessionPaths, canonical, find_session, own_dir, project_dir
+from clew.transcript.paths import (
+    Place,
+    SessionPaths,
+    canonical,
+    find_session,
+    own_dir,
+    project_dir,
+    sidecar,
+)
 from clew.transcript.policy import Writer
 from clew.transcript.record import Recorder
 from clew.version import VERSION
@@ -148,12 +156,16 @@ def _write(
             entrypoint="import",
         )
         recorder = Recorder(paths=paths, log=log, writer=writer, now=now)
-        for message in converted.messages:
+        _record(recorder, converted.messages, converted.losses)
+        for agent in converted.agents:
             try:
-                recorder.record([message])
-            except MisuseError as error:
-                reason = f"a message that cannot stand: {error}"
-                converted.losses[reason] = converted.losses.get(reason, 0) + 1
+                own = recorder.of_agent(agent.agent_id)
+            except ValueError as error:
+                _lose(converted.losses, f"a subagent: {error}")
+                continue
+            _record(own, agent.messages, converted.losses)
+            if agent.metadata:
+                write_file(sidecar(own.transcript), [encode(agent.metadata)])
         if converted.title:
             recorder.title(converted.title)
         for trouble in log.close().troubles:
@@ -161,6 +173,18 @@ def _write(
         if not is_there(recorder.transcript):
             raise SessionError("there is no message in it")
         return _settle(Place(session_id=session_id, project_dir=Path(staging)), folder, converted)
+
+
+def _record(recorder: Recorder, messages: list[Json], losses: dict[str, int]) -> None:
+    for message in messages:
+        try:
+            recorder.record([message])
+        except MisuseError as error:
+            _lose(losses, f"a message that cannot stand: {error}")
+
+
+def _lose(losses: dict[str, int], reason: str) -> None:
+    losses[reason] = losses.get(reason, 0) + 1
 
 
 def _copy(home: Path, source: Path, data: bytes, here: str, *, anew: bool) -> Brought:
@@ -177,9 +201,7 @@ def _copy(home: Path, source: Path, data: bytes, here: str, *, anew: bool) -> Br
             continue
         line = _one_object(raw)
         if type(line) is not dict:
-            converted.losses["a line that is no object"] = (
-                converted.losses.get("a line that is no object", 0) + 1
-            )
+            _lose(converted.losses, "a line that is no object")
             continue
         agent = line.get("agentId") if line.get("isSidechain") is True else None
         name = (

@@ -19,12 +19,21 @@ _PLACE = frozenset({"parentUuid", "sessionId", "isSidechain", "agentId"})
 LONG_AGO = "1970-01-01T00:00:00.000Z"
 
 
+class Helper(Struct, kw_only=True):
+    """A subagent of it: what it said, and what it was, in the words of a sidecar."""
+
+    agent_id: str
+    messages: list[Json]
+    metadata: Json
+
+
 class Converted(Struct, kw_only=True):
     """The outcome; `source_id` is what the source calls the session."""
 
     kind: str
     source_id: str
     messages: list[Json] = []
+    agents: list[Helper] = []
     title: str = ""
     cwd: str = ""
     branch: str = ""

@@ -13,7 +13,7 @@ from clew.exchange.gather import agent_files, messages_of
 from clew.exchange.redact import Redaction
 from clew.messages.encoding import decode, encode
 from clew.transcript import light
-from clew.transcript.agents import read_metadata
+from clew.transcript.agents import read_metadata, written
 from clew.transcript.load import load
 
 Json = dict[str, Any]
@@ -86,5 +86,6 @@ def _agent(path: Path, *, is_all: bool) -> Json:
         "agentType": metadata.agent_type if metadata else None,
         "description": metadata.description if metadata else None,
         "toolUseId": metadata.tool_use_id if metadata else None,
+        "metadata": written(metadata) if metadata else None,
         "messages": messages_of(path, is_all=is_all),
     }

@@ -3,12 +3,21 @@
 from collections.abc import Callable
 from typing import Any
 
-from clew.exchange.conversion import Builder, Converted, Json, list_of, object_of, text_of
+from clew.exchange.conversion import (
+    Builder,
+    Converted,
+    Helper,
+    Json,
+    list_of,
+    object_of,
+    text_of,
+)
 from clew.messages.kinds import CHAIN, KINDS
 from clew.messages.validity import faults
 
-# The object tells an agent's live messages; what it was and owes is in its lines alone.
-AGENT = "a subagent's conversation (an export as JSONL brings them along)"
+AGENT = "a subagent without an id or a message"
+# What the object says of an agent itself; an older one says no more than this.
+_OF_AGENT = ("agentType", "description", "toolUseId")
 
 
 def is_one_file(value: Any) -> bool:
@@ -26,9 +35,29 @@ def convert(value: Json, new_uuid: Callable[[], str]) -> Converted:
     build.time(metadata.get("created"))
     for message in map(object_of, value["messages"]):
         _message(build, message, new_uuid)
-    if value.get("agents"):
-        build.lose(AGENT, len(list_of(value["agents"])))
+    for agent in map(object_of, list_of(value.get("agents"))):
+        _agent(build, agent, new_uuid)
     return build.finished()
+
+
+def _agent(build: Builder, agent: Json, new_uuid: Callable[[], str]) -> None:
+    own = Builder("subagent", text_of(agent.get("agentId")), new_uuid)
+    for message in map(object_of, list_of(agent.get("messages"))):
+        _message(own, message, new_uuid)
+    found = own.finished()
+    for reason, count in found.losses.items():
+        build.lose(reason, count)
+    if not found.source_id or not found.messages:
+        build.lose(AGENT)
+        return
+    said = {key: agent[key] for key in _OF_AGENT if type(agent.get(key)) is str}
+    build.out.agents.append(
+        Helper(
+            agent_id=found.source_id,
+            messages=found.messages,
+            metadata=object_of(agent.get("metadata")) or said,
+        )
+    )
 
 
 def _message(build: Builder, message: Json, new_uuid: Callable[[], str]) -> None:

@@ -1,7 +1,8 @@
 """A child and everything it started: how it ended, what is left of it, and how to end it.
 
 The truth lies with the watcher (`watcher.py`), which holds the tree; this is clew's end of the
-socket between them. Dropping the socket, by closing it or by dying, ends the tree.
+socket between them. Dropping the socket, by closing it or by dying, ends the tree. Where a watcher is
+killed, the keeper ends what it held; should that be killed too, clew ends what it still finds.
 """
 
 import asyncio
@@ -16,6 +17,8 @@ from typing import Any
 from msgspec import Struct
 
 from clew.messages.errors import OutsideError
+from clew.process.table import began
+from clew.process.watcher import descendants, signal_to
 
 # How long the end of a tree is waited for after it was killed.
 GONE_WAIT_S = 2.0
@@ -60,6 +63,7 @@ class Child:
         "_gone",
         "_kept",
         "_loop",
+        "_since",
         "_started",
         "_when_gone",
         "is_called_off",
@@ -72,6 +76,8 @@ class Child:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.pid = 0
+        # When it began: others may have its number later.
+        self._since = 0
         # How many descendants ran on when the child itself ended.
         self.left = 0
         # It goes on when clew is gone, or lets go of it.
@@ -174,12 +180,20 @@ class Child:
         for line in lines:
             self._told(line.split())
         if not data:
-            self.close()
+            self._lost()
+
+    def _lost(self) -> None:
+        """The watcher was killed: nobody may be left who ends what it held."""
+        if not self.is_gone and not self.is_kept and self._since == began(self.pid) != 0:
+            for pid in (*descendants(self.pid), -self.pid):
+                signal_to(pid, signal.SIGKILL)
+        self.close()
 
     def _told(self, words: list[bytes]) -> None:
         match words:
             case [b"started", pid]:
                 self.pid = int(pid)
+                self._since = began(self.pid)
                 self._settle(self._started)
             case [b"off"]:
                 self.is_called_off = True

@@ -24,6 +24,7 @@ from clew.config.write import make_private
 from clew.messages.errors import UserError
 from clew.process.output import Output
 from clew.process.run import Hold
+from clew.process.table import began, parent, stat
 from clew.process.tree import Exit, exit_of
 from clew.process.watcher import descendants, signal_to
 
@@ -234,13 +235,13 @@ def _was_called_off(kept: Kept) -> None:
 
 def lives(about: About) -> bool:
     """Whether the very process that was begun runs, and was not only left on the table."""
-    stat = _stat(about.pid)
+    words = stat(about.pid)
     return (
         bool(about.boot)
         and about.boot == boot()
-        and bool(stat)
-        and int(stat[19]) == about.since
-        and stat[0] not in (b"Z", b"X")
+        and bool(words)
+        and int(words[19]) == about.since
+        and words[0] not in (b"Z", b"X")
     )
 
 
@@ -250,23 +251,3 @@ def boot() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
         return ""
-
-
-def began(pid: int) -> int:
-    """When a process began, in the kernel's ticks; 0 where it is not, or nobody says."""
-    stat = _stat(pid)
-    return int(stat[19]) if stat else 0
-
-
-def parent(pid: int) -> int:
-    stat = _stat(pid)
-    return int(stat[1]) if stat else 0
-
-
-def _stat(pid: int) -> list[bytes]:
-    """The words of /proc/PID/stat behind the name, which may hold anything; none if it is not."""
-    try:
-        data = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return []
-    return data.rpartition(b")")[2].split()
