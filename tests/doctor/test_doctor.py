@@ -240,3 +240,22 @@ def test_files_of_agents_and_skills_that_cannot_be_read_are_faults_and_listed_as
     told = clew(tmp_path, NOWHERE, "-p", "/skills").stdout.splitlines()
     assert told[-1] == f"! {skills[0]}"
     assert "torn    name: torn (project)" in told
+
+
+def test_what_counts_as_a_persons_word_and_others_can_change_is_a_fault(tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    for name in ("agents/mine.md", "commands/mine.md", "skills/mine/SKILL.md"):
+        (config / name).parent.mkdir(parents=True, exist_ok=True)
+        (config / name).write_text("---\ndescription: mine\n---\nDo it.\n", "utf-8")
+    (config / "settings.json").write_text("{}", "utf-8")
+    subject = "agents and skills"
+    assert faults(looked(tmp_path, NOWHERE, "--offline")[subject]) == []
+    opened = ("settings.json", "agents/mine.md", "commands", "skills/mine")
+    for name in opened:
+        (config / name).chmod((config / name).stat().st_mode | 0o002)
+    found = looked(tmp_path, NOWHERE, "--offline")[subject]
+    assert faults(found) == [
+        f"{config / name} can be changed by other users, and what it says counts as your word"
+        for name in opened
+    ]
+    assert found[0]["remedy"].endswith(f"chmod o-w {config / opened[0]}")

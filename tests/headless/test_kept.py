@@ -658,3 +658,28 @@ def test_a_text_is_not_erased_under_a_command_that_still_prints(tmp_path: Path) 
     assert clew(tmp_path, "", *words).returncode == 0
     left = [p for p in (tmp_path / "config").rglob("*") if p.is_file()]
     assert [p.name for p in left if secret.encode() in p.read_bytes()] == []
+
+
+def test_ten_thousand_records_are_listed_and_a_name_of_many_is_answered_in_a_line(
+    tmp_path: Path,
+) -> None:
+    folder = tmp_path / "config" / "clew" / "kept"
+    folder.mkdir(parents=True)
+    end = b'\n{"waitStatus":0,"endedAt":1700000000}\n'
+    for number in range(10_000):
+        session = f"{number:08}-0000-4000-8000-000000000000"
+        about = {
+            "sessionId": session, "taskId": "s1", "kind": "shell", "title": "t", "command": "true",
+            "cwd": "/", "file": "/nothing", "toolUseId": f"toolu_{number}", "pid": 1 << 30,
+            "since": 1, "keptAt": 1_700_000_000 + number,
+        }  # fmt: skip
+        (folder / f"{session}-s1.jsonl").write_bytes(json.dumps(about).encode() + end)
+    rows = json.loads(clew(tmp_path, "", "tasks", "--json").stdout)
+    assert [row["task"] for row in rows] == [f"{n:08}/s1" for n in reversed(range(10_000))]
+    several = clew(tmp_path, "", "tasks", "show", "s1").stderr
+    assert several.startswith("clew tasks: several tasks are called s1; there are: 00000000/s1, ")
+    assert several.endswith("/s1 and 9,980 more: clew tasks\n")
+    assert several.count("/s1") == 20
+    # A session of its own knows of none of them.
+    listed = clew(tmp_path, "", "-p", "/tasks").stdout
+    assert listed == "nothing works, or has worked, beside the conversation\n"

@@ -35,6 +35,12 @@ class Clock:
                     woken.set()
         await self._settle()
 
+    def set_back(self, hours: int) -> None:
+        """Who sleeps does so for as long as before."""
+        by = timedelta(hours=hours)
+        self.now -= by
+        self._asleep = [(end - by, woken) for end, woken in self._asleep]
+
     async def _settle(self) -> None:
         for _ in range(5):
             await asyncio.sleep(0)
@@ -158,4 +164,27 @@ async def test_there_are_only_so_many() -> None:
         board.add(Wish(prompt="x", every_s=600))
     with pytest.raises(UserError, match="stop one"):
         board.add(Wish(prompt="x", every_s=600))
+    await tasks.aclose()
+
+
+@pytest.mark.parametrize(
+    ("wish", "came"),
+    [
+        (Wish(prompt="look", every_s=300), 2),
+        (Wish(prompt="look", cron=read("*/5 * * * *"), expression="*/5 * * * *"), 2),
+        # What has its hour comes at that hour of the clock, and not twice.
+        (Wish(prompt="look", cron=read("5 12 * * *"), expression="5 12 * * *"), 1),
+        (Wish(prompt="look", at=BEGAN + timedelta(minutes=5)), 1),
+    ],
+)
+async def test_a_clock_that_is_set_back_stops_nothing_that_comes_all_day(
+    wish: Wish, came: int
+) -> None:
+    tasks, clock = Tasks(), Clock()
+    board_of(tasks, clock).add(wish)
+    await clock.go(6)
+    first = heard(tasks)
+    clock.set_back(3)
+    await clock.go(6)
+    assert len(first + heard(tasks)) == came
     await tasks.aclose()

@@ -53,6 +53,10 @@ class Wish(Struct, frozen=True, kw_only=True):
             return self.cron.after(moment)
         return moment + timedelta(seconds=self.every_s) if self.every_s else None
 
+    @property
+    def is_of_every_hour(self) -> bool:
+        return bool(self.every_s) if self.cron is None else len(self.cron.hours) == 24
+
     def rhythm(self) -> str:
         if self.cron is not None:
             return self.expression
@@ -152,7 +156,7 @@ class Board:
 
     async def _keep(self, one: Item, task: Task) -> Ending:
         while one.next_at is not None:
-            await self._wait_until(one.next_at)
+            await self._wait_for(one)
             why = self._over(one)
             if why:
                 break
@@ -163,9 +167,16 @@ class Board:
         task.is_told = True
         return Ending(status="completed", words=self._over(one) or "it has come")
 
-    async def _wait_until(self, moment: datetime) -> None:
-        while (left := (moment - self._now()).total_seconds()) > 0:
+    async def _wait_for(self, one: Item) -> None:
+        """Until it comes. What comes all day long does not wait until a clock that was set back is again
+        where it was; what has its hour goes by the clock."""
+        seen = self._now()
+        while one.next_at is not None and (left := (one.next_at - seen).total_seconds()) > 0:
             await self._sleep(min(left, LOOK_S))
+            before, seen = seen, self._now()
+            if seen < before and one.wish.is_of_every_hour:
+                sooner = one.wish.after(seen)
+                one.next_at = min(filter(None, (one.next_at, sooner)))
 
     def _following(self, one: Item) -> datetime | None:
         if one.wish.times is not None and one.came >= one.wish.times:

@@ -17,6 +17,8 @@ from clew.tasks.kept import Kept, call_off, found, read
 from clew.transcript.paths import own_dir
 
 SHOWN_BYTES = 64 << 10
+# So many are named where another was meant.
+NAMED = 20
 ENDS_WITHIN_S = 5.0
 LOOK_S = 0.02
 UNWATCHED = "running, and what watched it was killed: how it ends will not be known"
@@ -104,9 +106,11 @@ def chosen(folder: Path, name: str) -> Kept:
     meant = [one for one in there if name in (one.name, one.about.task_id, full_name(one))]
     if len(meant) == 1:
         return meant[0]
-    names = ", ".join(one.name for one in meant or there) or "none"
+    names = [one.name for one in meant or there]
+    more = f" and {len(names) - NAMED:,} more: clew tasks" if len(names) > NAMED else ""
     raise UserError(
-        f"{'several tasks are' if meant else 'no task is'} called {name}; there are: {names}"
+        f"{'several tasks are' if meant else 'no task is'} called {name}; there are: "
+        f"{', '.join(names[:NAMED]) or 'none'}{more}"
     )
 
 
