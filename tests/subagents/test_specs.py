@@ -88,6 +88,14 @@ def test_what_a_member_cannot_be_is_left_out_and_told() -> None:
     ]
 
 
+def test_tools_that_are_no_names_are_none_at_all_and_told() -> None:
+    values = {"description": "d", "prompt": "p", "tools": {"Read": "Bash"}}
+    found, faults = spec_of(Frontmatter(values=values, body=""), name="it", origin="user")
+    assert isinstance(found, Spec)
+    assert found.tools == ()
+    assert faults == ["tools: expected names with commas between"]
+
+
 def test_servers_are_named_or_described_in_a_list_or_an_object() -> None:
     listed = spec(mcpServers=["gh", {"memo": {"command": "memo"}}])
     assert (listed.named_servers, listed.servers) == (("gh",), {"memo": {"command": "memo"}})
