@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
 import zlib
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -460,4 +461,75 @@ def test_a_removal_that_is_killed_leaves_no_half_of_a_plugin(home: Path) -> None
     plugin(home, "install", "./many")
     assert plugin(home, "remove", "many").startswith("removed many@local\n")
     assert not list((own / "copies").iterdir())
-    assert not (own / "gone").exists()
+
+
+def simple(home: Path, name: str, files: int = 1) -> Path:
+    """A folder with a plugin of that name."""
+    folder = home / "work" / name
+    (folder / "commands").mkdir(parents=True)
+    (folder / ".claude-plugin").mkdir()
+    (folder / ".claude-plugin" / "plugin.json").write_text(json.dumps({"name": name}), "utf-8")
+    for number in range(files):
+        (folder / "commands" / f"{name}{number}.md").write_text("Do it.\n", "utf-8")
+    return folder
+
+
+def at_once(home: Path, *lines: tuple[str, ...]) -> list[tuple[int, str]]:
+    """How each of these `clew plugin ...` ended, and what it said; all ran at the same time."""
+    running = [
+        subprocess.Popen(
+            command("plugin", *line),
+            cwd=home / "work",
+            env=environment(home, "http://127.0.0.1:9"),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+        )
+        for line in lines
+    ]
+    said = [process.communicate(timeout=120)[0] for process in running]
+    return [(process.returncode, words) for process, words in zip(running, said, strict=True)]
+
+
+def test_plugins_can_be_installed_and_removed_at_once(home: Path) -> None:
+    names = [f"p{number}" for number in range(4)]
+    for name in names:
+        simple(home, name, 300)
+    copies = home / "config" / "clew" / "plugins" / "copies"
+    for code, words in at_once(home, *(("install", f"./{name}") for name in names)):
+        assert code == 0, words
+    for name in names:
+        (copy,) = (copies / f"{name}@local").iterdir()
+        assert json.loads((copy / ".claude-plugin" / "plugin.json").read_bytes()) == {"name": name}
+        assert len(list((copy / "commands").iterdir())) == 300
+    listed = plugin(home, "list")
+    assert [f"{name}@local (on)" in listed for name in names] == [True] * 4, listed
+    for code, words in at_once(home, *(("remove", name) for name in names)):
+        assert code == 0, words
+    assert not list(copies.iterdir())
+    assert plugin(home, "list").startswith("no plugins")
+    assert json.loads((home / "config" / "settings.json").read_bytes()) == {"enabledPlugins": {}}
+
+
+def test_a_removal_follows_no_link_and_stays_on_its_disk(home: Path) -> None:
+    simple(home, "one")
+    plugin(home, "install", "./one")
+    own = home / "config" / "clew" / "plugins"
+    precious = home / "precious"
+    precious.mkdir()
+    (precious / "gold").write_text("gold", "utf-8")
+    (own / "gone").symlink_to(precious)
+    (own / "data").mkdir()
+    (own / "data" / "one-local").symlink_to(precious)
+    # Copies are kept elsewhere, on another disk where there is one.
+    shared = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=shared if os.access(shared, os.W_OK) else home) as disk:
+        shutil.move(own / "copies", disk)
+        (own / "copies").symlink_to(Path(disk, "copies"))
+        (Path(disk, "copies", "one@local", "out")).symlink_to(precious)
+        told = plugin(home, "remove", "one")
+        assert str(own / "copies" / "one@local") in told
+        assert not list(Path(disk, "copies").iterdir())
+    assert not list((own / "data").iterdir())
+    assert [path.name for path in precious.iterdir()] == ["gold"]

@@ -107,9 +107,9 @@ def target(places: Places, scope: Scope) -> tuple[Path, str, dict[str, Any]]:
     return path, layer.text, layer.data
 
 
-def assign(places: Places, scope: Scope, name: str, value: Any) -> Assigned:
+def assign(places: Places, scope: Scope, name: str | KeyPath, value: Any) -> Assigned:
     """Writes a value into the file of a scope; raises `SettingsError` where it may not stand there."""
-    key = undotted(name)
+    key = undotted(name) if isinstance(name, str) else name
     if not key:
         raise SettingsError(f"{name!r} names no key")
     with alone(places.config_home):

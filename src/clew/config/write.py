@@ -34,12 +34,13 @@ def alone(home: Path) -> Iterator[None]:
             handle = os.open(home, os.O_RDONLY)
             opened.callback(os.close, handle)
             until_s = time.monotonic() + WAITS_S
-            while not _locked(handle) and time.monotonic() < until_s:
+            while not locked(handle) and time.monotonic() < until_s:
                 time.sleep(LOOK_S)  # the kernel waits for a lock without a bound, or not at all
         yield
 
 
-def _locked(handle: int) -> bool:
+def locked(handle: int) -> bool:
+    """Takes the lock of an open file or folder, if nobody has it."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -19,6 +19,7 @@ from clew.messages.errors import UserError
 from clew.plugins import install as work
 from clew.plugins.install import SCOPES, Desk
 from clew.plugins.parts import Parts, parts_of, read_manifest, told
+from clew.plugins.removal import remove, swept
 from clew.plugins.store import Installed, Store, fingerprint, is_on
 
 
@@ -190,10 +191,10 @@ def run_update(desk: Desk, options: Any) -> None:
 
 def run_remove(desk: Desk, options: Any) -> None:
     one = named(desk, options.plugin)
-    gone = work.remove(desk, one)
+    gone = remove(desk, one)
     say(f"removed {one.id}", *(f"  {path}" for path in gone))
     sys.stdout.flush()
-    work.swept(desk)
+    swept(desk)
 
 
 def run_check(desk: Desk, options: Any) -> None:

@@ -1,24 +1,23 @@
-"""Installing, updating, pinning and removing plugins, and the marketplaces they are found in.
+"""Installing, updating and pinning plugins, and the marketplaces they are found in.
 
 Owns the order: bring the files, read them, tell what they add, ask, and only then write down. What a
 plugin would run waits for a person's word; what it says in words does not.
 """
 
-import secrets
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from msgspec import Struct, structs
 
 from clew.config.answers import assign
-from clew.config.edit import without
-from clew.config.layers import value_at
-from clew.config.load import load, read
+from clew.config.load import load
 from clew.config.paths import Places
-from clew.config.there import is_folder, is_there
-from clew.config.write import replace
+from clew.config.there import is_folder
+from clew.config.write import make_private
 from clew.messages.errors import UserError
 from clew.plugins.fetch import bring, inside
 from clew.plugins.manifest import NPM, Market, Offer, Source, market, typed_source
@@ -102,9 +101,7 @@ def settle(
 ) -> tuple[Installed, Parts]:
     """Brings the files, asks about them, and writes down what there is now."""
     store = desk.store
-    draft = store.copies / ".new"
-    shutil.rmtree(draft, ignore_errors=True)
-    try:
+    with drafted(store.copies) as draft:
         commit = bring(source, draft, base=base, environ=desk.environ)
         said = read_manifest(draft, declared)
         if isinstance(said, str):
@@ -115,8 +112,6 @@ def settle(
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft.rename(target)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     whole = (
         source
         if source.url
@@ -140,6 +135,14 @@ def settle(
     if scope is not None:
         switch(desk, one.id, scope, on=True)
     return one, parts
+
+
+@contextmanager
+def drafted(above: Path) -> Iterator[Path]:
+    """Where files are brought to before they have a name: each time a place of its own."""
+    make_private(above)
+    with tempfile.TemporaryDirectory(dir=above, prefix=".new-") as made:
+        yield Path(made, "whole")
 
 
 def update(desk: Desk, one: Installed, *, trusts: bool | None) -> tuple[Installed, Parts]:
@@ -197,46 +200,8 @@ def unpin(desk: Desk, one: Installed) -> None:
 
 def switch(desk: Desk, plugin_id: str, scope: str, *, on: bool) -> Path:
     """Writes into the settings of a scope whether a plugin is on."""
-    path = desk.places.settings_file(scope)
-    layer = read("local", path, str(desk.places.root)) if is_there(path) else None
-    data = {} if layer is None else layer.data
-    named = data.get("enabledPlugins")
-    value = {**(named if isinstance(named, dict) else {}), plugin_id: on}
     kinds: dict[str, Any] = {"user": "user", "project": "project", "local": "local"}
-    return assign(desk.places, kinds[scope], "enabledPlugins", value).path
-
-
-def remove(desk: Desk, one: Installed) -> list[Path]:
-    """Takes a plugin away with all that clew wrote for it; what was taken away. Its files are put aside
-    at once, however many they are: `swept` ends them."""
-    if one.is_foreign:
-        raise UserError(
-            f"{one.id} was installed by another tool; clew plugin disable switches it off"
-        )
-    changed: list[Path] = []
-    for scope in SCOPES:
-        path = desk.places.settings_file(scope)
-        layer = read("local", path, str(desk.places.root)) if is_there(path) else None
-        if layer is None or layer.unreadable is not None:
-            continue
-        key = ("enabledPlugins", one.id)
-        if value_at(layer.data, key)[0]:
-            replace(path, without(layer.text, key))
-            changed.append(path)
-    desk.store.forget(one.id)
-    gone: list[Path] = []
-    for folder in (desk.store.copies / one.id, desk.store.data(one.id)):
-        if is_there(folder):
-            desk.store.gone.mkdir(parents=True, exist_ok=True, mode=0o700)
-            folder.rename(desk.store.gone / secrets.token_hex(8))
-            gone.append(folder)
-    return [*gone, *changed]
-
-
-def swept(desk: Desk) -> None:
-    """Deletes what was put aside, also by a removal that was broken off."""
-    if is_folder(desk.store.gone):
-        shutil.rmtree(desk.store.gone)
+    return assign(desk.places, kinds[scope], ("enabledPlugins", plugin_id), on).path
 
 
 # -- marketplaces
@@ -269,16 +234,13 @@ def add_market(desk: Desk, words: str) -> Market:
         said = read_market(path)
         desk.store.keep_market(said.name, Known(source=Source(path=str(path)), path=str(path)))
         return said
-    draft = desk.store.folder / "markets" / ".new"
-    shutil.rmtree(draft, ignore_errors=True)
-    try:
+    folder = desk.store.folder / "markets"
+    with drafted(folder) as draft:
         bring(source, draft, base=desk.places.cwd, environ=desk.environ)
         said = read_market(draft)
-        target = draft.with_name(said.name)
+        target = folder / said.name
         shutil.rmtree(target, ignore_errors=True)
         draft.rename(target)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
     desk.store.keep_market(said.name, Known(source=source, path=str(target)))
     return said
 

@@ -67,13 +67,12 @@ class Store:
         return self.folder / "copies"
 
     @property
-    def gone(self) -> Path:
-        """What was removed and is not deleted yet."""
-        return self.folder / "gone"
+    def kept(self) -> Path:
+        return self.folder / "data"
 
     def data(self, plugin_id: str) -> Path:
         """The folder in which a plugin may keep things."""
-        return self.folder / "data" / plugin_id.replace("@", "-")
+        return self.kept / plugin_id.replace("@", "-")
 
     def own(self) -> dict[str, Installed]:
         data = read_json(self.folder / "installed.json")
