@@ -1,6 +1,9 @@
 """`clew sessions` as a process: what it prints, what it writes, how it ends."""
 
+import json
 import os
+import resource
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +12,7 @@ import pytest
 from clew.transcript import paths
 from clew.transcript.leaf import NOBODY
 from clew.transcript.load import load
+from clew.transcript.staging import staging
 from tests.requirements import requirement
 from tests.sessions.place import Place
 from tests.transcript.build import (
@@ -268,3 +272,75 @@ def test_a_word_that_reads_the_file_alone_names_the_copy_with_the_rest(
     assert str(others) in told[1]
     assert all(f"clew --resume {SESSION}" in line for line in told)
     assert "u2" in place.clew("show", SESSION)
+
+
+def to_be_copied(place: Place) -> Path:
+    """A session that is repaired by a copy, with a subagent."""
+    lines = [*talk(1)[:1], said("t1", "u1", call("x")), user("u2", "t1"), said("a2", "u2")]
+    path = place.write(lines)
+    agents = path.with_suffix("") / "subagents"
+    agents.mkdir(parents=True)
+    (agents / "agent-a1.jsonl").write_bytes(
+        encoded([user("b1", None) | {"sessionId": SESSION}] * 2000)
+    )
+    return path
+
+
+@pytest.mark.parametrize("kind", ["append", "new session"])
+def test_what_a_killed_repair_left_is_in_the_way_of_none(place: Place, kind: str) -> None:
+    if kind == "append":
+        path = place.write([user("u1", None), said("t1", "u1", call("x"))])
+    else:
+        path = to_be_copied(place)
+    for left in (path.with_suffix(".new"), path.with_suffix(".repairing") / path.name):
+        left.parent.mkdir(exist_ok=True)
+        left.write_bytes(b"half")
+    half = path.with_suffix(".repairing") / OTHER / "subagents"
+    half.mkdir(parents=True)
+    (half / "agent-half.jsonl").write_bytes(b"half")
+    precious = place.cwd / "precious"
+    precious.write_bytes(b"gold")
+    (half.parent / "link").symlink_to(place.cwd)
+    (path.with_suffix(".repairing") / "link").symlink_to(place.cwd)
+    done = place.json("repair", SESSION)
+    assert done["action"] == kind
+    assert done["remaining"] == []
+    assert not path.with_suffix(".repairing").exists()
+    assert precious.read_bytes() == b"gold"
+
+
+def test_of_two_repairs_at_once_one_makes_the_copy(place: Place) -> None:
+    path = to_be_copied(place)
+    with staging(path):
+        assert "is being repaired by another process" in place.clew("repair", SESSION, code=2)
+    with ThreadPoolExecutor() as pool:
+        done = [*pool.map(lambda _: place.run("repair", SESSION), range(3))]
+    for one in done:
+        told = (one.stdout + one.stderr).decode()
+        is_held = "is being repaired by another process" in told
+        assert one.returncode == (2 if is_held else 0), told
+        assert is_held or "repaired copy written to" in told or "was repaired already" in told
+    copies = [p for p in path.parent.iterdir() if p != path and p != path.with_suffix("")]
+    (copy,) = (p for p in copies if p.suffix == ".jsonl")
+    assert {*copies} == {copy, copy.with_suffix("")}
+    agent = copy.with_suffix("") / "subagents" / "agent-a1.jsonl"
+    assert [line["sessionId"] for line in decoded(agent)] == [copy.stem] * 2000
+
+
+def test_a_repair_that_the_disk_does_not_take_leaves_nothing(place: Place) -> None:
+    path = to_be_copied(place)
+    before = sorted(path.parent.rglob("*"))
+
+    def small() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
+
+    done = place.run("repair", SESSION, preexec_fn=small)
+    assert done.returncode == 2
+    assert b"File too large" in done.stderr
+    assert b"Traceback" not in done.stderr
+    assert sorted(path.parent.rglob("*")) == before
+    assert place.json("repair", SESSION)["action"] == "new session"
+
+
+def decoded(path: Path) -> list[Any]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]

@@ -40,11 +40,13 @@ def alone(home: Path) -> Iterator[None]:
 
 
 def locked(handle: int) -> bool:
-    """Takes the lock of an open file or folder, if nobody has it."""
+    """Takes the lock of an open file or folder, if nobody has it. Where there are no locks, nobody has."""
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError:
+        return True
     return True
 
 

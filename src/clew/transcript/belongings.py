@@ -4,7 +4,7 @@ Files are copied, never shared: a session writes to its own. Subagents' lines sa
 take the new session's id; a line that is none stays as it is.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,9 @@ from clew.config.there import is_file
 from clew.messages.encoding import decode, encode
 from clew.transcript.files import Files
 from clew.transcript.paths import AGENT, Place, sidecar
+from clew.transcript.source import Source, reading
+
+BUFFER_BYTES = 1 << 20
 
 
 def of_agents(source: Path) -> list[Path]:
@@ -26,7 +29,8 @@ def give_agents(source: Path, target: Place) -> None:
     above = source.with_suffix("")
     for agent in of_agents(source):
         own = target.folder / agent.relative_to(above)
-        write_file(own, [*_renamed(content(agent), target.session_id)])
+        with reading(agent) as lines:
+            write_file(own, _renamed(lines, target.session_id))
         if is_file(sidecar(agent)):
             write_file(sidecar(own), [content(sidecar(agent))])
 
@@ -38,8 +42,8 @@ def give_results(source: Path, target: Place) -> None:
             write_file(target.tool_results / file.name, [content(file)])
 
 
-def _renamed(data: bytes, session_id: str) -> Iterator[bytes]:
-    for raw in data.split(b"\n"):
+def _renamed(source: Source, session_id: str) -> Iterator[bytes]:
+    for _, _, raw in source.lines(0):
         if raw.strip():
             try:
                 yield renamed(raw, decode(raw), session_id)
@@ -54,14 +58,14 @@ def renamed(raw: bytes, line: Any, session_id: str) -> bytes:
     return encode(line | {"sessionId": session_id}) + b"\n"
 
 
-def write_file(path: Path, pieces: Sequence[bytes]) -> None:
+def write_file(path: Path, pieces: Iterable[bytes]) -> None:
+    """A file of what may be more than the memory holds."""
     files = Files()
     files.make_folder(path.parent)
     fd = files.open(path)
     try:
-        data = b"".join(pieces)
-        while data:
-            data = data[files.write(fd, data) :]
+        with open(fd, "wb", buffering=BUFFER_BYTES, closefd=False) as file:
+            file.writelines(pieces)
         files.sync(fd)
     finally:
         files.close(fd)

@@ -7,7 +7,6 @@ first line what it is, has the original's subagents and results, and where one i
 copy where that is wished; those that tell what happened stay, and it is said why.
 """
 
-import os
 import shutil
 import tempfile
 import uuid
@@ -17,14 +16,16 @@ from typing import Any, Literal
 
 import msgspec
 
+from clew.config.there import is_folder
 from clew.config.write import make_private
 from clew.messages.encoding import decode, encode
 from clew.messages.history import missing_results
 from clew.messages.wording import RESULT_MISSING
 from clew.transcript import light
-from clew.transcript.belongings import give_agents, give_results, of_agents
+from clew.transcript.belongings import give_agents, give_results, of_agents, write_file
 from clew.transcript.check import RULES, Finding
 from clew.transcript.examine import Examination, examine, session_id_of
+from clew.transcript.files import Files
 from clew.transcript.lineage import header_of, repaired_copy
 from clew.transcript.links import ROOT, Links, Node, leads_to
 from clew.transcript.load import load, read_lines
@@ -35,6 +36,7 @@ from clew.transcript.salvage import entries_in
 from clew.transcript.siblings import block_ids
 from clew.transcript.side import OWED
 from clew.transcript.source import Source
+from clew.transcript.staging import staging
 from clew.version import VERSION
 
 _APPENDABLE = {"missing-result", "written-ahead", "torn-line"}
@@ -157,34 +159,51 @@ def plan(path: Path, *, warnings: bool = False, new_uuid: Callable[[], str] | No
 def carry_out(planned: Plan, backups: Path) -> Repaired:
     """Does what was planned.
 
-    Raises `HeldError` if another process writes the session, and `WouldLoseError`, with nothing
+    Raises `HeldError` if another process writes the session or repairs it, and `WouldLoseError`, with nothing
     written, if the new file read back does not say all that the original does.
     """
     backup = None
-    if planned.kind == "append":
-        log = Log()
+    if planned.kind in ("append", "new session"):
         try:
-            if not log.claim(planned.source):
-                raise HeldError(f"{planned.source} is open in another process")
-            _try(planned, _longer(planned.source, planned.lines)).unlink()
-            backup = _copy_aside(planned.source, backups)
-            log.append(planned.target, planned.lines)
-            for trouble in log.flush().troubles:
-                raise OSError(str(trouble))
-        finally:
-            log.close()
-    elif planned.kind == "new session":
-        beside = _try(planned, planned.lines)
-        place = Place(session_id=planned.target.stem, project_dir=planned.target.parent)
-        try:
-            give_agents(planned.source, place)
-            give_results(planned.source, place)
-        except BaseException:
-            beside.unlink()
-            shutil.rmtree(place.folder, ignore_errors=True)
-            raise
-        beside.rename(planned.target)
+            with staging(planned.source) as folder:
+                if planned.kind == "append":
+                    backup = _appended(planned, folder, backups)
+                else:
+                    planned = _placed(planned, folder)
+        except BlockingIOError:
+            raise HeldError(f"{planned.source} is being repaired by another process") from None
     return Repaired(plan=planned, backup=backup, remaining=examine(planned.target).problems)
+
+
+def _appended(planned: Plan, folder: Path, backups: Path) -> Path:
+    log = Log()
+    try:
+        if not log.claim(planned.source):
+            raise HeldError(f"{planned.source} is open in another process")
+        _try(planned, _longer(planned.source, planned.lines), folder)
+        backup = _copy_aside(planned.source, backups)
+        log.append(planned.target, planned.lines)
+        for trouble in log.flush().troubles:
+            raise OSError(str(trouble))
+    finally:
+        log.close()
+    return backup
+
+
+def _placed(planned: Plan, folder: Path) -> Plan:
+    """Makes the new session, unless somebody has by now; the transcript comes last, for it is what makes one."""
+    source, target = planned.source, planned.target
+    if (copy := repaired_copy(source, load(source, whole=True))) is not None:
+        return msgspec.structs.replace(planned, kind="repaired already", target=copy, lines=[])
+    made = Place(session_id=target.stem, project_dir=folder)
+    _try(planned, planned.lines, folder)
+    give_agents(source, made)
+    give_results(source, made)
+    if is_folder(made.folder):
+        made.folder.rename(target.with_suffix(""))
+    made.transcript.rename(target)
+    Files().sync_folder(target.parent)
+    return planned
 
 
 def _ends_with_calls(found: Examination) -> bool:
@@ -392,18 +411,12 @@ def _longer(path: Path, lines: Sequence[bytes]) -> Iterator[bytes]:
     yield from lines
 
 
-def _try(planned: Plan, data: Iterable[bytes]) -> Path:
-    """What would be there then, beside the target, synced and read back: it says all that is there now."""
-    beside = planned.target.with_suffix(".new")
-    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as file:
-        file.writelines(data)
-        file.flush()
-        os.fsync(file.fileno())
+def _try(planned: Plan, data: Iterable[bytes], folder: Path) -> None:
+    """What would be there then, in `folder`, synced and read back: it says all that is there now."""
+    beside = folder / planned.target.name
+    write_file(beside, data)
     if not _says(beside, _live(planned.source)):
-        beside.unlink()
         raise WouldLoseError(f"{planned.source} cannot be repaired without loss; it loads as it is")
-    return beside
 
 
 def _says_all(path: Path, data: Iterable[bytes]) -> bool:
