@@ -471,6 +471,14 @@ def test_what_is_converted_is_sound() -> None:
     assert last.losses == {"thinking that no answer followed": 1}
 
 
+def test_what_a_subagents_talk_loses_is_counted_with_the_sessions_own() -> None:
+    talk = [{"role": "user", "content": "dig"}, {"role": "narrator", "content": "x"}]
+    given = {"messages": talk, "agents": [{"agentId": "a7", "messages": talk}]}
+    found = one_file.convert(given, numbered())
+    assert [helper.agent_id for helper in found.agents] == ["a7"]
+    assert found.losses == {"a message of kind narrator": 2}
+
+
 def test_times_are_written_our_way() -> None:
     build = Builder("x", "", numbered())
     assert build.time(None) == "1970-01-01T00:00:00.000Z"
