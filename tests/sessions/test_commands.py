@@ -344,3 +344,11 @@ def test_a_repair_that_the_disk_does_not_take_leaves_nothing(place: Place) -> No
 
 def decoded(path: Path) -> list[Any]:
     return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+@pytest.mark.parametrize("levels", [150, 5_000])
+def test_a_call_nested_however_deep_is_shown(place: Place, levels: int) -> None:
+    deep = b"[" * levels + b"]" * levels
+    (line,) = encoded([said("t1", "u1", call("HERE"))]).splitlines()
+    place.write([user("u1", None), line.replace(b'"command":"HERE"', b'"command":' + deep)])
+    assert deep.decode() in place.clew("show", SESSION)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.requirements import requirement
-from tests.sessions.place import Place
+from tests.sessions.place import CLEW, Place
 from tests.transcript.build import SESSION, said, talk, user, write
 from tests.transcript.session import OTHER
 
@@ -57,6 +57,25 @@ def test_people_read_and_type_times_by_their_own_clock_and_programs_by_utc(
     assert "  2001-09-09 06:46 " in place.clew("search", "apples")
     odd = place.write([user("c", None, "pears", timestamp="yesterday")], OTHER)
     assert "  yesterday " in place.clew("search", "pears"), odd
+
+
+@pytest.mark.parametrize("zone", ["XYZ+99", "XYZ-24:59:59", "no/such place", ""])
+def test_no_zone_is_too_odd_for_lists(
+    place: Place, monkeypatch: pytest.MonkeyPatch, zone: str
+) -> None:
+    monkeypatch.setenv("TZ", zone)
+    place.write([user("a", None, "apples"), said("b", "a")])
+    assert SESSION in place.clew("list")
+    assert ids(place, "--since", "1970-01-03", "--until", "9999-12-31") == [SESSION]
+    assert SESSION in place.clew("search", "apples")
+    done = subprocess.run(
+        [CLEW, "cost", "--by", "day"],
+        cwd=place.cwd,
+        env={**os.environ, "CLEW_CONFIG_DIR": str(place.home)},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_that_there_is_no_session_is_said(place: Place) -> None:

@@ -136,3 +136,10 @@ def test_whoever_shows_no_preview_does_not_load_its_parser() -> None:
         "assert 'jiter' in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+@pytest.mark.parametrize("levels", [200, 900, 5_000, 100_000])
+def test_what_is_nested_too_deep_is_called_so_by_each_python(levels: int) -> None:
+    said = buffer('{"a":' + "[" * levels + "]" * levels + "}").finish()
+    assert isinstance(said, Unreadable)
+    assert said.message == "nested deeper than 200 levels"

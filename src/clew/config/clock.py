@@ -6,13 +6,18 @@ from datetime import UTC, datetime
 def here(moment_s: float, *, seconds: bool = False) -> str:
     """`2026-01-31 12:00`."""
     form = "%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M"
-    return datetime.fromtimestamp(moment_s).astimezone().strftime(form)
+    return _local(moment_s).strftime(form)
 
 
 def stamp(moment_s: float, *, utc: bool) -> str:
     """`2026-01-31T12:00:00`, to compare with what somebody typed."""
-    moment = datetime.fromtimestamp(moment_s, UTC)
-    return (moment if utc else moment.astimezone()).strftime("%Y-%m-%dT%H:%M:%S")
+    moment = datetime.fromtimestamp(moment_s, UTC) if utc else _local(moment_s)
+    return moment.strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def _local(moment_s: float) -> datetime:
+    """Without its zone: `TZ` may name one that is more than a day away, which Python knows no zone for."""
+    return datetime.fromtimestamp(moment_s)
 
 
 def written_here(timestamp: str) -> str:

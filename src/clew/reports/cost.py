@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from clew.catalog.lookup import known_models
+from clew.config.clock import here
 from clew.config.paths import find_config_home
 from clew.config.there import is_folder
 from clew.config.words import Group
@@ -35,14 +36,14 @@ BARS = 24
 
 @lru_cache(maxsize=4096)
 def _day(minute: str) -> str:
-    return datetime.fromisoformat(f"{minute}:00+00:00").astimezone().date().isoformat()
+    return here(datetime.fromisoformat(f"{minute}:00+00:00").timestamp())[:10]
 
 
 def day_of(charge: Charge) -> str:
     """The day a response came, by the clock of this place."""
     try:
         return _day(charge.at[:16])
-    except ValueError:
+    except (ValueError, OverflowError):
         return NO_DAY
 
 

@@ -4,8 +4,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import msgspec
-
+from clew.messages.encoding import encode
 from clew.sessions.output import FINE, home, say, say_json, transcript
 from clew.transcript.unsaved import with_unsaved
 
@@ -43,9 +42,5 @@ def _shown(message: dict[str, Any]) -> Iterator[str]:
         elif isinstance(block, dict):
             words = block.get("text") or block.get("thinking") or block.get("content")
             name = block.get("name") or block.get("type")
-            shown = (
-                words
-                if isinstance(words, str)
-                else msgspec.json.encode(block.get("input", words)).decode()
-            )
+            shown = words if isinstance(words, str) else encode(block.get("input", words)).decode()
             yield f"{message['type']} [{name}]: {shown}"

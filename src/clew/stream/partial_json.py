@@ -17,6 +17,8 @@ from clew.stream.surrogates import join_halves
 
 _decode = msgspec.json.Decoder().decode
 
+TOO_DEEP = f"nested deeper than {MAX_DEPTH} levels"
+
 # A preview is computed anew when the text grew by a sixteenth: all previews together stay linear.
 _GROWTH = 16
 
@@ -73,10 +75,11 @@ def read_input(raw: str) -> Json | Unreadable:
     try:
         value = _decode(join_halves(raw))
     except (ValueError, RecursionError) as error:
-        return Unreadable(reason="invalid_json", message=str(error), raw=mend(raw))
-    if too_deep(value, raw):
-        message = f"nested deeper than {MAX_DEPTH} levels"
+        # How deep a decoder goes differs from one Python to the next.
+        message = TOO_DEEP if isinstance(error, RecursionError) else str(error)
         return Unreadable(reason="invalid_json", message=message, raw=mend(raw))
+    if too_deep(value, raw):
+        return Unreadable(reason="invalid_json", message=TOO_DEEP, raw=mend(raw))
     if isinstance(value, dict):
         return value
     message = f"the input is a {type(value).__name__}, not an object"
