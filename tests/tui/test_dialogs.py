@@ -204,6 +204,34 @@ def test_words_typed_while_a_question_stands_answer_it_with_none_of_their_letter
         assert not (tmp_path / "work" / ".claude").exists()
 
 
+@pytest.mark.parametrize(
+    ("typed", "stands"),
+    [
+        ("/agents", "> /agents"),
+        ("@a.py", "> @a.py"),
+        ("!s", "! !s"),
+        (" always", ">  always"),
+        ("\x1b[200~a\x1b[201~", "> a"),
+        ("\x1baa", "> a"),
+        ("xs\x7f\x7fa", "> a"),
+        ("0a", "> 0a"),
+    ],
+)
+def test_no_sign_paste_or_key_that_edits_lets_the_next_letter_answer(
+    tmp_path: Path, typed: str, stands: str
+) -> None:
+    with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("yes, this once")
+        screen.type(typed)
+        screen.expect("until you pause")
+        screen.expect_gone("until you pause")
+        screen.type("n")
+        screen.expect("[stopped")
+        screen.expect(stands)
+        assert not (tmp_path / "work" / "one").exists()
+        assert not (tmp_path / "work" / ".claude").exists()
+
+
 @requirement("W6", "R070")
 def test_ctrl_c_ends_a_question_its_turn_and_again_the_session(tmp_path: Path) -> None:
     with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:

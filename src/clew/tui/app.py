@@ -98,6 +98,7 @@ class Front:
             self._actions(),
             send=self.desk.line,
             press=self.stage.press,
+            writes=self.stage.writes,
             paste=self.desk.paste,
             backspace=self.stage.prompt.delete_before,
         )

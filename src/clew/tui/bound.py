@@ -62,6 +62,7 @@ def join(
     *,
     send: Callable[[str], object],
     press: Callable[[str], object],
+    writes: Callable[[KeyPress], bool],
     paste: Callable[[str], object],
     backspace: Do,
 ) -> None:
@@ -82,7 +83,10 @@ def join(
 
     @keys.add(Keys.Any, filter=state.in_dialog & ~state.is_typing, eager=True)
     def _letter(event: KeyPressEvent) -> None:
-        press(event.data)
+        if writes(event.key_sequence[0]):
+            event.key_processor.feed_multiple(event.key_sequence, first=True)
+        else:
+            press(event.data)
 
     for letter in "wW":
         keys.add("c", letter, filter=in_chat & vi_navigation_mode)(_change_word)

@@ -145,8 +145,11 @@ class Chooser:
                 self._letter(key)
 
     def knows(self, letter: str) -> bool:
-        """Whether a letter, small or large, stands for an answer."""
-        return any(choice.key.lower() == letter.lower() for choice in self.choices)
+        """Whether a letter, small or large, a number or a space stands for an answer."""
+        if letter == " ":
+            return self._several
+        is_number = letter.isdecimal() and 0 < int(letter) <= len(self.choices)
+        return is_number or any(one.key.lower() == letter.lower() for one in self.choices)
 
     def typed(self) -> None:
         """The words have changed."""

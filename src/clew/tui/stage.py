@@ -10,6 +10,7 @@ import asyncio
 import time
 from functools import partial
 
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import BufferControl, HSplit, Layout, Window
 
 from clew.tui.choosing import Answer, Chooser
@@ -24,6 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from prompt_toolkit.key_binding.key_processor import KeyPress
+
     from clew.tui.render.transcript import Transcript
     from clew.tui.status import Status
     from clew.tui.working import Working
@@ -35,6 +38,12 @@ DIALOG_ROWS = 8
 HINT_S = 4.0
 # A dialog that opens while somebody types does not take the letters meant for the prompt.
 PAUSE_S = 0.7
+# A paste, and what is pressed with Alt: never an answer.
+WRITES = frozenset({Keys.BracketedPaste, Keys.Escape})
+# What only somebody presses who has written something.
+EDITS = frozenset(
+    {Keys.ControlH, Keys.Delete, Keys.Left, Keys.Right, Keys.ControlW, Keys.ControlU, Keys.ControlK}
+)
 WAITS = "what you write goes on where it was, until you pause"
 
 
@@ -139,21 +148,25 @@ class Stage:
             self.changed()
 
     def press(self, key: str) -> None:
-        dialog = self.dialog
-        if dialog is None:
-            return
-        if dialog in self._sudden and key.isalpha() and len(key) == 1 and not dialog.knows(key):
-            self._written(key)
-        else:
-            dialog.press(key)
+        if self.dialog is not None:
+            self.dialog.press(key)
 
-    def _written(self, letter: str) -> None:
-        """A letter that answers nothing is of somebody who writes: it goes to the prompt, and what
-        follows it before a pause."""
+    def writes(self, key: KeyPress) -> bool:
+        """Whether a key that came to a question answers nothing and is of somebody who writes: it is
+        the prompt's then, and so is what follows it before a pause."""
+        if self.dialog not in self._sudden or not self._is_written(key, self.dialog):
+            return False
         self._at = None
         self.layout.focus(self._control)
-        self.prompt.buffer.insert_text(letter)
-        self._hand_over(is_sudden=True)
+        asyncio.get_running_loop().call_later(PAUSE_S, partial(self._hand_over, is_sudden=True))
+        self.changed()
+        return True
+
+    def _is_written(self, key: KeyPress, dialog: Chooser) -> bool:
+        if key.key in EDITS:
+            return bool(self.prompt.text)
+        is_letter = len(key.data) == 1 and key.data.isprintable()
+        return key.key in WRITES or (is_letter and not dialog.knows(key.data))
 
     # -- words for a moment
 
