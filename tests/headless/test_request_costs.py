@@ -249,6 +249,22 @@ def test_what_a_change_costs_in_cache_is_said_before_it_is_sent(tmp_path: Path) 
     assert models[1:] == [models[1]] * 3
 
 
+def test_where_no_prompt_can_be_kept_the_model_is_not_said_to_be_another(tmp_path: Path) -> None:
+    """The log of such a session names no instructions; who signs the answers is not who was asked."""
+    usage = {"input_tokens": 10_000, "output_tokens": 10}
+    answer = {"text": "Fine.", "usage": usage, "model": "corp-large", "times": "always"}
+    own = tmp_path / "config" / "clew"
+    own.mkdir(parents=True)
+    (own / "prompts").write_text("in the way", "utf-8")
+    with serving({"scenario": 1, "answers": [answer]}, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "go", "--session-id", SESSION)
+        again = clew(tmp_path, server.url, "-p", "on", "--resume", SESSION)
+        other = clew(tmp_path, server.url, "-p", "on", "--resume", SESSION, "--model", "opus")
+    assert not lines(tmp_path, "prompt-hashes")
+    assert again.stderr == ""
+    assert other.stderr.startswith("clew: the model is not as in the last request")
+
+
 def test_a_gateway_that_signs_with_another_name_changes_no_model(tmp_path: Path) -> None:
     usage = {"input_tokens": 10_000, "output_tokens": 10}
     answer = {"text": "Fine.", "usage": usage, "model": "corp-large", "times": "always"}

@@ -72,6 +72,11 @@ def test_a_session_that_another_process_has_is_refused_in_one_line_and_can_be_fo
     assert place.read_bytes() == before
     (copy,) = set(transcripts(tmp_path)) - {place}
     assert b'"type":"clew-session"' in copy.read_bytes().split(b"\n")[0]
+    shown = clew(tmp_path, server.url, "sessions", "tree", SESSION, "--json")
+    (fork,) = json.loads(shown.stdout)["forks"]
+    assert fork["sessionId"] == copy.stem
+    told = clew(tmp_path, server.url, "sessions", "tree", copy.stem)
+    assert told.stdout.startswith(f"a fork of {SESSION} at {fork['messageUuid']}\n")
     checked = clew(tmp_path, server.url, "sessions", "check", str(copy))
     assert checked.returncode == 0, checked.stdout
 
@@ -275,3 +280,23 @@ def test_what_is_no_session_is_said_in_one_line(
     assert done.stderr.startswith("clew: ")
     assert done.stderr.count("\n") == 1
     assert not transcripts(tmp_path)
+
+
+def test_a_search_finds_what_was_said_and_not_what_clew_reminds_the_model_of(
+    tmp_path: Path, server: LoopbackServer
+) -> None:
+    agents = tmp_path / "config" / "agents"
+    agents.mkdir(parents=True)
+    kind = "---\nname: weaver\ndescription: mends tapestries\n---\nWeave.\n"
+    (agents / "weaver.md").write_text(kind, "utf-8")
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "notes.txt").write_text("a heron by the loom\n", "utf-8")
+    done = clew(tmp_path, server.url, "-p", "What of @notes.txt?", "--session-id", SESSION)
+    assert done.returncode == 0, done.stderr
+    (path,) = transcripts(tmp_path)
+    assert b"mends tapestries" in path.read_bytes()
+    for how in ([], ["--no-index"]):
+        listing = clew(tmp_path, server.url, "sessions", "search", "tapestries", *how)
+        assert (listing.returncode, listing.stdout) == (1, "nothing found\n")
+        brought = clew(tmp_path, server.url, "sessions", "search", "heron", *how)
+        assert "a heron by the loom" in brought.stdout

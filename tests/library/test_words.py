@@ -35,10 +35,30 @@ def test_everything_that_is_said_can_be_searched() -> None:
     ]  # fmt: skip
     assert text_of(user("hello")) == "hello"
     assert text_of({"type": "system", "content": "note"}) == "note"
-    assert text_of({"type": "attachment", "rendered": [{"content": "seen"}]}) == "seen"
     assert text_of({"type": "custom-title", "customTitle": "Mine"}) == "Mine"
     for silent in ({"type": "tag", "tag": 5}, {"type": "queue-operation", "content": "x"}, user(7)):
         assert text_of(silent) == ""
+
+
+def test_what_was_brought_is_searched_and_what_a_program_reminds_of_is_not() -> None:
+    def beside(kind: object) -> str:
+        about = kind if kind is None else {"type": kind}
+        rendered = [{"content": "seen"}]
+        return text_of({"type": "attachment", "attachment": about, "rendered": rendered})
+
+    for said in ("file", "queued_command", "mcp_resource", "hook_additional_context"):
+        assert beside(said) == "seen"
+    for reminder in (
+        "skill_listing",
+        "agent_listing_delta",
+        "deferred_tools_delta",
+        "new",
+        5,
+        None,
+    ):
+        assert beside(reminder) == ""
+    assert text_of(user("gone on", isMeta=True)) == "gone on"
+    assert text_of(user("a warning", isMeta=True, isSynthetic=True)) == ""
 
 
 def test_a_search_does_not_find_earlier_searches() -> None:

@@ -47,6 +47,25 @@ def test_a_session_is_put_aside_and_comes_back_whole(place: Place) -> None:
     assert [o["title"] for o in place.json("list")] == ["Mine"]
 
 
+def test_what_is_put_aside_is_named_as_every_session_is(place: Place) -> None:
+    title = {"type": "custom-title", "customTitle": "Mine"}
+    path = place.write([*talk(1), title])
+    other = place.write([*talk(1), title], OTHER)
+    for name in (SESSION[:8], SESSION.upper(), SESSION[:13].upper()):
+        place.clew("archive", SESSION[:8])
+        place.clew("archive", "--restore", name)
+        assert path.exists()
+    (moved,) = place.json("archive", SESSION)
+    assert "in the archive" in place.clew("archive", "--restore", SESSION[:7], code=2)
+    place.clew("archive", OTHER)
+    several = place.clew("archive", "--restore", "Mine", code=2)
+    assert "means several" in several
+    assert moved["to"] in several
+    place.clew("archive", "--restore", moved["to"], OTHER[:8])
+    assert path.exists()
+    assert other.exists()
+
+
 def test_a_session_that_is_open_is_neither_put_aside_nor_taken_away(place: Place) -> None:
     path = place.write(talk(1))
     log = Log()

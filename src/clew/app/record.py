@@ -150,7 +150,13 @@ def copied(recorder: Recorder, log: Log, loaded: Loaded, back: Back | None) -> b
     if loaded.is_empty:
         return False
     until = None if back is None else back.of(loaded).leaf_uuid
-    recorder.begin_as(forked(loaded, recorder.writer.session_id, until=until))
+    recorder.begin_as(
+        forked(loaded, recorder.writer.session_id, until=until),
+        forked_from={
+            "sessionId": loaded.path.stem,
+            "messageUuid": until or loaded.messages[-1]["uuid"],
+        },
+    )
     return not log.flush().troubles
 
 

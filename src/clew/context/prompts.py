@@ -102,9 +102,10 @@ class Prompts:
         }
 
     def take_up(self, made: Standing, record: Json) -> TakenUp:
-        """`made`, with everything from the recorded session that no person changed."""
+        """`made`, with everything from the recorded session that no person changed; a record that says
+        nothing, since no disk took one, says of nothing that it changed."""
         system, tools = self.get(record.get("systemSha256")), self.get(record.get("toolsSha256"))
-        if record.get("model") != made.model:
+        if record.get("model", made.model) != made.model:
             return TakenUp(standing=made, changed=("the model",))
         if system is None or tools is None:
             is_known = record.get("systemSha256") is not None

@@ -14,7 +14,7 @@ from pathlib import Path
 from clew.transcript.paths import own_dir
 
 # Rises also with what is taken for words (words.py).
-VERSION = 2
+VERSION = 3
 WAIT_S = 5.0
 
 _SCHEMA = """

@@ -16,6 +16,15 @@ from clew.messages.wording import TAGS
 Entry: TypeAlias = dict[str, Any]
 
 _CONVERSATION = frozenset({"user", "assistant", "system", "attachment"})
+# What people, tools and a person's hooks said beside the talk. The rest is what a program reminds the
+# model of: the same words in every session, and nobody's.
+_SAID_BESIDE = frozenset(
+    {
+        "queued_command", "file", "directory", "edited_text_file", "mcp_resource", "memory_note",
+        "diagnostics", "structured_output",
+    }
+)  # fmt: skip
+_OF_HOOKS = "hook_"
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle", "tag": "tag"}
 # Chinese, Japanese, Korean, Thai, Lao and Khmer: no spaces say where a word ends.
 _UNSPACED = re.compile(
@@ -72,7 +81,12 @@ def untagged(text: str) -> str:
 
 def _said(entry: Entry, kind: str) -> Iterator[str]:
     if kind == "attachment":
-        yield from _strings(entry.get("rendered"))
+        about = entry.get("attachment")
+        beside = str(about.get("type")) if type(about) is dict else ""
+        if beside in _SAID_BESIDE or beside.startswith(_OF_HOOKS):
+            yield from _strings(entry.get("rendered"))
+        return
+    if entry.get("isMeta") and entry.get("isSynthetic"):
         return
     message = entry.get("message")
     content = message.get("content") if type(message) is dict else entry.get("content")

@@ -1,12 +1,12 @@
 """`clew sessions archive`: puts sessions aside instead of deleting them, and brings them back."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 
 from clew.library.keeping import archive, archived, unarchive
-from clew.messages.counts import count_of
 from clew.sessions.output import FINE, CannotError, home, say, say_json, transcript
-from clew.transcript import light
+from clew.transcript import choose, light
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,33 +30,41 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    found = [(path, light.outline(path)) for path in archived(home())]
+    found = archived(home())
     if options.json:
         say_json(
             [
                 {
                     "sessionId": path.stem,
                     "path": str(path),
-                    "title": outline.title if outline else None,
+                    "title": _title(path),
                 }
-                for path, outline in found
+                for path in found
             ]
         )
         return FINE
-    for path, outline in found:
-        say(f"{path.stem}  {outline.title if outline else ''}")
+    for path in found:
+        say(f"{path.stem}  {_title(path) or ''}")
     return FINE
 
 
 def _archived(name: str) -> Path:
-    found = [
-        path
-        for path in archived(home())
-        if path.stem == name.lower()
-        or str(path) == name
-        or ((outline := light.outline(path)) is not None and outline.title == name)
-    ]
-    if len(found) != 1:
-        what = "no session" if not found else count_of(len(found), "session")
-        raise CannotError(f"{what} {name!r} in the archive; `clew sessions archive` lists it")
+    """The one in the archive that an id, a title, a file or how an id begins means, in this order."""
+    word, there = name.lower(), archived(home())
+    ways: tuple[Callable[[Path], bool], ...] = (
+        lambda path: word == path.stem.lower() or name == str(path),
+        lambda path: name == _title(path),
+        lambda path: choose.is_beginning(name) and path.stem.lower().startswith(word),
+    )
+    found = next(filter(None, ([path for path in there if way(path)] for way in ways)), [])
+    if not found:
+        raise CannotError(f"no session {name!r} in the archive; `clew sessions archive` lists it")
+    if len(found) > 1:
+        listed = "\n  ".join(map(str, found))
+        raise CannotError(f"{name!r} means several in the archive; name one file:\n  {listed}")
     return found[0]
+
+
+def _title(path: Path) -> str | None:
+    outline = light.outline(path)
+    return outline.title if outline else None

@@ -95,7 +95,7 @@ def _by_id(home: Path, cwd: str, session_id: str) -> list[Path]:
 
 def _by_beginning(home: Path, cwd: str, letters: str) -> list[Path]:
     """As lists show an id where the whole of it has no room."""
-    if not _BEGINNING.fullmatch(letters):
+    if not is_beginning(letters):
         return []
     places = [projects_dir(home).glob("*"), rescue_dirs(home)]
     found = (
@@ -103,6 +103,11 @@ def _by_beginning(home: Path, cwd: str, letters: str) -> list[Path]:
         for among in places
     )
     return _here_first(home, cwd, sorted(next(filter(None, found), [])))
+
+
+def is_beginning(letters: str) -> bool:
+    """Whether a word can be how an id begins."""
+    return _BEGINNING.fullmatch(letters) is not None
 
 
 def _here_first(home: Path, cwd: str, found: list[Path]) -> list[Path]:

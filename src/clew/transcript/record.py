@@ -293,10 +293,12 @@ class Recorder:
         """Where this session is written; what hooks are told."""
         return self._main.path
 
-    def begin_as(self, lines: Iterable[bytes]) -> None:
-        """A session that begins as a copy: its first lines, each with its end."""
+    def begin_as(self, lines: Iterable[bytes], *, forked_from: Message) -> None:
+        """A session that begins as a copy: its first lines, each with its end. `forked_from` names the
+        session and the message up to which it was copied."""
         if self._log is not None:
-            whole = [encode(self.header()) + b"\n", *lines]
+            header = self.header() | {"forkedFrom": forked_from}
+            whole = [encode(header) + b"\n", *lines]
             self._log.append(self.transcript, whole)
             if self._mirror is not None:
                 self._mirror(self.transcript, [decode(line) for line in whole])
