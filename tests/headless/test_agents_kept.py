@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import signal
 import subprocess
 from pathlib import Path
@@ -268,9 +269,16 @@ def test_an_agent_in_a_checkout_of_its_own_leaves_the_repository_as_it_is_and_it
     (session,) = transcripts(tmp_path)
     agent_id = tree.name.removeprefix("agent-")
     with serving(by_prompt({}), strict=True) as server:
-        merged = clew(
-            tmp_path, server.url, "-p", "--resume", session.stem, f"/agents merge {agent_id}"
+        nameless = clew(tmp_path, server.url, "-p", "/agents merge")
+        nobodys = clew(tmp_path, server.url, "-p", "/agents merge a0")
+        elsewhere = clew(tmp_path, server.url, "-p", f"/agents merge {agent_id}")
+        _, line = (
+            (elsewhere.stdout + elsewhere.stderr).strip().split("can merge its checkout: clew ")
         )
+        merged = clew(tmp_path, server.url, *shlex.split(line))
+    assert "/agents merge ID" in nameless.stdout + nameless.stderr
+    assert "no checkout of an agent a0" in nobodys.stdout + nobodys.stderr
+    assert session.stem in line
     assert merged.returncode == 0, merged.stdout
     assert (work / "new.txt").read_text("utf-8") == "of an agent\n"
     assert not tree.exists()

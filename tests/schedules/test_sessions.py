@@ -11,6 +11,7 @@ from clew.testing.server import serving
 from tests.headless.clew_process import clew
 from tests.headless.host_process import Hosted
 from tests.requirements import requirement
+from tests.tui.terminal import Terminal
 
 Json: TypeAlias = dict[str, Any]
 
@@ -111,6 +112,50 @@ def test_a_goal_is_worked_for_until_it_is_met(tmp_path: Path) -> None:
     assert "Work until this goal is met" in bodies[0]
     assert any("The goal is not met yet: No test ran." in body for body in bodies)
     assert len(bodies) == 5
+
+
+def test_a_goal_says_what_is_asked_why_it_goes_on_and_how_it_ends(tmp_path: Path) -> None:
+    plan = {
+        "scenario": 1,
+        "answers": [
+            {"when": {"user": "Judge by the agent's last words"}, "text": '{"met": false, "why": "No test ran."}', "times": "always"},
+            {"text": "Trying.", "times": "always"},
+        ],
+    }  # fmt: skip
+    with serving(plan, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
+        terminal.expect("You> ")
+        terminal.type("/goal all tests pass\n")
+        terminal.expect("! the goal is: all tests pass. ")
+        terminal.expect("/goal clear ends the goal")
+        terminal.expect("! the goal is not met yet, the turn goes on: No test ran. (check 1 of 40)")
+        terminal.expect("(check 8 of 40)")
+        terminal.expect("! the goal is not met: No test ran. The turn was sent on 8 times")
+        terminal.expect("/goal clear ends it")
+        terminal.expect("You> ")
+        terminal.type("go on\n")
+        terminal.expect("(check 10 of 40)")
+        terminal.expect("(check 17 of 40)")
+        terminal.expect("it ends here")
+        terminal.expect("You> ")
+        terminal.type("/goal clear\n")
+        terminal.expect("no goal any more")
+        assert "Stop hook" not in terminal.all
+
+
+def test_a_loop_that_is_ended_as_a_task_is_told_of_in_words(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": "Polled.", "times": "always"}]}
+    with serving(plan, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.say("/loop 5m poll")
+        host.result()
+        assert host.result()["result"] == "Polled."
+        host.say("/tasks stop s1")
+        assert host.result()["result"] == "stopped s1"
+        host.say("hello")
+        host.result()
+        assert host.end() == 0
+        last = told(server.requests[-1].body)
+    assert "(no content)" not in last
+    assert "Background schedule “poll” stopped" in last
 
 
 def test_a_goal_can_be_shown_and_cleared(tmp_path: Path) -> None:

@@ -69,5 +69,6 @@ def origin_of(notice: Notice) -> Json:
 
 
 def words_of(notice: Notice) -> str:
-    """A task's news; what a schedule says is a prompt as it was written."""
-    return "\n".join(notice.lines) if notice.kind == SCHEDULE else in_words(notice)
+    """A task's news; what a schedule says is a prompt as it was written. One that only ended says that."""
+    is_prompt = notice.kind == SCHEDULE and notice.lines
+    return "\n".join(notice.lines) if is_prompt else in_words(notice)

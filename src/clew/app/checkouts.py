@@ -4,6 +4,7 @@ Never thrown away unasked while anything stands in one.
 """
 
 import os
+import shlex
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -68,26 +69,46 @@ class Checkouts:
 
     async def merged(self, agent_id: str) -> str:
         """Brings the changes of an agent's own checkout into the repository's; what git said."""
-        tree, said = self._checkout(agent_id)
+        tree, said = self._checkout(agent_id, "merge")
         return await merge(self._git, tree, f"{said.description or said.agent_type} ({agent_id})")
 
     async def discarded(self, agent_id: str) -> None:
         """Takes an agent's own checkout away with all that stands in it."""
-        tree, _ = self._checkout(agent_id)
+        tree, _ = self._checkout(agent_id, "discard")
         await remove(self._git, tree, by_force=True)
 
-    def _checkout(self, agent_id: str) -> tuple[Worktree, AgentMetadata]:
+    def _checkout(self, agent_id: str, wish: str) -> tuple[Worktree, AgentMetadata]:
+        if not agent_id:
+            raise UserError(f"which agent? /agents {wish} ID; /tasks lists them")
         task = self._tasks.get(agent_id)
         if task is not None and task.ending is None:
             raise UserError(f"agent {agent_id} works still; /tasks stop {agent_id} ends it")
         try:
-            said = read_metadata(self._paths.place.agent(agent_id), self._paths.home)
+            found = self._there(self._paths.place.agent(agent_id))
         except ValueError:
-            said = None
+            found = None
+        if found is None:
+            raise UserError(self._elsewhere(agent_id, wish))
+        return found
+
+    def _there(self, transcript: Path) -> tuple[Worktree, AgentMetadata] | None:
+        said = read_metadata(transcript, self._paths.home)
         tree = None if said is None else worktree_of(said)
-        if said is None or tree is None or not is_folder(tree.path):
-            raise UserError(f"there is no checkout of an agent {agent_id}")
-        return tree, said
+        return None if said is None or tree is None or not is_folder(tree.path) else (tree, said)
+
+    def _elsewhere(self, agent_id: str, wish: str) -> str:
+        """That this session has no such checkout, and which one has: only there it is known whether the
+        agent works still."""
+        from clew.library.places import transcripts
+
+        for one in transcripts(self._paths.home):
+            if one.agent == agent_id and self._there(Path(one.path)) is not None:
+                line = shlex.quote(f"/agents {wish} {agent_id}")
+                return (
+                    f"agent {agent_id} worked for another session, which can {wish} its checkout: "
+                    f"clew -p --resume {one.session_id} {line}"
+                )
+        return f"there is no checkout of an agent {agent_id}"
 
     async def again(self, tree: Worktree) -> None:
         """One that was taken away, once more."""

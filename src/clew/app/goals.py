@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from clew.engine.transitions import MAX_RECOVERIES
 from clew.hooks.events import BY_NAME
 from clew.hooks.handlers import Callback, Hook
 from clew.hooks.run import Hooks
@@ -42,6 +43,8 @@ class Goal:
         self.checks = 0
         self.last = ""
         self._before = 0.0
+        # How often the turn went on for it with no tool run in between; the loop ends what goes on further.
+        self._sent_on = 0
 
     @property
     def cost(self) -> float:
@@ -76,7 +79,17 @@ class Goal:
             return {
                 "systemMessage": f"goal given up after {count_of(self.checks, 'check')}: {self.last}"
             }
+        if not given.get("stop_hook_active"):
+            self._sent_on = 0
+        if self._sent_on >= MAX_RECOVERIES["hook"]:
+            return {
+                "systemMessage": f"the goal is not met: {self.last} The turn was sent on {self._sent_on} times and "
+                "no tool ran; it ends here. The next prompt goes on with the goal, /goal clear ends it"
+            }
+        self._sent_on += 1
         return {
+            "systemMessage": f"the goal is not met yet, the turn goes on: {self.last} "
+            f"(check {self.checks} of {MOST_CHECKS})",
             "decision": "block",
             "reason": f"The goal is not met yet: {self.last} The goal: {goal}",
         }

@@ -2,6 +2,7 @@
 
 from datetime import timedelta
 
+from clew.app.goals import MOST_CHECKS
 from clew.app.session import Session
 from clew.commands.outcome import Ask, Outcome, Show
 from clew.messages.counts import count_of
@@ -108,5 +109,7 @@ async def goal(session: Session, text: str) -> Outcome:
         return Show(text=f"no goal any more; it was: {was}" if was else "there was no goal")
     it.set(text)
     return Ask(
-        text=f"Work until this goal is met, and show at the end of each turn how it can be seen: {text}"
+        text=f"Work until this goal is met, and show at the end of each turn how it can be seen: {text}",
+        said=f"the goal is: {text}. After each turn the model for small work judges whether it is met, at most "
+        f"{MOST_CHECKS} times; until then the model works on. Escape stops a turn, /goal clear ends the goal",
     )

@@ -16,9 +16,13 @@ class Show(Struct, frozen=True, kw_only=True):
 
 
 class Ask(Struct, frozen=True, kw_only=True):
-    """A prompt, as if the person had typed it; of a stranger's words, no file is named by them."""
+    """A prompt, as if the person had typed it; of a stranger's words, no file is named by them.
+
+    `said` is for the person, before it is worked on.
+    """
 
     text: str
+    said: str = ""
     by_stranger: bool = False
 
 

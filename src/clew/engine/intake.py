@@ -255,6 +255,8 @@ class Intake:
         if outcome is None:
             return await self._prompt(raw, parse_as_prompt(raw.text), emit)
         if isinstance(outcome, Ask):
+            if outcome.said:
+                await emit(Noticed(messages=(outcome.said,)))
             meant_as = parse_as_prompt(outcome.text)
             if outcome.by_stranger:
                 meant_as = Prompt(text=outcome.text)
