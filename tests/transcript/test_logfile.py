@@ -174,6 +174,31 @@ def test_a_run_that_finds_the_disk_as_it_was_goes_on_in_the_emergency_copy(tmp_p
     assert not copy.exists()
 
 
+class Closed(Files):
+    """A disk with a folder that nobody may look into: whether there is a file is not to be known."""
+
+    def exists(self, path: Path) -> bool:
+        if path.parent.name == "p":
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        return super().exists(path)
+
+
+def test_where_nobody_may_look_a_file_is_taken_with_what_its_copy_has(tmp_path: Path) -> None:
+    copy = tmp_path / "spare" / NAME
+    copy.parent.mkdir(mode=0o700)
+    copy.write_bytes(line(1))
+    file = log_file(tmp_path, Closed())
+    assert file.claim()
+    assert file.trouble is not None
+    assert (file.trouble.reason, file.trouble.rescued_to) == ("Permission denied", copy)
+    file.close()
+    assert lines_in(copy) == [line(1)]
+    following = log_file(tmp_path)
+    assert following.claim()
+    assert following.close() is None
+    assert lines_in(following.path, copy) == [line(1)]
+
+
 def test_an_emergency_copy_has_one_writer(tmp_path: Path) -> None:
     disk = Faulty(1, under=tmp_path / "projects", is_lasting=True, code=errno.EROFS)
     first, second = log_file(tmp_path, disk), log_file(tmp_path, disk)

@@ -8,6 +8,7 @@ from pathlib import Path
 from clew.app.stamps import new_id, now
 from clew.config.paths import Places
 from clew.config.regular import content
+from clew.config.there import why_closed
 from clew.messages.errors import SessionError, in_words
 from clew.options import Options
 from clew.transcript import choose
@@ -35,17 +36,17 @@ def open_record(
     """The recorder of a new session, or of one that goes on, with what it holds so far."""
     home, cwd = places.config_home, str(places.cwd)
     path = which(options, home, cwd)
+    folder = None if path is None else placed(home, cwd, path)
     if path is None or options.fork:
         session_id = options.session_id or new_id()
         session_paths = SessionPaths(home=home, cwd=cwd, session_id=session_id)
         transcript = session_paths.place.transcript
-        if is_begun(transcript) or copies(transcript, home):
+        if options.session_id and (is_begun(transcript) or copies(transcript, home)):
             raise SessionError(EXISTS.format(session_id))
     else:
         session_id = path.stem
         session_paths = SessionPaths(home=home, cwd=cwd, session_id=session_id)
-        if path.parent not in rescue_dirs(home):
-            session_paths.switch(session_id, path.parent)
+        session_paths.switch(session_id, folder)
     log = log_of(options, home, opened)
     if log is not None and options.session_id and (path is None or options.fork):
         reserve(log, session_paths.place.transcript, session_id, opened)
@@ -168,6 +169,15 @@ def which(options: Options, home: Path, cwd: str) -> Path | None:
         found = choose.newest(home, cwd)
         return None if found is None else found.path
     return None
+
+
+def placed(home: Path, cwd: str, path: Path) -> Path:
+    """The folder that a session goes on in; of an emergency copy, where the rest of it may lie."""
+    folder = choose.folder_of(home, cwd, path)
+    closed = None if folder == path.parent else why_closed(folder)
+    if closed is not None:
+        raise SessionError(f"{closed}; so what else session {path.stem} holds is not known")
+    return folder
 
 
 def branch(folder: Path) -> str:

@@ -8,5 +8,21 @@ from os.path import exists as is_there
 from os.path import isdir as is_folder
 from os.path import isfile as is_file
 from os.path import islink as is_link
+from pathlib import Path
 
-__all__ = ["is_file", "is_folder", "is_link", "is_there"]
+__all__ = ["is_file", "is_folder", "is_link", "is_there", "why_closed"]
+
+
+def why_closed(folder: Path) -> str | None:
+    """Why nobody may know what lies in a folder, and by which one of those above it; None where one may,
+    and where there is no folder."""
+    each = folder
+    try:
+        for each in (*reversed(folder.parents), folder):
+            (each / "..").stat()  # only who may look into a folder finds the way back
+        next(folder.iterdir(), None)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        return f"{each} cannot be read: {error.strerror}"
+    return None

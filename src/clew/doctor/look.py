@@ -13,11 +13,10 @@ from clew.config.there import is_there
 from clew.doctor.definitions import definitions
 from clew.doctor.finding import Finding, fault, fine, note
 from clew.doctor.network import reached
+from clew.doctor.transcripts import transcripts
 from clew.hooks.handlers import read_layers
 from clew.mcp.config import Stdio
 from clew.mcp.scopes import find
-from clew.messages.counts import count_of
-from clew.messages.errors import in_words
 from clew.permissions.in_session import entered
 from clew.permissions.modes import Refused
 from clew.permissions.session_rules import Standing, in_vain
@@ -27,15 +26,7 @@ from clew.providers.endpoint import Endpoint
 from clew.sandbox.box import Box
 from clew.sandbox.policy import Policy, read_settings
 from clew.sandbox.walled import SandboxError
-from clew.transcript import choose, light, paths
-from clew.transcript.examine import Examination, examine
-from clew.transcript.lineage import repaired_copy
-from clew.transcript.repair import has_mendable, is_needed, is_possible, why_it_stays
 from clew.version import VERSION
-
-EXAMINED_SESSIONS = 10
-EXAMINED_BYTES = 64 << 20
-LOW_SPACE_BYTES = 200_000_000
 
 
 async def looked(standing: Standing, *, offline: bool) -> list[Finding]:
@@ -146,87 +137,6 @@ def keys(standing: Standing, environment: Environment, endpoint: Endpoint) -> It
         )
     else:
         yield note(subject, f"no key, for {endpoint.shown}, which may need none")
-
-
-def transcripts(standing: Standing) -> Iterator[Finding]:
-    subject, home = "transcripts", standing.places.config_home
-    projects = paths.projects_dir(home)
-    nearest = next((p for p in (projects, *projects.parents) if is_there(p)), Path("/"))
-    if not os.access(nearest, os.W_OK):
-        kept = ["in memory", *(f"in {folder}" for folder in paths.rescue_dirs(home)[1:])]
-        yield fault(
-            subject,
-            f"{nearest} cannot be written to: sessions are kept {' and '.join(kept)}",
-            "give it back to yourself (chown, chmod), or name another: CLEW_CONFIG_DIR",
-        )
-    free = shutil.disk_usage(nearest).free
-    if free < LOW_SPACE_BYTES:
-        yield fault(
-            subject, f"{free / 1e6:.0f} MB are free at {nearest}", "make room: clew sessions du"
-        )
-    for one in choose.unsaved(home, str(standing.places.cwd), everywhere=True):
-        yield fault(
-            subject,
-            f"{one.path} was saved beside its place, which could not be written to",
-            f"clew --resume {one.session_id} brings it home",
-        )
-    yield from examined(home, str(standing.places.cwd))
-
-
-def examined(home: Path, cwd: str) -> Iterator[Finding]:
-    """The newest sessions of this folder, held to the rules of their format."""
-    subject = "transcripts"
-    files = [f for folder in choose.folders(home, cwd) for f in light.session_files(folder)]
-    files.sort(key=lambda path: path.stat().st_mtime, reverse=True)
-    sound = 0
-    for path in files[:EXAMINED_SESSIONS]:
-        if path.stat().st_size > EXAMINED_BYTES:
-            yield note(
-                subject, f"{path} is large and was not read", f"clew sessions check {path.stem}"
-            )
-            continue
-        try:
-            found = examine(path)
-        except OSError as error:
-            yield fault(subject, f"{path}: {in_words(error)}", "look at the file's permissions")
-            continue
-        if found.problems:
-            yield damaged(found)
-        elif path.stat().st_size == 0:
-            yield note(subject, f"{path} is empty: nothing of a conversation is in it")
-        else:
-            sound += 1
-    of = "of this folder's newest sessions"
-    rest = len(files) - EXAMINED_SESSIONS
-    more = f"; {rest} older ones were not read (clew sessions check)" if rest > 0 else ""
-    yield fine(
-        subject,
-        count_of(sound, f"{of} is sound", f"{of} are sound") + more,
-    )
-
-
-def damaged(found: Examination) -> Finding:
-    """A fault is only what a repair would mend and none has: whatever it is, the session can be resumed."""
-    subject, session, more = "transcripts", found.path.stem, len(found.problems) - 1
-    worst = (found.errors or found.problems)[0]
-    words = f"{found.path}: {worst}"
-    words += f", and {more} more" if more else ""
-    if not has_mendable(found):
-        return note(subject, words, why_it_stays(worst, session))
-    copy = repaired_copy(found.path, found.loaded)
-    if copy is not None:
-        aside = f"clew sessions archive {session} puts the damaged one aside"
-        return note(subject, f"{words}; the repaired copy is {copy.stem}", aside)
-    if is_needed(found) and not is_possible(found.path):
-        return note(subject, words, "it can be resumed as it is; a repair would lose some of it")
-    if is_needed(found):
-        mend = f"clew sessions repair {session} (it can be resumed as it is, too)"
-        return fault(subject, words, mend) if found.errors else note(subject, words, mend)
-    return note(
-        subject,
-        words,
-        f"it can be resumed as it is; a copy without it: clew sessions repair --warnings {session}",
-    )
 
 
 async def sandbox(standing: Standing, launcher: Launcher) -> Finding:

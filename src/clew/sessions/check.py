@@ -1,10 +1,26 @@
 """`clew sessions check`: holds files to the rules of the format."""
 
 import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from clew.messages.counts import count_of
-from clew.sessions.output import FINE, FOUND, Bar, cwd, home, say, say_json, say_unsaved, transcript
+from clew.sessions.output import (
+    CANNOT,
+    FINE,
+    FOUND,
+    NONE_HERE,
+    Bar,
+    cwd,
+    home,
+    say,
+    say_closed,
+    say_json,
+    say_unsaved,
+    transcript,
+)
 from clew.transcript import choose, light
 from clew.transcript.check import RULES
 from clew.transcript.examine import examine
@@ -21,19 +37,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.rules:
         return _rules(as_json=options.json)
-    files = [transcript(name) for name in options.session] or [
-        path
-        for folder in choose.folders(home(), cwd(), everywhere=options.all)
-        for path in light.session_files(folder)
-    ]
+    files = [transcript(name) for name in options.session] or list(
+        _of_folder(everywhere=options.all)
+    )
+    is_unread = not options.session and say_closed(everywhere=options.all)
     reports: list[dict[str, Any]] = []
     with Bar("checking") as bar:
         for number, path in enumerate(files, 1):
             bar.hide()
             say_unsaved(path)
-            found = examine(path)
+            try:
+                found = examine(path)
+            except OSError as error:
+                sys.stderr.write(f"clew sessions: {path} cannot be read: {error.strerror}\n")
+                is_unread = True
+                continue
             shown = found.findings if options.notes else found.problems
-            is_empty = path.stat().st_size == 0
+            is_empty = found.loaded.size_bytes == 0
             reports.append(
                 {
                     "path": str(path),
@@ -52,7 +72,18 @@ def run(options: argparse.Namespace) -> int:
             bar(number, len(files))
     if options.json:
         say_json(reports)
+    elif not files and not is_unread:
+        say("there is no session to check" if options.all else NONE_HERE)
+    if is_unread:
+        return CANNOT
     return FINE if all(report["ok"] for report in reports) else FOUND
+
+
+def _of_folder(*, everywhere: bool) -> Iterator[Path]:
+    for folder in choose.folders(home(), cwd(), everywhere=everywhere):
+        yield from light.session_files(folder)
+    for outline in choose.unsaved(home(), cwd(), everywhere=everywhere):
+        yield outline.path
 
 
 def _rules(*, as_json: bool) -> int:

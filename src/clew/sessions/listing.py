@@ -9,7 +9,18 @@ from typing import TYPE_CHECKING, Any
 from clew.config import clock
 from clew.library.listing import Wanted, all_hidden, fitting, newest_first
 from clew.messages.counts import count_of, size_of
-from clew.sessions.output import FINE, Bar, CannotError, cwd, home, moment, say, say_json
+from clew.sessions.output import (
+    FINE,
+    NONE_HERE,
+    Bar,
+    CannotError,
+    cwd,
+    home,
+    moment,
+    say,
+    say_closed,
+    say_json,
+)
 from clew.transcript.light import Outline
 
 if TYPE_CHECKING:
@@ -51,6 +62,7 @@ def run(options: argparse.Namespace) -> int:
         model=options.model,
         cost_over=options.cost_over,
     )
+    is_closed = say_closed(everywhere=options.all)
     found = islice(
         _fitting(wanted, everywhere=options.all), options.limit if options.limit > 0 else None
     )
@@ -67,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
             f"{outline.session_id}  {clock.here(outline.modified_at)}  {size_of(outline.size_bytes):>8}"
             f"  {' '.join(outline.title.split())}{tag}{elsewhere}"
         )
-    if not shown:
+    if not shown and not is_closed:
         _none(is_narrowed=wanted != Wanted(), everywhere=options.all)
     return FINE
 
@@ -149,7 +161,7 @@ def _none(*, is_narrowed: bool, everywhere: bool) -> None:
         return
     moved = moved_here(home(), cwd())
     if not moved and not is_narrowed:
-        say("no session of this folder yet; clew sessions list --all shows every folder's")
+        say(NONE_HERE)
     for place in moved:
         say(
             f"no session of this folder, but {count_of(place.sessions, 'session')} of {place.cwd}, "

@@ -14,10 +14,13 @@ from typing import Any
 import msgspec
 
 from clew.config.paths import find_config_home
+from clew.config.there import why_closed
 from clew.transcript import choose
+from clew.transcript.paths import projects_dir
 
 # Exit codes: fine, something found, cannot do what was asked.
 FINE, FOUND, CANNOT = 0, 1, 2
+NONE_HERE = "no session of this folder yet; clew sessions list --all shows every folder's"
 
 
 class CannotError(Exception):
@@ -58,6 +61,15 @@ def say_unsaved(path: Path) -> None:
                     f"clew sessions: {file} could not be written; what was said since is in {copy} and not "
                     f"told of here. When {file.parent} takes it, `clew --resume {path.stem}` brings it home\n"
                 )
+
+
+def say_closed(*, everywhere: bool) -> bool:
+    """Says where nobody may look for this folder's sessions, or for those of every one; whether that is so."""
+    places = [projects_dir(home()), *choose.folders(home(), cwd(), everywhere=everywhere)]
+    closed = dict.fromkeys(filter(None, map(why_closed, places)))
+    for why in closed:
+        sys.stderr.write(f"clew sessions: {why}; the sessions in it are left out\n")
+    return bool(closed)
 
 
 def say(line: str) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 
 from clew.config.regular import content
+from clew.config.there import is_folder
 from clew.config.write import make_private
 from clew.transcript.files import Files
 from clew.transcript.load import Loaded
@@ -155,7 +156,8 @@ def entry_of(line: bytes) -> dict[str, Any]:
 def agents(place: Place, home: Path | None = None) -> list[Path]:
     """The transcripts of a session's subagents, grouped or not; where `home` is given, those too of which
     nothing but an emergency copy was saved."""
-    found = sorted((place.folder / "subagents").rglob(f"{AGENT}*.jsonl"))
+    folder = place.folder / "subagents"
+    found = sorted(folder.rglob(f"{AGENT}*.jsonl")) if is_folder(folder) else []
     return found if home is None else list(dict.fromkeys([*found, *unsaved_agents(place, home)]))
 
 

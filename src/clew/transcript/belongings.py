@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.config.regular import content
-from clew.config.there import is_file
+from clew.config.there import is_file, is_folder
 from clew.messages.encoding import decode, encode
 from clew.transcript.files import Files
 from clew.transcript.paths import AGENT, Place, sidecar
@@ -20,7 +20,8 @@ BUFFER_BYTES = 1 << 20
 
 def of_agents(source: Path) -> list[Path]:
     """The transcripts of the subagents of a session's file, wherever that lies."""
-    found = (source.with_suffix("") / "subagents").rglob(f"{AGENT}*.jsonl")
+    folder = source.with_suffix("") / "subagents"
+    found = folder.rglob(f"{AGENT}*.jsonl") if is_folder(folder) else ()
     return sorted(path for path in found if is_file(path))
 
 

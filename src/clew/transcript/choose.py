@@ -4,14 +4,16 @@ Looks at names, ends and titles only; nothing is loaded. A folder's name can sta
 the `cwd` that the entries carry has the last word.
 """
 
+import os
 import re
 from collections.abc import Iterator
+from itertools import takewhile
 from pathlib import Path
 
-from clew.config.there import is_file, is_folder
+from clew.config.there import is_file, is_folder, why_closed
 from clew.messages.errors import SessionError
 from clew.transcript.files import Files
-from clew.transcript.light import Outline, is_uuid, outlines
+from clew.transcript.light import Outline, is_uuid, outline, outlines, session_files
 from clew.transcript.paths import (
     canonical,
     encoded,
@@ -40,29 +42,45 @@ def of_folder(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Out
 
 
 def newest(home: Path, cwd: str) -> Outline | None:
-    """The session of this folder that was written last; empty files and other folders' are passed."""
-    first = [next(listed, None) for listed in (_saved(home, cwd), unsaved(home, cwd))]
-    return max(filter(None, first), key=lambda o: o.modified_at, default=None)
+    """The session of this folder that was written last; empty files and other folders' are passed.
+
+    Raises `SessionError` where that may be one that cannot be read.
+    """
+    folder = project_dir(home, cwd)
+    saved, copied = [next(listed, None) for listed in (_saved(home, cwd), unsaved(home, cwd))]
+    later = takewhile(lambda path: saved is None or path != saved.path, session_files(folder))
+    unread = (path for path in later if is_file(path) and not os.access(path, os.R_OK))
+    closed = why_closed(folder) or next((f"{path} cannot be read" for path in unread), None)
+    if closed is not None:
+        raise SessionError(f"{closed}; so which session is the newest is not known")
+    return max(filter(None, [saved, copied]), key=lambda o: o.modified_at, default=None)
 
 
 def _saved(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outline]:
     """Newest first in each folder; what shares a folder's name and not its path is told apart."""
     here = canonical(cwd)
     for folder in folders(home, cwd, everywhere=everywhere):
-        for outline in outlines(folder):
-            if everywhere or outline.cwd in (None, cwd) or _is_here(str(outline.cwd), here):
-                yield outline
+        for found in outlines(folder):
+            if everywhere or found.cwd in (None, cwd) or _is_here(str(found.cwd), here):
+                yield found
 
 
 def unsaved(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Outline]:
     """Sessions of which nothing but an emergency copy was saved, newest first."""
     files = Files()
     for folder in rescue_dirs(home):
-        for outline in outlines(folder) if files.exists(folder) else ():
-            if everywhere or outline.cwd in (cwd, canonical(cwd)):
-                places = find_session(home, outline.session_id)
-                if files.is_private(folder) and not any(place.stat().st_size for place in places):
-                    yield outline
+        for found in outlines(folder) if is_folder(folder) else ():
+            if everywhere or found.cwd in (cwd, canonical(cwd)):
+                places = find_session(home, found.session_id)
+                if files.is_private(folder) and not any(map(_holds_something, places)):
+                    yield found
+
+
+def _holds_something(path: Path) -> bool:
+    try:
+        return path.stat().st_size > 0
+    except OSError:
+        return False
 
 
 def named(home: Path, cwd: str, name: str) -> Path:
@@ -79,9 +97,20 @@ def named(home: Path, cwd: str, name: str) -> Path:
     if len(found) == 1:
         return found[0]
     if not found:
+        closed = why_closed(project_dir(home, cwd))
+        if closed is not None:
+            raise SessionError(f"{closed}; so whether there is a session {name!r} is not known")
         raise SessionError(f"no session {name!r}; `clew sessions list --all` lists what there is")
     listed = "\n  ".join(str(path) for path in found)
     raise SessionError(f"{name!r} means several sessions; name one file:\n  {listed}")
+
+
+def folder_of(home: Path, cwd: str, path: Path) -> Path:
+    """The folder that a session belongs into; an emergency copy lies outside of it."""
+    if path.parent not in rescue_dirs(home):
+        return path.parent
+    found = outline(path)
+    return project_dir(home, found.cwd if found is not None and found.cwd else cwd)
 
 
 def _by_id(home: Path, cwd: str, session_id: str) -> list[Path]:

@@ -9,6 +9,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -119,7 +120,8 @@ def session_files(project_dir: Path) -> list[Path]:
             for entry in entries:
                 name = entry.name
                 if name.endswith(".jsonl") and is_uuid(name[:-6]) and entry.is_file():
-                    found.append((entry.stat().st_mtime, Path(entry.path)))
+                    with suppress(FileNotFoundError):  # it went away meanwhile
+                        found.append((entry.stat().st_mtime, Path(entry.path)))
     except OSError:
         pass  # what was seen before the folder could not be read is shown all the same
     return [path for _, path in sorted(found, reverse=True)]

@@ -66,10 +66,10 @@ class LogFile:
         """
         if self._fd is not None:
             return True
-        if not self._files.exists(self.path) and not self._rescue.is_there():
-            return True
         try:
             try:
+                if not self._files.exists(self.path) and not self._rescue.is_there():
+                    return True
                 self._open()
                 self.sync()
             except LockedError:

@@ -1,0 +1,165 @@
+"""Sessions in folders and files that their owner may not read or write: nothing is lost, and it is said."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.testing.server import LoopbackServer, serving
+from tests.headless.clew_process import clew, command, environment, transcripts
+from tests.headless.rights import binding
+from tests.requirements import requirement
+
+TALK: dict[str, Any] = {"scenario": 1, "answers": [{"text": "Fine.", "times": "always"}]}
+
+
+class Home:
+    """A home with one session, and clew in it."""
+
+    def __init__(self, folder: Path, server: LoopbackServer) -> None:
+        self.folder = folder
+        self.server = server
+        self.says("first", "-p")
+        (self.saved,) = transcripts(folder)
+        self.sessions = self.saved.parent
+
+    def run(self, *words: str) -> tuple[int, str, str]:
+        done = clew(self.folder, self.server.url, *words)
+        assert "Traceback" not in done.stderr
+        return done.returncode, done.stdout, done.stderr
+
+    def says(self, prompt: str, *words: str) -> str:
+        code, out, err = self.run(*words, prompt)
+        assert (code, out) == (0, "Fine.\n"), err
+        return err
+
+    def is_refused(self, *words: str) -> str:
+        """In one line, with nothing asked and nothing written."""
+        asked, there = len(self.server.requests), self.copies
+        code, out, err = self.run(*words)
+        assert (code, out, err.count("\n")) == (1, "", 1), err
+        assert (len(self.server.requests), self.copies) == (asked, there)
+        return err
+
+    @property
+    def copies(self) -> list[Path]:
+        return sorted((self.folder / "config" / "clew").glob("unsaved/*"))
+
+    def heard(self) -> str:
+        return json.dumps(self.server.requests[-1].body["messages"])
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    binding(monkeypatch, tmp_path / "shim")
+    with serving(TALK, strict=True) as server:
+        made = Home(tmp_path, server)
+        yield made
+        made.sessions.parent.chmod(0o700)
+        made.sessions.chmod(0o700)
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o600, 0o300])
+@pytest.mark.parametrize("front", [("-p", "on"), ("--linear",), ("--linear", "--fork-session")])
+def test_a_folder_that_cannot_be_read_ends_continue_and_begins_nothing(
+    home: Home, mode: int, front: tuple[str, ...]
+) -> None:
+    home.sessions.chmod(mode)
+    said = home.is_refused("--continue", *front)
+    assert said.startswith(f"clew: {home.sessions} cannot be read: Permission denied; ")
+    home.sessions.chmod(0o700)
+    home.says("on", "-p", "--continue")
+    assert "first" in home.heard()
+    assert transcripts(home.folder) == [home.saved]
+
+
+def test_the_folder_above_is_named_where_that_one_cannot_be_read(home: Home) -> None:
+    home.sessions.parent.chmod(0o000)
+    said = home.is_refused("-p", "--continue", "on")
+    assert said.startswith(f"clew: {home.sessions.parent} cannot be read: Permission denied; ")
+    said = home.is_refused("-p", "--resume", home.saved.stem, "on")
+    assert f"so whether there is a session '{home.saved.stem}' is not known" in said
+
+
+def test_a_newest_session_that_cannot_be_read_is_named_and_none_is_taken_for_it(
+    home: Home,
+) -> None:
+    home.says("second", "-p")
+    (second,) = set(transcripts(home.folder)) - {home.saved}
+    second.chmod(0o000)
+    said = home.is_refused("-p", "--continue", "on")
+    assert said.startswith(f"clew: {second} cannot be read; ")
+    # One that is older is in nobody's way.
+    home.says("third", "-p")
+    home.says("on", "-p", "--continue")
+    assert "third" in home.heard()
+
+
+@requirement("R258")
+def test_a_session_saved_beside_a_folder_that_cannot_be_read_waits_and_comes_home(
+    home: Home,
+) -> None:
+    home.sessions.chmod(0o000)
+    assert "Permission denied" in home.says("second", "-p")
+    (copy,) = home.copies
+    for words in (
+        ["--continue"],
+        ["--resume", copy.stem],
+        ["--resume", copy.stem, "--fork-session"],
+    ):
+        said = home.is_refused("-p", *words, "on")
+        assert said.startswith(f"clew: {home.sessions} cannot be read: Permission denied; ")
+    home.sessions.chmod(0o700)
+    home.says("on", "-p", "--continue")
+    assert "second" in home.heard()
+    assert home.copies == []
+    assert sorted(transcripts(home.folder)) == sorted([home.saved, home.sessions / copy.name])
+
+
+def test_what_is_left_out_of_lists_and_checks_is_said(home: Home) -> None:
+    home.sessions.chmod(0o000)
+    said = f"clew sessions: {home.sessions} cannot be read: Permission denied; the sessions in it are left out\n"
+    for words in (["check"], ["check", "--all"]):
+        assert home.run("sessions", *words) == (2, "", said)
+    assert home.run("sessions", "check", "--json") == (2, "[]\n", said)
+    for words in (["list"], ["list", "--all"]):
+        assert home.run("sessions", *words) == (0, "", said)
+    home.says("second", "-p")
+    (copy,) = home.copies
+    code, out, err = home.run("sessions", "check")
+    assert (code, err) == (2, said)
+    assert out.startswith(f"{copy}: ok, ")
+
+
+def test_a_check_goes_on_behind_a_file_that_cannot_be_read(home: Home) -> None:
+    home.says("second", "-p")
+    second = max(set(transcripts(home.folder)) - {home.saved})
+    second.chmod(0o000)
+    code, out, err = home.run("sessions", "check")
+    assert (code, err) == (2, f"clew sessions: {second} cannot be read: Permission denied\n")
+    assert out.startswith(f"{home.saved}: ok, ")
+    assert out.count("\n") == 1
+
+
+def test_a_copy_comes_home_to_its_own_folder_from_wherever_it_is_resumed(home: Home) -> None:
+    home.sessions.chmod(0o500)
+    home.says("second", "-p")
+    (copy,) = home.copies
+    home.sessions.chmod(0o700)
+    elsewhere = home.folder / "elsewhere"
+    elsewhere.mkdir()
+    done = subprocess.run(
+        command("-p", "--resume", copy.stem, "on"),
+        cwd=elsewhere,
+        env=environment(home.folder, home.server.url),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"Fine.\n", b"")
+    assert home.copies == []
+    assert sorted(transcripts(home.folder)) == sorted([home.saved, home.sessions / copy.name])
