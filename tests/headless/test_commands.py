@@ -209,3 +209,19 @@ def test_help_explains_one_command_and_says_what_is_near_to_none(tmp_path: Path)
     assert said("/help taks") == near
     assert said("/help zzzz") == "clew: there is no command /zzzz; /help lists those there are.\n"
     assert "`clew login` in a shell keeps a key" in said("/help login")
+
+
+def test_what_a_person_set_is_not_told_to_them_again(host: Hosted) -> None:
+    assert "output style learning, from the next session on" in shown(
+        host, "/output-style learning"
+    )
+    assert shown(host, "/config verbose true").endswith("verbose is set")
+    assert shown(host, "go on") == "And here."
+    assert host.end() == 0
+    assert "read again" not in json.dumps(host.frames) + host.errors()
+
+
+def test_a_kind_of_agent_that_is_not_there_is_said_in_sentences(host: Hosted) -> None:
+    assert "There is no kind of agent maker. There are: " in shown(host, "/agents maker")
+    near = shown(host, "/agents general-purpos")
+    assert "agent general-purpos; did you mean general-purpose? There are: " in near

@@ -113,6 +113,11 @@ def test_what_is_not_json_is_refused_as_a_value_error(line: bytes) -> None:
         decode(line)
 
 
+def test_what_is_no_json_says_where_in_one_at() -> None:
+    with pytest.raises(ValueError, match=r"^Unterminated string starting at character 5$"):
+        decode(b'{"a":"b')
+
+
 def test_several_members_at_any_depth_are_read() -> None:
     line = b'{"x":' + b"[" * 2000 + b'{"a":1,"b":{"c":[]}},2' + b"]" * 2000 + b',"y":7}'
     assert decode(line)["y"] == 7

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -103,12 +104,44 @@ def test_no_file_hides_a_command_of_clews_own(home: Path) -> None:
 def test_a_projects_command_runs_nothing_before_the_folder_is_trusted(home: Path) -> None:
     done, bodies = run(home, "/front:check")
     assert (done.returncode, bodies) == (1, [])
-    assert "wants to run 'touch made-by-command', which was refused" in done.stderr
+    assert (
+        "wants to run 'touch made-by-command', which was refused: nobody can be asked"
+        in done.stderr
+    )
+    assert "clew config trust" in done.stderr
     assert not (home / "work" / "made-by-command").exists()
     trust(home)
     done, _ = run(home, "/front:check")
     assert done.returncode == 0
     assert (home / "work" / "made-by-command").exists()
+
+
+def test_a_line_that_nobody_allows_names_the_rule_that_would(home: Path) -> None:
+    line = "touch made && touch 'made too'"
+    (home / "config" / "commands" / "poke.md").write_text(f"Look:\n\n!`{line}`\n", "utf-8")
+    with serving(FINE, strict=True) as server:
+        refused = clew(home, server.url, "-p", "/poke", "--output-format", "json")
+        (why,) = json.loads(refused.stdout)["errors"]
+        _, _, way = why.partition("with this rule: clew ")
+        words = shlex.split(way.partition(", or ")[0])
+        added = clew(home, server.url, *words)
+        allowed = clew(home, server.url, "-p", "/poke")
+        asked = len(server.requests)
+    assert refused.returncode == 1
+    assert json.loads(refused.stdout)["terminal_reason"] is None
+    assert "needs a person's permission" not in why
+    assert (added.returncode, allowed.returncode, asked) == (0, 0, 1), allowed.stderr
+    assert (home / "work" / "made too").exists()
+
+
+def test_a_file_that_a_command_names_in_vain_is_told_of(home: Path) -> None:
+    text = "Read @docs/gone.md as @somebody does, with @angular/core.\n"
+    (home / "config" / "commands" / "vain.md").write_text(text, "utf-8")
+    done, bodies = run(home, "/vain")
+    assert len(bodies) == 1
+    assert done.stderr == (
+        "clew: @docs/gone.md: there is no such file or folder; the model was given the word alone\n"
+    )
 
 
 def test_a_skill_tells_where_its_files_are(home: Path) -> None:

@@ -169,8 +169,8 @@ class AllAgents:
         if found is None:
             near = self.catalog.nearest(name)
             there = ", ".join(spec.name for spec in self.catalog)
-            hint = f"did you mean {near}? " if near else ""
-            raise ToolError(f"There is no kind of agent {name}; {hint}There are: {there}.")
+            hint = f"; did you mean {near}?" if near else "."
+            raise ToolError(f"There is no kind of agent {name}{hint} There are: {there}.")
         return found
 
     def called(self, name: str) -> Agent | None:

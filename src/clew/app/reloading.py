@@ -19,7 +19,7 @@ from clew.app.lsp import language_servers
 from clew.app.mcp import find_servers
 from clew.app.offering import is_wanted
 from clew.app.plugins import plugins_of
-from clew.permissions.in_session import READ_AGAIN
+from clew.permissions.in_session import of_own
 
 Json: TypeAlias = dict[str, Any]
 
@@ -61,7 +61,7 @@ class Reloading:
         options = ground.options
         options = replace(options, plugin_folders=(*options.plugin_folders, *self._added))
         noticed = await hands.hook_settings.refresh(hands.hooks)
-        complaints = [line for line in noticed if line != READ_AGAIN]
+        complaints = of_own(noticed)
         standing, plugins = ground.rules.standing, ground.plugins
         plugins.unhook(hands.hooks)
         plugins.replace(plugins_of(options, standing))

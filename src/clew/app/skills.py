@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from clew.app.ground import Ground
 from clew.app.lent import Lent
 from clew.app.plugins import managed_hooks_only
+from clew.app.skill_lines import LineRefusedError, way_out
 from clew.app.stamps import new_id
 from clew.commands.outcome import Invoke, Outcome
 from clew.commands.registry import Command
@@ -25,6 +26,7 @@ from clew.context.nearby import touched
 from clew.engine.deps import Granted, Question, Verdict
 from clew.engine.toolset import SessionTools
 from clew.hooks.handlers import Hook, read_hooks
+from clew.messages.errors import UserError
 from clew.options import SOURCES
 from clew.permissions.decision import Allow, Decision, Deny, decided, reason
 from clew.skills.find import body_of
@@ -131,11 +133,14 @@ class SessionSkills:
 
     def _command(self, one: Skill) -> Command[Session]:
         async def run(_: Session, arguments: str) -> Outcome:
+            try:
+                text = await self._text(one, arguments)
+            except LineRefusedError as error:
+                raise UserError(error.for_person) from None
             return Invoke(
                 name=one.name,
                 arguments=arguments,
-                text=FORKED.format(kind=one.agent) * bool(one.agent)
-                + await self._text(one, arguments),
+                text=FORKED.format(kind=one.agent) * bool(one.agent) + text,
                 origin=record_of(one),
             )
 
@@ -347,7 +352,11 @@ class SessionSkills:
             )
         )
         if not isinstance(said, Granted):
-            raise ToolError(f"{refused}: {said.words}")
+            # A person who said no knows that; what hosts say may be news.
+            why = "" if said.by_person else f": {said.words}"
+            if said.is_nobodys:
+                why = f": {way_out(one, line, counts=self.counts(one))}"
+            raise LineRefusedError(f"{refused}: {said.words}", for_person=f"{refused}{why}")
         return block if said.input is None else block | {"input": said.input}
 
 

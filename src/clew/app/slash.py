@@ -21,6 +21,7 @@ from clew.messages import factories
 from clew.messages.counts import count_of
 from clew.messages.errors import ClewError
 from clew.normalize.offered import offered, references
+from clew.permissions.in_session import of_own
 from clew.session.breakdown import breakdown
 from clew.session.ledger import Spend
 from clew.transcript import choose
@@ -299,7 +300,7 @@ async def config(session: Session, arguments: str) -> Outcome:
     if not value:
         return Show(text="\n".join(explained(places, key)))
     done = assign(places, "user", key, parsed(key, value.strip()))
-    noticed = await session.refresh()
+    noticed = of_own(await session.refresh())
     return Show(text="\n".join([f"{done.path}: {key} is set", *done.faults, *noticed]))
 
 

@@ -14,6 +14,7 @@ from clew.context.mentions import noted_fact
 from clew.context.notebook import INDEX, Memo, Notebook
 from clew.messages.counts import count_of
 from clew.messages.errors import UserError
+from clew.permissions.in_session import of_own
 
 ALL = "all"
 USAGE = f"to {' | '.join(NOTES)}, list, show NAME, forget NAME, review, accept NAME | all, drop NAME | all"
@@ -118,7 +119,7 @@ async def _to(session: Session, names: Sequence[str]) -> Outcome:
     if not names or names[0] not in NOTES:
         raise UserError(f"/memory to {' | '.join(NOTES)}")
     assign(session.rules.standing.places, "user", "notesFile", names[0])
-    noticed = await session.refresh()
+    noticed = of_own(await session.refresh())
     return Show(text="\n".join([f"notes go to {notes_file(session.rules)}", *noticed]))
 
 

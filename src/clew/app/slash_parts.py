@@ -4,6 +4,7 @@ from clew.app.session import Session
 from clew.commands.outcome import Outcome, Show
 from clew.commands.rows import table
 from clew.config.answers import assign
+from clew.permissions.in_session import of_own
 from clew.plugins.parts import told
 from clew.skills.listing import LONG, cut
 from clew.skills.skill import Skill
@@ -75,7 +76,9 @@ async def output_style(session: Session, name: str) -> Outcome:
         there = ", ".join(one.name for one in styles.found)
         return Show(text=f"no output style {name!r}; there are {there}", is_error=True)
     done = assign(session.rules.standing.places, "local", "outputStyle", chosen.name)
-    return Show(
-        text=f"{done.path}: output style {chosen.name}, from the next session on; this one keeps what it "
+    noticed = of_own(await session.refresh())
+    told = (
+        f"{done.path}: output style {chosen.name}, from the next session on; this one keeps what it "
         "began with, which is in the service's cache (/clear begins a new one)"
     )
+    return Show(text="\n".join([told, *done.faults, *noticed]))

@@ -9,6 +9,7 @@ from clew.app.session import Session
 from clew.commands.outcome import Outcome, Show
 from clew.config.answers import assign, unset
 from clew.config.there import is_there
+from clew.permissions.in_session import of_own
 
 ON, OFF = "on", "off"
 LINE = "statusLine"
@@ -45,7 +46,7 @@ async def status_line(session: Session, command: str) -> Outcome:
 
 def set_to(session: Session, key: str, value: Any) -> str:
     done = assign(session.rules.standing.places, "user", key, value)
-    noticed = session.rules.refresh()
+    noticed = of_own(session.rules.refresh())
     return "\n".join([f"{done.path}: {key} is set", *done.faults, *noticed])
 
 

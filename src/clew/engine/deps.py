@@ -122,11 +122,13 @@ class Granted(Struct, frozen=True, kw_only=True):
 
 
 class Refused(Struct, frozen=True, kw_only=True):
-    """No: `words` are what the model reads. `stop` ends the turn as well."""
+    """No: `words` are what the model reads. `stop` ends the turn as well. `is_nobodys`: there is nobody
+    who could have been asked."""
 
     words: str
     stop: bool = False
     by_person: bool = True
+    is_nobodys: bool = False
 
 
 Verdict: TypeAlias = Granted | Refused

@@ -143,8 +143,9 @@ class Intake:
         if found is None:
             fact = await self._elsewhere(mention)
             name = mention.paths[0]
-            # The text of a command file may name what it likes; what a person typed is answered.
-            if fact is None and mention.is_path and name in raw.text:
+            # What a command file names without an ending may be a package.
+            is_file = name in raw.text or "." in name.rpartition("/")[2]
+            if fact is None and mention.is_path and is_file:
                 await emit(Noticed(messages=(f"@{name}: {NO_FILE}",)))
             return fact
         shown, path = found

@@ -30,7 +30,8 @@ EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
 
 
 async def nobody(asked: Question) -> Verdict:
-    return Refused(words=f"{NOBODY} (It asks because {asked.why}.)", by_person=False)
+    words = f"{NOBODY} (It asks because {asked.why}.)"
+    return Refused(words=words, by_person=False, is_nobodys=True)
 
 
 class HostPermission:

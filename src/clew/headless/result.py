@@ -161,6 +161,8 @@ def result(
         if subtype == "success"
         else {"errors": [ended.message or ended.reason]}
     )
+    # What failed beside the conversation is no end of the model's: nothing was asked.
+    is_beside = ended.reason == "failed" and not tally.turns
     return {
         "type": "result",
         "subtype": subtype,
@@ -170,7 +172,7 @@ def result(
         "duration_ms": duration_ms,
         "duration_api_ms": tally.api_ms,
         "stop_reason": ended.stop_reason,
-        "terminal_reason": TERMINAL_REASONS.get(ended.reason, ended.reason),
+        "terminal_reason": None if is_beside else TERMINAL_REASONS.get(ended.reason, ended.reason),
         "api_error_status": ended.status,
         "session_id": tally.session_id,
         "total_cost_usd": cost_usd,

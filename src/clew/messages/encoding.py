@@ -72,7 +72,8 @@ def _decode_leniently(line: bytes) -> Any:
         except RecursionError:
             return _decode_deep(text)
     except json.JSONDecodeError as error:
-        raise ValueError(f"{error.msg} at character {error.pos}") from None
+        what = error.msg.removesuffix(" at")  # some of Python's words for it end so
+        raise ValueError(f"{what} at character {error.pos}") from None
 
 
 def bare(line: bytes) -> bytes:

@@ -5,7 +5,7 @@ folders, its environment (see `clew.config.environment`), what the command line 
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,11 @@ from clew.permissions.updates import (
 )
 
 READ_AGAIN = "settings were read again"
+
+
+def of_own(noticed: Iterable[str]) -> tuple[str, ...]:
+    """What is left to be said of settings read again by who changed them."""
+    return tuple(line for line in noticed if line != READ_AGAIN)
 
 
 class SessionRules:

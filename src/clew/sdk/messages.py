@@ -82,7 +82,8 @@ class Result(Struct, frozen=True, kw_only=True):
     session_id: str
     text: str
     errors: tuple[str, ...]
-    terminal_reason: str
+    # None of a command that failed before the model was asked anything.
+    terminal_reason: str | None
     num_turns: int
     duration_ms: int
     # None where a price is not known.

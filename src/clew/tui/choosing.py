@@ -283,7 +283,9 @@ class Chooser:
         mark = "> " if is_at else "  "
         if self._several and not choice.asks_words:
             mark += "[x] " if number in self._marked else "[ ] "
-        name = f"{choice.key} " if choice.key else "" if self._searches else f"{number + 1} "
+        is_alone = len(self.choices) == 1 and choice.asks_words
+        named = "" if self._searches or is_alone else f"{number + 1} "
+        name = f"{choice.key} " if choice.key else named
         begun = f"{mark}{name}"
         row: Row = [Span(one_line(choice.label), style)]
         if choice.asks_words and is_at:

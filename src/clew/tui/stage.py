@@ -224,6 +224,8 @@ class Stage:
             return [rule, line(clipped([Span(f"  {WAITS}", self.theme["notice"])], width))]
         if self._hint and time.monotonic() < self._hint_until_s:
             return [rule, line(clipped([Span(f"  {self._hint}", self.theme["notice"])], width))]
+        if self.status is None and self.dialog is not None:
+            return [rule]
         if self.status is None:
             return [
                 rule,
