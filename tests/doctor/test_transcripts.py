@@ -180,3 +180,11 @@ def test_beside_faults_nothing_is_counted_as_sound(home: Home) -> None:
     for path in transcripts(home.folder):
         path.unlink()
     assert [one["words"] for one in home.told()] == ["no session of this folder yet"]
+
+
+def test_of_garbage_it_is_said_that_nothing_can_be_rescued(home: Home) -> None:
+    home.saved.write_bytes(b"hello\n\xff\xfe\n")
+    (told,) = home.told()
+    assert (told["state"], told["words"].partition(": ")[0]) == ("note", str(home.saved))
+    aside = f"nothing of it can be rescued; clew sessions archive {home.saved.stem} puts it aside"
+    assert told["remedy"] == aside

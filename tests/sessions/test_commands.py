@@ -155,8 +155,9 @@ def test_a_session_is_repaired_once_and_its_copy_is_known_by_its_title(place: Pl
 def test_a_copy_of_a_subagents_file_is_in_no_list_either(place: Place) -> None:
     lines = [m | {"isSidechain": True} for m in talk(1)]
     place.write([lines[0], lines[1] | {"timestamp": "yesterday"}])
+    assert "clew --resume" not in place.clew("repair", SESSION, code=1), "it is none to go on with"
     done = place.json("repair", SESSION, code=1)
-    assert done["action"] == "new session"
+    assert done["action"] == "repaired already"
     assert place.json("list") == []
 
 
@@ -164,6 +165,7 @@ def test_repair_leaves_what_it_cannot_mend_named(place: Place) -> None:
     place.write([m | {"isSidechain": True} for m in talk(1)])
     told = place.clew("repair", SESSION, code=1)
     assert "stays: line 1: C10 nothing-live: nothing in it is a conversation of its own" in told
+    assert told == place.clew("repair", SESSION, "--dry-run", code=1)
 
 
 def test_repair_mends_warnings_where_that_is_wished_and_says_why_others_stay(place: Place) -> None:

@@ -13,7 +13,7 @@ from clew.transcript import choose, light, paths
 from clew.transcript.examine import Examination, examine
 from clew.transcript.files import Files
 from clew.transcript.lineage import repaired_copy
-from clew.transcript.repair import has_mendable, is_needed, is_possible, why_it_stays
+from clew.transcript.repair import has_mendable, is_lost, is_needed, is_possible, why_it_stays
 from clew.transcript.running import holder
 
 SUBJECT = "transcripts"
@@ -146,6 +146,9 @@ def damaged(found: Examination) -> Finding:
     worst = (found.errors or found.problems)[0]
     words = f"{found.path}: {worst}"
     words += f", and {more} more" if more else ""
+    if is_lost(found):
+        aside = f"nothing of it can be rescued; clew sessions archive {session} puts it aside"
+        return note(SUBJECT, words, aside)
     if not has_mendable(found):
         return note(SUBJECT, words, why_it_stays(worst, session))
     copy = repaired_copy(found.path, found.loaded)

@@ -10,7 +10,15 @@ from msgspec import to_builtins
 from clew.messages.counts import count_of
 from clew.sessions.output import FINE, FOUND, CannotError, home, saved_part, say, say_json
 from clew.transcript import paths
-from clew.transcript.repair import HeldError, WouldLoseError, carry_out, plan, why_it_stays
+from clew.transcript.light import outline
+from clew.transcript.repair import (
+    HeldError,
+    WouldLoseError,
+    carry_out,
+    plan,
+    rehearsed,
+    why_it_stays,
+)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,6 +29,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     planned = plan(saved_part(options.session), warnings=options.warnings)
+    try:
+        if options.dry_run:
+            done = rehearsed(planned)
+        else:
+            done = carry_out(planned, paths.own_dir(home()) / "backups")
+    except HeldError as error:
+        raise CannotError(f"{error}; end it first") from None
+    except WouldLoseError as error:
+        raise CannotError(str(error)) from None
+    planned = done.plan
+    is_there = planned.kind != "new session" or not options.dry_run
+    session = (planned.target if is_there else planned.source).stem
     report: dict[str, Any] = {
         "path": str(planned.source),
         "action": planned.kind,
@@ -29,44 +49,43 @@ def run(options: argparse.Namespace) -> int:
         "agents": planned.agents,
         "findings": planned.findings,
         "dryRun": options.dry_run,
-    }
-    if not options.dry_run:
-        try:
-            done = carry_out(planned, paths.own_dir(home()) / "backups")
-        except HeldError as error:
-            raise CannotError(f"{error}; end it first") from None
-        except WouldLoseError as error:
-            raise CannotError(str(error)) from None
-        backup = str(done.backup) if done.backup else None
-        remaining = [
-            {**to_builtins(finding), "why": why_it_stays(finding, planned.target.stem)}
+        "backup": str(done.backup) if done.backup else None,
+        "remaining": [
+            {**to_builtins(finding), "why": why_it_stays(finding, session)}
             for finding in done.remaining
-        ]
-        report |= {"backup": backup, "remaining": remaining}
+        ],
+    }
     if options.json:
         say_json(report)
     else:
         for line in _told(report):
             say(line)
-    return FOUND if report.get("remaining") else FINE
+    return FOUND if done.remaining else FINE
 
 
 def _told(report: dict[str, Any]) -> Iterator[str]:
-    would = "would be " if report["dryRun"] else ""
+    path, target = Path(report["path"]), Path(report["target"])
+    remaining, is_dry = report["remaining"], report["dryRun"]
+    would = "would be " if is_dry else ""
     match report["action"]:
         case "nothing":
-            yield f"{report['path']}: nothing needs repair"
+            stay = f"; {count_of(len(remaining), 'problem stays', 'problems stay')}"
+            yield f"{path}: nothing needs repair{stay if remaining else ''}"
+        case "nothing to rescue":
+            yield f"{path}: no entry of a conversation is left in it: nothing to rescue, no copy is made"
+            yield f"  clew sessions archive {path.stem} puts it aside"
+            return
         case "append":
-            yield f"{count_of(report['lines'], 'line')} {would}appended to {report['target']}"
+            yield f"{count_of(report['lines'], 'line')} {would}appended to {target}"
         case "repaired already":
-            yield f"{report['path']} was repaired already; the copy is {report['target']}"
+            yield f"{path} was repaired already; the copy is {target}"
         case _:
             along = f", with {count_of(report['agents'], 'subagent')}" if report["agents"] else ""
-            yield f"a repaired copy {would}written to {report['target']}{along}; the original stays"
-    if "remaining" in report and report["target"] != report["path"]:
-        yield f"  clew --resume {Path(report['target']).stem} goes on with the copy"
-        yield f"  clew sessions archive {Path(report['path']).stem} puts the original aside"
-    if report.get("backup"):
+            yield f"a repaired copy {would}written to {target}{along}; the original stays"
+    if target != path and outline(target) is not None:
+        yield f"  clew --resume {target.stem} goes on with the copy"
+        yield f"  clew sessions archive {path.stem} puts the original aside"
+    if report["backup"]:
         yield f"a copy of what was there before is in {report['backup']}"
-    for one in report.get("remaining", ()):
+    for one in remaining:
         yield f"  stays: line {one['line']}: {one['rule']} {one['name']}: {one['why']}"

@@ -46,7 +46,7 @@ _PLACE_KEYS = (
 _AHEAD = tuple(OWED)  # compared, not hashed: a damaged line's type can be anything
 _LONG_AGO = "1970-01-01T00:00:00.000Z"
 
-Kind = Literal["nothing", "append", "new session", "repaired already"]
+Kind = Literal["nothing", "append", "new session", "repaired already", "nothing to rescue"]
 
 # What no copy can mend: it is what happened, or what is not there any more.
 TRUTHS = {
@@ -113,6 +113,12 @@ def has_mendable(found: Examination) -> bool:
     return is_needed(found) or any(finding.name in MENDABLE for finding in found.problems)
 
 
+def is_lost(found: Examination) -> bool:
+    """Whether a damaged file has no entry of a conversation left, so that a copy would hold nothing."""
+    nodes = found.loaded.chain.links.nodes
+    return bool(found.problems) and not any(node.is_conversation for node in nodes)
+
+
 def is_possible(path: Path) -> bool:
     """Whether a repair of a session that needs one would lose nothing of it, and so be made."""
     planned = plan(path)
@@ -124,6 +130,10 @@ def plan(path: Path, *, warnings: bool = False, new_uuid: Callable[[], str] | No
     found = examine(path)
     new_uuid = new_uuid or (lambda: str(uuid.uuid4()))
     wrong = {finding.name for finding in found.problems}
+    if is_lost(found):
+        return Plan(
+            kind="nothing to rescue", source=path, target=path, lines=[], findings=found.problems
+        )
     if has_mendable(found) and (copy := repaired_copy(path, found.loaded)) is not None:
         return Plan(
             kind="repaired already", source=path, target=copy, lines=[], findings=found.problems
@@ -173,6 +183,23 @@ def carry_out(planned: Plan, backups: Path) -> Repaired:
         except BlockingIOError:
             raise HeldError(f"{planned.source} is being repaired by another process") from None
     return Repaired(plan=planned, backup=backup, remaining=examine(planned.target).problems)
+
+
+def rehearsed(planned: Plan) -> Repaired:
+    """What would be there if it were done; nothing is written but elsewhere, and that is gone again.
+
+    Raises `WouldLoseError` as doing it would.
+    """
+    if planned.kind not in ("append", "new session"):
+        return Repaired(plan=planned, backup=None, remaining=examine(planned.target).problems)
+    is_longer = planned.kind == "append"
+    data = _longer(planned.source, planned.lines) if is_longer else planned.lines
+    with tempfile.TemporaryDirectory(prefix="clew-") as folder:
+        # A subagent's file belongs to the session whose folder it lies in.
+        place = Path(folder, session_id_of(planned.target))
+        _try(planned, data, place)
+        remaining = examine(place / planned.target.name).problems
+    return Repaired(plan=planned, backup=None, remaining=remaining)
 
 
 def _appended(planned: Plan, folder: Path, backups: Path) -> Path:
