@@ -225,3 +225,21 @@ def test_a_kind_of_agent_that_is_not_there_is_said_in_sentences(host: Hosted) ->
     assert "There is no kind of agent maker. There are: " in shown(host, "/agents maker")
     near = shown(host, "/agents general-purpos")
     assert "agent general-purpos; did you mean general-purpose? There are: " in near
+
+
+def test_a_style_of_a_project_waits_for_trust_and_says_so(tmp_path: Path) -> None:
+    styles = tmp_path / "work" / ".claude" / "output-styles"
+    styles.mkdir(parents=True)
+    (styles / "pirate.md").write_text("Talk like a pirate.", "utf-8")
+    named = ("--settings", '{"outputStyle": "Pirate"}')
+    with serving(WORKS, strict=True) as server:
+        waits = clew(tmp_path, server.url, "-p", "/output-style", *named)
+        chosen = clew(tmp_path, server.url, "-p", "/output-style pirate")
+        clew(tmp_path, server.url, "config", "trust")
+        counts = clew(tmp_path, server.url, "-p", "/output-style", *named)
+    trust = "waits until the folder is trusted: clew config trust"
+    assert waits.stderr == f"clew: outputStyle: the project's style 'Pirate' {trust}\n"
+    assert f"of the project; {trust}" in waits.stdout
+    assert chosen.stderr == f"clew: the project's style 'pirate' {trust}\n"
+    assert counts.stderr == ""
+    assert "pirate (now)" in counts.stdout

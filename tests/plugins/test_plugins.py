@@ -147,6 +147,8 @@ def test_a_repository_is_installed_updated_and_pinned(home: Path) -> None:
     git(repository, "commit", "-qm", "two")
     plugin(home, "pin", "toolkit")
     assert "is pinned to" in plugin(home, "update", "toolkit", fails=True)
+    assert "clew plugin unpin toolkit@local" in plugin(home, "install", url, fails=True)
+    assert "new" not in plugin(home, "list")
     plugin(home, "unpin", "toolkit")
     assert "new" in plugin(home, "update", "toolkit")
     assert "not trusted: words only" in plugin(home, "list")
@@ -382,7 +384,55 @@ def test_a_person_sees_what_it_runs_and_says_yes(home: Path) -> None:
         screen.type("y\n")
         screen.expect(f"installed {ID}")
         assert screen.end() == 0
+        assert screen.all.count("hook at UserPromptSubmit") == 1
     assert "(on, trusted)" in plugin(home, "list")
+
+
+def test_what_waits_for_trust_is_said_to_wait_and_told_of_once(home: Path) -> None:
+    plugin(home, "marketplace", "add", "./square")
+    assert plugin(home, "install", "toolkit").count("hook at UserPromptSubmit") == 1
+    waits = plugin(home, "trust", "toolkit", fails=True)
+    assert "what it adds waits" in waits
+    _, _, line = waits.strip().partition("or: clew plugin ")
+    assert "may run what it adds" in plugin(home, *line.split())
+
+
+def test_two_plugins_of_one_name_are_named_whole(home: Path) -> None:
+    work = home / "work"
+    shutil.copytree(work / "square", work / "circle")
+    market = work / "circle" / ".claude-plugin" / "marketplace.json"
+    market.write_text(
+        json.dumps(json.loads(market.read_text("utf-8")) | {"name": "circle"}), "utf-8"
+    )
+    for name in ("square", "circle"):
+        plugin(home, "marketplace", "add", f"./{name}")
+        plugin(home, "install", f"toolkit@{name}")
+    warned, _ = run(home, "go")
+    assert "plugin toolkit@circle: nothing of it counts, toolkit@square has its name" in warned
+    line = warned.partition("; clew plugin trust ")[2].split()[0]
+    assert line == ID
+    plugin(home, "trust", line, "--trust")
+    plugin(home, "disable", "toolkit@circle")
+    assert run(home, "go")[0] == ""
+
+
+def test_a_place_that_holds_no_plugin_or_marketplace_is_named(home: Path) -> None:
+    plugin(home, "marketplace", "add", "./square")
+    bad = home / "work" / "bad"
+    (bad / ".claude-plugin").mkdir(parents=True)
+    for name in ("plugin.json", "marketplace.json"):
+        (bad / ".claude-plugin" / name).write_text("{}", "utf-8")
+    git(bad, "init", "-q", "-b", "main")
+    git(bad, "add", ".")
+    git(bad, "commit", "-qm", "one")
+    said = plugin(home, "install", "./bad", fails=True)
+    assert "clew plugin: ./bad/.claude-plugin/plugin.json: name: " in said
+    said = plugin(home, "marketplace", "add", f"file://{bad}", fails=True)
+    assert f"clew plugin: file://{bad}/.claude-plugin/marketplace.json: name: " in said
+    shutil.move(home / "work" / "square", home / "work" / "gone")
+    said = plugin(home, "install", "toolkit", fails=True)
+    assert "no marketplace offers toolkit; " in said
+    assert f"! marketplace square: {home / 'work' / 'square'}: " in said
 
 
 @pytest.mark.parametrize(

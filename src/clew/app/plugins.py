@@ -39,6 +39,8 @@ class Plugin(Struct, frozen=True, kw_only=True):
     may_run: bool
     # Whether its MCP servers are of the session.
     has_servers: bool = True
+    # NAME@MARKETPLACE of an installed one: what tells it from another of its name.
+    id: str = ""
 
     @property
     def name(self) -> str:
@@ -109,7 +111,7 @@ class SessionPlugins:
                 scope="user",
                 source=str(one.parts.root),
                 value=value,
-                held="" if one.may_run else waiting(one.name),
+                held="" if one.may_run else waiting(one.id),
             )
             for one in self
             if one.has_servers
@@ -163,12 +165,18 @@ def plugins_of(options: Options, standing: Standing) -> SessionPlugins:
         )
     if wanted:
         for plugin in installed(store, settings, faults):
-            if plugin.name not in {one.name for one in plugins}:
+            other = next((one for one in plugins if one.name == plugin.name), None)
+            if other is None:
                 plugins.append(plugin)
+            elif other.id:
+                faults.append(
+                    f"plugin {plugin.id}: nothing of it counts, {other.id} has its name; "
+                    f"clew plugin disable {plugin.id} switches it off"
+                )
     for one in plugins:
         faults += one.parts.faults
         if one.parts.runs and not one.may_run:
-            faults.append(f"plugin {one.name}: what it runs does not begin: {waiting(one.name)}")
+            faults.append(f"plugin {one.id}: what it runs does not begin: {waiting(one.id)}")
     return SessionPlugins(plugins, faults)
 
 
@@ -190,7 +198,7 @@ def installed(store: Any, settings: Json, faults: list[str]) -> Iterator[Plugin]
             faults.append(str(error))
             continue
         may_run = bool(one.trusted) and fingerprint(parts.root) == one.trusted
-        yield Plugin(parts=parts, may_run=may_run)
+        yield Plugin(parts=parts, may_run=may_run, id=one.id)
 
 
 def managed_hooks_only(layers: Sequence[Layer]) -> bool:

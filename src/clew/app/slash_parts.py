@@ -1,6 +1,7 @@
 """Slash commands about what extends a session: skills, plugins, output styles."""
 
 from clew.app.session import Session
+from clew.app.styles import WAITS
 from clew.commands.outcome import Outcome, Show
 from clew.commands.rows import table
 from clew.config.answers import assign
@@ -70,11 +71,11 @@ async def output_style(session: Session, name: str) -> Outcome:
             (f"{one.name}{' (now)' if one.name == now.name else ''}", one.description)
             for one in styles.found
         ]
+        rows += [(one.name, f"of the project; {WAITS}") for one in session.speech.held]
         return Show(text=table(rows))
     chosen = styles.named(name)
     if chosen is None:
-        there = ", ".join(one.name for one in styles.found)
-        return Show(text=f"no output style {name!r}; there are {there}", is_error=True)
+        return Show(text=session.speech.no_such(name), is_error=True)
     done = assign(session.rules.standing.places, "local", "outputStyle", chosen.name)
     noticed = of_own(await session.refresh())
     told = (

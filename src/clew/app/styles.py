@@ -7,6 +7,7 @@ from clew.context.output_styles import BUILTIN, DEFAULT, FOLDER, Styles, find
 from clew.options import SOURCES, Options
 from clew.permissions.session_rules import Standing
 
+WAITS = "waits until the folder is trusted: clew config trust"
 NAME_OF_LANGUAGE = re.compile(r"[^\W\d_][\w '()-]{1,39}")
 
 
@@ -26,8 +27,7 @@ class Speech:
         self.style = BUILTIN[0] if style is None else style
         self.faults = self.styles.faults
         if style is None:
-            there = ", ".join(one.name for one in self.styles.found)
-            self.faults += (f"outputStyle: there is no style {self.named!r}; there are {there}",)
+            self.faults += (f"outputStyle: {self.no_such(self.named)}",)
         language = str(standing.settings.get("language", ""))
         # A project's settings may name one; words that instruct are no name.
         self.language = language if NAME_OF_LANGUAGE.fullmatch(language) else ""
@@ -37,19 +37,32 @@ class Speech:
     def reload(self, standing: Standing, plugins: list[tuple[Path, str]]) -> None:
         """Looks for styles again."""
         self.styles: Styles = find([*folders(self._options, standing), *plugins])
+        # What the project has and nobody vouches for yet.
+        waiting = [] if standing.is_trusted else of_project(self._options, standing)
+        own = {one.name for one in BUILTIN}
+        self.held = tuple(one for one in find(waiting).found if one.name not in own)
+
+    def no_such(self, name: str) -> str:
+        """Why there is no style of that name."""
+        if any(one.name.lower() == name.lower() for one in self.held):
+            return f"the project's style {name!r} {WAITS}"
+        there = ", ".join(one.name for one in self.styles.found)
+        return f"there is no style {name!r}; there are {there}"
+
+
+def of_project(options: Options, standing: Standing) -> list[tuple[Path, str]]:
+    """Where the project's styles lie, trusted or not."""
+    places = standing.places
+    sources = SOURCES if options.sources is None else options.sources
+    is_one = "project" in sources and places.root / ".claude" != places.config_home
+    return [(places.root / ".claude" / FOLDER, "")] if is_one else []
 
 
 def folders(options: Options, standing: Standing) -> list[tuple[Path, str]]:
     """The strongest first: the organisation's, the person's own, the project's."""
     places = standing.places
     sources = SOURCES if options.sources is None else options.sources
-    found = [folder / ".claude" / FOLDER for folder in places.managed_folders]
+    found = [(folder / ".claude" / FOLDER, "") for folder in places.managed_folders]
     if "user" in sources:
-        found.append(places.config_home / FOLDER)
-    if (
-        "project" in sources
-        and standing.is_trusted
-        and places.root / ".claude" != places.config_home
-    ):
-        found.append(places.root / ".claude" / FOLDER)
-    return [(folder, "") for folder in found]
+        found.append((places.config_home / FOLDER, ""))
+    return [*found, *of_project(options, standing)] if standing.is_trusted else found

@@ -25,7 +25,7 @@ from clew.plugins.store import Installed, Store, fingerprint, is_on
 
 def main(argv: list[str]) -> int:
     places = find_places(os.environ, Path.cwd())
-    desk = Desk(places=places, store=Store(places), environ=os.environ, agrees=asked)
+    desk = Desk(places=places, store=Store(places), environ=os.environ, agrees=Asking())
     return arguments().carry_out(argv, lambda options: options.run(desk, options))
 
 
@@ -96,14 +96,21 @@ def trusting(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def asked(parts: Parts) -> bool:
-    """Whether a person says yes; nobody there is a no."""
-    say(f"{parts.manifest.name} adds:", *(f"  {line}" for line in told(parts)))
-    if not sys.stdin.isatty():
-        return False
-    sys.stdout.write("May it run these? [y/N] ")
-    sys.stdout.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+class Asking:
+    """Asks a person whether what a plugin adds may run; nobody there is a no. `has_shown`: who was asked
+    has seen what it adds."""
+
+    def __init__(self) -> None:
+        self.has_shown = False
+
+    def __call__(self, parts: Parts) -> bool:
+        if not sys.stdin.isatty():
+            return False
+        say(f"{parts.manifest.name} adds:", *(f"  {line}" for line in told(parts)))
+        self.has_shown = True
+        sys.stdout.write("May it run these? [y/N] ")
+        sys.stdout.flush()
+        return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def say(*lines: str) -> None:
@@ -124,12 +131,14 @@ def named(desk: Desk, name: str) -> Installed:
 
 def run_install(desk: Desk, options: Any) -> None:
     one, parts = work.install(desk, options.plugin, scope=options.scope, trusts=options.trust)
-    summary(f"installed {one.id}", one, parts)
+    summary(desk, f"installed {one.id}", one, parts)
 
 
-def summary(done: str, one: Installed, parts: Parts) -> None:
+def summary(desk: Desk, done: str, one: Installed, parts: Parts) -> None:
     at = one.commit[:12] or one.version
-    say(f"{done}{f' at {at}' if at else ''}", *(f"  {line}" for line in told(parts)))
+    shown = isinstance(desk.agrees, Asking) and desk.agrees.has_shown
+    lines = [] if shown else [f"  {line}" for line in told(parts)]
+    say(f"{done}{f' at {at}' if at else ''}", *lines)
     say(*(f"! {fault}" for fault in parts.faults))
     if parts.runs and not one.trusted:
         say(f"What it runs waits until you have looked at it: clew plugin trust {one.id}")
@@ -167,8 +176,11 @@ def run_switch(desk: Desk, options: Any) -> None:
 def run_trust(desk: Desk, options: Any) -> None:
     one = named(desk, options.plugin)
     parts = desk.parts(one)
-    if not (options.trust or asked(parts)):
-        raise UserError(f"{one.id} runs nothing; say yes at a terminal, or give --trust")
+    if not (options.trust or desk.agrees(parts)):
+        raise UserError(
+            f"{one.id} is not trusted, and what it adds waits; say yes at a terminal, or: clew plugin trust "
+            f"{one.id} --trust"
+        )
     desk.store.trust(one, fingerprint(parts.root))
     say(f"{one.id} may run what it adds, until it changes")
 
@@ -186,7 +198,7 @@ def run_unpin(desk: Desk, options: Any) -> None:
 
 def run_update(desk: Desk, options: Any) -> None:
     one, parts = work.update(desk, named(desk, options.plugin), trusts=options.trust)
-    summary(f"updated {one.id}", one, parts)
+    summary(desk, f"updated {one.id}", one, parts)
 
 
 def run_remove(desk: Desk, options: Any) -> None:

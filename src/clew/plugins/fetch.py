@@ -41,7 +41,8 @@ def bring(source: Source, into: Path, *, base: Path, environ: Mapping[str, str])
         else:
             found = (base / Path(source.path).expanduser()).resolve()
         if not is_folder(found):
-            raise UserError(f"{source}: there is no folder {source.path or found}")
+            place = found if not source.url else source.path
+            raise UserError(f"{source}: there is no folder {place}")
         if leading_out := outward(found):
             raise UserError(f"{source}: {leading_out} is a link that leads out of the plugin")
         ready = Path(made, "ready")

@@ -67,17 +67,22 @@ def found(desk: Desk, wanted: str) -> tuple[Source, Json, Path, str]:
     looks_like_place = "/" in wanted or wanted.startswith((".", "~")) or ":" in wanted
     if looks_like_place:
         return typed(wanted), {}, desk.places.cwd, LOCAL
-    offers: list[tuple[str, Path, Offer]] = [
-        (market_name, base_of(Path(known.path)), one)
-        for market_name, known in desk.store.markets().items()
-        if not at or market_name == at
-        for one in read_market(Path(known.path)).offers
-        if one.name == name
-    ]
+    offers: list[tuple[str, Path, Offer]] = []
+    faults: list[str] = []
+    for market_name, known in desk.store.markets().items():
+        if at and market_name != at:
+            continue
+        try:
+            all_of_it = read_market(Path(known.path)).offers
+        except UserError as error:
+            faults.append(f"\n! marketplace {market_name}: {error}")
+            continue
+        base = base_of(Path(known.path))
+        offers += [(market_name, base, one) for one in all_of_it if one.name == name]
     if not offers:
         raise UserError(
             f"no marketplace offers {wanted}; clew plugin marketplace list shows what there is, and a "
-            "folder is named with a slash, as ./folder"
+            f"folder is named with a slash, as ./folder{''.join(faults)}"
         )
     if len(offers) > 1:
         names = ", ".join(f"{name}@{market_name}" for market_name, _, _ in offers)
@@ -105,8 +110,11 @@ def settle(
         commit = bring(source, draft, base=base, environ=desk.environ)
         said = read_manifest(draft, declared)
         if isinstance(said, str):
-            raise UserError(said)
+            raise UserError(said.replace(str(draft), str(source)))
         plugin_id = before.id if before is not None else f"{said.name}@{at}"
+        there = store.own().get(plugin_id) if before is None else None
+        if there is not None and there.is_pinned:
+            raise UserError(pinned(there))
         print_of = fingerprint(draft)
         target = store.copies / plugin_id / (commit[:12] or print_of[:12])
         shutil.rmtree(target, ignore_errors=True)
@@ -150,10 +158,14 @@ def update(desk: Desk, one: Installed, *, trusts: bool | None) -> tuple[Installe
     if one.is_foreign:
         raise UserError(f"{one.id} was installed by another tool, which updates it")
     if one.is_pinned:
-        raise UserError(
-            f"{one.id} is pinned to {one.commit or one.version}; clew plugin unpin first"
-        )
+        raise UserError(pinned(one))
     return renewed(desk, one, one.source, trusts=trusts)
+
+
+def pinned(one: Installed) -> str:
+    """Why one is not brought anew."""
+    at = one.commit or one.version or "its content"
+    return f"{one.id} is pinned to {at}; clew plugin unpin {one.id} lets it be brought anew"
 
 
 def renewed(
@@ -237,7 +249,10 @@ def add_market(desk: Desk, words: str) -> Market:
     folder = desk.store.folder / "markets"
     with drafted(folder) as draft:
         bring(source, draft, base=desk.places.cwd, environ=desk.environ)
-        said = read_market(draft)
+        try:
+            said = read_market(draft)
+        except UserError as error:
+            raise UserError(str(error).replace(str(draft), str(source))) from None
         target = folder / said.name
         shutil.rmtree(target, ignore_errors=True)
         draft.rename(target)
