@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.testing.server import serving
+from tests.gates.house import ROOT
 from tests.headless.clew_process import clew, transcripts
 from tests.transcript.build import SESSION, boundary, call, said, user, write
 
@@ -240,6 +241,50 @@ def test_files_of_agents_and_skills_that_cannot_be_read_are_faults_and_listed_as
     told = clew(tmp_path, NOWHERE, "-p", "/skills").stdout.splitlines()
     assert told[-1] == f"! {skills[0]}"
     assert "torn    name: torn (project)" in told
+
+
+def test_a_tool_that_nobody_has_is_a_remark_with_advice_that_fits(tmp_path: Path) -> None:
+    agents = tmp_path / "config" / "agents"
+    agents.mkdir(parents=True)
+    head = "---\nname: a\ndescription: of use\ntools: Read, Nonsense\n"
+    (agents / "a.md").write_text(f"{head}---\nDo it.\n", "utf-8")
+    rules = {"permissions": {"deny": ["Nonsense", FLOOD], "allow": ["Bash("]}}
+    (tmp_path / "config" / "settings.json").write_text(json.dumps(rules), "utf-8")
+    found = looked(tmp_path, NOWHERE, "--offline")
+    remedies = {
+        one["words"]: (one["state"], one["remedy"])
+        for subject in ("configuration", "agents and skills")
+        for one in found[subject]
+    }
+    (of_rule,) = (told for words, told in remedies.items() if "deny Nonsense: there is" in words)
+    (of_agent,) = (told for words, told in remedies.items() if "tools: there is no tool" in words)
+    whose = "it counts once a program that starts clew brings such a tool; else mend the name"
+    assert of_rule == ("note", f"{whose}, or take the rule out")
+    assert of_agent == ("note", whose)
+    unread = [told for words, told in remedies.items() if "expected Tool or" in words]
+    unread += [told for words, told in remedies.items() if "its braces stand for" in words]
+    assert [remedy.partition(":")[0] for _, remedy in unread] == [
+        "mend that rule, or take it out"
+    ] * 2
+    (agents / "a.md").write_text(f"{head}maxTurns: few\n---\nDo it.\n", "utf-8")
+    (agents / "b.md").write_text("---\nname: b\n", "utf-8")
+    faulty = [
+        one["remedy"]
+        for one in looked(tmp_path, NOWHERE, "--offline")["agents and skills"]
+        if one["state"] == "fault"
+    ]
+    assert faulty == [
+        "mend what is named of that file",
+        "mend that file: its head is lines of NAME: VALUE between two lines of ---",
+    ]
+
+
+def test_each_part_that_is_looked_at_stands_in_the_table_of_the_docs(tmp_path: Path) -> None:
+    told = looked(tmp_path, NOWHERE, "--offline")
+    table = (ROOT / "docs" / "doctor.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \|$", table, re.M)
+    first = rows.index("part")
+    assert [row for row in rows[first + 1 :] if "---" not in row][: len(told)] == list(told)
 
 
 def test_what_counts_as_a_persons_word_and_others_can_change_is_a_fault(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """`clew -p` and its sessions, as processes: held, killed, without a disk, named in every way."""
 
 import json
+import re
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -67,6 +68,17 @@ def test_a_session_that_another_process_has_is_refused_in_one_line_and_can_be_fo
     assert (held.returncode, held.stdout) == (1, "")
     assert held.stderr.startswith(f"clew: session {SESSION} is open: process {waiting.pid} in ")
     assert held.stderr.count("\n") == 1
+    # Since when it is open stands there by a person's clock, and each command as a whole.
+    since = re.search(r", since (\d{4}-\d\d-\d\d \d\d:\d\d); ", held.stderr)
+    assert since is not None, held.stderr
+    for words in ("clew --resume {} --fork-session", "clew sessions show {}"):
+        assert f"`{words.format(SESSION)}`" in held.stderr
+    moved = tmp_path / "aside" / place.name
+    moved.parent.mkdir()
+    moved.hardlink_to(place)
+    by_file = clew(tmp_path, server.url, "-p", "me too", "--resume", str(moved))
+    moved.unlink()
+    assert f"`clew --resume {moved} --fork-session`" in by_file.stderr
     forked = clew(tmp_path, server.url, "-p", "me too", "--resume", SESSION, "--fork-session")
     assert (forked.returncode, forked.stdout) == (0, "Fine.\n")
     assert place.read_bytes() == before
@@ -79,6 +91,26 @@ def test_a_session_that_another_process_has_is_refused_in_one_line_and_can_be_fo
     assert told.stdout.startswith(f"a fork of {SESSION} at {fork['messageUuid']}\n")
     checked = clew(tmp_path, server.url, "sessions", "check", str(copy))
     assert checked.returncode == 0, checked.stdout
+
+
+def test_a_file_without_an_id_for_a_name_goes_on_in_a_copy_alone(
+    tmp_path: Path, server: LoopbackServer
+) -> None:
+    assert clew(tmp_path, server.url, "-p", "hi").returncode == 0
+    (place,) = transcripts(tmp_path)
+    named = tmp_path / "work" / "my talk.jsonl"
+    place.rename(named)
+    held = named.read_bytes()
+    done = clew(tmp_path, server.url, "-p", "on", "--resume", "my talk.jsonl")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        f"clew: {named}: its name is no session's id; "
+        f"`clew --resume '{named}' --fork-session` goes on in a copy\n"
+    )
+    done = clew(tmp_path, server.url, "-p", "on", "--resume", str(named), "--fork-session")
+    assert (done.returncode, done.stdout) == (0, "Fine.\n")
+    assert named.read_bytes() == held
+    assert len(transcripts(tmp_path)) == 1
 
 
 def test_a_fork_of_a_titled_session_can_be_told_from_it(tmp_path: Path) -> None:

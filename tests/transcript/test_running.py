@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from clew.config import clock
 from clew.transcript.running import Registration, Running, everyone, holder
 from tests.requirements import requirement
 
@@ -31,7 +32,8 @@ def test_a_session_is_listed_renamed_and_gone_on_exit(tmp_path: Path) -> None:
     entry.update(name="second", status="busy")
     (found,) = everyone(tmp_path)
     assert (found.name, found.status, found.pid) == ("second", "busy", os.getpid())
-    assert str(found) == f"process {os.getpid()} (second) in /w, since 2026-01-01T00:00:00Z"
+    since = clock.written_here("2026-01-01T00:00:00Z")
+    assert str(found) == f"process {os.getpid()} (second) in /w, since {since}"
     entry.leave()
     entry.leave()
     assert list(everyone(tmp_path)) == []

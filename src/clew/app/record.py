@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shlex
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -12,9 +13,10 @@ from clew.config.there import why_closed
 from clew.messages.errors import SessionError, in_words
 from clew.options import Options
 from clew.transcript import choose
+from clew.transcript.light import is_uuid
 from clew.transcript.load import Loaded
 from clew.transcript.log import Log
-from clew.transcript.paths import SessionPaths, rescue_dirs
+from clew.transcript.paths import SessionPaths, find_session, rescue_dirs
 from clew.transcript.policy import Writer
 from clew.transcript.record import Mirror, Recorder
 from clew.transcript.resume import Back, Held, forked, resume
@@ -43,6 +45,9 @@ def open_record(
         transcript = session_paths.place.transcript
         if options.session_id and (is_begun(transcript) or copies(transcript, home)):
             raise SessionError(EXISTS.format(session_id))
+    elif not is_uuid(path.stem):
+        copying = f"`clew --resume {shlex.quote(str(path))} --fork-session` goes on in a copy"
+        raise SessionError(f"{path}: its name is no session's id; {copying}")
     else:
         session_id = path.stem
         session_paths = SessionPaths(home=home, cwd=cwd, session_id=session_id)
@@ -140,7 +145,10 @@ def gone_on(
     except OSError as error:
         raise SessionError(f"session {path.stem} cannot be read: {in_words(error)}") from None
     if isinstance(loaded, Held):
-        raise SessionError(f"{loaded}: --fork-session, or `clew sessions show {path.stem}`")
+        is_known = find_session(home, path.stem) == [path]
+        name = path.stem if is_known else shlex.quote(str(path))
+        copying = f"`clew --resume {name} --fork-session` goes on in a copy"
+        raise SessionError(f"{loaded}; {copying}, `clew sessions show {name}` reads it")
     if loaded.is_empty and not loaded.stands_before_all:
         raise SessionError(f"session {path.stem} holds no conversation: {path}")
     return loaded

@@ -1,16 +1,21 @@
 """What people wrote for their agent, as files: whether it is there, and what of it cannot be read."""
 
+import errno
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from clew.doctor.finding import Finding, fault, fine
+from clew.doctor.finding import Finding, fault, fine, note
 from clew.messages.counts import count_of
 from clew.permissions.session_rules import Standing
 from clew.skills.folders import Shelf, places_of
 from clew.subagents.files import folders, in_folder
 
 SOURCES = ("user", "project")
+NO_TOOL = ": there is no tool "
+NOBODYS_TOOL = "it counts once a program that starts clew brings such a tool; else mend the name"
+OF_A_LINE = re.compile(r":\d+: ")
 
 
 def definitions(standing: Standing) -> Iterator[Finding]:
@@ -20,7 +25,8 @@ def definitions(standing: Standing) -> Iterator[Finding]:
     shelf = Shelf(places_of(places, SOURCES))
     skills = shelf.all()
     for line in (*(line for one in agents for line in one.faults), *shelf.faults):
-        yield fault(subject, line, "mend that file: its head stands between two lines of ---")
+        made = note if NO_TOOL in line else fault
+        yield made(subject, line, remedy(line))
     for path in open_to_others(places.config_home):
         words = f"{path} can be changed by other users, and what it says counts as your word"
         yield fault(subject, words, f"look at it, and make it yours alone: chmod o-w {path}")
@@ -29,6 +35,17 @@ def definitions(standing: Standing) -> Iterator[Finding]:
     yield fine(
         subject, f"{many} and {count_of(own, 'command or skill', 'commands and skills')} of yours"
     )
+
+
+def remedy(line: str) -> str:
+    """What to do about a file that says something wrong, or cannot be read."""
+    if NO_TOOL in line:
+        return NOBODYS_TOOL
+    if line.endswith(f": {os.strerror(errno.EACCES)}"):
+        return "give it back to yourself (chown, chmod)"
+    if OF_A_LINE.search(line):
+        return "mend that file: its head is lines of NAME: VALUE between two lines of ---"
+    return "mend what is named of that file"
 
 
 def open_to_others(home: Path) -> Iterator[Path]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from clew.config.environment import BY_FIELD, Environment, freeze
 from clew.config.there import is_there
-from clew.doctor.definitions import definitions
+from clew.doctor.definitions import NOBODYS_TOOL, definitions
 from clew.doctor.finding import Finding, fault, fine, note
 from clew.doctor.network import reached
 from clew.doctor.transcripts import transcripts
@@ -96,18 +96,23 @@ def configuration(standing: Standing, environment: Environment) -> Iterator[Find
         yield fine(subject, f"{layer.file or '(command line)'} ({layer.scope})")
     if not standing.layers:
         yield fine(subject, f"no settings; {places.user_settings} would be read")
+    of_rules = {*standing.rules.unreadable, *standing.rules.warnings}
     for line in standing.complaints:
         if ": does not count, " in line:
             yield note(subject, line, "clew config trust")
+        elif line in of_rules:
+            yield fault(
+                subject,
+                line,
+                "mend that rule, or take it out: clew permissions list shows those in force",
+            )
         else:
             yield fault(
                 subject, line, "mend that line: clew config keys lists what may stand there"
             )
     for rule in in_vain(standing):
         # A program that starts clew may bring a tool of that name: nobody knows here.
-        yield note(
-            subject, rule.told, "a misspelled name restrains nothing; another may be a host's"
-        )
+        yield note(subject, rule.told, f"{NOBODYS_TOOL}, or take the rule out")
     allowed = "" if environment.switch("telemetry_disabled") else ", though a variable allows it"
     yield fine(subject, f"telemetry: there is none{allowed}")
     for line in environment.faults:

@@ -41,7 +41,7 @@ class Held(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         who = str(self.holder) if self.holder else "another process"
-        return f"session {self.path.stem} is open: {who}; read it without writing, or fork it"
+        return f"session {self.path.stem} is open: {who}"
 
 
 class Back(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import msgspec
 
+from clew.config import clock
 from clew.config.write import make_private
 from clew.transcript.paths import own_dir
 
@@ -29,7 +30,7 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     def __str__(self) -> str:
         name = f" ({self.name})" if self.name else ""
-        since = f", since {self.started_at}" if self.started_at else ""
+        since = f", since {clock.written_here(self.started_at)}" if self.started_at else ""
         return f"process {self.pid}{name} in {self.cwd}{since}"
 
 
