@@ -111,6 +111,9 @@ def test_a_repaired_session_has_the_agents_of_the_one_it_was_made_of(tmp_path: P
     results_of = session.with_suffix("") / "tool-results"
     results_of.mkdir()
     (results_of / "task-s1.txt").write_text("up\n", "utf-8")
+    tasks = tmp_path / "config" / "tasks"
+    (tasks / session.stem).mkdir(parents=True)
+    (tasks / session.stem / "1.json").write_text('{"id":"1"}', "utf-8")
     before = path.read_bytes()
     said = session.read_text("utf-8")
     (parent,) = {e["parentUuid"] for e in lines(session) if "done" in str(e.get("message"))}
@@ -122,6 +125,7 @@ def test_a_repaired_session_has_the_agents_of_the_one_it_was_made_of(tmp_path: P
     assert own.is_relative_to(copy.with_suffix(""))
     assert {line["sessionId"] for line in lines(own)} == {copy.stem}
     assert (copy.with_suffix("") / "tool-results" / "task-s1.txt").read_text("utf-8") == "up\n"
+    assert (tasks / copy.stem / "1.json").read_text("utf-8") == '{"id":"1"}'
     session.rename(tmp_path / "away.jsonl")
     assert resumed(tmp_path, own)[0] == "gold: True\n"
     assert path.read_bytes() == before

@@ -470,14 +470,16 @@ def test_what_a_session_s_own_tools_gave_may_be_read_but_not_written(world: Worl
         return world.verdict(tool, {"file_path": path}, rules, "default", **more)
 
     assert verdict("Read", kept) == "ask"
-    assert verdict("Read", kept, results=str(folder)) == "allow"
-    assert world.verdict("Bash", {"command": f"tail {kept}"}, rules, results=str(folder)) == "allow"
-    assert verdict("Edit", kept, results=str(folder)) == "ask"
-    assert verdict("Read", str(folder.parent / "b"), results=str(folder)) == "ask"
-    assert verdict("Read", str(folder / "out" / "id_rsa"), results=str(folder)) == "ask"
+    assert verdict("Read", kept, results=(str(folder),)) == "allow"
+    assert (
+        world.verdict("Bash", {"command": f"tail {kept}"}, rules, results=(str(folder),)) == "allow"
+    )
+    assert verdict("Edit", kept, results=(str(folder),)) == "ask"
+    assert verdict("Read", str(folder.parent / "b"), results=(str(folder),)) == "ask"
+    assert verdict("Read", str(folder / "out" / "id_rsa"), results=(str(folder),)) == "ask"
     denied = world.rules(deny=["Read(~/.claude/**)"])
     given = {"file_path": kept}
-    assert world.verdict("Read", given, denied, results=str(folder)) == "deny"
+    assert world.verdict("Read", given, denied, results=(str(folder),)) == "deny"
 
 
 @pytest.mark.parametrize(

@@ -35,6 +35,7 @@ from clew.permissions.request import Mode
 from clew.session.beside import Beside
 from clew.tools.delegate import Agents
 from clew.transcript.agents import AgentMetadata
+from clew.transcript.belongings import SHARED_WITH
 from clew.transcript.record import AgentRecorder
 
 Json: TypeAlias = dict[str, Any]
@@ -207,6 +208,7 @@ def metadata(birth: Birth, **more: Any) -> AgentMetadata:
         "name": birth.name,
         "parentAgentId": birth.parent_id,
         "beginsBehind": birth.begins_behind,
+        SHARED_WITH: birth.shared_with,
         "worktreeBranch": "" if birth.worktree is None else birth.worktree.branch,
         "worktreeBase": "" if birth.worktree is None else birth.worktree.base,
         "worktreeRepository": "" if birth.worktree is None else birth.worktree.repository,

@@ -80,6 +80,8 @@ class Birth(Struct, frozen=True, kw_only=True):
     parent_id: str = ""
     depth: int = 1
     worktree: Worktree | None = None
+    # The session whose agent works in the same checkout: this one is a copy of that.
+    shared_with: str = ""
     servers: AgentServers
     # A hook asks it: no hook is told of what it does, else it would ask again.
     is_hooks_own: bool = False

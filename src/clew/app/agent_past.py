@@ -1,23 +1,30 @@
 """The agents of a session's earlier runs, as tasks that have ended: the model hears of those whose end
 it does not know, with the next prompt."""
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from clew.app.agent_mail import words_of
 from clew.engine.hooked import last_words
+from clew.messages.counts import count_of
 from clew.messages.history import History
 from clew.process.output import Output
 from clew.subagents.past import account, letters_heard, own_part, steps, told_ends
 from clew.tasks.registry import Ending, Status, Task
 from clew.transcript.agents import AgentMetadata, agents, letters, read_metadata, unheard
+from clew.transcript.belongings import LEFT_IN
 from clew.transcript.paths import Place
 from clew.transcript.unsaved import with_unsaved
 
 Json: TypeAlias = dict[str, Any]
 
 CUT_OFF = "clew ended while it worked; SendMessage to it lets it go on"
+_LEFT = "it was at work in session "
+LEFT = (
+    f"{_LEFT}{{}} when this copy of that was made, and may go on there; SendMessage to "
+    "it lets it go on here, from what it had done until then"
+)
 STATUSES: tuple[Status, ...] = ("completed", "failed", "stopped")
 
 
@@ -30,6 +37,19 @@ def earlier(place: Place, home: Path, messages: Sequence[Json]) -> list[Task]:
         if said is not None and not said.more.get("parentAgentId"):
             found.append(_ended(path, home, said, told, heard))
     return found
+
+
+def left_elsewhere(tasks: Iterable[Task]) -> tuple[str, ...]:
+    """What somebody should know who goes on in a copy of a session in which agents worked."""
+    left = [
+        task
+        for task in tasks
+        if not task.is_told and task.ending is not None and task.ending.words.startswith(_LEFT)
+    ]
+    if not left:
+        return ()
+    agents = count_of(len(left), "subagent")
+    return (f"{agents} worked when this copy was made, and not here any more: /tasks shows them",)
 
 
 def _ended(
@@ -60,5 +80,7 @@ def _ended(
         task.end(Ending(status="completed", result=words))
     else:
         result = account(words, steps(history), [words_of(one) for one in unheard(path, home)])
-        task.end(Ending(status="stopped", words=CUT_OFF, result=result))
+        left_in = said.more.get(LEFT_IN)
+        words = LEFT.format(left_in) if left_in else CUT_OFF
+        task.end(Ending(status="stopped", words=words, result=result))
     return task

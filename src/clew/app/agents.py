@@ -38,6 +38,7 @@ from clew.tasks.registry import Ending, Task, Tasks
 from clew.tools.base import ToolError
 from clew.tools.delegate import Wish
 from clew.transcript.agents import AgentMetadata, ResumedAgent, named, resume_agent
+from clew.transcript.belongings import SHARED_WITH
 from clew.transcript.paths import Place
 from clew.transcript.record import AgentRecorder
 
@@ -358,6 +359,7 @@ class AllAgents:
             parent_id=text(said.more, "parentAgentId"),
             depth=depth if type(depth) is int else 1,
             worktree=tree,
+            shared_with=text(said.more, SHARED_WITH),
             begins_behind=text(said.more, "beginsBehind"),
             loaded=before.loaded,
         )

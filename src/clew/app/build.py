@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from clew.app import hooks as app_hooks
 from clew.app.agent_parts import Crew
+from clew.app.agent_past import left_elsewhere
 from clew.app.agent_places import kinds_of
 from clew.app.agents import AllAgents
 from clew.app.asking import target_of, template
@@ -37,7 +38,7 @@ from clew.app.one_person import one_at_a_time
 from clew.app.plugins import managed_hooks_only
 from clew.app.reloading import Reloading
 from clew.app.session import Session
-from clew.app.shell_past import Before, written_down
+from clew.app.shell_past import COPIED, Before, of_original, written_down
 from clew.app.speaking import Speaking
 from clew.app.stamps import new_id, now
 from clew.app.standing import Beginning, taken_up
@@ -240,12 +241,15 @@ def recall_commands(ground: Ground, thread: Thread, hands: Hands) -> None:
     assert thread.loaded is not None
     tasks, shelf = hands.tool_session.tasks, hands.tool_session.shelf
     before = Before(thread.loaded.messages)
+    original, copied = of_original(thread.loaded)
     kept: Container[str] = ()
 
     def goes_on(call_id: str) -> str:
         """Where a command of this copy's first session goes on, if a person kept it there."""
         there = None if shelf is None else shelf.of_call(call_id)
-        return f"a person kept it in session {there.about.session_id}" if there else ""
+        if there is not None:
+            return f"a person kept it in session {there.about.session_id}"
+        return COPIED.format(original) if call_id in copied else ""
 
     if shelf is not None and shelf.is_used:
         from clew.app.kept import take_up
@@ -492,6 +496,8 @@ async def notices(
         *hands.mcp.notices,
         *hands.skills.faults,
         *hands.code.notices,
+        *thread.lost,
+        *left_elsewhere(hands.tool_session.tasks.all()),
         *hands.plugin_faults,
         *ground.plugins.faults,
         *ground.speech.faults,

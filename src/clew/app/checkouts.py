@@ -49,6 +49,9 @@ class Checkouts:
         tree = agent.birth.worktree
         if tree is None:
             return ending
+        if agent.birth.shared_with:
+            note = f"(It worked in {tree.path}, and so may the agent of session "
+            return with_note(ending, f"{note}{agent.birth.shared_with} that it is a copy of.)")
         if not tree.branch:
             return await self._left(tree, ending)
         try:

@@ -5,6 +5,7 @@ from pathlib import Path
 from clew.config.paths import Places
 from clew.permissions.in_session import SessionRules
 from clew.permissions.request import Mode
+from clew.transcript.paths import task_list_dir
 from clew.transcript.record import Recorder
 
 PLAN: Mode = "plan"
@@ -17,7 +18,9 @@ class OwnSession:
         self._rules = rules
         self._recorder = recorder
         self._before: Mode = "default"
-        self.task_folder: Path = self.places.config_home / "tasks" / recorder.paths.place.session_id
+        self.task_folder: Path = task_list_dir(
+            self.places.config_home, recorder.paths.place.session_id
+        )
 
     @property
     def mode(self) -> Mode:

@@ -13,6 +13,7 @@ from clew.config.there import why_closed
 from clew.messages.errors import SessionError, in_words
 from clew.options import Options
 from clew.transcript import choose
+from clew.transcript.belongings import give_tasks, share, spoken_until
 from clew.transcript.light import is_uuid
 from clew.transcript.load import Loaded
 from clew.transcript.log import Log
@@ -24,6 +25,7 @@ from clew.transcript.running import Registration, Running
 from clew.transcript.unsaved import copies, with_unsaved
 from clew.version import VERSION
 
+LOST = "the subagents, tasks and outputs of session {session} could not all be copied: {why}"
 EXISTS = "--session-id {}: this session exists; --resume it"
 
 
@@ -34,8 +36,9 @@ def open_record(
     *,
     entrypoint: str,
     mirror: Mirror | None = None,
-) -> tuple[Recorder, Loaded | None]:
-    """The recorder of a new session, or of one that goes on, with what it holds so far."""
+) -> tuple[Recorder, Loaded | None, list[str]]:
+    """The recorder of a new session, or of one that goes on, with what it holds so far; and what of it
+    could not be copied, where that was asked for."""
     home, cwd = places.config_home, str(places.cwd)
     path = which(options, home, cwd)
     folder = None if path is None else placed(home, cwd, path)
@@ -78,15 +81,15 @@ def open_record(
             version=VERSION,
         )
         opened.callback(Registration(home, running).leave)
-    loaded = None
+    loaded, lost = None, list[str]()
     if path is not None:
         back = None
         if options.resume_at is not None:
             back = Back(to=options.resume_at, only_turn=options.drops_turn)
-        loaded = gone_on(recorder, log, path, home, back, fork=options.fork)
+        loaded = gone_on(recorder, log, path, home, back, lost, fork=options.fork)
     if options.name:
         recorder.title(options.name)
-    return recorder, loaded
+    return recorder, loaded, lost
 
 
 def is_begun(transcript: Path) -> bool:
@@ -130,12 +133,21 @@ def log_of(options: Options, home: Path, opened: AsyncExitStack) -> Log | None:
 
 
 def gone_on(
-    recorder: Recorder, log: Log | None, path: Path, home: Path, back: Back | None, *, fork: bool
+    recorder: Recorder,
+    log: Log | None,
+    path: Path,
+    home: Path,
+    back: Back | None,
+    lost: list[str],
+    *,
+    fork: bool,
 ) -> Loaded:
     """What the session at `path` holds, now the recorder's: the session itself, or a copy of it."""
     loaded: Loaded | Held
     try:
-        if log is None or (fork and not copied(recorder, log, with_unsaved(path, home), back)):
+        if log is None or (
+            fork and not copied(recorder, log, with_unsaved(path, home), back, lost)
+        ):
             # A copy that no disk takes now is in memory until one does.
             loaded = with_unsaved(path, home)
             loaded = loaded if back is None else back.of(loaded)
@@ -154,18 +166,26 @@ def gone_on(
     return loaded
 
 
-def copied(recorder: Recorder, log: Log, loaded: Loaded, back: Back | None) -> bool:
+def copied(
+    recorder: Recorder, log: Log, loaded: Loaded, back: Back | None, lost: list[str]
+) -> bool:
     """Begins the recorder's session as a copy of another; False if it is not on disk."""
     if loaded.is_empty:
         return False
     until = None if back is None else back.of(loaded).leaf_uuid
-    recorder.begin_as(
-        forked(loaded, recorder.writer.session_id, until=until),
-        forked_from={
-            "sessionId": loaded.path.stem,
-            "messageUuid": until or loaded.messages[-1]["uuid"],
-        },
-    )
+    end = until or loaded.messages[-1]["uuid"]
+    last = next(node for node in loaded.chain.nodes() if node.uuid == end)
+    lines = [*forked(loaded, recorder.writer.session_id, until=until)]
+    place, home = recorder.paths.place, recorder.paths.home
+    spoken = None if until is None else spoken_until(loaded, last)
+    agents = list[Path]()
+    try:
+        agents = share(loaded.path, place, lines, home=home, spoken=spoken)
+        give_tasks(loaded.path.stem, place, home=home, spoken=spoken)
+    except OSError as error:
+        lost.append(LOST.format(session=loaded.path.stem, why=in_words(error)))
+    origin = {"sessionId": loaded.path.stem, "messageUuid": end}
+    recorder.begin_as(lines, forked_from=origin, agents=agents)
     return not log.flush().troubles
 
 

@@ -17,12 +17,16 @@ from clew.tasks.notice import RUNS
 from clew.tasks.registry import Ending, Moment, Task, Tasks
 from clew.tools.background import KEEP_BYTES
 from clew.transcript.copies import beside
+from clew.transcript.lineage import header_of
 from clew.transcript.load import Loaded
 from clew.transcript.record import Recorder
 
 Json: TypeAlias = dict[str, Any]
 
 ENDED_WITH_CLEW = "it ended with the clew that had begun it"
+COPIED = (
+    "session {} had begun it, which this one is a copy of; if it still runs, it is that session's"
+)
 ENDED = "task-ended"
 COMMANDS = ("shell", "monitor")
 
@@ -140,6 +144,16 @@ class Before:
         self._calls.setdefault(call_id, call)
         self.running[task_id] = call_id
         self.told.discard(task_id)
+
+
+def of_original(loaded: Loaded) -> tuple[str, Container[str]]:
+    """The session that one is a copy of, and the calls of commands that ran there by its messages."""
+    of = header_of(loaded.path).get("forkedFrom")
+    uuids = [message.get("uuid") for message in loaded.messages]
+    if not isinstance(of, dict) or of.get("messageUuid") not in uuids:
+        return "", ()
+    before = Before(loaded.messages[: uuids.index(of["messageUuid"]) + 1])
+    return str(of.get("sessionId")), set(before.running.values())
 
 
 def heard(message: Json, blocks: Any) -> Iterable[tuple[str, str | None]]:

@@ -21,6 +21,7 @@ from clew.normalize.edits import NO_EDITS, from_record
 from clew.session.state import Session as Spending
 from clew.session.totals import Past
 from clew.subagents.catalog import Catalog
+from clew.transcript.lineage import origins
 from clew.transcript.load import Loaded
 from clew.transcript.record import Mirror, Recorder
 
@@ -37,6 +38,8 @@ class Thread(Struct, frozen=True, kw_only=True):
     spending: Spending
     past: Past
     side: SideQuestions
+    # What of a session that this is a copy of could not be copied.
+    lost: tuple[str, ...] = ()
 
     @property
     def session_id(self) -> str:
@@ -73,7 +76,7 @@ def _taken(
     entrypoint: str,
     mirror: Mirror | None,
 ) -> tuple[Thread, Led]:
-    recorder, loaded = open_record(
+    recorder, loaded, lost = open_record(
         ground.options, ground.began.places, opened, entrypoint=entrypoint, mirror=mirror
     )
     lead = led(ground, kinds, loaded)
@@ -91,7 +94,9 @@ def _taken(
         spoke_with(loaded, service.catalog),
     )
     session_id = recorder.paths.place.session_id
-    ground.rules.keeps_results_in(recorder.paths.place.tool_results)
+    place = recorder.paths.place
+    before = () if loaded is None else origins(ground.began.places.config_home, place, loaded)
+    ground.rules.keeps_results_in(place.tool_results, *(one.tool_results for one in before))
     ground.rules.keeps_plan_of(session_id)
     spending, past = spent_so_far(
         session_id, ground.cwd, ground.environ, model, loaded, service.catalog
@@ -107,6 +112,7 @@ def _taken(
         model=model,
         spending=spending,
         past=past,
+        lost=tuple(lost),
         side=side_questions(service, ground.environment, spending, recorder, main=model.id),
     )
     return thread, lead

@@ -8,17 +8,20 @@ import os
 import uuid as uuids
 from collections.abc import Iterator
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 from msgspec import Struct
 
 from clew.library.branches import Branch, branch
 from clew.messages.errors import SessionError
+from clew.transcript.belongings import give_tasks, share, spoken_of, spoken_until
 from clew.transcript.copies import copied
 from clew.transcript.entries import encode
 from clew.transcript.files import Files
 from clew.transcript.links import Node
 from clew.transcript.log import Log
+from clew.transcript.paths import Place, home_of
 from clew.transcript.record import FORMAT
 from clew.transcript.siblings import block_ids
 from clew.version import VERSION
@@ -32,6 +35,14 @@ class Forked(Struct, frozen=True, kw_only=True):
     path: Path
     messages: int
     title: str
+    agents: int
+
+
+class Grafted(Struct, frozen=True, kw_only=True):
+    """What a graft brought."""
+
+    messages: int
+    agents: int
 
 
 def fork(path: Path, uuid: str | None, *, title: str, at: str) -> Forked:
@@ -43,8 +54,16 @@ def fork(path: Path, uuid: str | None, *, title: str, at: str) -> Forked:
     target = path.with_name(f"{session_id}.jsonl")
     named = title or f"{_title(found)} (fork)"
     lines = [encode(line) + b"\n" for line in _lines(found, path, session_id, named, at)]
-    write_new(target, lines)
-    return Forked(path=target, messages=len(found.messages), title=named)
+    place, home = Place(session_id=session_id, project_dir=path.parent), home_of(path)
+    spoken = None if uuid is None else spoken_until(found.loaded, found.nodes[-1])
+    try:
+        agents = share(path, place, lines, home=home, spoken=spoken)
+        give_tasks(path.stem, place, home=home, spoken=spoken)
+        write_new(target, lines)
+    except OSError:
+        rmtree(place.folder, ignore_errors=True)
+        raise
+    return Forked(path=target, messages=len(found.messages), title=named, agents=len(agents))
 
 
 def _lines(found: Branch, path: Path, session_id: str, title: str, at: str) -> Iterator[Json]:
@@ -90,10 +109,10 @@ def write_new(target: Path, lines: list[bytes]) -> None:
         beside.unlink()
 
 
-def graft(target: Path, source: Path, first: str, last: str | None) -> int:
+def graft(target: Path, source: Path, first: str, last: str | None) -> Grafted:
     """Appends the messages from `first`, a prompt, to `last` of `source` to where `target` stands.
 
-    Answers how many. Raises `SessionError` where the outcome would be no conversation.
+    Raises `SessionError` where the outcome would be no conversation.
     """
     part = _range(branch(source, last), source, first)
     into = branch(target)
@@ -107,16 +126,19 @@ def graft(target: Path, source: Path, first: str, last: str | None) -> int:
     for node, message in part:
         lines.append(_grafted(node, message, parent, named, source, target))
         parent = named[node.uuid]
+    encoded = [encode(line) + b"\n" for line in lines]
     log = Log()
     try:
         if not log.claim(target):
             raise SessionError(f"session {target.stem} is open in another process; end it first")
-        log.append(target, [encode(line) + b"\n" for line in lines])
+        place = Place(session_id=target.stem, project_dir=target.parent)
+        agents = share(source, place, encoded, home=home_of(source), spoken=spoken_of(encoded))
+        log.append(target, encoded)
         for trouble in log.flush().troubles:
             raise OSError(str(trouble))
     finally:
         log.close()
-    return len(lines)
+    return Grafted(messages=len(lines), agents=len(agents))
 
 
 def _range(found: Branch, source: Path, first: str) -> list[tuple[Node, Json]]:

@@ -61,7 +61,8 @@ class SessionRules:
     ) -> None:
         self._environ = environ
         self._given = given
-        self._results = self._memory = ""
+        self._results: tuple[str, ...] = ()
+        self._memory = ""
         self._sources = sources
         self._session_id = ""
         self._lent: tuple[tuple[RuleSpelled, ...], tuple[RuleSpelled, ...]] = ((), ())
@@ -142,9 +143,9 @@ class SessionRules:
         known = in_workspace(found, inside) or is_own_result(found, inside)
         return "project" if known else "file"
 
-    def keeps_results_in(self, folder: Path) -> None:
+    def keeps_results_in(self, *folders: Path) -> None:
         """Lets the model read what its own tools gave: long results are kept there."""
-        self._results = os.path.realpath(folder)
+        self._results = tuple(map(os.path.realpath, folders))
 
     def reads_memory_in(self, folder: Path) -> None:
         """Lets the model read what earlier sessions left."""

@@ -222,7 +222,7 @@ def in_workspace(path: ResolvedPath, context: Context) -> bool:
 
 
 def is_own_result(path: ResolvedPath, context: Context) -> bool:
-    own = (context.results, context.memory)
+    own = (*context.results, context.memory)
     return path.known and any(folder and is_below(path.real, folder) for folder in own)
 
 

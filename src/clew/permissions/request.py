@@ -57,8 +57,8 @@ class Request(Struct, frozen=True, kw_only=True):
 class Context(Struct, frozen=True, kw_only=True):
     """Where the call would run. Paths are real, absolute, without a slash at the end.
 
-    `results` is the folder in which the session keeps what tools gave: what the model was told
-    lies there, it may read.
+    `results` are the folders in which the session, and those that it is a copy of, keep what tools
+    gave: what the model was told lies there, it may read.
     """
 
     cwd: str
@@ -67,7 +67,7 @@ class Context(Struct, frozen=True, kw_only=True):
     directories: tuple[str, ...] = ()
     config_home: str = ""
     plan_file: str | None = None
-    results: str = ""
+    results: tuple[str, ...] = ()
     # The folder of what earlier sessions left for later ones, which the model may read.
     memory: str = ""
     # Files that every shell or program of a session runs first, as `$BASH_ENV` names one.

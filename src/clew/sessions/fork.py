@@ -27,9 +27,11 @@ def run(options: argparse.Namespace) -> int:
                 "sessionId": made.path.stem,
                 "path": str(made.path),
                 "messages": made.messages,
+                "agents": made.agents,
                 "title": made.title,
             }
         )
     else:
-        say(f"{made.path.stem}: {count_of(made.messages, 'message')}, {made.title!r}")
+        agents = f" with {count_of(made.agents, 'subagent')}" if made.agents else ""
+        say(f"{made.path.stem}: {count_of(made.messages, 'message')}{agents}, {made.title!r}")
     return FINE

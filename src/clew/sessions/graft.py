@@ -20,9 +20,13 @@ def run(options: argparse.Namespace) -> int:
     target, source = transcript(options.session), transcript(options.source)
     first = uuid_of(source, options.first)
     last = uuid_of(source, options.last) if options.last else None
-    number = graft(target, source, first, last)
+    made = graft(target, source, first, last)
     if options.json:
-        say_json({"sessionId": target.stem, "from": source.stem, "messages": number})
+        brought = {"messages": made.messages, "agents": made.agents}
+        say_json({"sessionId": target.stem, "from": source.stem, **brought})
     else:
-        say(f"{count_of(number, 'message')} of {source.stem} brought to {target.stem}")
+        agents = f" with {count_of(made.agents, 'subagent')}" if made.agents else ""
+        say(
+            f"{count_of(made.messages, 'message')}{agents} of {source.stem} brought to {target.stem}"
+        )
     return FINE

@@ -5,7 +5,9 @@ from typing import Any
 
 from clew.messages.encoding import decode
 from clew.transcript import light
+from clew.transcript.light import is_uuid
 from clew.transcript.load import Loaded, load
+from clew.transcript.paths import Place, find_session
 
 LONGEST_HEADER_BYTES = 1 << 16
 
@@ -18,6 +20,31 @@ def header_of(path: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return line if type(line) is dict else {}
+
+
+def origins(home: Path, place: Place, loaded: Loaded) -> list[Place]:
+    """The sessions that one is a copy of, or has parts of, as far as they are there: what calls said
+    at length lies with them."""
+    found: dict[str, Place] = {}
+    wanted = [_id_in(message.get("graftedFrom")) for message in loaded.messages]
+    wanted += _made_of(place.transcript)
+    while wanted:
+        session_id = wanted.pop()
+        if not is_uuid(session_id) or session_id in (place.session_id, *found):
+            continue
+        for path in find_session(home, session_id)[:1]:
+            found[session_id] = Place(session_id=session_id, project_dir=path.parent)
+            wanted += _made_of(path)
+    return list(found.values())
+
+
+def _made_of(path: Path) -> list[str]:
+    header = header_of(path)
+    return [_id_in(header.get(key)) for key in ("forkedFrom", "repairedFrom")]
+
+
+def _id_in(said: Any) -> str:
+    return str(said.get("sessionId", "")) if type(said) is dict else ""
 
 
 def repaired_copy(path: Path, loaded: Loaded) -> Path | None:

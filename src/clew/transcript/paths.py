@@ -31,6 +31,16 @@ def own_dir(home: Path) -> Path:
     return home / "clew"
 
 
+def home_of(transcript: Path) -> Path:
+    """The config home that a transcript lies in."""
+    return Path(os.path.normpath(transcript.absolute().parent / ".." / ".."))
+
+
+def task_list_dir(home: Path, session_id: str) -> Path:
+    """The numbered tasks that a session's model keeps."""
+    return home / "tasks" / session_id
+
+
 def rescue_dirs(home: Path) -> list[Path]:
     """Where lines go that the transcript does not take, in this order: the second for each home its own.
 

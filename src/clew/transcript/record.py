@@ -16,7 +16,7 @@ from clew.messages import factories
 from clew.messages.encoding import decode
 from clew.messages.errors import MisuseError
 from clew.transcript import light
-from clew.transcript.agents import AgentMetadata, write_metadata, written
+from clew.transcript.agents import AgentMetadata, entry_of, write_metadata, written
 from clew.transcript.entries import encode
 from clew.transcript.leaf import NOBODY
 from clew.transcript.load import Loaded, load
@@ -30,6 +30,7 @@ from clew.transcript.policy import (
     placed,
 )
 from clew.transcript.siblings import block_ids
+from clew.transcript.source import reading
 from clew.transcript.strand import Strand
 
 FORMAT = 1
@@ -293,15 +294,19 @@ class Recorder:
         """Where this session is written; what hooks are told."""
         return self._main.path
 
-    def begin_as(self, lines: Iterable[bytes], *, forked_from: Message) -> None:
+    def begin_as(
+        self, lines: Iterable[bytes], *, forked_from: Message, agents: Iterable[Path] = ()
+    ) -> None:
         """A session that begins as a copy: its first lines, each with its end. `forked_from` names the
-        session and the message up to which it was copied."""
+        session and the message up to which it was copied; `agents` are the transcripts it was given."""
         if self._log is not None:
             header = self.header() | {"forkedFrom": forked_from}
             whole = [encode(header) + b"\n", *lines]
             self._log.append(self.transcript, whole)
             if self._mirror is not None:
                 self._mirror(self.transcript, [decode(line) for line in whole])
+                for agent in agents:
+                    self._mirror(agent, entries_of(agent))
 
     def resume(self, loaded: Loaded) -> None:
         """Goes on from a loaded session; entries that were only written ahead get their place."""
@@ -426,6 +431,12 @@ class Recorder:
             value = light.last_field(ends, kind, key) if ends else None
             if value:
                 self._note(kind, **{key: value})
+
+
+def entries_of(path: Path) -> list[Message]:
+    """Every line of a file that is an entry."""
+    with reading(path) as source:
+        return [entry for _, _, raw in source.lines(0) if (entry := entry_of(raw))]
 
 
 class AgentRecorder(Recorder):

@@ -22,7 +22,13 @@ from clew.messages.encoding import decode, encode
 from clew.messages.history import missing_results
 from clew.messages.wording import RESULT_MISSING
 from clew.transcript import light
-from clew.transcript.belongings import give_agents, give_results, of_agents, write_file
+from clew.transcript.belongings import (
+    give_agents,
+    give_results,
+    give_tasks,
+    of_agents,
+    write_file,
+)
 from clew.transcript.check import RULES, Finding
 from clew.transcript.examine import Examination, examine, session_id_of
 from clew.transcript.files import Files
@@ -30,7 +36,7 @@ from clew.transcript.lineage import header_of, repaired_copy
 from clew.transcript.links import ROOT, Links, Node, leads_to
 from clew.transcript.load import load, read_lines
 from clew.transcript.log import Log
-from clew.transcript.paths import Place
+from clew.transcript.paths import Place, home_of
 from clew.transcript.record import FORMAT
 from clew.transcript.salvage import entries_in
 from clew.transcript.siblings import block_ids
@@ -226,6 +232,7 @@ def _placed(planned: Plan, folder: Path) -> Plan:
     _try(planned, planned.lines, folder)
     give_agents(source, made)
     give_results(source, made)
+    give_tasks(source.stem, made, home=home_of(source))
     if is_folder(made.folder):
         made.folder.rename(target.with_suffix(""))
     made.transcript.rename(target)
