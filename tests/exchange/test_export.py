@@ -156,7 +156,9 @@ def test_subagents_are_on_the_page_and_can_be_left_out(place: Place) -> None:
         ("a7", "digger", 2), ("b8", None, 1),
     ]  # fmt: skip
     lines = place.clew("export", SESSION, "--format", "jsonl").splitlines()
-    assert [json.loads(line).get("agentId") for line in lines] == [None, None, "a7", "a7", "b8"]
+    ids = [json.loads(line).get("agentId") for line in lines]
+    assert ids == [None, None, "a7", "a7", "a7", "b8"]
+    assert json.loads(lines[2])["description"] == "Dig deep"
 
 
 @requirement("R154")

@@ -242,9 +242,7 @@ def of_old(cwd: str) -> dict[str, Any]:
 
 
 @requirement("R153")
-def test_subagents_of_an_export_in_one_object_come_in_as_what_they_were(
-    place: Place, tmp_path: Path
-) -> None:
+def test_subagents_of_an_export_come_in_as_what_they_were(place: Place, tmp_path: Path) -> None:
     path = place.write(talk(1))
     agents = path.with_suffix("") / "subagents"
     agents.mkdir(parents=True)
@@ -258,12 +256,14 @@ def test_subagents_of_an_export_in_one_object_come_in_as_what_they_were(
     flat = json.loads(place.clew("export", SESSION, "--format", "json"))
     older = json.loads(json.dumps(flat))
     del older["agents"][0]["metadata"]
+    in_lines = place.clew("export", SESSION, "--format", "jsonl").encode()
     for name, whole, then in (
-        ("new", flat, what),
-        ("old", older, {key: what[key] for key in ("agentType", "description")}),
+        ("new", json.dumps(flat).encode(), what),
+        ("old", json.dumps(older).encode(), {k: what[k] for k in ("agentType", "description")}),
+        ("lines", in_lines, what),
     ):
         (tmp_path / name).mkdir()
-        (brought,) = bring(Place(tmp_path / name), "a.json", json.dumps(whole).encode())["imported"]
+        (brought,) = bring(Place(tmp_path / name), "a.json", whole)["imported"]
         assert (brought["agents"], brought["lost"]) == (1, {})
         own = Path(brought["path"]).with_suffix("") / "subagents" / "agent-a7.jsonl"
         assert names(load(own).messages) == "s1 s2"

@@ -16,6 +16,7 @@ from msgspec import Struct
 from clew.config.there import is_folder, is_there
 from clew.exchange import codex, one_file, pi
 from clew.exchange.conversion import Converted, Json
+from clew.exchange.entries import METADATA
 from clew.messages.encoding import decode, encode
 from clew.messages.errors import MisuseError, SessionError
 from clew.messages.kinds import CHAIN, KINDS
@@ -41,6 +42,8 @@ from clew.version import VERSION
 _SPACE = uuid.UUID("6f0c8a3e-52a4-5a0e-9c1b-7d1e2f3a4b5c")
 
 
+# Of a line that says what a subagent was, what is the line's own.
+_OF_LINE = ("type", "agentId", "isSidechain")
 # What is made to be read, and says too little to be a session again.
 PAGES = (".md", ".markdown", ".html", ".htm")
 PAGE = "a page for people cannot come in; JSON and JSONL can (clew sessions export --help)"
@@ -196,6 +199,7 @@ def _copy(home: Path, source: Path, data: bytes, here: str, *, anew: bool) -> Br
     folder, _ = _folder(home, cwd, here)
     converted = Converted(kind="transcript", source_id=wanted)
     files: dict[str, list[bytes]] = {}
+    about: dict[str, Json] = {}
     for raw in data.split(b"\n"):
         if not raw.strip():
             continue
@@ -209,6 +213,9 @@ def _copy(home: Path, source: Path, data: bytes, here: str, *, anew: bool) -> Br
             if type(agent) is str and agent.replace("-", "").replace("_", "").isalnum()
             else ""
         )
+        if name and line.get("type") == METADATA:
+            about[name] = {k: v for k, v in line.items() if k not in _OF_LINE}
+            continue
         files.setdefault(name, []).append(renamed(raw, line, session_id))
     base = own_dir(home) / "importing"
     Files().make_folder(base)
@@ -217,6 +224,8 @@ def _copy(home: Path, source: Path, data: bytes, here: str, *, anew: bool) -> Br
         for name, lines in files.items():
             path = place.agent(name) if name else place.transcript
             write_file(path, lines)
+            if name in about:
+                write_file(sidecar(path), [encode(about[name])])
         give_agents(source, place)
         if not is_there(place.transcript):
             raise SessionError(f"{source}: holds subagents only")

@@ -18,17 +18,24 @@ from clew.transcript.load import load
 
 Json = dict[str, Any]
 VERSION = "2.0"
+# The kind of the line that says what a subagent was, as hosts are told it.
+METADATA = "agent_metadata"
 
 
 def lines(path: Path, redaction: Redaction | None, *, subagents: bool) -> Iterator[bytes]:
-    """Every line of the session, then every line of its subagents, each with its `agentId`.
+    """Every line of the session, then every line of its subagents, each with its `agentId`; before
+    those of one, what it was, as a line of its own.
 
     A line that loses nothing is the bytes that were written.
     """
     yield from _lines(path, redaction, "")
     if subagents:
         for agent in agent_files(path):
-            yield from _lines(agent, redaction, agent.stem.removeprefix("agent-"))
+            name, said = agent.stem.removeprefix("agent-"), read_metadata(agent)
+            if said is not None:
+                told = {**written(said), "type": METADATA, "agentId": name, "isSidechain": True}
+                yield encode(told if redaction is None else redaction.value(told)) + b"\n"
+            yield from _lines(agent, redaction, name)
 
 
 def _lines(path: Path, redaction: Redaction | None, agent: str) -> Iterator[bytes]:
