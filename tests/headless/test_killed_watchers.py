@@ -13,7 +13,18 @@ from clew.process.table import parent
 from clew.testing.server import serving
 from tests.headless.agents_model import by_prompt, results, uses
 from tests.headless.clew_process import clew, command, environment, transcripts
-from tests.headless.test_kept import in_background, listed, pid_of, told
+from tests.headless.host_process import Hosted
+from tests.headless.test_kept import (
+    TOLD_ONCE,
+    begun,
+    in_background,
+    let_through,
+    listed,
+    output_of,
+    pid_of,
+    told,
+    waits,
+)
 from tests.headless.test_print import entries
 from tests.process.processes import lives, wait_ended
 
@@ -75,3 +86,61 @@ def test_a_command_that_is_waited_for_and_one_beside_it_end_and_are_told_of(tmp_
             heard = told(server.requests[-1].body)
             assert heard.count(f"Background shell “Serve it” failed: {ENDED}") == 1
             assert "it ended with the clew" not in heard
+
+
+def kept(host: Hosted, home: Path) -> int:
+    """A command that a person keeps, and nobody watches any more; the model has heard of that."""
+    begun(host, CALL)
+    pid = pid_of(home, "a")
+    host.ask("keep_task", task_id="s1")
+    kill_all_that_watch(pid)
+    assert host.result()["result"] == "I heard of it."
+    assert lives(pid)
+    (row,) = listed(home)
+    assert (row["isRunning"], row["isWatched"]) == (True, False)
+    return pid
+
+
+CALL = in_background(waits("a"), description="Serve it")
+STOPS = uses({"tool": "TaskStop", "input": {"task_id": "s1"}})
+PLAN = {"go": [uses(CALL), {"text": "begun"}], "stop": [STOPS, {"text": "done"}], **TOLD_ONCE}
+
+
+@pytest.mark.parametrize("end", ["by itself", "by the model", "from elsewhere"])
+def test_a_kept_command_that_nobody_watches_runs_on_and_is_said_to(
+    tmp_path: Path, end: str
+) -> None:
+    with (
+        serving(by_prompt(PLAN), strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
+    ):
+        pid = kept(host, tmp_path)
+        assert "nobody will see how it ends. TaskStop ends it" in told(server.requests[-1].body)
+        if end == "by itself":
+            let_through(tmp_path, "a")
+        elif end == "by the model":
+            host.say("stop")
+        else:
+            assert "stopped" in clew(tmp_path, server.url, "tasks", "stop", "s1").stdout
+        wait_ended(pid)
+        assert host.result()["result"] == ("done" if end == "by the model" else "I heard of it.")
+        said = told(server.requests[-1].body)
+        how = "the person ended it" if end == "from elsewhere" else "nobody saw how it ended"
+        assert (f"Background shell “Serve it” stopped: {how}" in said) == (end != "by the model")
+        assert output_of(tmp_path, "s1") == ("up\nafter\n" if end == "by itself" else "up\n")
+        host.end()
+    assert listed(tmp_path) == []
+
+
+def test_a_kept_command_that_nobody_watches_outlives_the_session(tmp_path: Path) -> None:
+    with serving(by_prompt(PLAN), strict=True) as server:
+        with Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host:
+            pid = kept(host, tmp_path)
+            assert host.end() == 0
+        assert lives(pid)
+        clew(tmp_path, server.url, "-p", "--continue", "and now")
+        assert "The person kept it: it went on while clew was not there" in told(
+            server.requests[-1].body
+        )
+    assert "stopped" in clew(tmp_path, "http://127.0.0.1:1", "tasks", "stop", "s1").stdout
+    wait_ended(pid)

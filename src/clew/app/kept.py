@@ -16,7 +16,7 @@ from clew.tasks.followed import FollowedFile
 from clew.tasks.kept import Kept, Shelf, call_off, forget, read
 from clew.tasks.registry import Ending, Task, Tasks
 from clew.tools.background import KEEP_BYTES
-from clew.tools.command import blank
+from clew.tools.command import UNSEEN, blank
 from clew.tools.command import ending_of as ended_so
 from clew.transcript.load import Loaded
 
@@ -30,7 +30,6 @@ UNWATCHED = (
     "(The person kept it: it went on while clew was not there, and runs still. What watched it was "
     "killed, so what it prints is lost from then on, and nobody will see how it ends.)"
 )
-UNSEEN = "nobody saw how it ended"
 
 
 class Elsewhere:

@@ -28,9 +28,11 @@ SETTLE_S = 0.05
 
 class Finished(Struct, frozen=True, kw_only=True):
     """`left`: how many processes the command left running; clew ends them when it ends. `called_off`:
-    it was kept, and a person ended it from elsewhere."""
+    it was kept, and a person ended it from elsewhere. `is_unseen`: what watched it was killed before, so
+    nobody knows how it ended."""
 
     exit: Exit
+    is_unseen: bool = False
     called_off: bool = False
     timed_out: bool = False
     left: int = 0
@@ -40,10 +42,12 @@ class Hold:
     """A command while it runs, for a person who has it go on: for longer than it was given, or without
     clew."""
 
-    __slots__ = ("_child", "_known", "_limit", "_streams", "has_limit")
+    __slots__ = ("_child", "_known", "_limit", "_streams", "has_limit", "when_unwatched")
 
     def __init__(self) -> None:
         self.has_limit = True
+        # Called where it runs on and nobody will see how it ends.
+        self.when_unwatched: Callable[[], object] | None = None
         # It has begun, or will not.
         self._known = asyncio.Event()
         self._child: Child | None = None
@@ -74,6 +78,7 @@ class Hold:
 
     def began(self, child: Child, streams: "Sequence[Stream]") -> None:
         self._child, self._streams = child, streams
+        child.when_unwatched = self.when_unwatched
         self._known.set()
 
     def over(self) -> None:
@@ -206,7 +211,10 @@ async def follow(
     if child.left and not child.is_gone:
         await child.gone_within(SETTLE_S)
     return Finished(
-        exit=ended, called_off=child.is_called_off, left=0 if child.is_gone else child.left
+        exit=ended,
+        called_off=child.is_called_off,
+        is_unseen=child.is_unwatched,
+        left=0 if child.is_gone else child.left,
     )
 
 

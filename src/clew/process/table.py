@@ -12,6 +12,12 @@ def began(pid: int) -> int:
     return int(words[19]) if words else 0
 
 
+def lives(pid: int, since: int) -> bool:
+    """Whether the very process that began then runs, and was not only left on the table."""
+    words = stat(pid)
+    return bool(words) and int(words[19]) == since != 0 and words[0] not in (b"Z", b"X")
+
+
 def parent(pid: int) -> int:
     words = stat(pid)
     return int(words[1]) if words else 0

@@ -17,11 +17,14 @@ from typing import Any
 from msgspec import Struct
 
 from clew.messages.errors import OutsideError
-from clew.process.table import began
+from clew.process.table import began, lives
 from clew.process.watcher import descendants, signal_to
 
 # How long the end of a tree is waited for after it was killed.
 GONE_WAIT_S = 2.0
+# How often a child is looked at that nobody watches, and how long its keeper has to end it before.
+LOOK_S = 0.1
+KEEPER_S = 1.0
 
 # A shell reports a command that a signal ended as 128 + the signal's number.
 SIGNALLED = 128
@@ -61,6 +64,7 @@ class Child:
         "_buffer",
         "_ended",
         "_gone",
+        "_is_left",
         "_kept",
         "_loop",
         "_since",
@@ -68,9 +72,11 @@ class Child:
         "_when_gone",
         "is_called_off",
         "is_kept",
+        "is_unwatched",
         "left",
         "pid",
         "sock",
+        "when_unwatched",
     )
 
     def __init__(self, sock: socket.socket) -> None:
@@ -78,12 +84,17 @@ class Child:
         self.pid = 0
         # When it began: others may have its number later.
         self._since = 0
+        # It is kept, and its watcher is gone.
+        self._is_left = False
         # How many descendants ran on when the child itself ended.
         self.left = 0
         # It goes on when clew is gone, or lets go of it.
         self.is_kept = False
         # It ended because somebody else told its watcher that it is to.
         self.is_called_off = False
+        # It was kept, what watched it was killed, and it runs on: nobody will see how it ends.
+        self.is_unwatched = False
+        self.when_unwatched: Callable[[], object] | None = None
         self._buffer = b""
         self._loop = asyncio.get_running_loop()
         self._started: asyncio.Future[None] = self._loop.create_future()
@@ -118,7 +129,9 @@ class Child:
 
         The watcher keeps the time, so that it happens whatever becomes of the caller.
         """
-        if not self.is_gone:
+        if self._is_left:
+            self._kill()
+        elif not self.is_gone:
             try:
                 self.sock.send(framed(max(0, round(grace_s * 1000))))
             except OSError:
@@ -184,10 +197,33 @@ class Child:
 
     def _lost(self) -> None:
         """The watcher was killed: nobody may be left who ends what it held."""
-        if not self.is_gone and not self.is_kept and self._since == began(self.pid) != 0:
+        if not self.is_gone and self.is_kept and lives(self.pid, self._since):
+            self._is_left = True
+            self._loop.remove_reader(self.sock)
+            self._loop.call_later(LOOK_S, self._look, self._loop.time() + KEEPER_S)
+            return
+        if not self.is_gone and not self.is_kept:
+            self._kill()
+        self.close()
+
+    def _look(self, told_at: float) -> None:
+        """A person keeps it, so it runs on; what it prints is read for as long as clew is there."""
+        if self.is_gone:
+            return
+        if not lives(self.pid, self._since):
+            # What it printed last is read until then.
+            self._loop.call_later(LOOK_S, self.close)
+            return
+        if not self.is_unwatched and self._loop.time() >= told_at:
+            self.is_unwatched = True
+            if self.when_unwatched is not None:
+                self.when_unwatched()
+        self._loop.call_later(LOOK_S, self._look, told_at)
+
+    def _kill(self) -> None:
+        if self._since == began(self.pid) != 0:
             for pid in (*descendants(self.pid), -self.pid):
                 signal_to(pid, signal.SIGKILL)
-        self.close()
 
     def _told(self, words: list[bytes]) -> None:
         match words:

@@ -24,7 +24,7 @@ from clew.config.write import make_private
 from clew.messages.errors import UserError
 from clew.process.output import Output
 from clew.process.run import Hold
-from clew.process.table import began, parent, stat
+from clew.process.table import began, lives, parent
 from clew.process.tree import Exit, exit_of
 from clew.process.watcher import descendants, signal_to
 
@@ -102,6 +102,11 @@ class Shelf:
         """Those of this session."""
         return list(found(self._folder, f"{self._session_id}-"))
 
+    def was_called_off(self, task_id: str) -> bool:
+        """Whether a person ended one of this session from elsewhere."""
+        kept = read(self._path(task_id))
+        return kept is not None and kept.end is not None and kept.end.called_off
+
     def of_call(self, tool_use_id: str) -> Kept | None:
         """What a call began, in whatever session."""
         return next((k for k in found(self._folder) if k.about.tool_use_id == tool_use_id), None)
@@ -129,7 +134,7 @@ class Shelf:
             kept_at=int(time.time()),
             boot=boot(),
         )
-        path = self._folder / f"{self._session_id}-{task_id}{SUFFIX}"
+        path = self._path(task_id)
         try:
             record = self._made(path, about)
         except OSError as error:
@@ -142,6 +147,9 @@ class Shelf:
         if not is_kept:
             path.unlink(missing_ok=True)
             raise UserError(f"task {task_id} does not run")
+
+    def _path(self, task_id: str) -> Path:
+        return self._folder / f"{self._session_id}-{task_id}{SUFFIX}"
 
     def _made(self, path: Path, about: About) -> int:
         """Locked before it has its name: nobody may take it for what has ended between the two."""
@@ -192,7 +200,7 @@ def read(path: Path) -> Kept | None:
         end = msgspec.json.decode(last, type=End) if last.strip() else None
     except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    is_running = (is_watched and end is None) or lives(about)
+    is_running = (is_watched and end is None) or goes_on(about)
     return Kept(path=path, about=about, end=end, is_running=is_running, is_watched=is_watched)
 
 
@@ -233,16 +241,9 @@ def _was_called_off(kept: Kept) -> None:
         file.write(msgspec.json.encode(end) + b"\n")
 
 
-def lives(about: About) -> bool:
-    """Whether the very process that was begun runs, and was not only left on the table."""
-    words = stat(about.pid)
-    return (
-        bool(about.boot)
-        and about.boot == boot()
-        and bool(words)
-        and int(words[19]) == about.since
-        and words[0] not in (b"Z", b"X")
-    )
+def goes_on(about: About) -> bool:
+    """Whether the very process that was begun runs, since the same beginning of the machine."""
+    return bool(about.boot) and about.boot == boot() and lives(about.pid, about.since)
 
 
 def boot() -> str:

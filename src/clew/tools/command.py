@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from clew.config.mask import without
 from clew.config.there import is_there
 from clew.messages.errors import UserError
@@ -22,6 +24,11 @@ from clew.tools.shell_script import Program, environment, how_it_ended
 # A server's log in a forgotten background must not fill a disk.
 FILE_MAX_BYTES = 64 << 20
 CALLED_OFF = "the person ended it"
+UNSEEN = "nobody saw how it ended"
+UNWATCHED = (
+    "(What watched it was killed. The person kept it, so it runs on, and what it prints still comes; nobody "
+    "will see how it ends. TaskStop ends it.)"
+)
 
 
 def file_of(ctx: ToolContext, task_id: str) -> Path:
@@ -57,6 +64,7 @@ class Command:
     async def work(self, task: Task) -> Ending:
         session, errors, timeout_ms = self._ctx.session, self._errors, self._timeout_ms
         task.keeping = self
+        self._hold.when_unwatched = lambda: session.tasks.say(task, UNWATCHED)
         if task.is_background:
             # There from the beginning, so that it can be read while it grows.
             self._output.save()
@@ -87,6 +95,8 @@ class Command:
             self._hold.over()
             if task.is_background:
                 blank(self._output, session.secrets)
+        if finished.is_unseen and session.shelf is not None:
+            finished = replace(finished, called_off=session.shelf.was_called_off(task.id))
         return ending_of(finished, timeout_ms, errors)
 
     # -- from being waited for to the background
@@ -135,6 +145,8 @@ def ending_of(
 ) -> Ending:
     if finished.called_off:
         return Ending(status="stopped", words=CALLED_OFF, exit_code=finished.exit.code)
+    if finished.is_unseen:
+        return Ending(status="stopped", words=UNSEEN)
     words = how_it_ended(finished, timeout_ms)
     said = bytes(errors.head).decode("utf-8", "replace").strip() if errors is not None else ""
     return Ending(
