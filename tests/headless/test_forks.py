@@ -177,7 +177,7 @@ def test_a_graft_leaves_an_agent_that_is_there_as_it_is(tmp_path: Path) -> None:
     assert {path: path.read_bytes() for path in of(copy)} == kept
 
 
-@requirement("R172", "R206")
+@requirement("R172")
 def test_what_still_works_in_the_original_is_the_originals_and_said_to_be(tmp_path: Path) -> None:
     calls = [agent("dig", run_in_background=True, name="mole"), in_background(waits("a"))]
     plan = {
