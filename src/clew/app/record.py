@@ -14,6 +14,7 @@ from clew.messages.errors import SessionError, in_words
 from clew.options import Options
 from clew.transcript import choose
 from clew.transcript.belongings import give_tasks, share, spoken_until
+from clew.transcript.files import Files
 from clew.transcript.light import is_uuid
 from clew.transcript.load import Loaded
 from clew.transcript.log import Log
@@ -21,7 +22,7 @@ from clew.transcript.paths import SessionPaths, find_session, rescue_dirs
 from clew.transcript.policy import Writer
 from clew.transcript.record import Mirror, Recorder
 from clew.transcript.resume import Back, Held, forked, resume
-from clew.transcript.running import Registration, Running
+from clew.transcript.running import Registration, Running, holder
 from clew.transcript.unsaved import copies, with_unsaved
 from clew.version import VERSION
 
@@ -157,13 +158,35 @@ def gone_on(
     except OSError as error:
         raise SessionError(f"session {path.stem} cannot be read: {in_words(error)}") from None
     if isinstance(loaded, Held):
-        is_known = find_session(home, path.stem) == [path]
-        name = path.stem if is_known else shlex.quote(str(path))
-        copying = f"`clew --resume {name} --fork-session` goes on in a copy"
-        raise SessionError(f"{loaded}; {copying}, `clew sessions show {name}` reads it")
+        raise SessionError(in_hold(loaded, home))
     if loaded.is_empty and not loaded.stands_before_all:
         raise SessionError(f"session {path.stem} holds no conversation: {path}")
     return loaded
+
+
+def in_hold(held: Held, home: Path) -> str:
+    """Who has a session, and what can be done with it all the same."""
+    is_known = find_session(home, held.path.stem) == [held.path]
+    name = held.path.stem if is_known else shlex.quote(str(held.path))
+    copying = f"`clew --resume {name} --fork-session` goes on in a copy"
+    return f"{held}; {copying}, `clew sessions show {name}` reads it"
+
+
+def ensure_free(path: Path, home: Path) -> None:
+    """Raises `SessionError` if going on with a session would be refused, for who is about to leave
+    another one for it."""
+    files = Files()
+    try:
+        fd = files.open_to_read(path.resolve())
+    except OSError as error:
+        raise SessionError(f"session {path.stem} cannot be read: {in_words(error)}") from None
+    try:
+        if not files.lock(fd):
+            raise SessionError(in_hold(Held(path=path, holder=holder(home, path.stem)), home))
+        if not files.size(fd):
+            raise SessionError(f"session {path.stem} holds no conversation: {path}")
+    finally:
+        files.close(fd)
 
 
 def copied(

@@ -7,6 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal
 
+from clew.app.record import ensure_free
 from clew.app.session import Session
 from clew.app.stamps import new_id, now
 from clew.commands.outcome import Clear, Exit, Outcome, Pick, Resume, Row, Show
@@ -170,7 +171,9 @@ async def resume(session: Session, name: str) -> Outcome:
     places = session.rules.standing.places
     everywhere = name == "--all"
     if name and not everywhere:
-        choose.named(places.config_home, str(places.cwd), name)
+        path = choose.named(places.config_home, str(places.cwd), name)
+        if path != session.story.recorder.transcript:
+            ensure_free(path, places.config_home)
         return Resume(session=name)
     from clew.library.listing import newest_first
 

@@ -269,7 +269,7 @@ class Talk:
         home = session.rules.standing.places.config_home
         picker = SessionPicker(self._stage, home, session.cwd, without=session.session_id)
         if found := await picker.pick(everywhere=everywhere):
-            self._sent.put_nowait(Resume(session=str(found)))
+            self._sent.put_nowait(Entry(text=f"/resume {found}"))
 
     async def _picked(self, pick: Pick) -> str:
         """The line that does what was chosen; empty for nothing."""
