@@ -12,6 +12,7 @@ import pytest
 
 from clew.testing.server import LoopbackServer, serving
 from tests.headless.clew_process import clew, command, environment, transcripts, until
+from tests.headless.host_process import Hosted
 from tests.requirements import requirement
 
 SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
@@ -111,6 +112,42 @@ def test_a_file_without_an_id_for_a_name_goes_on_in_a_copy_alone(
     assert (done.returncode, done.stdout) == (0, "Fine.\n")
     assert named.read_bytes() == held
     assert len(transcripts(tmp_path)) == 1
+
+
+def opened(home: Path, url: str) -> Any:
+    (listed,) = json.loads(clew(home, url, "sessions", "list", "--json").stdout)
+    return listed["open"]
+
+
+@requirement("R268")
+def test_others_see_who_has_a_session_what_it_is_called_and_whether_it_works(
+    tmp_path: Path, server: LoopbackServer
+) -> None:
+    with Hosted(tmp_path, server.url, "--session-id", SESSION, FREE) as host:
+        host.say("hello")
+        host.result()
+        until(lambda: opened(tmp_path, server.url)["status"] == "idle")
+        found = opened(tmp_path, server.url)
+        assert (found["pid"], found["name"]) == (host.process.pid, "")
+        host.say("/rename Apples")
+        host.result()
+        host.say("wait")
+        until((tmp_path / "work" / "on").exists)
+        found = opened(tmp_path, server.url)
+        assert (found["status"], found["name"]) == ("busy", "Apples")
+        listed = clew(tmp_path, server.url, "sessions", "list").stdout
+        assert f"Apples  (open: process {host.process.pid}, busy)" in listed
+        held = clew(tmp_path, server.url, "-p", "me too", "--resume", SESSION)
+        assert f"is open: process {host.process.pid} (Apples) in " in held.stderr
+        host.process.kill()
+        host.process.wait(30)
+    assert opened(tmp_path, server.url) is None
+    with Hosted(tmp_path, server.url, "--resume", SESSION) as host:
+        host.say("hello again")
+        host.result()
+        assert opened(tmp_path, server.url)["name"] == "Apples"
+        assert host.end() == 0
+    assert opened(tmp_path, server.url) is None
 
 
 def test_a_fork_of_a_titled_session_can_be_told_from_it(tmp_path: Path) -> None:

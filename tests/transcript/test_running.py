@@ -40,6 +40,16 @@ def test_a_session_is_listed_renamed_and_gone_on_exit(tmp_path: Path) -> None:
     assert list((tmp_path / "clew" / "running").iterdir()) == []
 
 
+def test_a_process_can_have_several_sessions_open(tmp_path: Path) -> None:
+    other = "1c6d3b2f-8e5a-4f1b-8d68-2a3f4e5d6c7b"
+    first = Registration(tmp_path, me())
+    second = Registration(tmp_path, Running(pid=os.getpid(), session_id=other, cwd="/w"))
+    assert {one.session_id for one in everyone(tmp_path)} == {SESSION, other}
+    first.leave()
+    assert [one.session_id for one in everyone(tmp_path)] == [other]
+    second.leave()
+
+
 def test_who_is_refused_a_session_is_not_named_as_its_holder(tmp_path: Path) -> None:
     other = Running(pid=999_999_999, session_id=SESSION, cwd="/w")
     held = [Registration(tmp_path, me()), Registration(tmp_path, other)]
@@ -65,9 +75,9 @@ def test_what_a_killed_process_left_is_cleaned_by_the_next_start(tmp_path: Path)
         assert found.pid == child.pid
         child.send_signal(signal.SIGKILL)
         child.wait(10)
-    assert (tmp_path / "clew" / "running" / f"{child.pid}.json").exists()
+    assert (tmp_path / "clew" / "running" / f"{child.pid}-{SESSION}.json").exists()
     Registration(tmp_path, me()).leave()
-    assert not (tmp_path / "clew" / "running" / f"{child.pid}.json").exists()
+    assert not (tmp_path / "clew" / "running" / f"{child.pid}-{SESSION}.json").exists()
 
 
 def test_a_file_that_says_nothing_is_no_session(tmp_path: Path) -> None:
@@ -76,7 +86,7 @@ def test_a_file_that_says_nothing_is_no_session(tmp_path: Path) -> None:
     (folder / "1.json").write_bytes(b"garbage")
     assert list(everyone(tmp_path)) == []
     entry = Registration(tmp_path, me())
-    with (folder / f"{os.getpid()}.json").open("r+b") as file:
+    with (folder / f"{os.getpid()}-{SESSION}.json").open("r+b") as file:
         file.truncate(3)
     assert list(everyone(tmp_path)) == []
     entry.leave()

@@ -59,6 +59,13 @@ def open_record(
     log = log_of(options, home, opened)
     if log is not None and options.session_id and (path is None or options.fork):
         reserve(log, session_paths.place.transcript, session_id, opened)
+    registration = None
+    if options.persists:
+        running = Running(
+            pid=os.getpid(), session_id=session_id, cwd=cwd, started_at=now(), version=VERSION
+        )
+        registration = Registration(home, running)
+        opened.callback(registration.leave)
     recorder = Recorder(
         paths=session_paths,
         log=log,
@@ -71,26 +78,25 @@ def open_record(
         ),
         now=now,
         mirror=mirror,
+        registration=registration,
     )
-    if options.persists:
-        running = Running(
-            pid=os.getpid(),
-            session_id=session_id,
-            cwd=cwd,
-            status="busy",
-            started_at=now(),
-            version=VERSION,
-        )
-        opened.callback(Registration(home, running).leave)
     loaded, lost = None, list[str]()
     if path is not None:
         back = None
         if options.resume_at is not None:
             back = Back(to=options.resume_at, only_turn=options.drops_turn)
         loaded = gone_on(recorder, log, path, home, back, lost, fork=options.fork)
+        if registration is not None:
+            registration.update(name=title_of(loaded))
     if options.name:
         recorder.title(options.name)
     return recorder, loaded, lost
+
+
+def title_of(loaded: Loaded) -> str:
+    """What a person called the session; empty if nobody did."""
+    title = loaded.side.current.get("custom-title", {}).get("customTitle")
+    return title if isinstance(title, str) else ""
 
 
 def is_begun(transcript: Path) -> bool:

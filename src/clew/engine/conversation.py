@@ -188,6 +188,8 @@ class Conversation:
         self.has_steps = has_steps
         self.turns += 1
         before = self._deps.story.said
+        recorder = self._deps.story.recorder
+        recorder.shows("busy")
         async with asyncio.TaskGroup() as group:
             self._turn = group.create_task(work)
             if self._is_interrupted:
@@ -195,8 +197,9 @@ class Conversation:
         turn, self._turn = self._turn, None
         ended = self._stopped(before) if turn.cancelled() else turn.result()
         if title and self._deps.story.said > before:
-            self._deps.story.recorder.last_prompt(title)
+            recorder.last_prompt(title)
         await saved(self._deps, emit)
+        recorder.shows("idle")
         return ended
 
     def _stopped(self, before: int) -> TurnEnded:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from msgspec import to_builtins
+
 from clew.config import clock
 from clew.library.listing import Wanted, all_hidden, fitting, newest_first
 from clew.messages.counts import count_of, size_of
@@ -22,6 +24,7 @@ from clew.sessions.output import (
     say_json,
 )
 from clew.transcript.light import Outline
+from clew.transcript.running import Running, everyone
 
 if TYPE_CHECKING:
     from clew.stores.base import Listed
@@ -67,9 +70,15 @@ def run(options: argparse.Namespace) -> int:
         _fitting(wanted, everywhere=options.all), options.limit if options.limit > 0 else None
     )
     if options.json:
-        say_json([as_json(outline) for outline in found])
+        running = open_now()
+        say_json(
+            [
+                as_json(outline) | {"open": to_builtins(running.get(outline.session_id))}
+                for outline in found
+            ]
+        )
         return FINE
-    here = cwd()
+    here, running = cwd(), open_now()
     shown = 0
     for outline in found:
         shown += 1
@@ -77,11 +86,20 @@ def run(options: argparse.Namespace) -> int:
         tag = f"  #{outline.tag}" if outline.tag else ""
         say(
             f"{outline.session_id}  {clock.here(outline.modified_at)}  {size_of(outline.size_bytes):>8}"
-            f"  {' '.join(outline.title.split())}{tag}{elsewhere}"
+            f"  {' '.join(outline.title.split())}{tag}{elsewhere}{by(running.get(outline.session_id))}"
         )
     if not shown and not is_closed:
         _none(is_narrowed=wanted != Wanted(), everywhere=options.all)
     return FINE
+
+
+def open_now() -> dict[str, Running]:
+    """Who has which session open."""
+    return {running.session_id: running for running in everyone(home())}
+
+
+def by(running: Running | None) -> str:
+    return "" if running is None else f"  (open: process {running.pid}, {running.status})"
 
 
 def _fitting(wanted: Wanted, *, everywhere: bool) -> Iterator[Outline]:

@@ -29,6 +29,7 @@ from clew.transcript.policy import (
     is_ephemeral_progress,
     placed,
 )
+from clew.transcript.running import Registration
 from clew.transcript.siblings import block_ids
 from clew.transcript.source import reading
 from clew.transcript.strand import Strand
@@ -56,16 +57,19 @@ class Recorder:
         writer: Writer,
         now: Callable[[], str],
         mirror: Mirror | None = None,
+        registration: Registration | None = None,
     ) -> None:
         """Without a log nothing is kept: the same calls, the same answers, no file.
 
-        `mirror` is told what was handed to the log, in order, with the file it is for.
+        `mirror` is told what was handed to the log, in order, with the file it is for. `registration`
+        says to other processes who has the session.
         """
         self.paths = paths
         self.writer = msgspec.structs.replace(writer, session_id=paths.place.session_id)
         self._log = log
         self._now = now
         self._mirror = mirror
+        self._registration = registration
         self._main = Strand(paths.place.transcript)
         self._early: list[Message] = []
         self._bytes_since_titles = 0
@@ -206,6 +210,8 @@ class Recorder:
     def title(self, text: str) -> None:
         """The person's own title; an empty one takes it away. No line of the chain changes."""
         self._note("custom-title", customTitle=text)
+        if self._registration is not None:
+            self._registration.update(name=text)
 
     def generated_title(self, text: str) -> None:
         self._note("ai-title", aiTitle=text)
@@ -329,6 +335,11 @@ class Recorder:
         self._main = Strand(place.transcript)
         self._early = []
         self._bytes_since_titles = 0
+
+    def shows(self, status: str) -> None:
+        """Says to other processes whether a turn runs: `busy`, or `idle`."""
+        if self._registration is not None:
+            self._registration.update(status=status)
 
     async def durable(self) -> Saved:
         """Answers when everything recorded so far would survive a power cut."""

@@ -18,7 +18,7 @@ from clew.transcript.paths import own_dir
 
 
 class Running(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """A process and the session it has open; `status` is `idle`, `busy` or `waiting`."""
+    """A process and the session it has open; `status` is `busy` while a turn runs, else `idle`."""
 
     pid: int
     session_id: str
@@ -35,13 +35,15 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Registration:
-    """This process's line in the registry; a change replaces the file in one step.
+    """A session's line in the registry, under its process; a change replaces the file in one step.
 
     A home that takes no file stops no session: others are then not told who runs.
     """
 
     def __init__(self, home: Path, running: Running) -> None:
         self._folder = _folder(home)
+        # A process can have several sessions open.
+        self._path = self._folder / f"{running.pid}-{running.session_id}.json"
         self.running = running
         self._fd = -1
         with contextlib.suppress(OSError):
@@ -51,7 +53,7 @@ class Registration:
         self._write()
 
     def update(self, **changes: str) -> None:
-        """Sets the session, cwd, status or name."""
+        """Sets the status or the name."""
         self.running = msgspec.structs.replace(self.running, **changes)
         self._write()
 
@@ -61,10 +63,6 @@ class Registration:
                 self._path.unlink(missing_ok=True)
             os.close(self._fd)
             self._fd = -1
-
-    @property
-    def _path(self) -> Path:
-        return self._folder / f"{self.running.pid}.json"
 
     def _write(self) -> None:
         beside = self._path.with_suffix(".new")
