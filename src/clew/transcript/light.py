@@ -92,7 +92,7 @@ def outline(path: Path) -> Outline | None:
     title = (
         custom
         or last_field(ends, "ai-title", "aiTitle")
-        or last_field(ends, "last-prompt", "lastPrompt")
+        or in_short(last_field(ends, "last-prompt", "lastPrompt") or "")
         or prompt
     )
     if not title:
@@ -199,7 +199,7 @@ def first_prompt(head: bytes) -> str | None:
             if named:
                 command = command or named[1].strip()
             elif text.strip() and (_typed(entry) or not _NOT_TYPED.match(text)):
-                return _short(text)
+                return in_short(text)
     return command or None
 
 
@@ -222,7 +222,8 @@ def _texts(entry: dict[str, Any]) -> Iterator[str]:
                     yield text
 
 
-def _short(text: str) -> str:
+def in_short(text: str) -> str:
+    """Words as lists show them: on one line, and no longer than that line is read."""
     line = " ".join(_whole(text).split())
     return line if len(line) <= PROMPT_CHARACTERS else line[:PROMPT_CHARACTERS].rstrip() + "…"
 

@@ -191,6 +191,9 @@ def read_lines(source: Source, start: int) -> _Lines:
                     _salvage(lines, keys, number, at + begin, keys.raw)
             elif keys.type in CONVERSATION or (keys.uuid is not None and keys.type is not None):
                 nodes.append(Node(keys=keys, number=number, at=at + begin, size=end - begin))
+                if keys.type in CURRENT:
+                    # Some writers give lines beside the chain an id.
+                    side.feed(keys.type, block[begin:end], number, at + begin)
             else:
                 side.feed(keys.type, block[begin:end], number, at + begin)
             number += 1

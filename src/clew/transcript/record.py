@@ -263,7 +263,8 @@ class Recorder:
     def last_prompt(self, text: str) -> None:
         """At the end of a turn: where the conversation stands, and a title for lists."""
         if self._main.last is not None:
-            self._note("last-prompt", lastPrompt=text, leafUuid=self._main.last)
+            # A long one would stand in the way of whoever looks for it at the end of the file.
+            self._note("last-prompt", lastPrompt=light.in_short(text), leafUuid=self._main.last)
         if self._bytes_since_titles > REPEAT_AFTER_BYTES:
             self._repeat_titles()
 
