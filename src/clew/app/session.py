@@ -133,6 +133,11 @@ class Session(Struct, frozen=True, kw_only=True):
     def model(self) -> Model:
         return self.speaking.model
 
+    def parting(self) -> list[str]:
+        """What people should know when it has ended: of its copy in a store, and what no disk took."""
+        unsaved = [trouble.at_the_end for trouble in self.story.recorder.troubles]
+        return [*self.copies.news(), *unsaved]
+
     @property
     def mode(self) -> Mode:
         return self.rules.mode

@@ -28,8 +28,9 @@ from clew.engine.events import (
     TurnEnded,
 )
 from clew.engine.hooked import fire, heard, join
-from clew.engine.loop import prepare, saved
+from clew.engine.loop import prepare
 from clew.engine.measuring import whole
+from clew.engine.saving import saved
 from clew.engine.story import Story
 from clew.engine.summary import Asked, Summaries
 from clew.messages import factories

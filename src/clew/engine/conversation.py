@@ -16,7 +16,8 @@ from clew.engine.deps import Deps, Emit
 from clew.engine.events import Noticed, Recorded, TurnEnded
 from clew.engine.hooked import BLOCKED_PROMPT, entries, fire, heard
 from clew.engine.intake import title_of
-from clew.engine.loop import run_turn, saved
+from clew.engine.loop import run_turn
+from clew.engine.saving import saved
 from clew.engine.token_budget import TokenBudget, wished_tokens
 from clew.hooks.outcome import Outcome
 from clew.messages import factories

@@ -69,7 +69,7 @@ class Doubted(Struct, frozen=True, kw_only=True):
 
 
 class NotSaved(Struct, frozen=True, kw_only=True):
-    """The log could not be written; the session goes on and says so until it can."""
+    """The log cannot be written since now, and where its lines lie meanwhile; or everything is saved again."""
 
     messages: tuple[str, ...]
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from msgspec.structs import replace
 
 from clew.engine.deps import Deps, Emit, Granted, Outcome, Question, Refused, Verdict
-from clew.engine.events import Noticed, NotSaved, ToolFinished, ToolProgressed, ToolStarted
+from clew.engine.events import Noticed, ToolFinished, ToolProgressed, ToolStarted
 from clew.engine.hooked import (
     BY_HOOK,
     DEFERRED,
@@ -25,6 +25,7 @@ from clew.engine.hooked import (
     replaced,
 )
 from clew.engine.repetition import Repetition
+from clew.engine.saving import saved
 from clew.hooks.outcome import Outcome as Said
 from clew.hooks.outcome import with_hooks
 from clew.messages import factories
@@ -127,7 +128,7 @@ class ToolExecutor:
 
     async def _judged(self, call: Call) -> None:
         """Asks for permission and runs the call, or answers it with the refusal."""
-        await self._saved()
+        await saved(self._deps, self._emit)
         self._repetition.note(call.block)
         unusable = self._deps.tools.unusable(call.block)
         if unusable is not None:
@@ -388,8 +389,3 @@ class ToolExecutor:
             deps.story.recorder.tool_finished(call.block["id"], entry)
             self._held += [entry, *call.beside]
         return entry
-
-    async def _saved(self) -> None:
-        saved = await self._deps.story.durable()
-        if saved.troubles:
-            await self._emit(NotSaved(messages=tuple(str(t) for t in saved.troubles)))

@@ -18,7 +18,6 @@ from clew.engine.events import (
     BlockSaid,
     Doubted,
     Noticed,
-    NotSaved,
     Recorded,
     Repaired,
     TurnEnded,
@@ -27,6 +26,7 @@ from clew.engine.executor import ToolExecutor
 from clew.engine.hooked import STOP_FEEDBACK, calls_of, fire, heard, join, last_words
 from clew.engine.repetition import Repetition
 from clew.engine.requests import Prepared
+from clew.engine.saving import saved
 from clew.engine.token_budget import TokenBudget
 from clew.engine.transitions import (
     FULL,
@@ -282,13 +282,6 @@ async def prepare(deps: Deps, emit: Emit) -> Prepared:
         deps.story.recorder.request_repairs([to_builtins(r) for r in prepared.news])
         await emit(Repaired(repairs=prepared.news))
     return prepared
-
-
-async def saved(deps: Deps, emit: Emit) -> None:
-    """Everything said so far is durable before the next request leaves, or it is told why not."""
-    answer = await deps.story.durable()
-    if answer.troubles:
-        await emit(NotSaved(messages=tuple(str(trouble) for trouble in answer.troubles)))
 
 
 class Hearing:

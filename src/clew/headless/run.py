@@ -199,7 +199,7 @@ async def run(options: Options, raw: Raw) -> int:
             cost_usd=cost_of(ledger.total),
             model_usage=usage_by_model(ledger),
         )
-    for notice in session.copies.news():
+    for notice in session.parting():
         print(f"clew: {notice}", file=sys.stderr)
     # Beside the loop: a signal must be heard also while nobody reads what is printed.
     await asyncio.to_thread(show, ended, tally, said, as_json=options.output_format == "json")

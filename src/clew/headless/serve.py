@@ -200,7 +200,7 @@ class Server:
                     in_haste = not self._is_unspoken or self._is_over
                     await self._suggestions.aclose(in_haste=in_haste)
             self._is_open.clear()
-        for notice in session.copies.news():
+        for notice in session.parting():
             self._channel.warn(notice)
         return None if taken is None else gone_over(options, taken)
 

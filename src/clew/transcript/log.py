@@ -71,6 +71,8 @@ class Log:
         self._open: dict[Path, LogFile] = {}
         self._jobs: SimpleQueue[_Job] = SimpleQueue()
         self._saved = Saved()
+        # What was told of troubles: a growing count is no news.
+        self._told: set[tuple[Path, str, Path | None]] = set()
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="clew-log", daemon=True)
         self._thread.start()
@@ -80,6 +82,15 @@ class Log:
     def troubles(self) -> tuple[Trouble, ...]:
         """The warnings that last: what is not in its transcript now."""
         return self._saved.troubles
+
+    def news(self) -> tuple[str, ...]:
+        """What to tell people of the troubles since this was asked last: each once, and their end."""
+        now = {(t.path, t.reason, t.rescued_to): str(t) for t in self.troubles}
+        new = [words for trouble, words in now.items() if trouble not in self._told]
+        if self._told and not now:
+            new.append("everything that was not saved is saved now")
+        self._told = set(now)
+        return tuple(new)
 
     def append(self, path: Path, lines: Sequence[bytes]) -> None:
         """Hands over whole lines in order; each ends with its newline."""

@@ -28,14 +28,22 @@ class Trouble(msgspec.Struct, frozen=True, kw_only=True):
     rescued_to: Path | None
 
     def __str__(self) -> str:
-        where = (
-            f"a copy is in {self.rescued_to}"
-            if self.rescued_to
-            else "they are kept in memory only; free space or make the folder writable"
-        )
-        return (
-            f"{self.path}: {self.reason}: {count_of(self.unsaved_lines, 'line')} not saved; {where}"
-        )
+        return self._said("they are kept in memory only; free space or make the folder writable")
+
+    @property
+    def at_the_end(self) -> str:
+        """The same when the process ends."""
+        return self._said("they are lost")
+
+    @property
+    def in_short(self) -> str:
+        where = f"a copy is in {self.rescued_to}" if self.rescued_to else "kept in memory only"
+        return f"{count_of(self.unsaved_lines, 'line')} not saved: {self.reason}; {where}"
+
+    def _said(self, without_copy: str) -> str:
+        where = f"a copy is in {self.rescued_to}" if self.rescued_to else without_copy
+        lines = count_of(self.unsaved_lines, "line")
+        return f"{self.path}: {self.reason}: {lines} not saved; {where}"
 
 
 class LogFile:

@@ -21,6 +21,7 @@ from clew.transcript.entries import encode
 from clew.transcript.leaf import NOBODY
 from clew.transcript.load import Loaded, load
 from clew.transcript.log import Log, Saved
+from clew.transcript.logfile import Trouble
 from clew.transcript.paths import SessionPaths
 from clew.transcript.policy import (
     Writer,
@@ -341,6 +342,15 @@ class Recorder:
         """Says to other processes whether a turn runs: `busy`, or `idle`."""
         if self._registration is not None:
             self._registration.update(status=status)
+
+    @property
+    def troubles(self) -> tuple[Trouble, ...]:
+        """What is not in its transcript now, of the session and its agents."""
+        return () if self._log is None else self._log.troubles
+
+    def news(self) -> tuple[str, ...]:
+        """What to tell people of that since this was asked last."""
+        return () if self._log is None else self._log.news()
 
     async def durable(self) -> Saved:
         """Answers when everything recorded so far would survive a power cut."""

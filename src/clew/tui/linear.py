@@ -99,7 +99,7 @@ async def one_session(
             telling.history(session.resumed.messages, session.tools.title)
         then = await Dialogue(session, telling, keyboard, paper).run(options.prompt)
         session.ending.followed_by(then)
-    for notice in session.copies.news():
+    for notice in session.parting():
         telling.line(f"! {notice}")
     if len(session.story.history):
         telling.line(f"\nTo go on: clew --resume {session.session_id}")

@@ -54,7 +54,9 @@ async def one_session(front: Front, options: Options) -> int | Options:
         options, os.environ, str(Path.cwd()), dialogs.ask, entrypoint="cli"
     ) as session:
         then = await while_open(front, session, options, dialogs)
-    tell(front, session)
+    for words in session.parting():
+        note(front, words)
+    front.screen.changed()
     return then
 
 

@@ -68,9 +68,12 @@ class Status:
     # -- the ordinary line
 
     def lines(self, width: int, theme: Theme) -> list[Line]:
-        if self._own:
-            return self._own
-        return [line(clipped(self._row(self._session, theme), width))]
+        """The last line, and above it for as long as it is so what no disk takes."""
+        unsaved = [
+            line(clipped([Span(f"  ! {one_line(trouble.in_short)}", theme["error"])], width))
+            for trouble in self._session.story.recorder.troubles
+        ]
+        return [*unsaved, *(self._own or [line(clipped(self._row(self._session, theme), width))])]
 
     def _row(self, session: Session, theme: Theme) -> Row:
         quiet = theme["quiet"]
