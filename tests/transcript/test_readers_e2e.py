@@ -133,6 +133,67 @@ def test_claude_code_transcripts_reads_every_message(written: Session, readers: 
     assert count_in(readers, CLAUDE_CODE_TRANSCRIPTS, written) == 7 * TURNS
 
 
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home in which the program itself was used: calls side by side, an agent, a way on, a name."""
+    home = tmp_path_factory.mktemp("lived")
+    look = {"tool": "Bash", "input": {"command": "echo seen"}}
+    asked = {
+        "go": [
+            {"content": [{"thinking": "Hm.", "signature": "s"}, "Both.", look, look]},
+            uses(agent("dig")),
+            {"text": "done"},
+        ],
+        "dig": [uses(look), {"text": "I found gold."}],
+        "and on": [uses(look), {"text": "Again."}],
+    }
+    with serving(by_prompt(asked), strict=True) as server:
+        for words in (["go", "--name", "A day"], ["and on", "--continue"]):
+            done = clew(home, server.url, "-p", *words, "--allowedTools", "Bash")
+            assert done.returncode == 0, done.stderr
+    return home
+
+
+def told_of(home: Path, *kinds: str) -> list[dict[str, Any]]:
+    files = [*transcripts(home), *agent_files(home)]
+    entries = [json.loads(line) for path in files for line in path.read_bytes().splitlines()]
+    return [entry for entry in entries if entry["type"] in kinds]
+
+
+def test_ccusage_counts_what_the_programs_requests_took(lived: Path, readers: Path) -> None:
+    program = str(readers / "npm" / "node_modules" / ".bin" / "ccusage")
+    words = [program, "session", "--json", "--offline"]
+    totals = json.loads(run(words, CLAUDE_CONFIG_DIR=str(lived / "config")))["totals"]
+    costs = [cost["usage"] for cost in told_of(lived, "request-cost")]
+    assert len(costs) == 7
+    for theirs, ours in {
+        "inputTokens": "input_tokens",
+        "outputTokens": "output_tokens",
+        "cacheReadTokens": "cache_read_input_tokens",
+        "cacheCreationTokens": "cache_creation_input_tokens",
+    }.items():
+        assert totals[theirs] == sum(usage[ours] for usage in costs), theirs
+
+
+def test_every_reader_has_every_message_that_the_program_wrote(
+    lived: Path, readers: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(lived / "config"))
+    (path,) = transcripts(lived)
+    (info,) = list_sessions()
+    assert (info.session_id, info.summary, info.first_prompt) == (path.stem, "A day", "go")
+    live = [m for m in load(path).messages if m["type"] in ("user", "assistant")]
+    shown = [m["uuid"] for m in live if not m.get("isMeta")]
+    assert [m.uuid for m in get_session_messages(path.stem)] == shown
+    assert len(shown) == 14
+    assert read_by(readers, CLAUDE_CODE_TRANSCRIPTS, path) == len(live)
+    # This one reads the session's agents with it.
+    (agents,) = agent_files(lived)
+    of_agent = [m for m in load(agents).messages if m["type"] in ("user", "assistant")]
+    assert read_by(readers, CLAUDE_CODE_LOG, path) == len(live) + len(of_agent)
+    assert len(of_agent) == 4
+
+
 CLAUDE_CODE_LOG = """
 import sys, pathlib
 from claude_code_log.converter import load_transcript
@@ -147,6 +208,9 @@ sys.stdout.write(str(len(parse_session_file(sys.argv[1])["loglines"])))
 
 
 def count_in(readers: Path, program: str, written: Session) -> int:
+    return read_by(readers, program, written.recorder.transcript)
+
+
+def read_by(readers: Path, program: str, path: Path) -> int:
     python = str(readers / "venv" / "bin" / "python")
-    said = run([python, "-c", program, str(written.recorder.transcript)])
-    return int(said.split()[-1])
+    return int(run([python, "-c", program, str(path)]).split()[-1])
