@@ -5,6 +5,8 @@ from typing import Any
 
 import pytest
 
+from clew.transcript.files import Files
+from tests.headless.clew_process import until
 from tests.transcript.disk import Faulty, Powered
 
 _REPOSITORY = Path(__file__).parents[2]
@@ -55,10 +57,23 @@ class Failing(Faulty):
         return is_hit
 
 
+class Slow(Files):
+    """Nothing is durable for as long as a file is there; another says that somebody waits."""
+
+    def __init__(self, while_there: str) -> None:
+        self._held = Path(while_there)
+
+    def sync(self, fd: int) -> None:
+        if self._held.exists():
+            self._held.with_suffix(".waits").touch()
+            until(lambda: not self._held.exists())
+        super().sync(fd)
+
+
 def laid_below(
     monkeypatch: pytest.MonkeyPatch,
     folder: Path,
-    kind: type[Cut | Failing],
+    kind: type[Cut | Failing | Slow],
     *args: Any,
     **more: Any,
 ) -> None:

@@ -21,6 +21,7 @@ from clew.engine.saving import saved
 from clew.engine.token_budget import TokenBudget, wished_tokens
 from clew.hooks.outcome import Outcome
 from clew.messages import factories
+from clew.messages.messages import User
 
 Json: TypeAlias = dict[str, Any]
 
@@ -208,9 +209,7 @@ class Conversation:
         said = self._deps.story.since(before)
         if not said:
             return TurnEnded(reason="aborted_streaming")
-        last = said[-1]
-        content = last.get("message", {}).get("content") or [{}]
-        during_tools = "for tool use" in content[0].get("text", "")
+        during_tools = "for tool use" in User(said[-1]).text
         rounds = sum(1 for m in said if m["type"] == "assistant")
         return TurnEnded(
             reason="aborted_tools" if during_tools else "aborted_streaming", rounds=rounds

@@ -135,13 +135,13 @@ async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) ->
 
 async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> Reply:
     """One request and everything its answer asked for."""
-    await saved(deps, emit)
     reply: Reply | None = None
     tries = 0
     while reply is None:
         tries += 1
         hearing = Hearing(deps, emit, repetition)
         try:
+            await saved(deps, emit)
             await wait_for_late(deps, emit)
             async with hearing.running:
                 ended = await hearing.listen()
