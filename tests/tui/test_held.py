@@ -66,6 +66,21 @@ def test_on_the_screen_it_is_said_and_ones_own_session_goes_on(
     assert "Begun." in str(server.requests[-1].body["messages"])
 
 
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("my talk.jsonl", "its name is no session's id"), (f"{SESSION[:-1]}b.jsonl", "holds no conv")],
+)
+def test_what_is_no_session_to_go_on_with_ends_none(tmp_path: Path, name: str, told: str) -> None:
+    with serving(TALK, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
+        (tmp_path / "work" / name).write_bytes(b"")
+        terminal.expect("> ")
+        terminal.type(f"/resume {name}\n")
+        terminal.expect(told)
+        terminal.expect("> ")
+        terminal.type("mine\n")
+        terminal.expect("Begun.")
+
+
 @requirement("W29")
 def test_line_by_line_it_is_said_and_ones_own_session_goes_on(
     tmp_path: Path, server: LoopbackServer

@@ -49,11 +49,8 @@ def open_record(
         transcript = session_paths.place.transcript
         if options.session_id and (is_begun(transcript) or copies(transcript, home)):
             raise SessionError(EXISTS.format(session_id))
-    elif not is_uuid(path.stem):
-        copying = f"`clew --resume {shlex.quote(str(path))} --fork-session` goes on in a copy"
-        raise SessionError(f"{path}: its name is no session's id; {copying}")
     else:
-        session_id = path.stem
+        session_id = id_of(path)
         session_paths = SessionPaths(home=home, cwd=cwd, session_id=session_id)
         session_paths.switch(session_id, folder)
     log = log_of(options, home, opened)
@@ -170,6 +167,14 @@ def gone_on(
     return loaded
 
 
+def id_of(path: Path) -> str:
+    """The id of the session in a file, which is the file's name."""
+    if not is_uuid(path.stem):
+        copying = f"`clew --resume {shlex.quote(str(path))} --fork-session` goes on in a copy"
+        raise SessionError(f"{path}: its name is no session's id; {copying}")
+    return path.stem
+
+
 def in_hold(held: Held, home: Path) -> str:
     """Who has a session, and what can be done with it all the same."""
     is_known = find_session(home, held.path.stem) == [held.path]
@@ -181,16 +186,16 @@ def in_hold(held: Held, home: Path) -> str:
 def ensure_free(path: Path, home: Path) -> None:
     """Raises `SessionError` if going on with a session would be refused, for who is about to leave
     another one for it."""
-    files = Files()
+    session_id, files = id_of(path), Files()
     try:
         fd = files.open_to_read(path.resolve())
     except OSError as error:
-        raise SessionError(f"session {path.stem} cannot be read: {in_words(error)}") from None
+        raise SessionError(f"session {session_id} cannot be read: {in_words(error)}") from None
     try:
         if not files.lock(fd):
-            raise SessionError(in_hold(Held(path=path, holder=holder(home, path.stem)), home))
+            raise SessionError(in_hold(Held(path=path, holder=holder(home, session_id)), home))
         if not files.size(fd):
-            raise SessionError(f"session {path.stem} holds no conversation: {path}")
+            raise SessionError(f"session {session_id} holds no conversation: {path}")
     finally:
         files.close(fd)
 
