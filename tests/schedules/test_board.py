@@ -67,7 +67,7 @@ async def test_a_loop_comes_at_once_and_again_and_has_an_end() -> None:
         await clock.go(5)
         came += heard(tasks)
     assert [words.split("\n")[1] for words in came] == ["look"] * 3
-    assert came[0].startswith(f"[Schedule {one.id}, every 5m, time 1 of 3; $0.00 spent")
+    assert came[0].startswith(f"[Schedule {one.id}, every 5m, time 1 of 3; $0.0000 spent")
     assert board.running() == []
     assert tasks.news() == []
     await tasks.aclose()
@@ -108,7 +108,7 @@ async def test_money_and_time_end_a_schedule() -> None:
     await clock.go(0.5)
     assert len(heard(tasks)) == 1
     cost[0] = 1.6
-    assert "$0.60 of $0.50 spent since it began: dear" in line(dear, board.spent_since(dear))
+    assert "$0.6000 of $0.50 spent since it began: dear" in line(dear, board.spent_since(dear))
     await clock.go(30)
     assert [words.split("\n")[1] for words in heard(tasks)] == ["short"]
     assert board.running() == []

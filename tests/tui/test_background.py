@@ -161,3 +161,29 @@ def test_people_read_what_a_command_did_and_not_what_the_model_is_to_do_also_whe
         assert sorted(row for row in rows if row in shown) == sorted(shown), text
         for advice in ("TaskStop ends", "TaskOutput shows", "has something to say"):
             assert advice not in text
+
+
+def test_what_runs_has_the_width_of_a_small_terminal(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    os.mkfifo(work / "go")
+    titles = ("Watch the long build", "Wait for the release")
+    calls = [
+        {
+            "tool": "Bash",
+            "input": {"command": f"read {n} <go", "run_in_background": True, "description": title},
+        }
+        for n, title in zip("xy", titles, strict=True)
+    ]
+    plan = {"scenario": 1, "answers": [{"content": calls}, {"text": "They run."}]}
+    with (
+        serving(plan, strict=True) as server,
+        OnScreen(tmp_path, server.url, "--allowedTools", "Bash", columns=60, rows=15) as screen,
+    ):
+        screen.expect("Sonnet")
+        screen.type("begin\r")
+        screen.expect("They run.")
+        screen.expect(" and 1 more")
+        *_, line, running = (row for row in screen.picture.splitlines() if row.strip())
+        assert "default" in line
+        assert running.strip() in {f"running: {title} and 1 more" for title in titles}

@@ -101,7 +101,7 @@ async def goal(session: Session, text: str) -> Outcome:
             return Show(text="no goal; /goal WHAT MUST BE TRUE sets one")
         last = f"\nlast check: {it.last}" if it.last else ""
         return Show(
-            text=f"{it.text}\n{count_of(it.checks, 'check')}, ${it.cost:.2f} spent since it was set{last}"
+            text=f"{it.text}\n{count_of(it.checks, 'check')}, ${it.cost:.4f} spent since it was set{last}"
         )
     if text in ("clear", "stop", "off"):
         was = it.text

@@ -195,7 +195,7 @@ class Board:
         of = f" of {one.wish.times}" if one.wish.times else ""
         head = (
             f"[Schedule {one.id}, {one.wish.rhythm()}, time {one.came}{of}; "
-            f"${self.spent_since(one):.2f} spent since it began]"
+            f"${self.spent_since(one):.4f} spent since it began]"
         )
         return f"{head}\n{await self._prepared(one.wish.prompt)}"
 
@@ -207,5 +207,5 @@ def line(one: Item, spent: float) -> str:
     budget = f" of ${one.wish.budget_usd:.2f}" if one.wish.budget_usd is not None else ""
     return (
         f"{one.id}  {one.wish.rhythm()}, {when}, came {times}, ends {one.until:%m-%d %H:%M}; "
-        f"${spent:.2f}{budget} spent since it began: {one.wish.prompt.splitlines()[0][:60]}"
+        f"${spent:.4f}{budget} spent since it began: {one.wish.prompt.splitlines()[0][:60]}"
     )

@@ -16,7 +16,7 @@ from clew.app.record import branch
 from clew.app.session import Session
 from clew.messages.usage import Usage
 from clew.process.programs import Programs
-from clew.tui.render.rows import Line, Row, Span, clipped, line
+from clew.tui.render.rows import Line, Row, Span, clipped, line, width_of
 from clew.tui.render.safe import one_line, visible
 from clew.tui.render.theme import Theme
 from clew.tui.working import lasting
@@ -73,7 +73,14 @@ class Status:
             line(clipped([Span(f"  ! {one_line(trouble.in_short)}", theme["error"])], width))
             for trouble in self._session.story.recorder.troubles
         ]
-        return [*unsaved, *(self._own or [line(clipped(self._row(self._session, theme), width))])]
+        return [*unsaved, *(self._own or self._ordinary(width, theme))]
+
+    def _ordinary(self, width: int, theme: Theme) -> list[Line]:
+        row, running = self._row(self._session, theme), self._running(theme)
+        if not running or width_of([*row, *running]) <= width:
+            return [line(clipped([*row, *running], width))]
+        # What runs gets a line of its own where it would be cut.
+        return [line(clipped(row, width)), line(clipped(running, width))]
 
     def _row(self, session: Session, theme: Theme) -> Row:
         quiet = theme["quiet"]
@@ -92,12 +99,15 @@ class Status:
         words.append(lasting(time.monotonic() - self._began_s))
         if self._branch not in ("", "HEAD"):
             words.append(visible(self._branch))
-        running = session.tasks.running
-        if running:
-            first = visible(" ".join(running[0].title.split()))[:30]
-            rest = f" and {len(running) - 1} more" if len(running) > 1 else ""
-            words.append(f"running: {first}{rest}")
         return words
+
+    def _running(self, theme: Theme) -> Row:
+        running = self._session.tasks.running
+        if not running:
+            return []
+        first = visible(" ".join(running[0].title.split()))[:30]
+        rest = f" and {len(running) - 1} more" if len(running) > 1 else ""
+        return [Span(f"  running: {first}{rest}", theme["quiet"])]
 
     # -- a person's own
 
