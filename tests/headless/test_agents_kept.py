@@ -16,6 +16,7 @@ from tests.headless.agents_model import agent, by_prompt, results, uses
 from tests.headless.clew_process import clew, transcripts, until
 from tests.headless.host_process import Hosted
 from tests.headless.test_agents import agent_files, endless, heard, lines, subtypes
+from tests.headless.test_kept import told
 from tests.requirements import requirement
 from tests.sandbox.walls import can
 
@@ -201,16 +202,75 @@ def test_an_agent_goes_on_as_the_kind_it_was_or_not_at_all(tmp_path: Path) -> No
     )
     path = first_run(tmp_path, subagent_type="digger")
     said, requests = resumed(tmp_path, path)
-    assert said == "gold: True\n"
-    assert requests[1]["system"][0]["text"] == "You dig."
-    assert [tool["name"] for tool in requests[1]["tools"]] == ["Read"]
+    for _ in range(2):
+        assert said == "gold: True\n"
+        assert requests[1]["system"][0]["text"] == "You dig."
+        assert [tool["name"] for tool in requests[1]["tools"]] == ["Read"]
+        # The call that began it says what it was, too.
+        path.with_suffix(".meta.json").unlink()
+        said, requests = resumed(tmp_path, path)
     (folder / "digger.md").unlink()
     said, requests = resumed(tmp_path, path)
     assert "it was of the kind digger, which is not defined any more" in said
     path.with_suffix(".meta.json").unlink()
-    said, requests = resumed(tmp_path, path)
+    other = path.rename(path.with_name("agent-of-no-call.jsonl"))
+    said, requests = resumed(tmp_path, other)
     assert "what kind of agent it was is not known" in said
     assert len(requests) == 2
+
+
+@requirement("R199", "R203")
+def test_what_no_folder_took_of_agents_that_were_cut_off_is_known_from_their_calls(
+    tmp_path: Path,
+) -> None:
+    work = repository(tmp_path)
+    inner = agent("hold", name="lamp", isolation="worktree")
+    asked = {
+        "go": [uses(agent("dig", run_in_background=True, name="mole")), {"text": "begun"}],
+        "dig": [uses(inner)],
+        "hold": [uses(WRITES), endless("hold")],
+    }
+    with (
+        serving(by_prompt(asked), strict=True) as server,
+        Hosted(tmp_path, server.url, *FREE) as host,
+    ):
+        host.say("go")
+        host.result()
+        until(lambda: len([r for r in server.requests if "of an agent" in told(r.body)]) == 1)
+        host.process.send_signal(signal.SIGKILL)
+        host.process.wait()
+    before = {path: json.loads(path.read_bytes()) for path in metas(tmp_path)}
+    for path in before:
+        path.unlink()
+    then = {
+        "what now": [
+            uses({"tool": "SendMessage", "input": {"to": "mole", "message": "go on"}}),
+            {"text": "sent"},
+        ],
+        "go on": [
+            uses({"tool": "SendMessage", "input": {"to": "lamp", "message": "up"}}),
+            heard("lamp went on"),
+        ],
+        "<teammate-message": [{"text": "lamp went on"}],
+        "<task-notification>": [heard("lamp went on: True")],
+    }
+    with serving(by_prompt(then), strict=True) as server:
+        ran = clew(tmp_path, server.url, "-p", *FREE, "--continue", "what now")
+        assert ran.returncode == 0, ran.stderr
+        assert "clew ended while it worked" in told(server.requests[0].body)
+        assert any("lamp went on" in told(r.body) for r in server.requests)
+    kept = {path: json.loads(path.read_bytes()) for path in metas(tmp_path)}
+    same = ("agentType", "description", "toolUseId", "name", "cwd", "model", "parentAgentId")
+    more = ("spawnDepth", "worktreePath", "worktreeBranch", "worktreeRepository")
+    for path, said in before.items():
+        for key in (*same, *more):
+            assert kept[path].get(key) == said.get(key), key
+    (tree,) = (work / ".claude" / "worktrees").glob("agent-*")
+    assert (tree / "new.txt").exists()
+
+
+def metas(home: Path) -> list[Path]:
+    return [path.with_suffix(".meta.json") for path in agent_files(home)]
 
 
 def test_an_agent_whose_folder_is_gone_does_not_go_on_elsewhere(tmp_path: Path) -> None:
@@ -515,3 +575,30 @@ def test_hundreds_of_agents_leave_no_files_open_and_the_first_still_goes_on(tmp_
         held = [path.readlink() for path in Path(f"/proc/{host.process.pid}/fd").iterdir()]
         assert not [path for path in held if path.name.startswith("agent-")]
     assert len(agent_files(tmp_path)) == many
+
+
+@requirement("R199")
+def test_one_that_went_on_and_was_cut_off_is_not_said_to_have_ended(tmp_path: Path) -> None:
+    asked = {
+        "go": [uses(agent("dig", name="mole")), {"text": "dug"}],
+        "on": [
+            uses({"tool": "SendMessage", "input": {"to": "mole", "message": "deeper"}}),
+            {"text": "sent"},
+        ],
+        "dig": [{"text": "gold"}],
+        "deeper": [uses({"tool": "LS", "input": {"path": "."}}), endless("deeper")],
+    }
+    with serving(by_prompt(asked), strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.say("go")
+        host.result()
+        host.say("on")
+        host.result()
+        until(lambda: len([r for r in server.requests if "deeper" in told(r.body)]) == 3)
+        host.process.send_signal(signal.SIGKILL)
+        host.process.wait()
+    with serving(by_prompt({"what now": [{"text": "I see"}]}), strict=True) as server:
+        ran = clew(tmp_path, server.url, "-p", "--continue", "what now")
+        assert ran.stdout == "I see\n", ran.stderr
+        said = told(server.requests[0].body)
+    assert "clew ended while it worked" in said
+    assert "- LS ." in said

@@ -5,6 +5,7 @@ from typing import Any
 from clew.subagents.past import (
     BACKGROUND_TASKS,
     SHOWN_STEPS,
+    Begun,
     account,
     letters_heard,
     own_part,
@@ -98,3 +99,45 @@ def test_an_account_says_how_much_was_done_what_last_and_what_was_said() -> None
         "It had not heard yet, and hears first if it goes on:\n- look left\n- and right"
     )
     assert account("", []) == "It had used 0 tools.\nIt had said nothing."
+
+
+def calls(call_id: str, name: str = "Agent", **given: Any) -> Json:
+    block = {"type": "tool_use", "id": call_id, "name": name, "input": given}
+    return {"type": "assistant", "message": {"content": [block, "no block"]}}
+
+
+def answers(call_id: str, raw: Any) -> Json:
+    block = {"type": "tool_result", "tool_use_id": call_id}
+    return {"type": "user", "message": {"content": [block]}, "toolUseResult": raw}
+
+
+def test_the_call_that_began_an_agent_is_known_by_its_result_or_by_what_it_asked_for() -> None:
+    begun = Begun(
+        [
+            calls("t1", prompt="dig", subagent_type="digger"),
+            answers("t1", {"agentId": "a1"}),
+            calls("t2", prompt="go on", resume="a1"),
+            answers("t2", {"agentId": "a1"}),
+            calls("t3", "SendMessage", to="a2"),
+            answers("t3", {"agentId": "a2"}),
+            calls("t4", "Task", prompt="dig", subagent_type="painter"),
+            answers("t4", "lost"),
+            calls("t5", prompt="hold", subagent_type="x"),
+            calls("t6", prompt="hold", subagent_type="y"),
+            calls("t7", prompt=""),
+            calls("t8"),
+            {"type": "user", "message": {"content": "words"}},
+            {"type": "user"},
+        ]
+    )
+
+    def found(agent_id: str, first: str) -> str | None:
+        call = begun.call_of(agent_id, first)
+        return None if call is None else call["id"]
+
+    assert found("a1", "go on") == "t1"
+    assert found("a2", "dig") == "t4"
+    assert found("a2", "All that you know.\n\ndig") == "t4"
+    # Of two that asked for the same nobody knows which it was, where their kinds differ.
+    assert found("a2", "hold") is None
+    assert found("a2", "paint") is None

@@ -33,6 +33,7 @@ from clew.engine.hooked import entries
 from clew.messages.history import History
 from clew.permissions.request import Mode
 from clew.session.beside import Beside
+from clew.subagents.worktree import Worktree
 from clew.tools.delegate import Agents
 from clew.transcript.agents import AgentMetadata
 from clew.transcript.belongings import SHARED_WITH
@@ -202,6 +203,17 @@ def recorder_of(crew: Crew, birth: Birth) -> AgentRecorder:
     return recorder
 
 
+def checkout_fields(tree: Worktree | None) -> Json:
+    """What is kept of a checkout beside its path."""
+    if tree is None:
+        return {}
+    return {
+        "worktreeBranch": tree.branch,
+        "worktreeBase": tree.base,
+        "worktreeRepository": tree.repository,
+    }
+
+
 def metadata(birth: Birth, **more: Any) -> AgentMetadata:
     """What is kept beside the transcript, so that the agent can go on as what it is."""
     optional = {
@@ -209,9 +221,7 @@ def metadata(birth: Birth, **more: Any) -> AgentMetadata:
         "parentAgentId": birth.parent_id,
         "beginsBehind": birth.begins_behind,
         SHARED_WITH: birth.shared_with,
-        "worktreeBranch": "" if birth.worktree is None else birth.worktree.branch,
-        "worktreeBase": "" if birth.worktree is None else birth.worktree.base,
-        "worktreeRepository": "" if birth.worktree is None else birth.worktree.repository,
+        **checkout_fields(birth.worktree),
     }
     known = {key: value for key, value in optional.items() if value}
     return AgentMetadata(

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from clew.app.agent_mail import words_of
+from clew.app.agent_restored import restore
 from clew.engine.hooked import last_words
 from clew.messages.counts import count_of
 from clew.messages.history import History
@@ -31,6 +32,7 @@ STATUSES: tuple[Status, ...] = ("completed", "failed", "stopped")
 def earlier(place: Place, home: Path, messages: Sequence[Json]) -> list[Task]:
     """The agents that the session's own conversation began, each with its end."""
     told, heard = told_ends(messages), letters_heard(messages)
+    restore(place, home, [agent_id for agent_id, has_ended in told.items() if not has_ended])
     found = []
     for path in agents(place, home):
         said = read_metadata(path, home)

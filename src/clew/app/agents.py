@@ -15,6 +15,7 @@ from uuid import uuid4
 from clew.app.agent import Agent, metadata
 from clew.app.agent_parts import Birth, Crew
 from clew.app.agent_past import earlier
+from clew.app.agent_restored import restore
 from clew.app.agent_servers import AgentServers
 from clew.app.checkouts import Checkouts, place_in, text, worktree_of
 from clew.app.delegate import Delegate
@@ -56,9 +57,7 @@ SMALL = "small"
 NOT_KNOWN = (
     "There is no agent {name}: {why}. It is not gone on with as something else; begin a new one."
 )
-NO_TYPE = (
-    "what kind of agent it was is not known, because the file beside its transcript is missing"
-)
+NO_TYPE = "what kind of agent it was is not known: the file beside its transcript is missing, and no call says so"
 
 
 async def unheard(_: EngineEvent) -> None:
@@ -294,6 +293,7 @@ class AllAgents:
             path = self.place.agent(name)
         except ValueError:
             raise ToolError(NOT_KNOWN.format(name=name, why="that is no id of one")) from None
+        restore(self.place, self.home)
         if not is_there(path):
             found = named(self.place, self.home, name)
             if found is None:
@@ -368,6 +368,8 @@ class AllAgents:
         self, agent: Agent, words: str, *, in_background: bool, owner: str = ""
     ) -> Task:
         """Its next turn, as a task of whoever asked for it."""
+        # Not ended any more, whatever its last turn came to.
+        agent.recorder.describe(metadata(agent.birth))
 
         async def work(task: Task) -> Ending:
             agent.tale.begin(task)

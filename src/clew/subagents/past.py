@@ -13,6 +13,8 @@ HEARD = {"task-notification": True, "task-left": False}
 # What is told behind a summary of the tasks that work in the background.
 BACKGROUND_TASKS = "background_tasks"
 RUNNING = "<status>running</status>"
+# How the tool is called that begins agents, here and in older transcripts.
+CALLED = ("Agent", "Task")
 SHOWN_STEPS = 8
 SHOWN_CHARACTERS = 120
 
@@ -58,6 +60,46 @@ def letters_heard(entries: Iterable[Json]) -> set[str]:
         if type(origin) is dict and type(origin.get("messages")) is list:
             heard.update(str(one) for one in origin["messages"])
     return heard
+
+
+class Begun:
+    """The agents that a conversation began, by its calls: what each was is known from there too."""
+
+    def __init__(self, entries: Iterable[Json]) -> None:
+        self._calls: dict[str, Json] = {}
+        self._agents: dict[str, str] = {}
+        for entry in entries:
+            raw = entry.get("toolUseResult")
+            agent_id = raw.get("agentId") if type(raw) is dict else None
+            for block in blocks_of(entry):
+                given = block.get("input")
+                if block.get("name") in CALLED and type(given) is dict and not given.get("resume"):
+                    self._calls[str(block.get("id"))] = block
+                elif block.get("type") == "tool_result" and type(agent_id) is str:
+                    self._agents[str(block.get("tool_use_id"))] = agent_id
+
+    def call_of(self, agent_id: str, first_words: str) -> Json | None:
+        """The call that began an agent: its result names the agent, or none, and then it asked for what the
+        agent heard first."""
+        for call_id, begun in self._agents.items():
+            if begun == agent_id and call_id in self._calls:
+                return self._calls[call_id]
+        asked = [
+            call
+            for call_id, call in self._calls.items()
+            if call_id not in self._agents
+            and type(prompt := call["input"].get("prompt")) is str
+            and prompt
+            and first_words.endswith(prompt)
+        ]
+        kinds = {str(call["input"].get("subagent_type")) for call in asked}
+        return asked[0] if len(kinds) == 1 else None
+
+
+def blocks_of(entry: Json) -> list[Json]:
+    message = entry.get("message")
+    content = message.get("content") if type(message) is dict else None
+    return [one for one in content if type(one) is dict] if type(content) is list else []
 
 
 def own_part(entries: Sequence[Json], begins_behind: object) -> Sequence[Json]:

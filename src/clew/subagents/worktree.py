@@ -15,6 +15,8 @@ from clew.process.output import Output
 from clew.process.run import run
 from clew.process.spawn import Launcher
 
+# Of the commit at which a checkout began.
+UNKNOWN = "unknown"
 FOLDER = Path(".claude", "worktrees")
 KEEP_BYTES = 64 * 1024
 TIMEOUT_S = 60.0
@@ -64,11 +66,24 @@ class Git:
         return bytes(said.head).decode("utf-8", "replace")
 
 
+def checkout_of(folder: str, name: str) -> Worktree | None:
+    """The checkout of that name that a folder is in. Where it began is not known, so it counts as changed."""
+    repository, there, _ = folder.partition(f"/{FOLDER}/{name}")
+    if not there:
+        return None
+    branch = branch_of(name)
+    return Worktree(path=repository + there, branch=branch, base=UNKNOWN, repository=repository)
+
+
+def branch_of(name: str) -> str:
+    return f"clew/{name}"
+
+
 async def make(git: Git, cwd: str, name: str) -> Worktree:
     """A new checkout of what is committed, on a branch of its own."""
     root = Path((await git(cwd, "rev-parse", "--show-toplevel")).strip())
     base = await beginning(git, cwd, root)
-    path, branch = root / FOLDER / name, f"clew/{name}"
+    path, branch = root / FOLDER / name, branch_of(name)
     path.parent.mkdir(parents=True, exist_ok=True)
     ignore = path.parent / ".gitignore"
     if not is_there(ignore):

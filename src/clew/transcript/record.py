@@ -479,11 +479,13 @@ class AgentRecorder(Recorder):
         self.writer = msgspec.structs.replace(session.writer, agent_id=agent_id)
         self.agent_id = agent_id
         self._session = session
+        self._described: AgentMetadata | None = None
         self._main = Strand(session.paths.agent(agent_id))
 
     def describe(self, metadata: AgentMetadata) -> None:
         """Says what kind of agent this is, for whoever lets it go on; again when that changes."""
-        if self._log is not None:
+        if self._log is not None and metadata != self._described:
+            self._described = metadata
             write_metadata(self.transcript, metadata, self.paths.home)
             if self._mirror is not None:
                 told = {"type": "agent_metadata"} | written(metadata)
