@@ -3,7 +3,7 @@
 import re
 
 import pathspec
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clew.permissions.decision import ORDER, verdict
@@ -80,6 +80,12 @@ def test_one_more_ask_rule_never_lets_more_through(
     assert order(after) >= order(before)
 
 
+@example(
+    call=("Bash", {"command": "timeout 5 ls"}),
+    lists={"allow": [], "ask": [], "deny": []},
+    more="Bash",
+    mode="plan",
+)
 @given(call=calls, lists=rules, more=rule, mode=modes)
 def test_one_more_allow_rule_never_overrides_a_deny(
     world: World,

@@ -5,6 +5,8 @@ written, without quotes, by the program's bare name, without git's leading optio
 against the one spelling that says what runs.
 """
 
+from msgspec import structs
+
 from clew.permissions.decision import Finding
 from clew.permissions.files import Bench, judge_use
 from clew.permissions.git import git_plain
@@ -193,7 +195,9 @@ def judge_itself(bench: Bench, part: Part, allow: Rule | None, *, looks: bool) -
     if looks:
         return Finding(subject=text, verdict="allow", reason="only looks", effect="look")
     if allow is not None:
-        return by_rule(text, allow)
+        allowed = by_rule(text, allow)
+        # What it starts is judged beside it, with a rule or without.
+        return structs.replace(allowed, effect="look") if part.plain_wrapper else allowed
     if part.plain_wrapper:
         return Finding(
             subject=text, verdict="allow", reason="runs the command it names", effect="look"
