@@ -76,6 +76,31 @@ def test_a_folder_that_cannot_be_read_ends_continue_and_begins_nothing(
     assert transcripts(home.folder) == [home.saved]
 
 
+@pytest.mark.parametrize("is_loop", [False, True])
+def test_a_link_to_what_is_not_there_ends_continue_too(home: Home, is_loop: bool) -> None:
+    """As one to another disk is, while that is away."""
+    away = home.folder / "away"
+    home.sessions.rename(away)
+    home.sessions.symlink_to(home.sessions if is_loop else home.folder / "nowhere")
+    why = "cannot be read: Too many levels of symbolic links"
+    why = why if is_loop else "is a link to what is not there"
+    said = home.is_refused("-p", "--continue", "on")
+    assert said.startswith(f"clew: {home.sessions} {why}; ")
+    told = home.run("doctor", "--offline")[1]
+    assert f"!! {home.sessions} {why}: no session in it can be gone on with" in told
+    assert f"mend the link {home.sessions}" in told
+    home.says("second", "-p")
+    (copy,) = home.copies
+    told = home.run("doctor", "--offline")[1]
+    mend = f"mend the link {home.sessions}; then clew --resume {copy.stem} brings it home"
+    assert mend in told
+    home.sessions.unlink()
+    home.sessions.symlink_to(away)
+    home.says("on", "-p", "--continue")
+    assert "second" in home.heard()
+    assert home.copies == []
+
+
 def test_the_folder_above_is_named_where_that_one_cannot_be_read(home: Home) -> None:
     home.sessions.parent.chmod(0o000)
     said = home.is_refused("-p", "--continue", "on")
@@ -127,11 +152,51 @@ def test_what_is_left_out_of_lists_and_checks_is_said(home: Home) -> None:
     assert home.run("sessions", "check", "--json") == (2, "[]\n", said)
     for words in (["list"], ["list", "--all"]):
         assert home.run("sessions", *words) == (0, "", said)
+    for words in (["stats"], ["du"], ["search", "first"], ["search", "--here", "first"]):
+        assert home.run("sessions", *words)[2] == said
+    for words in ([], ["--all"]):
+        assert home.run("cost", *words) == (
+            2,
+            "",
+            f"clew cost: {home.sessions} cannot be read: Permission denied\n",
+        )
     home.says("second", "-p")
     (copy,) = home.copies
     code, out, err = home.run("sessions", "check")
     assert (code, err) == (2, said)
     assert out.startswith(f"{copy}: ok, ")
+
+
+def test_where_all_is_hidden_it_is_not_said_that_nothing_is_there(home: Home) -> None:
+    home.saved.chmod(0o000)
+    for words in ((), ("--all",)):
+        code, out, err = home.run("sessions", "list", *words)
+        assert (code, err) == (0, "")
+        assert out == (
+            "no session to list; clew sessions list --hidden says of each file why it is none\n"
+        )
+    assert home.run("sessions", "list", "--hidden")[1] == f"{home.saved}: it cannot be read\n"
+
+
+@pytest.mark.parametrize("name", ["subagents", "tool-results"])
+def test_what_belongs_to_a_session_and_cannot_be_read_is_left_out_of_no_copy(
+    home: Home, name: str
+) -> None:
+    data = home.saved.read_bytes()
+    home.saved.write_bytes(data.replace(b'"parentUuid":"', b'"parentUuid":"x'))
+    folder = home.saved.with_suffix("") / name
+    folder.mkdir(parents=True)
+    folder.chmod(0o000)
+    words = [("repair", home.saved.stem)]
+    words += [("export", home.saved.stem, "out.md")] if name == "subagents" else []
+    for each in words:
+        said = home.run("sessions", *each)
+        assert said == (2, "", f"clew sessions: {folder} cannot be read: Permission denied\n")
+    assert transcripts(home.folder) == [home.saved]
+    assert not (home.folder / "work" / "out.md").exists()
+    home.says("on", "-p", "--continue")
+    folder.chmod(0o700)
+    assert home.run("sessions", "repair", home.saved.stem)[0] == 0
 
 
 def test_a_check_goes_on_behind_a_file_that_cannot_be_read(home: Home) -> None:

@@ -5,7 +5,7 @@ import shutil
 from collections.abc import Container, Iterator
 from pathlib import Path
 
-from clew.config.there import is_folder, is_there, why_closed
+from clew.config.there import is_folder, is_link, is_there, why_closed
 from clew.doctor.finding import Finding, fault, fine, note
 from clew.messages.counts import count_of
 from clew.permissions.session_rules import Standing
@@ -26,14 +26,14 @@ def transcripts(standing: Standing) -> Iterator[Finding]:
     home, cwd = standing.places.config_home, str(standing.places.cwd)
     folder = paths.project_dir(home, cwd)
     closed, nearest = why_closed(folder), nearest_to(folder)
-    own = "give it back to yourself (chown, chmod), or name another: CLEW_CONFIG_DIR"
+    own = f"{mended(nearest)}, or name another: CLEW_CONFIG_DIR"
     if closed is not None:
         words = f"{closed}: no session in it can be gone on with, and new ones are kept"
         yield fault(SUBJECT, f"{words} {keeper(home)}", own)
     elif not takes(folder):
         words = f"{nearest} cannot be written to: new sessions are kept {keeper(home)}"
         yield fault(SUBJECT, words, own)
-    free = shutil.disk_usage(nearest).free
+    free = shutil.disk_usage(next(filter(is_there, (folder, *folder.parents)))).free
     if free < LOW_SPACE_BYTES:
         yield fault(
             SUBJECT, f"{free / 1e6:.0f} MB are free at {nearest}", "make room: clew sessions du"
@@ -41,7 +41,7 @@ def transcripts(standing: Standing) -> Iterator[Finding]:
     aside = why_closed(paths.rescue_dirs(home)[0])
     if aside is not None and closed is None:
         words = f"{aside}: what sessions could not write lies there, so none can be gone on with"
-        yield fault(SUBJECT, words, own)
+        yield fault(SUBJECT, words, mended(nearest_to(paths.rescue_dirs(home)[0])))
     kept = kept_aside(home)
     for session, copies in kept.items():
         yield waiting(home, cwd, session, copies)
@@ -50,7 +50,15 @@ def transcripts(standing: Standing) -> Iterator[Finding]:
 
 
 def nearest_to(path: Path) -> Path:
-    return next(each for each in (path, *path.parents) if is_there(each))
+    """What is there of a path; a link to nothing is."""
+    return next(each for each in (path, *path.parents) if is_there(each) or is_link(each))
+
+
+def mended(path: Path) -> str:
+    """What lets sessions be kept where they cannot be now."""
+    if is_folder(path) or path.suffix == ".jsonl":
+        return f"give {path} back to yourself (chown, chmod)"
+    return f"mend the link {path}" if is_link(path) else f"put a folder in the place of {path}"
 
 
 def takes(folder: Path) -> bool:
@@ -91,7 +99,7 @@ def waiting(home: Path, cwd: str, session: str, copies: list[Path]) -> Finding:
     also = f" (and {count_of(more, 'more file')} beside it)" if more else ""
     words = f"{place} could not be written to; what it lacks is in {copy}{also}"
     closed, running = not_taking(place), holder(home, session)
-    first = f"give {closed} back to yourself (chown, chmod); then " if closed else ""
+    first = f"{mended(closed)}; then " if closed else ""
     if running is not None:
         return fault(SUBJECT, words, f"{first}it is brought home by {running}")
     return fault(SUBJECT, words, f"{first}clew --resume {session} brings it home")

@@ -18,7 +18,7 @@ import msgspec
 from clew.catalog.lookup import known_models
 from clew.config.clock import here
 from clew.config.paths import find_config_home
-from clew.config.there import is_folder
+from clew.config.there import held_open
 from clew.config.words import Group
 from clew.messages.counts import count_of
 from clew.messages.errors import SessionError, SettingsError, in_words
@@ -99,12 +99,12 @@ def transcripts(options: argparse.Namespace) -> list[Path]:
     home, cwd = find_config_home(os.environ, Path.cwd()), str(Path.cwd())
     if options.session:
         return [choose.named(home, cwd, name) for name in options.session]
-    if options.all:
-        folders = sorted(p for p in paths.projects_dir(home).glob("*") if is_folder(p))
-        return [path for folder in folders for path in reversed(light.session_files(folder))]
     here = paths.canonical(cwd)
-    files = reversed(light.session_files(paths.project_dir(home, cwd)))
-    return [path for path in files if _cwd(path) in (None, here, cwd)]
+    folders = choose.folders(home, here, everywhere=options.all)
+    for folder in (paths.projects_dir(home), *folders):
+        held_open(folder)  # a sum of a part would be taken for the whole
+    files = [path for folder in folders for path in reversed(light.session_files(folder))]
+    return files if options.all else [p for p in files if _cwd(p) in (None, here, cwd)]
 
 
 def _cwd(transcript: Path) -> str | None:

@@ -4,7 +4,7 @@ import argparse
 
 from clew.library.keeping import sizes
 from clew.messages.counts import count_of, size_of
-from clew.sessions.output import FINE, home, say, say_json
+from clew.sessions.output import FINE, home, say, say_closed, say_json
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -12,6 +12,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    say_closed(everywhere=True)
     found = sizes(home())
     total = sum(one.size_bytes for one in found)
     if options.json:

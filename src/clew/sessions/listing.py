@@ -173,6 +173,9 @@ def _none(*, is_narrowed: bool, everywhere: bool) -> None:
 
     if is_narrowed:
         say("no session fits what was asked for")
+    elif next(all_hidden(home(), cwd(), everywhere=everywhere), None) is not None:
+        say("no session to list; clew sessions list --hidden says of each file why it is none")
+        return
     elif everywhere:
         say("there is no session yet")
     if everywhere:

@@ -13,6 +13,7 @@ from clew.sessions.output import (
     cwd,
     home,
     say,
+    say_closed,
     say_json,
     transcript,
 )
@@ -38,6 +39,7 @@ def run(options: argparse.Namespace) -> int:
         session_id=session_id_of(transcript(options.session)) if options.session else None,
         agents=not options.no_agents,
     )
+    say_closed(everywhere=not options.here)
     limit = max(1, options.limit)
     found = search(home(), query, scope, limit=limit, use_index=not options.no_index)
     if options.json:

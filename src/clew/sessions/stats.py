@@ -5,7 +5,7 @@ from typing import Any
 
 from clew.library.stats import stats
 from clew.messages.counts import count_of, size_of
-from clew.sessions.output import FINE, Bar, home, say, say_json
+from clew.sessions.output import FINE, Bar, home, say, say_closed, say_json
 
 SHOWN = 8
 
@@ -15,6 +15,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    say_closed(everywhere=True)
     with Bar("reading sessions") as bar:
         found = stats(home(), bar)
     if options.json:

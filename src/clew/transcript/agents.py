@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from clew.config.regular import content
-from clew.config.there import is_folder
+from clew.config.there import held_open, is_folder
 from clew.config.write import make_private
 from clew.transcript.files import Files
 from clew.transcript.load import Loaded
@@ -155,10 +155,19 @@ def entry_of(line: bytes) -> dict[str, Any]:
 
 def agents(place: Place, home: Path | None = None) -> list[Path]:
     """The transcripts of a session's subagents, grouped or not; where `home` is given, those too of which
-    nothing but an emergency copy was saved."""
+    nothing but an emergency copy was saved.
+
+    Without it, for who wants all of them, raises `OSError` where nobody may look.
+    """
+    if home is None:
+        held_open(place.folder / "subagents")
+        return _saved(place)
+    return list(dict.fromkeys([*_saved(place), *unsaved_agents(place, home)]))
+
+
+def _saved(place: Place) -> list[Path]:
     folder = place.folder / "subagents"
-    found = sorted(folder.rglob(f"{AGENT}*.jsonl")) if is_folder(folder) else []
-    return found if home is None else list(dict.fromkeys([*found, *unsaved_agents(place, home)]))
+    return sorted(folder.rglob(f"{AGENT}*.jsonl")) if is_folder(folder) else []
 
 
 def unsaved_agents(place: Place, home: Path) -> list[Path]:
@@ -169,7 +178,7 @@ def unsaved_agents(place: Place, home: Path) -> list[Path]:
         for folder in rescue_dirs(home)
         for copy in folder.glob(f"{AGENT}*{end}*")
     }
-    known = {path.stem.removeprefix(AGENT): path for path in agents(place)} if names else {}
+    known = {path.stem.removeprefix(AGENT): path for path in _saved(place)} if names else {}
     found = []
     for name in sorted(names):
         with suppress(ValueError):  # a name that no agent has

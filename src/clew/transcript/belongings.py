@@ -12,7 +12,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from clew.config.regular import content, only_files
-from clew.config.there import is_file, is_folder, is_there
+from clew.config.there import held_open, is_file, is_folder, is_there
 from clew.messages.encoding import decode, encode
 from clew.transcript.agents import AgentMetadata, agents, read_metadata, written
 from clew.transcript.files import Files
@@ -118,8 +118,10 @@ def _results_in(lines: Iterable[bytes]) -> set[str]:
 
 
 def of_agents(source: Path) -> list[Path]:
-    """The transcripts of the subagents of a session's file, wherever that lies."""
+    """The transcripts of the subagents of a session's file, wherever that lies; raises `OSError` where
+    nobody may look for them."""
     folder = source.with_suffix("") / "subagents"
+    held_open(folder)
     found = folder.rglob(f"{AGENT}*.jsonl") if is_folder(folder) else ()
     return sorted(path for path in found if is_file(path))
 
@@ -148,7 +150,9 @@ def give_tasks(
 
 def give_results(source: Path, target: Place, names: Container[str] | None = None) -> None:
     """What its calls and commands had to say at length: all of it, or what is named and not there."""
-    for file in sorted((source.with_suffix("") / target.tool_results.name).glob("*")):
+    folder = source.with_suffix("") / target.tool_results.name
+    held_open(folder)
+    for file in sorted(folder.glob("*")):
         own = target.tool_results / file.name
         is_wanted = names is None or (file.name in names and not is_there(own))
         if is_wanted and is_file(file):
