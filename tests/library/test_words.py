@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.library.words import answers, fts_of, query_of, snippet, spaced, text_of
+from clew.library.words import answers, fts_of, query_of, snippet, spaced, speaker_of, text_of
 
 
 def user(content: object, **more: object) -> dict[str, object]:
@@ -59,6 +59,17 @@ def test_what_was_brought_is_searched_and_what_a_program_reminds_of_is_not() -> 
         assert beside(reminder) == ""
     assert text_of(user("gone on", isMeta=True)) == "gone on"
     assert text_of(user("a warning", isMeta=True, isSynthetic=True)) == ""
+
+
+def test_a_search_says_who_said_it() -> None:
+    result = {"type": "tool_result", "content": "out"}
+    assert speaker_of({"type": "assistant"}) == "assistant"
+    assert speaker_of(user("hello")) == "user"
+    assert speaker_of(user([{"type": "text", "text": "hello"}, "odd"])) == "user"
+    assert speaker_of({"type": "user", "message": "odd"}) == "user"
+    assert speaker_of(user([result])) == "tool"
+    assert speaker_of(user("ended", origin={"kind": "task-notification"})) == "task"
+    assert speaker_of(user("so far", origin={"kind": "human"}, isCompactSummary=True)) == "summary"
 
 
 def test_a_search_does_not_find_earlier_searches() -> None:

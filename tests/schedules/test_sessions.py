@@ -74,8 +74,12 @@ def test_a_loop_begins_at_once_calls_a_command_and_is_stopped(tmp_path: Path) ->
         assert host.result()["result"] == "Polled."
         host.say("/loop")
         listed = host.result()["result"]
+        host.say("/loop stop s9")
+        assert host.result()["result"] == "there is no schedule s9; there are s1"
         host.say("/loop stop s1")
         assert host.result()["result"] == "stopped: s1"
+        host.say("/loop stop")
+        assert host.result()["result"] == "nothing is scheduled"
         host.say("/loop")
         assert "nothing is scheduled" in host.result()["result"]
         assert host.end() == 0

@@ -64,6 +64,9 @@ def test_show_prints_the_live_conversation(place: Place) -> None:
     assert place.clew("show", SESSION).splitlines() == [
         "user: u1", "assistant [text]: a1", 'assistant [Bash]: {"command":"x"}',
     ]  # fmt: skip
+    typed = "<command-message>fix</command-message>\n<command-name>/fix</command-name>"
+    place.write([user("u1", None, typed)], OTHER)
+    assert place.clew("show", OTHER) == "user: /fix\n"
     for name in (str(path), "Mine"):
         found = place.json("show", name)
         assert [m["type"] for m in found["messages"]] == ["user", "assistant", "assistant"]

@@ -43,7 +43,8 @@ def test_words_are_found_wherever_they_were_said(place: Place) -> None:
         assert hits(place, "capac*", "where", *how) == [(SESSION, uid("u1"))]
         assert hits(place, "capac", *how, code=1) == []
     shown = place.clew("search", "flux")
-    assert "Where is the flux capacitor?" in shown
+    assert "user: Where is the flux capacitor?" in shown
+    assert "tool: grep -r capacitor" in place.clew("search", "capacitor")
     assert uid("u1") in shown
     assert "nothing found" in place.clew("search", "zebra", code=1)
     assert "no word" in place.clew("search", "...", code=2)

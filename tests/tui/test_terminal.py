@@ -219,17 +219,18 @@ def test_an_answer_that_is_cut_behind_its_first_byte_is_no_key(tmp_path: Path) -
         screen.type("no more than this")
         screen.expect("> no more than this\n")
         assert "rgb" not in screen.text
-        assert "nothing runs" not in screen.text
+        assert "no turn runs" not in screen.text
         # The last answer is in: from here on Escape alone is a key, soon.
         screen.type("\x1b")
-        screen.expect("nothing runs; Ctrl-C empties the prompt")
+        screen.expect("no turn runs; Ctrl-C empties the prompt")
 
 
 def test_escape_alone_is_a_key_where_the_terminal_answers_nothing(tmp_path: Path) -> None:
     with serving(HELLO) as server, OnScreen(tmp_path, server.url, answers={}) as screen:
         screen.expect(lambda _: b"\x1b[c" in screen.raw)
         screen.type("\x1b")
-        screen.expect("nothing runs")
+        screen.expect("no turn runs")
+        assert "empties the prompt" not in screen.text
 
 
 def test_the_terminal_gets_back_what_it_was(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from clew.schedules.tool import Now
 from clew.skills.expand import split
 
 USUAL_EVERY_S = 600
+NONE = "nothing is scheduled"
 LOOP = '/loop [5m | "CRON"] [--times N] [--for 2h] [--budget USD] PROMPT, /loop stop [ID]'
 
 
@@ -22,13 +23,15 @@ async def loop(session: Session, arguments: str) -> Outcome:
     running = board.running()
     if not arguments:
         lines = [line(one, board.spent_since(one)) for one in running]
-        return Show(text="\n".join(lines) or f"nothing is scheduled; {LOOP}")
+        return Show(text="\n".join(lines) or f"{NONE}; {LOOP}")
     words = split(arguments)
     if words[0] == "stop":
         meant = [one for one in running if not words[1:] or one.id in words[1:]]
         for one in meant:
             await board.stop(one)
-        return Show(text=f"stopped: {', '.join(one.id for one in meant) or 'nothing'}")
+        there = ", ".join(one.id for one in running)
+        none = f"there is no schedule {' '.join(words[1:])}; there are {there}" if there else NONE
+        return Show(text=f"stopped: {', '.join(one.id for one in meant)}" if meant else none)
     try:
         one = board.add(wish(arguments))
     except (UserError, ValueError) as error:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from clew.library.words import Entry, Query, answers, snippet, text_of
+from clew.library.words import Entry, Query, answers, snippet, speaker_of, text_of
 from clew.messages.encoding import decode
 
 # Command lines have an end; so many files go into one.
@@ -34,6 +34,7 @@ class Line(Struct, frozen=True, kw_only=True):
     size: int
     uuid: str | None
     kind: str
+    speaker: str
     timestamp: str | None
     snippet: str
 
@@ -53,6 +54,7 @@ def line_of(query: Query, path: str, at: int, raw: bytes) -> Line | None:
         size=len(raw),
         uuid=_text(entry, "uuid"),
         kind=str(entry.get("type")),
+        speaker=speaker_of(entry),
         timestamp=_text(entry, "timestamp"),
         snippet=snippet(query, text),
     )

@@ -48,6 +48,7 @@ class Hit(Struct, frozen=True, kw_only=True):
     cwd: str
     uuid: str | None
     kind: str
+    speaker: str
     timestamp: str | None
     at: int
     snippet: str
@@ -207,6 +208,7 @@ def _hits(
                 cwd=cwd,
                 uuid=line.uuid,
                 kind=line.kind,
+                speaker=line.speaker,
                 timestamp=line.timestamp,
                 at=line.at,
                 snippet=line.snippet,
@@ -233,6 +235,6 @@ def told(found: Result) -> Iterator[str]:
             last = hit.path
             agent = f", subagent {hit.agent}" if hit.agent else ""
             yield f"{hit.session_id}  {hit.title}{agent}  ({hit.cwd})"
-        yield f"  {written_here(hit.timestamp or '')} {hit.uuid or '-'} {hit.kind}: {hit.snippet}"
+        yield f"  {written_here(hit.timestamp or '')} {hit.uuid or '-'} {hit.speaker}: {hit.snippet}"
     if not found.hits:
         yield "nothing found"

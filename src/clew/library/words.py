@@ -68,6 +68,21 @@ def text_of(entry: Entry) -> str:
     return "\n".join(map(untagged, _said(entry, kind)))
 
 
+def speaker_of(entry: Entry) -> str:
+    """Who says it, for people: results, news and summaries stand in the user's name and are not theirs."""
+    kind = str(entry.get("type"))
+    if kind != "user":
+        return kind
+    message, origin = entry.get("message"), entry.get("origin")
+    content = message.get("content") if type(message) is dict else None
+    blocks = content if type(content) is list else []
+    if any(type(block) is dict and block.get("type") == "tool_result" for block in blocks):
+        return "tool"
+    if type(origin) is dict and origin.get("kind") == "task-notification":
+        return "task"
+    return "summary" if entry.get("isCompactSummary") is True else kind
+
+
 def _is_search(command: Any) -> bool:
     return type(command) is dict and command.get("command") == _SEARCH_COMMAND
 

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from clew.library.words import untagged
 from clew.messages.encoding import encode
 from clew.sessions.output import FINE, home, say, say_json, transcript
 from clew.transcript.unsaved import with_unsaved
@@ -38,7 +39,7 @@ def _shown(message: dict[str, Any]) -> Iterator[str]:
     blocks: Sequence[Any] = content if isinstance(content, list) else [content]
     for block in blocks:
         if isinstance(block, str):
-            yield f"{message['type']}: {block}"
+            yield f"{message['type']}: {untagged(block)}"
         elif isinstance(block, dict):
             words = block.get("text") or block.get("thinking") or block.get("content")
             name = block.get("name") or block.get("type")

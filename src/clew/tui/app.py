@@ -207,7 +207,8 @@ class Front:
         if self.talk is None and (entry := self._take_back()) is not None:
             self.stage.prompt.put_back(entry)
         elif self.talk is None or not self.talk.stop():
-            self.stage.hint("nothing runs; Ctrl-C empties the prompt")
+            empties = "" if self.stage.prompt.is_empty else "; Ctrl-C empties the prompt"
+            self.stage.hint(f"no turn runs{empties}")
 
     def _interrupt(self) -> None:
         if self.talk is not None:
