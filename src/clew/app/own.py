@@ -18,8 +18,11 @@ class OwnSession:
         self._rules = rules
         self._recorder = recorder
         self._before: Mode = "default"
-        self.task_folder: Path = task_list_dir(
-            self.places.config_home, recorder.paths.place.session_id
+        place = recorder.paths.place
+        self.task_folder: Path = (
+            task_list_dir(self.places.config_home, place.session_id)
+            if recorder.is_kept
+            else place.folder / "tasks"
         )
 
     @property

@@ -3,6 +3,8 @@
 import contextlib
 import os
 import shlex
+import shutil
+import tempfile
 from contextlib import AsyncExitStack
 from pathlib import Path
 
@@ -49,6 +51,8 @@ def open_record(
         transcript = session_paths.place.transcript
         if options.session_id and (is_begun(transcript) or copies(transcript, home)):
             raise SessionError(EXISTS.format(session_id))
+        if not options.persists:
+            session_paths.switch(session_id, kept_nowhere(session_paths, opened))
     else:
         session_id = id_of(path)
         session_paths = SessionPaths(home=home, cwd=cwd, session_id=session_id)
@@ -88,6 +92,16 @@ def open_record(
     if options.name:
         recorder.title(options.name)
     return recorder, loaded, lost
+
+
+def kept_nowhere(paths: SessionPaths, opened: AsyncExitStack) -> Path:
+    """A folder for what the model reads again while the session lasts, large outputs: gone with it."""
+    try:
+        folder = Path(tempfile.mkdtemp(prefix="clew-unkept-"))
+    except OSError:
+        return paths.place.project_dir  # no disk takes anything, so nothing is kept there either
+    opened.callback(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 def title_of(loaded: Loaded) -> str:

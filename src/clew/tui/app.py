@@ -107,6 +107,7 @@ class Front:
 
     async def run(self, options: Options | None) -> int:
         loop = asyncio.get_running_loop()
+        self.history.is_kept = options is None or options.persists
         async with self.screen.running(closed=lambda: self.end(HUNG_UP)):
             for number, code in ENDED_BY.items():
                 loop.add_signal_handler(number, self.end, code)

@@ -30,6 +30,8 @@ class History:
         self._path = path
         self._project = project
         self.session_id = session_id
+        # Whether what is sent is there for later runs.
+        self.is_kept = True
         self._entries: list[Entry] | None = None
         # How far back a person went, and what they had written before they did.
         self._at = 0
@@ -42,6 +44,8 @@ class History:
             return
         if self._entries is not None:
             self._entries = [entry, *(one for one in self._entries if one.text != entry.text)]
+        if not self.is_kept:
+            return
         line = json.dumps(self._spelled(entry, at_ms), ensure_ascii=False) + "\n"
         with contextlib.suppress(OSError):
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -101,7 +101,7 @@ async def one_session(
         session.ending.followed_by(then)
     for notice in session.parting():
         telling.line(f"! {notice}")
-    if len(session.story.history):
+    if len(session.story.history) and session.story.recorder.is_kept:
         telling.line(f"\nTo go on: clew --resume {session.session_id}")
     return then if isinstance(then, int) else following(options, then)
 

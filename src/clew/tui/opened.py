@@ -77,7 +77,7 @@ async def while_open(
         # What was said of this session for a moment is not true of the next.
         front.stage.hint("")
         await programs.aclose()
-        if len(session.story.history):
+        if len(session.story.history) and session.story.recorder.is_kept:
             note(front, f"To go on: clew --resume {session.session_id}")
         for task in session.tasks.running:
             how = "It runs on" if task.is_kept else "It ends here"
