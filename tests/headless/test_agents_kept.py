@@ -3,6 +3,7 @@
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -602,3 +603,68 @@ def test_one_that_went_on_and_was_cut_off_is_not_said_to_have_ended(tmp_path: Pa
         said = told(server.requests[0].body)
     assert "clew ended while it worked" in said
     assert "- LS ." in said
+
+
+def gone_on(home: Path, agent_id: str) -> str:
+    """The result of words to an agent."""
+    call = uses({"tool": "SendMessage", "input": {"to": agent_id, "message": "deeper"}})
+    asked = {
+        "more": [call, lambda body: {"text": results(body)[0]}],
+        "deeper": [uses({"tool": "LS", "input": {"path": "."}}), {"text": "deep"}],
+        "<task-notification>": [{"text": "it went on"}],
+    }
+    with serving(by_prompt(asked), strict=True) as server:
+        return clew(home, server.url, "-p", "--continue", "more").stdout
+
+
+def test_a_checkout_that_is_gone_is_told_of_as_that(tmp_path: Path) -> None:
+    work = repository(tmp_path)
+
+    def takes_away(_: Json) -> Json:
+        (tree,) = (work / ".claude" / "worktrees").glob("agent-*")
+        shutil.rmtree(tree)
+        return {"text": "dug"}
+
+    asked = {
+        "go": [uses(agent("dig", isolation="worktree")), lambda body: {"text": results(body)[0]}],
+        "dig": [uses(WRITES), takes_away],
+    }
+    with serving(by_prompt(asked), strict=True) as server:
+        said = clew(tmp_path, server.url, "-p", *FREE, "go").stdout
+    assert "is gone; what it committed is on the branch clew/agent-" in said
+    assert "was kept" not in said
+    (path,) = agent_files(tmp_path)
+    agent_id = path.stem.removeprefix("agent-")
+    (work / ".git").rename(tmp_path / "elsewhere")
+    assert "is gone and cannot be made again: git" in gone_on(tmp_path, agent_id)
+    (tmp_path / "elsewhere").rename(work / ".git")
+    assert gone_on(tmp_path, agent_id) == "it went on\n"
+
+
+def test_a_merge_that_cannot_take_the_checkout_away_says_that_it_merged(tmp_path: Path) -> None:
+    work = repository(tmp_path)
+    in_a_checkout(tmp_path, uses(WRITES))
+    (tree,) = (work / ".claude" / "worktrees").glob("agent-*")
+    git(work, "worktree", "lock", str(tree))
+    (session,) = transcripts(tmp_path)
+    merge = f"/agents merge {tree.name.removeprefix('agent-')}"
+    with serving(by_prompt({}), strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "--resume", session.stem, merge)
+    assert done.returncode == 0, done.stderr
+    assert f"It is merged; the checkout {tree} stays: git worktree: " in done.stdout
+    assert (work / "new.txt").exists()
+
+
+def test_an_agent_goes_on_where_its_project_was_moved_to(tmp_path: Path) -> None:
+    path = first_run(tmp_path)
+    old = str(tmp_path / "work")
+    agent_id = path.stem.removeprefix("agent-")
+    new = tmp_path / "new"
+    new.mkdir()
+    (tmp_path / "work").rename(new / "work")
+    (new / "config").symlink_to(tmp_path / "config")
+    done = clew(new, "http://127.0.0.1:1", "sessions", "relocate", old, str(new / "work"))
+    assert done.returncode == 0, done.stderr
+    assert gone_on(new, agent_id) == "it went on\n"
+    (own,) = metas(tmp_path)
+    assert json.loads(own.read_bytes())["cwd"] == str(new / "work")

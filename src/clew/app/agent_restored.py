@@ -8,15 +8,27 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from clew.app.agent import checkout_fields
+from clew.config.there import is_folder
 from clew.messages.messages import Assistant
 from clew.subagents.past import Begun, blocks_of
 from clew.subagents.worktree import checkout_of
 from clew.tools.agent import GENERAL
 from clew.transcript.agents import AgentMetadata, agents, entry_of, read_metadata, write_metadata
-from clew.transcript.paths import AGENT, Place
+from clew.transcript.lineage import header_of
+from clew.transcript.paths import AGENT, Place, project_dir
 from clew.transcript.unsaved import lines_of, with_unsaved
 
 Json: TypeAlias = dict[str, Any]
+
+
+def moved_along(cwd: str, place: Place, home: Path, here: str) -> str:
+    """The folder that an agent worked in, where it is by now: its session may have been brought along
+    with a project that was moved."""
+    began = header_of(place.transcript).get("cwd")
+    is_along = place.project_dir == project_dir(home, here)
+    if type(began) is not str or not is_along or is_folder(began) or is_folder(cwd):
+        return cwd
+    return here + cwd[len(began) :] if f"{cwd}/".startswith(f"{began}/") else cwd
 
 
 def restore(place: Place, home: Path, wanted: Container[str] | None = None) -> None:

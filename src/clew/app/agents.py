@@ -15,7 +15,7 @@ from uuid import uuid4
 from clew.app.agent import Agent, metadata
 from clew.app.agent_parts import Birth, Crew
 from clew.app.agent_past import earlier
-from clew.app.agent_restored import restore
+from clew.app.agent_restored import moved_along, restore
 from clew.app.agent_servers import AgentServers
 from clew.app.checkouts import Checkouts, place_in, text, worktree_of
 from clew.app.delegate import Delegate
@@ -28,6 +28,7 @@ from clew.engine.deps import Emit
 from clew.engine.events import EngineEvent, TurnEnded
 from clew.engine.hooked import last_words
 from clew.hooks.reach import HookError
+from clew.messages.errors import UserError
 from clew.subagents.builtin import ITSELF, JUDGE
 from clew.subagents.catalog import Catalog
 from clew.subagents.files import in_object
@@ -325,7 +326,11 @@ class AllAgents:
         if birth.worktree is None or not Path(birth.cwd).is_relative_to(birth.worktree.path):
             why = f"the folder it worked in is gone: {birth.cwd}"
             raise ToolError(NOT_KNOWN.format(name=birth.agent_id, why=why))
-        await self.checkouts.again(birth.worktree)
+        try:
+            await self.checkouts.again(birth.worktree)
+        except UserError as error:
+            why = f"its checkout {birth.worktree.path} is gone and cannot be made again: {error}"
+            raise ToolError(NOT_KNOWN.format(name=birth.agent_id, why=why)) from None
 
     def _goes_on_in(self, path: Path, agent_id: str) -> None:
         """One that is grouped is written where it stands."""
@@ -345,6 +350,8 @@ class AllAgents:
             raise ToolError(NOT_KNOWN.format(name=agent_id, why=why))
         tree = worktree_of(said)
         cwd = text(said.more, "cwd") or self._crew.ground.cwd
+        if tree is None:
+            cwd = moved_along(cwd, self.place, self.home, self._crew.ground.cwd)
         depth = said.more.get("spawnDepth")
         model = text(said.more, "model") or self.model(spec, None)
         return Birth(

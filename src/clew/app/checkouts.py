@@ -54,6 +54,9 @@ class Checkouts:
             return with_note(ending, f"{note}{agent.birth.shared_with} that it is a copy of.)")
         if not tree.branch:
             return await self._left(tree, ending)
+        if not is_folder(tree.path):
+            note = f"(Its worktree {tree.path} is gone; what it committed is on the branch {tree.branch}.)"
+            return with_note(ending, note)
         try:
             is_gone = await clear(self._git, tree)
         except ClewError as error:

@@ -162,7 +162,10 @@ async def merge(git: Git, tree: Worktree, message: str) -> str:
     except UserError:
         await undone(git, tree)
         raise
-    await remove(git, tree, by_force=True)
+    try:
+        await remove(git, tree, by_force=True)
+    except UserError as error:
+        return f"{said.strip()}\nIt is merged; the checkout {tree.path} stays: {error}"
     return said.strip()
 
 
