@@ -272,5 +272,5 @@ def test_a_hint_goes_though_nothing_else_happens(tmp_path: Path) -> None:
     with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
         screen.expect(READY)
         screen.type("\x1b")
-        screen.expect("nothing runs")
+        screen.expect("no turn runs")
         screen.expect(READY)
