@@ -6,6 +6,7 @@ survives. `note`: as it should be, and worth knowing. docs/transcript.md is prin
 """
 
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
@@ -199,8 +200,10 @@ def _roots(chain: Chain, taken_back: Sequence[int]) -> Iterator[Note]:
     live = set(chain.live)
     talking = [i for i in range(len(links.nodes)) if _talks(chain, i)]
 
+    cuts = sorted(taken_back)
+
     def is_taken_back(i: int, j: int) -> bool:
-        return any(links.nodes[i].at < at < links.nodes[j].at for at in taken_back)
+        return _is_between(cuts, links.nodes[i].at, links.nodes[j].at)
 
     for j in chain.live[:1]:
         cut_off = [i for i in talking if i < j and i not in live]
@@ -218,6 +221,12 @@ def _roots(chain: Chain, taken_back: Sequence[int]) -> Iterator[Note]:
     ]
     if len(between) > 1:
         yield _note(chain, between[0], "mixed-writers", count_of(len(between), "change"))
+
+
+def _is_between(ordered: Sequence[int], low: int, high: int) -> bool:
+    """Whether one of these stands between two places."""
+    place = bisect_right(ordered, low)
+    return place < len(ordered) and ordered[place] < high
 
 
 def _said_before(chain: Chain, i: int) -> int:
@@ -242,10 +251,10 @@ def _boundaries(chain: Chain) -> Iterator[Note]:
         if not any(_talks(chain, j) for j in range(last + 1, i)):
             yield _note(chain, i, "double-boundary")
     live = set(chain.live)
-    closed = [i for i in standing if i not in live]
+    closed = [i for i in standing if i not in live] if chain.boundary == ROOT else []
     for i in chain.live:
         parent = links.parents[i]
-        if parent != ROOT and any(parent < b < i for b in closed) and chain.boundary == ROOT:
+        if parent != ROOT and _is_between(closed, parent, i):
             yield _note(chain, i, "parent-before-summary")
     if chain.boundary != ROOT and chain.is_kept_missing:
         yield _note(chain, chain.boundary, "kept-not-found")

@@ -15,6 +15,8 @@ from clew.transcript.entries import Keys
 from clew.transcript.policy import CONVERSATION
 
 ROOT = -1
+# Of an entry from which nobody walked up yet, or from which one is just walking.
+_UNSEEN, _ON_WALK = -2, -3
 
 
 class Node(msgspec.Struct, kw_only=True, gc=False):
@@ -184,22 +186,44 @@ def _find_parents(links: Links) -> bool:
 def _break_cycles(links: Links) -> None:
     """The entry of a cycle that was written first hangs on the one written before it."""
     parents = links.parents
-    done = bytearray(len(parents))
+    # Where the walk up from each entry ends: at the root, or in the cycle of that number.
+    ends = [_UNSEEN] * len(parents)
+    cycles: list[list[int]] = []
     for start in range(len(parents)):
         path: list[int] = []
         i = start
-        while i != ROOT and not done[i]:
-            done[i] = 1
+        while i != ROOT and ends[i] == _UNSEEN:
+            ends[i] = _ON_WALK
             path.append(i)
             i = parents[i]
-        if i != ROOT and i in path:
-            cycle = path[path.index(i) :]
-            first = min(cycle)
-            links.notes.append(
-                _note("cycle", links.nodes[first], count_of(len(cycle), "entry", "entries"))
-            )
-            before = links.before(first)
-            parents[first] = ROOT if leads_to(parents, before, first) else before
+        end = ROOT if i == ROOT else ends[i]
+        if end == _ON_WALK:
+            end = len(cycles)
+            cycles.append(path[path.index(i) :])
+        for i in path:
+            ends[i] = end
+    # A broken cycle ends where the entry does that it hangs on now.
+    leads = list(range(len(cycles)))
+    for number, cycle in enumerate(cycles):
+        first = min(cycle)
+        links.notes.append(
+            _note("cycle", links.nodes[first], count_of(len(cycle), "entry", "entries"))
+        )
+        before = links.before(first)
+        end = ROOT if before == ROOT else _end_of(leads, ends[before])
+        parents[first] = ROOT if end == number else before
+        leads[number] = ROOT if end == number else end
+
+
+def _end_of(leads: list[int], number: int) -> int:
+    """Where a cycle leads to by now: the root, or one that is whole; made short for who asks next."""
+    way: list[int] = []
+    while number != ROOT and leads[number] != number:
+        way.append(number)
+        number = leads[number]
+    for passed in way:
+        leads[passed] = number
+    return number
 
 
 def leads_to(parents: Sequence[int], start: int, goal: int) -> bool:

@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -51,6 +52,7 @@ _PLACE_KEYS = (
 )  # fmt: skip
 _AHEAD = tuple(OWED)  # compared, not hashed: a damaged line's type can be anything
 _LONG_AGO = "1970-01-01T00:00:00.000Z"
+_PIECE = 1 << 20
 
 Kind = Literal["nothing", "append", "new session", "repaired already", "nothing to rescue"]
 
@@ -390,10 +392,16 @@ def _weight(usage: dict[str, Any]) -> int:
 def _past_void(links: Links, i: int, void: set[int]) -> int:
     """The parent of an entry when boundaries that closed nothing are left out."""
     parent, seen = links.parents[i], {i}
+    if parent == ROOT or links.nodes[parent].at not in void:
+        return parent
     while parent != ROOT and parent not in seen and links.nodes[parent].at in void:
         seen.add(parent)
         parent = links.past_boundary(parent)
-    return ROOT if parent in seen or leads_to(links.parents, parent, i) else parent
+    if parent in seen:
+        return ROOT
+    # Where every entry hangs on one above it, the walk need not be made.
+    is_below = parent > i or links.loose
+    return ROOT if is_below and leads_to(links.parents, parent, i) else parent
 
 
 def _renamed(entry: dict[str, Any], session_id: str) -> dict[str, Any]:
@@ -440,7 +448,8 @@ def _copy_aside(path: Path, backups: Path) -> Path:
 
 def _longer(path: Path, lines: Sequence[bytes]) -> Iterator[bytes]:
     """A file with lines behind it."""
-    yield path.read_bytes()
+    with path.open("rb") as file:
+        yield from iter(partial(file.read, _PIECE), b"")
     yield b"\n"
     yield from lines
 

@@ -48,9 +48,13 @@ class _Answers:
         self._on_path = {i: place for place, i in enumerate(path)}
         self._keys: dict[int, object] = {}
         self._pulled: dict[int, int] = {}  # entry -> place of its answer's last own entry
+        self._calls_at: dict[int, list[int]] = {}  # those pulled in, by that place
+        self._extents: dict[int, _Extent] = {}  # by place
 
     def merge(self, beside: Sequence[int]) -> list[int]:
         self._pull([i for i in beside if self._is_assistant(i)], self._pull_call)
+        for i, place in self._pulled.items():
+            self._calls_at.setdefault(place, []).append(i)
         self._pull([i for i in beside if not self._is_assistant(i)], self._pull_result)
         merged: list[int] = []
         for calls, rest in self._segments():
@@ -61,13 +65,18 @@ class _Answers:
         return merged
 
     def _pull(self, entries: Sequence[int], pull: Callable[[int], None]) -> None:
-        """Until nothing more comes: in a shuffled file a parent may stand below its child."""
-        count = -1
-        while count != len(self._pulled):
-            count = len(self._pulled)
-            for i in entries:
-                if i not in self._pulled:
-                    pull(i)
+        """In a shuffled file a parent may stand below its child, which waits for it then."""
+        waiting: dict[int, list[int]] = {}
+        for entry in entries:
+            turn = [entry]
+            while turn:
+                i = turn.pop()
+                pull(i)
+                parent = self._links.parents[i]
+                if i in self._pulled:
+                    turn += reversed(waiting.pop(i, []))
+                elif not self._is_taken(parent):
+                    waiting.setdefault(parent, []).append(i)
 
     def _pull_call(self, i: int) -> None:
         parent = self._links.parents[i]
@@ -95,18 +104,32 @@ class _Answers:
         results = self._results(i) if self._is_taken(parent) else set()
         if not results:
             return
-        place = self._place(parent)
-        start, end = self._extent(place)
-        calls = {c for j in self._members(start, end) for c in self._calls(j)}
-        answered = {r for j in self._members(start, end) for r in self._results(j)}
-        if results <= calls and not results & answered:
-            self._pulled[i] = place
+        answer = self._extent(self._place(parent))
+        if results <= answer.calls and not results & answer.answered:
+            self._pulled[i] = answer.start
+            answer.pulled.append(i)
+            answer.answered |= results
 
-    def _members(self, start: int, end: int) -> list[int]:
-        pulled = [i for i, place in self._pulled.items() if start <= place < end]
-        return [*self._path[start:end], *pulled]
+    def _extent(self, place: int) -> "_Extent":
+        """The answer that a place of the path is part of, or stands behind. All calls are pulled in by now."""
+        if place not in self._extents:
+            start, end = self._reach(place)
+            if start not in self._extents:
+                self._extents |= dict.fromkeys(range(start, end), self._whole(start, end))
+            self._extents[place] = self._extents[start]
+        return self._extents[place]
 
-    def _extent(self, place: int) -> tuple[int, int]:
+    def _whole(self, start: int, end: int) -> "_Extent":
+        found = _Extent(start, end)
+        for place in range(start, end):
+            calls = self._calls_at.get(place, [])
+            found.pulled += calls
+            for i in (self._path[place], *calls):
+                found.calls |= self._calls(i)
+                found.answered |= self._results(i)
+        return found
+
+    def _reach(self, place: int) -> tuple[int, int]:
         """The part of the path that one answer and its results take."""
         while place > 0 and not self._is_assistant(self._path[place]):
             place -= 1
@@ -130,14 +153,13 @@ class _Answers:
         """The path cut at each answer that something was pulled into: its calls, then the rest."""
         segments: list[tuple[list[int], list[int]]] = []
         done = 0
-        extents = sorted({self._extent(place) for place in self._pulled.values()})
-        for start, end in extents:
-            if start > done:
-                segments.append((list(self._path[done:start]), []))
-            members = self._members(max(start, done), end)
+        for start in sorted({self._extent(place).start for place in self._pulled.values()}):
+            answer = self._extent(start)
+            segments.append((list(self._path[done:start]), []))
+            members = [*self._path[start : answer.end], *answer.pulled]
             calls = [i for i in members if self._is_assistant(i)]
             segments.append((calls, [i for i in members if not self._is_assistant(i)]))
-            done = end
+            done = answer.end
         segments.append((list(self._path[done:]), []))
         return segments
 
@@ -175,6 +197,16 @@ class _Answers:
         return set(block_ids(self._body(self._links.nodes[i]), "tool_result", "tool_use_id"))
 
 
+class _Extent:
+    """One answer: the part of the path it takes, what was pulled into it, its calls and what has a result."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start, self.end = start, end
+        self.pulled: list[int] = []
+        self.calls: set[str] = set()
+        self.answered: set[str] = set()
+
+
 def block_ids(entry: dict[str, Any], kind: str, key: str) -> list[str]:
     """The ids of an entry's blocks of one kind, in order."""
     message = entry.get("message")
@@ -194,12 +226,20 @@ def sorted_in(members: Sequence[int], links: Links) -> list[int]:
     rank = {i: place for place, i in enumerate(ordered)}
     if all(rank.get(links.parents[i], -1) < place for i, place in rank.items()):
         return ordered
-    return sorted(ordered, key=lambda i: _depth(links, i, rank))
+    depths = _depths(ordered, links, rank)
+    return sorted(ordered, key=depths.__getitem__)
 
 
-def _depth(links: Links, i: int, within: dict[int, int]) -> int:
-    depth = 0
-    while i in within:
-        depth += 1
-        i = links.parents[i]
-    return depth
+def _depths(members: Sequence[int], links: Links, within: dict[int, int]) -> dict[int, int]:
+    """How many of these each one hangs on."""
+    depths: dict[int, int] = {}
+    for member in members:
+        way: list[int] = []
+        i = member
+        while i in within and i not in depths:
+            way.append(i)
+            i = links.parents[i]
+        above = depths.get(i, 0)
+        for steps, passed in enumerate(reversed(way), 1):
+            depths[passed] = above + steps
+    return depths
