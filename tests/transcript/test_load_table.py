@@ -364,6 +364,14 @@ ROWS: dict[str, tuple[Lines, str]] = {
         ],
         "r0 t1 t2 r1 r2 a2",
     ),
+    "> a result that hangs on the prompt behind its answer": (
+        [
+            *[U1, said("t1", "u1", call("x"), of="m"), said("t2", "t1", call("y"), of="m")],
+            *[user("u2", "t1"), said("a2", "u2"), result("r1", "t1", "x"), result("r2", "u2", "y")],
+            last_prompt("a2"),
+        ],
+        "u1 t1 t2 r1 r2 u2 a2",
+    ),
     "> a session that begins with calls": (
         [
             said("t1", None, call("x"), of="m"),

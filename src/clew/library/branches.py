@@ -110,15 +110,16 @@ def _prompts(links: Links, live: set[int], source: Source) -> Iterator[Prompt]:
     above: dict[int, int] = {}
     counts: dict[int, int] = {}
     ends: dict[int, int] = {}
+    owners = _owners(links, bodies)
     for i in range(len(links.nodes)):
         if links.is_shown(i):
-            owner = _owner(links, i, bodies)
+            owner = owners[i]
             is_said = i not in bodies and links.nodes[i].keys.type in SAID
             if is_said or i in bodies:
                 ends[owner] = i
             counts[owner] = counts.get(owner, 0) + is_said
             if i in bodies:
-                above[i] = _owner(links, links.parents[i], bodies)
+                above[i] = owners[links.parents[i]]
     below: dict[int, list[int]] = {}
     for i, parent in above.items():
         below.setdefault(parent, []).append(i)
@@ -141,13 +142,16 @@ def _prompts(links: Links, live: set[int], source: Source) -> Iterator[Prompt]:
         waiting += [(child, depth + 1) for child in reversed(children[:-1])]
 
 
-def _owner(links: Links, i: int, prompts: dict[int, Json]) -> int:
-    """The prompt that an entry belongs to: itself or the nearest above."""
-    seen: set[int] = set()
-    while i != ROOT and i not in prompts and i not in seen:
-        seen.add(i)
-        i = links.parents[i]
-    return i if i in prompts else ROOT
+def _owners(links: Links, prompts: dict[int, Json]) -> dict[int, int]:
+    """For each entry the prompt that it belongs to: itself or the nearest above."""
+    owners = {ROOT: ROOT} | {i: i for i in prompts}
+    for i in range(len(links.nodes)):
+        way: list[int] = []
+        while i not in owners:
+            way.append(i)
+            i = links.parents[i]
+        owners |= dict.fromkeys(way, owners[i])
+    return owners
 
 
 def _text(entry: Json) -> str:
