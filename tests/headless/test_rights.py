@@ -49,7 +49,9 @@ class Home:
         return sorted((self.folder / "config" / "clew").glob("unsaved/*"))
 
     def heard(self) -> str:
-        return json.dumps(self.server.requests[-1].body["messages"])
+        """The last request of a conversation."""
+        asked = [request.body for request in self.server.requests if request.body]
+        return json.dumps(asked[-1]["messages"])
 
 
 @pytest.fixture
@@ -142,6 +144,23 @@ def test_a_session_saved_beside_a_folder_that_cannot_be_read_waits_and_comes_hom
     assert "second" in home.heard()
     assert home.copies == []
     assert sorted(transcripts(home.folder)) == sorted([home.saved, home.sessions / copy.name])
+
+
+def test_a_session_that_is_open_asks_for_such_a_one_in_vain_and_goes_on(home: Home) -> None:
+    home.sessions.chmod(0o000)
+    home.says("second", "-p")
+    (copy,) = home.copies
+    typed = f"third\n/resume {copy.stem}\nfourth\n/doctor\n/exit\n"
+    done = clew(home.folder, home.server.url, "--linear", input=typed)
+    assert done.returncode == 0, done.stderr
+    told = done.stdout + done.stderr
+    assert f"/resume: {home.sessions} cannot be read: Permission denied; so what else" in told
+    assert "third" in home.heard()
+    assert "fourth" in home.heard()
+    # Its own copy is its own to bring home, the other waits for who resumes it.
+    give = f"give {home.sessions} back to yourself (chown, chmod); then "
+    assert f"{give}it is brought home by this session" in told
+    assert f"{give}clew --resume {copy.stem} brings it home" in told
 
 
 def test_what_is_left_out_of_lists_and_checks_is_said(home: Home) -> None:

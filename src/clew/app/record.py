@@ -197,10 +197,11 @@ def in_hold(held: Held, home: Path) -> str:
     return f"{held}; {copying}, `clew sessions show {name}` reads it"
 
 
-def ensure_free(path: Path, home: Path) -> None:
+def ensure_free(path: Path, home: Path, cwd: str) -> None:
     """Raises `SessionError` if going on with a session would be refused, for who is about to leave
     another one for it."""
     session_id, files = id_of(path), Files()
+    placed(home, cwd, path)
     try:
         fd = files.open_to_read(path.resolve())
     except OSError as error:

@@ -173,7 +173,7 @@ async def resume(session: Session, name: str) -> Outcome:
     if name and not everywhere:
         path = choose.named(places.config_home, str(places.cwd), name)
         if path != session.story.recorder.transcript:
-            ensure_free(path, places.config_home)
+            ensure_free(path, places.config_home, str(places.cwd))
         return Resume(session=name)
     from clew.library.listing import newest_first
 

@@ -14,7 +14,7 @@ from clew.transcript.examine import Examination, examine
 from clew.transcript.files import Files
 from clew.transcript.lineage import repaired_copy
 from clew.transcript.repair import has_mendable, is_lost, is_needed, is_possible, why_it_stays
-from clew.transcript.running import holder
+from clew.transcript.running import everyone
 
 SUBJECT = "transcripts"
 EXAMINED_SESSIONS = 10
@@ -98,10 +98,12 @@ def waiting(home: Path, cwd: str, session: str, copies: list[Path]) -> Finding:
         place = place.with_suffix("")  # its subagents alone lack something
     also = f" (and {count_of(more, 'more file')} beside it)" if more else ""
     words = f"{place} could not be written to; what it lacks is in {copy}{also}"
-    closed, running = not_taking(place), holder(home, session)
+    closed = not_taking(place)
     first = f"{mended(closed)}; then " if closed else ""
+    running = next((one for one in everyone(home) if one.session_id == session), None)
     if running is not None:
-        return fault(SUBJECT, words, f"{first}it is brought home by {running}")
+        who = "this session" if running.pid == os.getpid() else str(running)
+        return fault(SUBJECT, words, f"{first}it is brought home by {who}")
     return fault(SUBJECT, words, f"{first}clew --resume {session} brings it home")
 
 
