@@ -367,8 +367,7 @@ ROWS: dict[str, tuple[Lines, str]] = {
     "> a result that hangs on the prompt behind its answer": (
         [
             *[U1, said("t1", "u1", call("x"), of="m"), said("t2", "t1", call("y"), of="m")],
-            *[user("u2", "t1"), said("a2", "u2"), result("r1", "t1", "x"), result("r2", "u2", "y")],
-            last_prompt("a2"),
+            *[user("u2", "t1"), result("r1", "t1", "x"), result("r2", "u2", "y"), said("a2", "u2")],
         ],
         "u1 t1 t2 r1 r2 u2 a2",
     ),
