@@ -61,6 +61,28 @@ def line_by_line(home: Path, url: str) -> str:
 
 
 @requirement("R252")
+def test_a_run_that_is_not_kept_leaves_the_session_it_goes_on_with_as_it_was(
+    tmp_path: Path,
+) -> None:
+    def model(body: dict[str, Any]) -> dict[str, Any]:
+        is_asked = "tool_use" not in str(body["messages"]) and WORD in str(body["messages"])
+        return {"content": [MUCH]} if is_asked else {"text": "Fine."}
+
+    with serving(model, strict=True) as server:
+        assert clew(tmp_path, server.url, "-p", "one").returncode == 0
+        (path,) = transcripts(tmp_path)
+        before = path.read_bytes()
+        for more in ((), ("--fork-session",)):
+            done = clew(tmp_path, server.url, "-p", WORD, "--resume", path.stem, *more, *FLAGS)
+            assert (done.returncode, done.stdout) == (0, "Fine.\n"), done.stderr
+            assert "20000" in str(server.requests[-1].body["messages"])
+    assert transcripts(tmp_path) == [path]
+    assert path.read_bytes() == before
+    left = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert [file for file in left if WORD.encode() in file.read_bytes()] == []
+
+
+@requirement("R252")
 @pytest.mark.parametrize("front", [by_print, by_host, on_the_screen, line_by_line])
 def test_no_word_of_a_session_that_is_not_kept_is_there_when_it_has_ended(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, front: Callable[[Path, str], str]

@@ -173,7 +173,7 @@ def tools_session(
     ground: Ground, thread: Thread, own: OwnSession, *, tasks: Tasks | None = None
 ) -> ToolSession:
     """What the tools of a conversation share between their calls; `tasks` are those of its session."""
-    results = thread.recorder.paths.place.tool_results
+    results = thread.recorder.paths.results
     made = ToolSession(
         cwd=ground.cwd,
         launcher=ground.launcher,

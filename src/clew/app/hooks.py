@@ -107,8 +107,8 @@ def session_hooks(
         ask_model=asking(side),
         call_tool=call_tool,
         secrets=masked,
-        env_file=env_file(recorder.paths.place.tool_results),
-        spill=lambda text: spilled(recorder.paths.place.tool_results, text),
+        env_file=env_file(recorder.paths.results),
+        spill=lambda text: spilled(recorder.paths.results, text),
         allowed_urls=lambda: settings.texts("allowedHttpHookUrls"),
         allowed_variables=lambda: settings.texts("httpHookAllowedEnvVars"),
     )

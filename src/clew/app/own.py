@@ -18,11 +18,11 @@ class OwnSession:
         self._rules = rules
         self._recorder = recorder
         self._before: Mode = "default"
-        place = recorder.paths.place
+        paths = recorder.paths
         self.task_folder: Path = (
-            task_list_dir(self.places.config_home, place.session_id)
-            if recorder.is_kept
-            else place.folder / "tasks"
+            task_list_dir(self.places.config_home, paths.place.session_id)
+            if paths.aside is None
+            else paths.aside / "tasks"
         )
 
     @property

@@ -51,12 +51,12 @@ def open_record(
         transcript = session_paths.place.transcript
         if options.session_id and (is_begun(transcript) or copies(transcript, home)):
             raise SessionError(EXISTS.format(session_id))
-        if not options.persists:
-            session_paths.switch(session_id, kept_nowhere(session_paths, opened))
     else:
         session_id = id_of(path)
         session_paths = SessionPaths(home=home, cwd=cwd, session_id=session_id)
         session_paths.switch(session_id, folder)
+    if not options.persists:
+        session_paths.aside = kept_nowhere(opened)
     log = log_of(options, home, opened)
     if log is not None and options.session_id and (path is None or options.fork):
         reserve(log, session_paths.place.transcript, session_id, opened)
@@ -94,12 +94,12 @@ def open_record(
     return recorder, loaded, lost
 
 
-def kept_nowhere(paths: SessionPaths, opened: AsyncExitStack) -> Path:
+def kept_nowhere(opened: AsyncExitStack) -> Path | None:
     """A folder for what the model reads again while the session lasts, large outputs: gone with it."""
     try:
         folder = Path(tempfile.mkdtemp(prefix="clew-unkept-"))
     except OSError:
-        return paths.place.project_dir  # no disk takes anything, so nothing is kept there either
+        return None  # no disk takes anything, so nothing is kept anywhere
     opened.callback(shutil.rmtree, folder, ignore_errors=True)
     return folder
 

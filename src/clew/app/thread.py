@@ -96,7 +96,8 @@ def _taken(
     session_id = recorder.paths.place.session_id
     place = recorder.paths.place
     before = () if loaded is None else origins(ground.began.places.config_home, place, loaded)
-    ground.rules.keeps_results_in(place.tool_results, *(one.tool_results for one in before))
+    earlier = (one.tool_results for one in (place, *before))
+    ground.rules.keeps_results_in(recorder.paths.results, *earlier)
     ground.rules.keeps_plan_of(session_id)
     spending, past = spent_so_far(
         session_id, ground.cwd, ground.environ, model, loaded, service.catalog

@@ -161,7 +161,15 @@ class SessionPaths:
         self.home = home
         self.cwd = canonical(cwd)
         self.place = Place(session_id=session_id, project_dir=project_dir(home, self.cwd))
+        # Where a run that is not kept has what it makes beside the transcript; gone with it.
+        self.aside: Path | None = None
         self._groups: dict[str, str] = {}
+
+    @property
+    def results(self) -> Path:
+        """Where large outputs of this run are put."""
+        own = self.place.tool_results
+        return own if self.aside is None else self.aside / own.name
 
     def switch(self, session_id: str, folder: Path | None = None) -> Place:
         """Makes another session the current one, in its own folder if that is not this cwd's."""
