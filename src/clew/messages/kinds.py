@@ -53,7 +53,7 @@ _KINDS = (
     Kind(events.StreamEvent, LIVE, written=False, comes_from="the API's stream", goes_to="whoever asked for partial messages"),
     Kind(events.RequestStart, LIVE, written=False, comes_from="the loop", goes_to="the screen"),
     Kind(events.ToolUseSummary, LIVE, written=False, comes_from="a side request", goes_to="the screen"),
-    _ours(records.QueueOperation, BESIDE, "the prompt queue", "resume: prompts not yet sent"),
+    _ours(records.QueueOperation, BESIDE, "a message to an agent or of one; other programs: their prompt queue", "whom it is for, if a crash came before it was heard"),
     _ours(records.LastPrompt, BESIDE, "the end of a turn; a rewind", "resume: the leaf; the picker's title"),
     _ours(records.CostState, BESIDE, "the end of a process", "resume: totals; other tools' cost displays"),
     _ours(records.FileHistorySnapshot, BESIDE, "programs that record with `Recorder`; clew itself writes `file-change`", "kept"),

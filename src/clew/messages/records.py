@@ -15,7 +15,7 @@ from clew.messages.views import (
 
 
 class QueueOperation(Entry):
-    """A prompt entered or left the queue."""
+    """Words that wait to be heard, or no longer do."""
 
     __slots__ = ()
     tag = "queue-operation"
