@@ -54,7 +54,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
     with serving(TALK, strict=True) as server:
         made = Home(tmp_path, server)
         yield made
-        for folder in (tmp_path / "config", made.unsaved.parent, made.saved.parent):
+        for folder in (tmp_path / "config", made.unsaved.parent, made.unsaved, made.saved.parent):
             if folder.exists():
                 folder.chmod(0o700)
 
@@ -105,17 +105,30 @@ def test_a_folder_that_cannot_be_read_is_named_and_nothing_in_it_called_sound(ho
     )
 
 
+@pytest.mark.parametrize("name", ["clew", "clew/unsaved"])
 def test_emergency_copies_that_cannot_be_read_keep_from_going_on_and_from_nothing_else(
-    home: Home,
+    home: Home, name: str
 ) -> None:
-    home.unsaved.parent.chmod(0o000)
+    home.unsaved.mkdir(mode=0o700)
+    closed = home.folder / "config" / name
+    closed.chmod(0o000)
     words, _ = home.fault()
-    assert words.startswith(f"{home.unsaved.parent} cannot be read: Permission denied: ")
-    home.says("new")
+    assert words.startswith(f"{closed} cannot be read: Permission denied: ")
+    # What is new is written where it belongs.
+    assert home.says("new") == ""
+    (new,) = set(transcripts(home.folder)) - {home.saved}
+    assert b'"content":"new"' in new.read_bytes()
     done = clew(home.folder, home.server.url, "-p", "on", "--resume", SESSION)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith(f"clew: session {SESSION} cannot be read: {home.unsaved}")
     assert done.stderr.count("\n") == 1
+    checked = clew(home.folder, home.server.url, "sessions", "check", SESSION)
+    assert (checked.returncode, checked.stdout.count(": ok, ")) == (0, 1)
+    assert checked.stderr.endswith(f"; so what else {SESSION} holds is not known\n")
+    assert str(home.unsaved) in checked.stderr
+    closed.chmod(0o700)
+    home.says("on", "--resume", SESSION)
+    assert faults(home.told()) == []
 
 
 @pytest.mark.parametrize("has_own", [True, False])

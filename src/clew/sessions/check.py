@@ -45,13 +45,11 @@ def run(options: argparse.Namespace) -> int:
     with Bar("checking") as bar:
         for number, path in enumerate(files, 1):
             bar.hide()
+            say_unsaved(path)
             try:
-                say_unsaved(path)
                 found = examine(path)
             except OSError as error:
-                sys.stderr.write(
-                    f"clew sessions: {path} cannot be read: {error.strerror or error}\n"
-                )
+                sys.stderr.write(f"clew sessions: {path} cannot be read: {error.strerror}\n")
                 is_unread = True
                 continue
             shown = found.findings if options.notes else found.problems

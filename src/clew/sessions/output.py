@@ -15,6 +15,7 @@ import msgspec
 
 from clew.config.paths import find_config_home
 from clew.config.there import why_closed
+from clew.messages.errors import in_words
 from clew.transcript import choose
 from clew.transcript.paths import projects_dir
 
@@ -54,13 +55,17 @@ def say_unsaved(path: Path) -> None:
     from clew.transcript.unsaved import copies
 
     place = Place(session_id=path.stem, project_dir=path.parent) if is_uuid(path.stem) else None
-    for file in (path, *(unsaved_agents(place, home()) if place else ())):
-        for copy in copies(file, home()):
-            if copy != file:
-                sys.stderr.write(
-                    f"clew sessions: {file} could not be written; what was said since is in {copy} and not "
-                    f"told of here. When {file.parent} takes it, `clew --resume {path.stem}` brings it home\n"
-                )
+    try:
+        for file in (path, *(unsaved_agents(place, home()) if place else ())):
+            for copy in copies(file, home()):
+                if copy != file:
+                    sys.stderr.write(
+                        f"clew sessions: {file} could not be written; what was said since is in {copy} and not "
+                        f"told of here. When {file.parent} takes it, `clew --resume {path.stem}` brings it home\n"
+                    )
+    except OSError as error:
+        why = in_words(error)
+        sys.stderr.write(f"clew sessions: {why}; so what else {path.stem} holds is not known\n")
 
 
 def say_closed(*, everywhere: bool) -> bool:
