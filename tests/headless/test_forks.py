@@ -259,3 +259,19 @@ def test_a_copy_whose_agents_have_no_place_says_so_and_goes_on(tmp_path: Path) -
     assert "this session has no transcript of it" in ran.stdout
     done = clew(tmp_path, NOWHERE, "sessions", "fork", session.stem)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_copy_whose_agents_cannot_be_read_is_not_made_or_has_none(tmp_path: Path) -> None:
+    session = begun(tmp_path)
+    (session.with_suffix("") / "subagents" / "agent-zz.jsonl").mkdir()
+    before = sorted(session.parent.iterdir())
+    done = clew(tmp_path, NOWHERE, "sessions", "fork", session.stem)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Is a directory" in done.stderr
+    assert sorted(session.parent.iterdir()) == before
+    with serving(by_prompt({"hello": [{"text": "hello"}]}), strict=True) as server:
+        ran = clew(tmp_path, server.url, "-p", "-r", session.stem, "--fork-session", "hello")
+    assert ran.stdout == "hello\n"
+    assert "could not all be copied: " in ran.stderr
+    (copy,) = set(session.parent.iterdir()) - set(before)
+    assert copy.suffix == ".jsonl"

@@ -45,10 +45,12 @@ def nothing_is_left(tmp_path: Path) -> Iterator[None]:
 
 
 def kill_all_that_watch(*pids: int) -> None:
-    watchers = {parent(pid) for pid in pids}
+    """In this order and at once: a turn that waited for the last must not end before the others."""
+    watchers = [parent(pid) for pid in pids]
     (keeper,) = {parent(watcher) for watcher in watchers}
     for pid in (keeper, *watchers):
         os.kill(pid, signal.SIGKILL)
+    for pid in (keeper, *watchers):
         wait_ended(pid)
 
 

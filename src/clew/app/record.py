@@ -15,7 +15,7 @@ from clew.config.there import why_closed
 from clew.messages.errors import SessionError, in_words
 from clew.options import Options
 from clew.transcript import choose
-from clew.transcript.belongings import give_tasks, share, spoken_until
+from clew.transcript.belongings import give_tasks, share_anew, spoken_until
 from clew.transcript.files import Files
 from clew.transcript.light import is_uuid
 from clew.transcript.load import Loaded
@@ -229,7 +229,7 @@ def copied(
     spoken = None if until is None else spoken_until(loaded, last)
     agents = list[Path]()
     try:
-        agents = share(loaded.path, place, lines, home=home, spoken=spoken)
+        agents = share_anew(loaded.path, place, lines, home=home, spoken=spoken)
         give_tasks(loaded.path.stem, place, home=home, spoken=spoken)
     except OSError as error:
         lost.append(LOST.format(session=loaded.path.stem, why=in_words(error)))

@@ -8,14 +8,13 @@ import os
 import uuid as uuids
 from collections.abc import Iterator
 from pathlib import Path
-from shutil import rmtree
 from typing import Any
 
 from msgspec import Struct
 
 from clew.library.branches import Branch, branch
 from clew.messages.errors import SessionError
-from clew.transcript.belongings import give_tasks, share, spoken_of, spoken_until
+from clew.transcript.belongings import give_tasks, share, share_anew, spoken_of, spoken_until
 from clew.transcript.copies import copied
 from clew.transcript.entries import encode
 from clew.transcript.files import Files
@@ -56,13 +55,9 @@ def fork(path: Path, uuid: str | None, *, title: str, at: str) -> Forked:
     lines = [encode(line) + b"\n" for line in _lines(found, path, session_id, named, at)]
     place, home = Place(session_id=session_id, project_dir=path.parent), home_of(path)
     spoken = None if uuid is None else spoken_until(found.loaded, found.nodes[-1])
-    try:
-        agents = share(path, place, lines, home=home, spoken=spoken)
-        give_tasks(path.stem, place, home=home, spoken=spoken)
-        write_new(target, lines)
-    except OSError:
-        rmtree(place.folder, ignore_errors=True)
-        raise
+    agents = share_anew(path, place, lines, home=home, spoken=spoken)
+    give_tasks(path.stem, place, home=home, spoken=spoken)
+    write_new(target, lines)
     return Forked(path=target, messages=len(found.messages), title=named, agents=len(agents))
 
 

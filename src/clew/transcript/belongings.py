@@ -21,6 +21,7 @@ from clew.transcript.links import Node
 from clew.transcript.load import Loaded
 from clew.transcript.paths import AGENT, Place, sidecar, task_list_dir
 from clew.transcript.source import Source, reading
+from clew.transcript.staging import staging
 from clew.transcript.unsaved import copies
 
 BUFFER_BYTES = 1 << 20
@@ -42,6 +43,27 @@ def spoken_until(loaded: Loaded, last: Node) -> set[str]:
 def spoken_of(lines: Iterable[bytes]) -> set[str]:
     """The ids of calls and of agents that lines name."""
     return {found.decode("utf-8", "replace") for line in lines for found in _IDS.findall(line)}
+
+
+def share_anew(
+    source: Path,
+    target: Place,
+    lines: Iterable[bytes],
+    *,
+    home: Path,
+    spoken: Container[str] | None = None,
+) -> list[Path]:
+    """The same as `share` for a session whose transcript is not there yet: it has all of it, or nothing, for what
+    is there without one would be found and belong to nobody."""
+    if not is_folder(source.with_suffix("")):
+        return share(source, target, lines, home=home, spoken=spoken)
+    Files().make_folder(target.project_dir)
+    with staging(target.transcript) as folder:
+        made = Place(session_id=target.session_id, project_dir=folder)
+        given = share(source, made, lines, home=home, spoken=spoken)
+        if is_folder(made.folder):
+            made.folder.rename(target.folder)
+    return [target.folder / one.relative_to(made.folder) for one in given]
 
 
 def share(
