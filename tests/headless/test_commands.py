@@ -243,3 +243,9 @@ def test_a_style_of_a_project_waits_for_trust_and_says_so(tmp_path: Path) -> Non
     assert chosen.stderr == f"clew: the project's style 'pirate' {trust}\n"
     assert counts.stderr == ""
     assert "pirate (now)" in counts.stdout
+
+
+def test_what_fills_the_window_is_told_in_words(host: Hosted) -> None:
+    told = shown(host, "/context")
+    assert "context skill listing\n" in told
+    assert "_delta" not in told

@@ -13,3 +13,4 @@ def test_repairs_are_counted_by_kind_and_routine_is_not_told() -> None:
         "mended for this request, the log stays as it is: 2 images or documents left out"
     )
     assert in_words(found[:1]) == ""
+    assert in_words(found[:2]).endswith(": 1 image or document left out")

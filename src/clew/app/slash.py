@@ -23,7 +23,7 @@ from clew.messages.counts import count_of
 from clew.messages.errors import ClewError
 from clew.normalize.offered import offered, references
 from clew.permissions.in_session import of_own
-from clew.session.breakdown import breakdown
+from clew.session.breakdown import Part, breakdown
 from clew.session.ledger import Spend
 from clew.transcript import choose
 from clew.transcript.light import Outline
@@ -217,8 +217,16 @@ async def context(session: Session, arguments: str) -> Outcome:
     parts = breakdown(history, system=system, tools=tools)
     used, window = sum(part.tokens for part in parts), session.model.context_window
     of = f" of {window:,}" if window else ""
-    rows = [(f"{part.tokens:,}", f"{part.kind} {part.name}".rstrip()) for part in parts]
+    rows = [(f"{part.tokens:,}", named(part)) for part in parts]
     return Show(text=f"{session.model.name}: about {used:,}{of} tokens\n{table(rows)}")
+
+
+def named(part: Part) -> str:
+    """A part for people: what clew tells the model besides has names that are for programs."""
+    name = part.name
+    if part.kind in ("context", "memory files"):
+        name = name.removesuffix("_delta").replace("_", " ")
+    return f"{part.kind} {name}".rstrip()
 
 
 async def cost(session: Session, _: str) -> Outcome:

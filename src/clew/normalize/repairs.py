@@ -6,6 +6,8 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
+from clew.messages.counts import count_of
+
 RepairKind: TypeAlias = Literal[
     "result_missing",  # a call had no result; one that says so was put in
     "result_orphaned",  # a result answers no call here; it became text
@@ -41,35 +43,39 @@ class Repair(Struct, frozen=True, kw_only=True):
 
 # What happens to whole histories too, and changes nothing that was said.
 ROUTINE: frozenset[RepairKind] = frozenset({"fields_dropped", "text_empty", "turn_missing"})
-WORDS: dict[RepairKind, str] = {
-    "result_missing": "missing results",
-    "result_orphaned": "results without their calls",
-    "result_repeated": "results given twice",
-    "result_moved": "results out of place",
-    "id_changed": "ids taken twice",
-    "name_changed": "names of tools",
-    "input_not_object": "calls whose input cannot be sent",
-    "call_moved": "calls out of place",
-    "no_tools": "calls of tools that are gone",
-    "thinking_dropped": "thoughts that cannot go back",
-    "thinking_told": "thoughts of another model",
-    "text_empty": "empty texts",
-    "block_unknown": "blocks of unknown kinds",
-    "fields_dropped": "fields",
-    "tool_unknown": "references to tools that are gone",
-    "server_call_open": "searches without an answer",
-    "media_removed": "images or documents left out",
-    "media_renamed": "images of another type than they said",
-    "not_writable": "characters that cannot be written",
-    "turn_missing": "turns without an answer",
-    "answer_empty": "empty answers",
+# One of them, and several.
+WORDS: dict[RepairKind, tuple[str, str]] = {
+    "result_missing": ("missing result", "missing results"),
+    "result_orphaned": ("result without its call", "results without their calls"),
+    "result_repeated": ("result given twice", "results given twice"),
+    "result_moved": ("result out of place", "results out of place"),
+    "id_changed": ("id taken twice", "ids taken twice"),
+    "name_changed": ("name of a tool", "names of tools"),
+    "input_not_object": ("call whose input cannot be sent", "calls whose input cannot be sent"),
+    "call_moved": ("call out of place", "calls out of place"),
+    "no_tools": ("call of a tool that is gone", "calls of tools that are gone"),
+    "thinking_dropped": ("thought that cannot go back", "thoughts that cannot go back"),
+    "thinking_told": ("thought of another model", "thoughts of another model"),
+    "text_empty": ("empty text", "empty texts"),
+    "block_unknown": ("block of an unknown kind", "blocks of unknown kinds"),
+    "fields_dropped": ("field", "fields"),
+    "tool_unknown": ("reference to a tool that is gone", "references to tools that are gone"),
+    "server_call_open": ("search without an answer", "searches without an answer"),
+    "media_removed": ("image or document left out", "images or documents left out"),
+    "media_renamed": (
+        "image of another type than it said",
+        "images of another type than they said",
+    ),
+    "not_writable": ("character that cannot be written", "characters that cannot be written"),
+    "turn_missing": ("turn without an answer", "turns without an answer"),
+    "answer_empty": ("empty answer", "empty answers"),
 }
 
 
 def in_words(repairs: Iterable[Repair]) -> str:
     """One line for a person; empty where nothing was changed that was said."""
     counts = Counter(repair.kind for repair in repairs if repair.kind not in ROUTINE)
-    told = ", ".join(f"{count} {WORDS[kind]}" for kind, count in counts.items())
+    told = ", ".join(count_of(count, *WORDS[kind]) for kind, count in counts.items())
     return f"mended for this request, the log stays as it is: {told}" if told else ""
 
 
