@@ -88,6 +88,22 @@ def test_check_says_what_is_broken_and_ends_with_one(place: Place) -> None:
     assert "N01 note" in place.clew("check", "--notes")
 
 
+def test_of_what_is_broken_in_the_same_way_the_first_lines_are_listed_for_people(
+    place: Place,
+) -> None:
+    path = place.write(talk(2))
+    path.write_bytes(b"garbage\n" * 1030 + path.read_bytes() + b'{"torn')
+    said_text = place.clew("check", code=1)
+    assert said_text.count("L02 warning") == 20
+    assert "  1,010 more of L02; --json lists all\n" in said_text
+    assert "line 1035: L01 warning" in said_text
+    assert len(place.json("check", code=1)[0]["findings"]) == 1031
+    mended = place.clew("repair", SESSION, code=1)
+    assert mended.count("L02") == 21
+    assert "  1,010 more of L02; --json lists all\n" in mended
+    assert len(place.json("repair", SESSION, code=1)["remaining"]) == 1031
+
+
 def test_check_says_that_a_file_is_empty(place: Place) -> None:
     path = place.write(talk(1))
     assert [one["isEmpty"] for one in place.json("check")] == [False]

@@ -19,6 +19,7 @@ from clew.sessions.output import (
     say_closed,
     say_json,
     say_unsaved,
+    some_of_each,
     transcript,
 )
 from clew.transcript import choose, light
@@ -67,8 +68,8 @@ def run(options: argparse.Namespace) -> int:
                 state = "ok" if not found.problems else count_of(len(found.problems), "problem")
                 live = f"{state}, {len(found.loaded.messages)} live messages"
                 say(f"{path}: {'empty: nothing of a conversation is in it' if is_empty else live}")
-                for finding in shown:
-                    say(f"  {finding}")
+                for line in some_of_each((one.rule, f"  {one}") for one in shown):
+                    say(line)
             bar(number, len(files))
     if options.json:
         say_json(reports)

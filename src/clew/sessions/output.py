@@ -7,6 +7,8 @@ import os
 import shutil
 import sys
 import time
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -21,6 +23,8 @@ from clew.transcript.paths import projects_dir
 
 # Exit codes: fine, something found, cannot do what was asked.
 FINE, FOUND, CANNOT = 0, 1, 2
+# How many lines that break one rule are listed for people.
+MOST_OF_RULE = 20
 NONE_HERE = "no session of this folder yet; clew sessions list --all shows every folder's"
 
 
@@ -81,6 +85,18 @@ def say(line: str) -> None:
     """A line for people; a session's text cannot move the cursor or colour the rest."""
     clean = "".join(c if c.isprintable() or c in "\n\t" else "\ufffd" for c in line)
     sys.stdout.write(clean.encode("utf-8", "replace").decode("utf-8") + "\n")
+
+
+def some_of_each(found: Iterable[tuple[str, str]]) -> Iterator[str]:
+    """Of lines that each stand under a rule the first ones, and how many more there are under it."""
+    counts: Counter[str] = Counter()
+    for rule, words in found:
+        counts[rule] += 1
+        if counts[rule] <= MOST_OF_RULE:
+            yield words
+    for rule, count in counts.items():
+        if count > MOST_OF_RULE:
+            yield f"  {count - MOST_OF_RULE:,} more of {rule}; --json lists all"
 
 
 def say_json(value: Any) -> None:

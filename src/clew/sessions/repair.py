@@ -8,7 +8,16 @@ from typing import Any
 from msgspec import to_builtins
 
 from clew.messages.counts import count_of
-from clew.sessions.output import FINE, FOUND, CannotError, home, saved_part, say, say_json
+from clew.sessions.output import (
+    FINE,
+    FOUND,
+    CannotError,
+    home,
+    saved_part,
+    say,
+    say_json,
+    some_of_each,
+)
 from clew.transcript import paths
 from clew.transcript.light import outline
 from clew.transcript.repair import (
@@ -87,5 +96,7 @@ def _told(report: dict[str, Any]) -> Iterator[str]:
         yield f"  clew sessions archive {path.stem} puts the original aside"
     if report["backup"]:
         yield f"a copy of what was there before is in {report['backup']}"
-    for one in remaining:
-        yield f"  stays: line {one['line']}: {one['rule']} {one['name']}: {one['why']}"
+    yield from some_of_each(
+        (one["rule"], f"  stays: line {one['line']}: {one['rule']} {one['name']}: {one['why']}")
+        for one in remaining
+    )
