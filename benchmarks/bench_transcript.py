@@ -175,7 +175,7 @@ def _hand_over_s(base: Path, rounds: int = 2000) -> float:
     )
     spent: list[float] = []
     for n in range(rounds):
-        message = factories.user("x" * 2000, uuid=_uuid(n), at=AT)
+        message = factories.user("x" * 2000, uuid=uuid_of(n), at=AT)
         begin = time.perf_counter()
         recorder.record([message])
         spent.append(time.perf_counter() - begin)
@@ -183,7 +183,7 @@ def _hand_over_s(base: Path, rounds: int = 2000) -> float:
     return statistics.median(spent)
 
 
-def _uuid(n: int) -> str:
+def uuid_of(n: int) -> str:
     return f"00000000-0000-4000-8000-{n:012x}"
 
 
@@ -196,7 +196,7 @@ def _entry(n: int, parent: int | None, text: str, **more: object) -> bytes:
         named = {"id": f"msg_{n}", "type": "message", "model": "claude-opus-5-5", "usage": usage}
         message |= {**named, "content": block, "stop_reason": "end_turn", "stop_sequence": None}
     entry = {
-        "parentUuid": None if parent is None else _uuid(parent),
+        "parentUuid": None if parent is None else uuid_of(parent),
         "isSidechain": False,
         "userType": "external",
         "entrypoint": "cli",
@@ -206,7 +206,7 @@ def _entry(n: int, parent: int | None, text: str, **more: object) -> bytes:
         "gitBranch": "main",
         "type": "assistant" if is_answer else "user",
         "message": message,
-        "uuid": _uuid(n),
+        "uuid": uuid_of(n),
         "timestamp": AT,
         **({"requestId": f"req_{n}"} if is_answer else {}),
         **more,
