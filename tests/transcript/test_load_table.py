@@ -371,6 +371,14 @@ ROWS: dict[str, tuple[Lines, str]] = {
         ],
         "u1 t1 t2 r1 r2 u2 a2",
     ),
+    "> a boundary without a summary, whose past stands behind it": (
+        [U1, boundary("b") | {"logicalParentUuid": uid("a2")}, said("a1", "b"), said("a2", "a1")],
+        "a1 a2",
+    ),
+    "> two circles, one behind the other": (
+        [user("u1", "a1"), said("a1", "u1"), user("u2", "a2"), said("a2", "u2")],
+        "u1 a1 u2 a2",
+    ),
     "> a session that begins with calls": (
         [
             said("t1", None, call("x"), of="m"),

@@ -226,15 +226,6 @@ def _end_of(leads: list[int], number: int) -> int:
     return number
 
 
-def leads_to(parents: Sequence[int], start: int, goal: int) -> bool:
-    """Whether the walk up from `start` meets `goal`."""
-    seen: set[int] = set()
-    while start not in (ROOT, goal) and start not in seen:
-        seen.add(start)
-        start = parents[start]
-    return start == goal
-
-
 def _bridge(links: Links) -> None:
     """Skips progress, unknown kinds and withdrawn entries: their children hang on their parent."""
     skipped = [i for i, is_shown in enumerate(links.shown) if not is_shown]

@@ -34,7 +34,7 @@ from clew.transcript.check import RULES, Finding
 from clew.transcript.examine import Examination, examine, session_id_of
 from clew.transcript.files import Files
 from clew.transcript.lineage import header_of, repaired_copy
-from clew.transcript.links import ROOT, Links, Node, leads_to
+from clew.transcript.links import ROOT, Links, Node
 from clew.transcript.load import load, read_lines
 from clew.transcript.log import Log
 from clew.transcript.paths import Place, home_of
@@ -401,7 +401,16 @@ def _past_void(links: Links, i: int, void: set[int]) -> int:
         return ROOT
     # Where every entry hangs on one above it, the walk need not be made.
     is_below = parent > i or links.loose
-    return ROOT if is_below and leads_to(links.parents, parent, i) else parent
+    return ROOT if is_below and _leads_to(links.parents, parent, i) else parent
+
+
+def _leads_to(parents: Sequence[int], start: int, goal: int) -> bool:
+    """Whether the walk up from `start` meets `goal`."""
+    seen: set[int] = set()
+    while start not in (ROOT, goal) and start not in seen:
+        seen.add(start)
+        start = parents[start]
+    return start == goal
 
 
 def _renamed(entry: dict[str, Any], session_id: str) -> dict[str, Any]:
