@@ -215,9 +215,14 @@ def test_words_typed_while_a_question_stands_answer_it_with_none_of_their_letter
         ("\x1baa", "> a"),
         ("xs\x7f\x7fa", "> a"),
         ("0a", "> 0a"),
+        ("stop it", "> stop it"),
+        ("actually wait", "> actually wait"),
+        ("yes but", "> yes but"),
+        ("not that", "> not that"),
+        ("1 of them", "> 1 of them"),
     ],
 )
-def test_no_sign_paste_or_key_that_edits_lets_the_next_letter_answer(
+def test_no_word_sign_paste_or_key_that_edits_answers_with_one_of_its_letters(
     tmp_path: Path, typed: str, stands: str
 ) -> None:
     with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
@@ -230,6 +235,14 @@ def test_no_sign_paste_or_key_that_edits_lets_the_next_letter_answer(
         screen.expect(stands)
         assert not (tmp_path / "work" / "one").exists()
         assert not (tmp_path / "work" / ".claude").exists()
+
+
+def test_a_letter_and_enter_answer_at_once(tmp_path: Path) -> None:
+    with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("yes, this once")
+        screen.type("n\r")
+        screen.expect("[stopped")
+        assert not (tmp_path / "work" / "one").exists()
 
 
 @requirement("W6", "R070")

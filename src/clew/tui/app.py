@@ -98,7 +98,7 @@ class Front:
             self._actions(),
             send=self.desk.line,
             press=self.stage.press,
-            writes=self.stage.writes,
+            pressed=self.stage.pressed,
             paste=self.desk.paste,
             backspace=self.stage.prompt.delete_before,
         )

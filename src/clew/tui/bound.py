@@ -1,6 +1,6 @@
 """The keys of the screen, joined to what they do: a person's bindings, dialogs, and what is left to editing."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from prompt_toolkit.application import get_app
 from prompt_toolkit.filters import Condition, vi_insert_mode, vi_mode, vi_navigation_mode
@@ -62,7 +62,7 @@ def join(
     *,
     send: Callable[[str], object],
     press: Callable[[str], object],
-    writes: Callable[[KeyPress], bool],
+    pressed: Callable[[KeyPress], Sequence[KeyPress]],
     paste: Callable[[str], object],
     backspace: Do,
 ) -> None:
@@ -83,10 +83,7 @@ def join(
 
     @keys.add(Keys.Any, filter=state.in_dialog & ~state.is_typing, eager=True)
     def _letter(event: KeyPressEvent) -> None:
-        if writes(event.key_sequence[0]):
-            event.key_processor.feed_multiple(event.key_sequence, first=True)
-        else:
-            press(event.data)
+        event.key_processor.feed_multiple(list(pressed(event.key_sequence[0])), first=True)
 
     for letter in "wW":
         keys.add("c", letter, filter=in_chat & vi_navigation_mode)(_change_word)

@@ -164,17 +164,25 @@ class Chooser:
     def _mark(self) -> None:
         self._marked ^= {self.found[self._at]}
 
+    def point(self, letter: str) -> bool:
+        """Goes to the choice of a letter; whether pressing the letter would answer at once."""
+        return self._goes_to(letter) and not self._several
+
     def _letter(self, key: str) -> None:
+        if not self._goes_to(key):
+            return
+        if self._several:
+            self._mark()
+        else:
+            self._take(self.found[self._at])
+
+    def _goes_to(self, key: str) -> bool:
+        """Whether there is a choice of that key, and it can be taken as it stands."""
         for number, choice in enumerate(self.choices):
             if key == choice.key or (key == str(number + 1) and not choice.key.isdecimal()):
                 self._at = self.found.index(number)
-                if not self._is_seen(number) or choice.asks_words:
-                    return
-                if self._several:
-                    self._mark()
-                else:
-                    self._take(number)
-                return
+                return self._is_seen(number) and not choice.asks_words
+        return False
 
     def _enter(self) -> None:
         found = self.found

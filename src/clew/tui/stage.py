@@ -38,6 +38,8 @@ DIALOG_ROWS = 8
 HINT_S = 4.0
 # A dialog that opens while somebody types does not take the letters meant for the prompt.
 PAUSE_S = 0.7
+# Who writes a word has its next letter there by then; who answers hardly sees that it was waited for.
+HOLD_S = 0.4
 # A paste, and what is pressed with Alt: never an answer.
 WRITES = frozenset({Keys.BracketedPaste, Keys.Escape})
 # What only somebody presses who has written something.
@@ -45,6 +47,11 @@ EDITS = frozenset(
     {Keys.ControlH, Keys.Delete, Keys.Left, Keys.Right, Keys.ControlW, Keys.ControlU, Keys.ControlK}
 )
 WAITS = "what you write goes on where it was, until you pause"
+
+
+def is_letter(key: KeyPress) -> bool:
+    """Whether a key is a letter, a number or a sign, as words are made of."""
+    return len(key.data) == 1 and key.data.isprintable()
 
 
 class Stage:
@@ -71,6 +78,8 @@ class Stage:
         # Of those, the ones that nobody called for.
         self._sudden: list[Chooser] = []
         self._at: Chooser | None = None
+        # A letter that answers unless another follows it, and what waits for that.
+        self._held: tuple[KeyPress, asyncio.TimerHandle] | None = None
         self._hint = ""
         self._hint_until_s = 0.0
         self._typed_s = 0.0
@@ -148,25 +157,51 @@ class Stage:
             self.changed()
 
     def press(self, key: str) -> None:
+        """A key that is the dialog's by its name."""
+        self._let_go()
         if self.dialog is not None:
             self.dialog.press(key)
 
-    def writes(self, key: KeyPress) -> bool:
-        """Whether a key that came to a question answers nothing and is of somebody who writes: it is
-        the prompt's then, and so is what follows it before a pause."""
-        if self.dialog not in self._sudden or not self._is_written(key, self.dialog):
-            return False
-        self._at = None
-        self.layout.focus(self._control)
-        asyncio.get_running_loop().call_later(PAUSE_S, partial(self._hand_over, is_sudden=True))
-        self.changed()
-        return True
+    def pressed(self, key: KeyPress) -> list[KeyPress]:
+        """Any other key, for the dialog. What is of somebody who writes while a question stands is given
+        back: it is the prompt's, and so is what follows it before a pause.
+
+        A letter that answers does so when no other follows it at once, for then it begins a word.
+        """
+        dialog = self.dialog
+        if dialog is None or dialog not in self._sudden:
+            self.press(key.data)
+            return []
+        begun = self._let_go()
+        if self._is_written(key, dialog) or (begun and is_letter(key)):
+            self._at = None
+            self.layout.focus(self._control)
+            asyncio.get_running_loop().call_later(PAUSE_S, partial(self._hand_over, is_sudden=True))
+            self.changed()
+            return [*begun, key]
+        if is_letter(key) and dialog.point(key.data):
+            answers = partial(self._answers, dialog, key.data)
+            self._held = (key, asyncio.get_running_loop().call_later(HOLD_S, answers))
+        else:
+            dialog.press(key.data)
+        return []
+
+    def _let_go(self) -> list[KeyPress]:
+        """The letter that was about to answer, and does not."""
+        if self._held is None:
+            return []
+        (key, timer), self._held = self._held, None
+        timer.cancel()
+        return [key]
+
+    def _answers(self, dialog: Chooser, letter: str) -> None:
+        self._held = None
+        dialog.press(letter)
 
     def _is_written(self, key: KeyPress, dialog: Chooser) -> bool:
         if key.key in EDITS:
             return bool(self.prompt.text)
-        is_letter = len(key.data) == 1 and key.data.isprintable()
-        return key.key in WRITES or (is_letter and not dialog.knows(key.data))
+        return key.key in WRITES or (is_letter(key) and not dialog.knows(key.data))
 
     # -- words for a moment
 
