@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from clew.plugins.manifest import Source, manifest, market, source, typed_source, with_root
+from clew.plugins.manifest import Source, last_of, manifest, market, source, typed_source, with_root
 
 COMMIT = "a" * 40
 
@@ -98,3 +98,22 @@ def test_a_marketplace_keeps_what_can_be_read() -> None:
 def test_only_named_places_are_put_in() -> None:
     said = with_root({"a": ["${R}/x", "${HOME}", 1]}, {"R": "/p"})
     assert said == {"a": ["/p/x", "${HOME}", 1]}
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("./pl/n1", "n1"),
+        ("owner/tool", "tool"),
+        ("https://h/x/tool.git/#v1", "tool"),
+        ("git@h:tool.git", "tool"),
+        ("npm:@scope/tool@1.0.0", "tool"),
+        ("npm:tool", "tool"),
+    ],
+)
+def test_a_source_has_a_name(words: str, name: str) -> None:
+    assert last_of(typed_source(words)) == name
+
+
+def test_a_folder_of_a_repository_is_called_like_the_folder() -> None:
+    assert last_of(Source(url="https://h/x.git", path="plugins/tool/")) == "tool"

@@ -583,3 +583,60 @@ def test_a_removal_follows_no_link_and_stays_on_its_disk(home: Path) -> None:
         assert not list(Path(disk, "copies").iterdir())
     assert not list((own / "data").iterdir())
     assert [path.name for path in precious.iterdir()] == ["gold"]
+
+
+def bare(folder: Path, name: str) -> Path:
+    """A plugin without a manifest, with one command."""
+    (folder / "commands").mkdir(parents=True)
+    (folder / "commands" / f"{name}.md").write_text(f"Do {name}.\n", "utf-8")
+    return folder
+
+
+def test_a_plugin_that_does_not_say_its_name_is_called_like_its_source(home: Path) -> None:
+    work = home / "work"
+    for name in ("n1", "n2"):
+        bare(work / "pl" / name, name)
+        assert f"installed {name}@local" in plugin(home, "install", f"./pl/{name}")
+        assert plugin(home, "check", f"./pl/{name}").startswith(f"{name}\n")
+    repository = bare(work / "far.git", "of-git")
+    git(repository, "init", "-q", "-b", "main")
+    git(repository, "add", ".")
+    git(repository, "commit", "-qm", "one")
+    assert "installed far@local at " in plugin(home, "install", f"file://{repository}")
+    bare(work / "market" / "folder", "offered")
+    (work / "market" / ".claude-plugin").mkdir()
+    offers = [{"name": "stall", "source": "./folder"}]
+    (work / "market" / ".claude-plugin" / "marketplace.json").write_text(
+        json.dumps({"name": "fair", "plugins": offers}), "utf-8"
+    )
+    plugin(home, "marketplace", "add", "./market")
+    assert "installed stall@fair" in plugin(home, "install", "stall")
+    listed = plugin(home, "list")
+    for one in ("n1@local (on)", "n2@local (on)", "far@local ", "stall@fair (on)"):
+        assert one in listed
+    _, (body,) = run(home, "/n1:n1")
+    assert "Do n1." in said(body)
+
+
+def test_a_plugin_of_another_source_is_not_replaced(home: Path) -> None:
+    first, second = (bare(home / "work" / place / "same", place) for place in ("one", "two"))
+    plugin(home, "install", "./one/same")
+    refused = plugin(home, "install", "./two/same", fails=True)
+    assert f"same@local is installed already, from {first}; clew plugin remove same@local" in (
+        refused
+    )
+    assert "commands: one\n" in plugin(home, "list")
+    assert "installed same@local" in plugin(home, "install", "./one/../one/same")
+    assert "updated same@local" in plugin(home, "update", "same")
+    plugin(home, "remove", "same")
+    plugin(home, "install", str(second))
+    assert "commands: two\n" in plugin(home, "list")
+
+
+def test_a_folder_with_nothing_of_a_plugin_is_refused(home: Path) -> None:
+    (home / "work" / "plain" / "commands").mkdir(parents=True)
+    (home / "work" / "plain" / "notes.txt").write_text("of mine\n", "utf-8")
+    for word in ("install", "check"):
+        assert "nothing of a plugin is in it" in plugin(home, word, "./plain", fails=True)
+    assert "no plugins" in plugin(home, "list")
+    assert list((home / "config" / "clew" / "plugins" / "copies").iterdir()) == []

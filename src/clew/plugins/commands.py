@@ -18,7 +18,7 @@ from clew.config.words import Group
 from clew.messages.errors import UserError
 from clew.plugins import install as work
 from clew.plugins.install import SCOPES, Desk
-from clew.plugins.parts import Parts, parts_of, read_manifest, told
+from clew.plugins.parts import NOTHING, Parts, is_nothing, parts_of, read_manifest, told
 from clew.plugins.removal import remove, swept
 from clew.plugins.store import Installed, Store, fingerprint, is_on
 
@@ -215,6 +215,8 @@ def run_check(desk: Desk, options: Any) -> None:
     if isinstance(said, str) or not is_folder(root):
         raise UserError(said if isinstance(said, str) else f"{root}: there is no such folder")
     parts = parts_of(root, said, desk.store.data(said.name))
+    if is_nothing(parts):
+        raise UserError(f"{root}: {NOTHING}")
     say(f"{said.name} {said.version}".rstrip(), *(f"  {line}" for line in told(parts)))
     if parts.faults:
         raise UserError("\n".join(parts.faults))

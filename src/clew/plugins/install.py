@@ -20,8 +20,8 @@ from clew.config.there import is_folder
 from clew.config.write import make_private
 from clew.messages.errors import UserError
 from clew.plugins.fetch import bring, inside
-from clew.plugins.manifest import NPM, Market, Offer, Source, market, typed_source
-from clew.plugins.parts import Parts, decoded, parts_of, read_manifest
+from clew.plugins.manifest import NPM, Market, Offer, Source, last_of, market, typed_source
+from clew.plugins.parts import NOTHING, Parts, decoded, is_nothing, parts_of, read_manifest
 from clew.plugins.store import LOCAL, Installed, Known, Store, fingerprint
 
 Json: TypeAlias = dict[str, Any]
@@ -54,19 +54,19 @@ def parts_at(store: Store, one: Installed) -> Parts:
 
 def install(desk: Desk, wanted: str, *, scope: str, trusts: bool | None) -> tuple[Installed, Parts]:
     """Installs what a person named: a plugin of a marketplace, a folder or a repository."""
-    source, declared, base, at = found(desk, wanted)
-    permitted(desk.places, source)
-    return settle(
-        desk, source, base=base, at=at, declared=declared, scope=scope, trusts=trusts, before=None
-    )
+    offer, base, at = found(desk, wanted)
+    permitted(desk.places, offer.source)
+    return settle(desk, offer, base=base, at=at, scope=scope, trusts=trusts, before=None)
 
 
-def found(desk: Desk, wanted: str) -> tuple[Source, Json, Path, str]:
-    """The source, what is declared of it, where relative paths start, and the marketplace's name."""
+def found(desk: Desk, wanted: str) -> tuple[Offer, Path, str]:
+    """What is offered, where relative paths start, and the marketplace's name."""
     name, _, at = wanted.partition("@")
     looks_like_place = "/" in wanted or wanted.startswith((".", "~")) or ":" in wanted
     if looks_like_place:
-        return typed(wanted), {}, desk.places.cwd, LOCAL
+        source = typed(wanted)
+        whole = source if source.url else at_home(desk.places.cwd, source)
+        return Offer(name=last_of(whole), source=source), desk.places.cwd, LOCAL
     offers: list[tuple[str, Path, Offer]] = []
     faults: list[str] = []
     for market_name, known in desk.store.markets().items():
@@ -90,29 +90,41 @@ def found(desk: Desk, wanted: str) -> tuple[Source, Json, Path, str]:
     market_name, base, one = offers[0]
     if not one.source.url:
         inside(base, one.source.path)
-    return one.source, one.declared, base, market_name
+    return one, base, market_name
+
+
+def at_home(base: Path, source: Source) -> Source:
+    """A folder, wherever it is named from."""
+    return Source(path=str((base / Path(source.path).expanduser()).resolve()))
 
 
 def settle(
     desk: Desk,
-    source: Source,
+    offer: Offer,
     *,
     base: Path,
     at: str,
-    declared: Json,
     scope: str | None,
     trusts: bool | None,
     before: Installed | None,
 ) -> tuple[Installed, Parts]:
     """Brings the files, asks about them, and writes down what there is now."""
-    store = desk.store
+    store, source = desk.store, offer.source
+    whole = source if source.url else at_home(base, source)
     with drafted(store.copies) as draft:
         commit = bring(source, draft, base=base, environ=desk.environ)
-        said = read_manifest(draft, declared)
+        said = read_manifest(draft, offer.declared, called=offer.name)
         if isinstance(said, str):
             raise UserError(said.replace(str(draft), str(source)))
+        if is_nothing(parts_of(draft, said, store.data(said.name))):
+            raise UserError(f"{source}: {NOTHING}")
         plugin_id = before.id if before is not None else f"{said.name}@{at}"
         there = store.own().get(plugin_id) if before is None else None
+        if there is not None and at == LOCAL and not is_same(there.source, whole):
+            raise UserError(
+                f"{plugin_id} is installed already, from {there.source}; clew plugin remove {plugin_id} "
+                "makes room for another"
+            )
         if there is not None and there.is_pinned:
             raise UserError(pinned(there))
         print_of = fingerprint(draft)
@@ -120,11 +132,6 @@ def settle(
         shutil.rmtree(target, ignore_errors=True)
         target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         draft.rename(target)
-    whole = (
-        source
-        if source.url
-        else Source(path=str((base / Path(source.path).expanduser()).resolve()))
-    )
     one = Installed(
         id=plugin_id,
         path=str(target),
@@ -132,7 +139,7 @@ def settle(
         version=said.version,
         commit=commit,
         is_pinned=bool(source.commit),
-        declared=declared,
+        declared=offer.declared,
     )
     parts = desk.parts(one)
     if parts.runs and (desk.agrees(parts) if trusts is None else trusts):
@@ -143,6 +150,11 @@ def settle(
     if scope is not None:
         switch(desk, one.id, scope, on=True)
     return one, parts
+
+
+def is_same(one: Source, other: Source) -> bool:
+    """Whether both are the same place, at whatever version."""
+    return (one.url, one.path, one.registry) == (other.url, other.path, other.registry)
 
 
 @contextmanager
@@ -173,10 +185,9 @@ def renewed(
 ) -> tuple[Installed, Parts]:
     return settle(
         desk,
-        source,
+        Offer(name=one.name, source=source, declared=one.declared),
         base=desk.places.cwd,
         at="",
-        declared=one.declared,
         scope=None,
         trusts=True if trusts is None and unchanged(one, source) else trusts,
         before=one,

@@ -57,6 +57,12 @@ class Source(Struct, frozen=True, kw_only=True):
         return self.url + (f"#{self.ref or self.commit}" if self.ref or self.commit else "")
 
 
+def last_of(source: Source) -> str:
+    """What a plugin that does not say its name is called: the last word of where it comes from."""
+    place = source.path or source.url.rstrip("/").removesuffix(".git")
+    return re.split(r"[/:]", place.rstrip("/"))[-1]
+
+
 class Offer(Struct, frozen=True, kw_only=True):
     """One plugin of a marketplace. A relative source is a folder of the marketplace itself."""
 

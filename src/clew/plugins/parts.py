@@ -20,6 +20,7 @@ Json: TypeAlias = dict[str, Any]
 
 MANIFEST = Path(".claude-plugin", "plugin.json")
 MAX_BYTES = 1024 * 1024
+NOTHING = "nothing of a plugin is in it: no manifest, commands, skills, agents, output styles, hooks or servers"
 
 
 class Parts(Struct, kw_only=True):
@@ -44,12 +45,12 @@ class Parts(Struct, kw_only=True):
         return bool(self.hooks or self.mcp_servers or self.lsp_servers)
 
 
-def read_manifest(root: Path, declared: Json | None = None) -> Manifest | str:
-    """A plugin's manifest; one that has none is called like its folder. `declared` is what its
+def read_manifest(root: Path, declared: Json | None = None, *, called: str = "") -> Manifest | str:
+    """A plugin's manifest; one that has none is `called` so, or like its folder. `declared` is what its
     marketplace says of it, which its own manifest goes before."""
     path = root / MANIFEST
     if not is_file(path):
-        found = manifest({"name": root.name})
+        found = manifest({"name": called or root.name})
     else:
         data = decoded(path)
         found = data if isinstance(data, str) else manifest(data)
@@ -105,6 +106,12 @@ def parts_of(root: Path, said: Manifest, data: Path) -> Parts:
             held = one.get(kind)
             into.update(held if isinstance(held, dict) else one)
     return parts
+
+
+def is_nothing(parts: Parts) -> bool:
+    """Whether a folder is no plugin at all."""
+    is_some = is_file(parts.root / MANIFEST) or parts.runs or parts.faults
+    return not is_some and not told(parts)
 
 
 class _Looking:
