@@ -462,6 +462,33 @@ def test_a_merge_of_the_persons_own_is_left_alone(tmp_path: Path) -> None:
     assert (tree / "new.txt").exists()
 
 
+def test_a_merge_with_conflicts_is_undone_and_names_the_files(tmp_path: Path) -> None:
+    work = repository(tmp_path)
+    in_a_checkout(tmp_path, uses(WRITES))
+    (work / "new.txt").write_text("of a person\n", "utf-8")
+    git(work, "add", ".")
+    git(work, "commit", "-m", "ours")
+    ours = git(work, "rev-parse", "HEAD")
+    (session,) = transcripts(tmp_path)
+    (tree,) = (work / ".claude" / "worktrees").glob("agent-*")
+    line = f"/agents merge {tree.name.removeprefix('agent-')}"
+    with serving(by_prompt({}), strict=True) as server:
+        ran = clew(tmp_path, server.url, "-p", "--resume", session.stem, line)
+        said = ran.stdout + ran.stderr
+        assert f"clew/{tree.name} cannot be merged, there are conflicts in new.txt. " in said
+        assert "The merge is undone" in said
+        assert (work / "new.txt").read_text("utf-8") == "of a person\n"
+        assert git(work, "rev-parse", "HEAD") == ours
+        assert git(work, "status", "--porcelain", "--untracked-files=no") == ""
+        assert (tree / "new.txt").exists()
+        # What it says to do next does what it says.
+        with pytest.raises(subprocess.CalledProcessError):
+            git(work, "merge", f"clew/{tree.name}")
+        git(work, "commit", "-am", "both")
+        clew(tmp_path, server.url, "-p", "--resume", session.stem, line)
+    assert not tree.exists()
+
+
 def test_a_checkout_begins_at_a_commit(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     git(tmp_path / "work", "init")

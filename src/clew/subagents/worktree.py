@@ -159,9 +159,21 @@ async def merge(git: Git, tree: Worktree, message: str) -> str:
         await git(tree.path, "commit", "--no-verify", "-m", message)
     try:
         said = await git(tree.repository, "merge", "--no-edit", tree.branch)
-    except UserError:
-        await undone(git, tree)
-        raise
+    except UserError as error:
+        try:
+            # The last one ends with the mark as well.
+            torn = (
+                await git(tree.repository, "diff", "--name-only", "--diff-filter=U", "-z")
+            ).split("\0")[:-1]
+        finally:
+            await undone(git, tree)
+        if not torn:
+            raise
+        raise UserError(
+            f"{tree.branch} cannot be merged, there are conflicts in {', '.join(torn)}. The merge is undone, "
+            f"and the checkout stays as it is. Do it by hand (git merge {tree.branch}, resolve them, git "
+            "commit), and /agents merge once more takes the checkout away"
+        ) from error
     try:
         await remove(git, tree, by_force=True)
     except UserError as error:
