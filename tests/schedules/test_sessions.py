@@ -63,6 +63,23 @@ def test_a_session_that_ends_with_its_answer_schedules_nothing(tmp_path: Path) -
         assert "needs a session with a person" in clew(tmp_path, server.url, "-p", "/loop").stderr
 
 
+def test_what_looks_like_a_span_and_is_none_is_refused(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": "Polled.", "times": "always"}]}
+    with serving(plan, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        for first in ("5min", "99x", "1.5h", "2hours"):
+            host.say(f"/loop {first} check it")
+            assert host.result()["errors"][0].startswith(
+                f"/loop: {first}: no span of time; there are 90s, 5m, 2h, 1d and 1h30m"
+            )
+        host.say("/loop")
+        assert "nothing is scheduled" in host.result()["result"]
+        assert server.requests == []
+        host.say("/loop 5m 99x check it")
+        assert "99x check it" in host.result()["result"]
+        assert host.result()["result"] == "Polled."
+        assert host.end() == 0
+
+
 def test_a_loop_begins_at_once_calls_a_command_and_is_stopped(tmp_path: Path) -> None:
     commands = tmp_path / "config" / "commands"
     commands.mkdir(parents=True)

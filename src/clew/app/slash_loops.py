@@ -1,5 +1,6 @@
 """`/loop` and `/goal`: work that goes on by itself, with an end and a cost that can be seen."""
 
+import re
 from datetime import timedelta
 
 from clew.app.goals import MOST_CHECKS
@@ -15,6 +16,8 @@ from clew.skills.expand import split
 
 USUAL_EVERY_S = 600
 NONE = "nothing is scheduled"
+# A number and letters: nobody begins a prompt so, and many write a span in a way of their own.
+LIKE_A_SPAN = re.compile(r"[0-9][0-9.,]*[A-Za-z]+[0-9A-Za-z]*")
 LOOP = '/loop [5m | "CRON"] [--times N] [--for 2h] [--budget USD] PROMPT, /loop stop [ID]'
 
 
@@ -52,6 +55,11 @@ def wish(arguments: str) -> Wish:
         found = seconds(first)
         if found is not None:
             every, rest = found, behind
+        elif LIKE_A_SPAN.fullmatch(first):
+            raise ValueError(
+                f"{first}: no span of time; there are 90s, 5m, 2h, 1d and 1h30m, and a prompt that begins so "
+                "stands behind one of them"
+            )
     options: dict[str, str] = {}
     rest = rest.lstrip()
     while rest.startswith("--"):
