@@ -640,3 +640,19 @@ def test_a_folder_with_nothing_of_a_plugin_is_refused(home: Path) -> None:
         assert "nothing of a plugin is in it" in plugin(home, word, "./plain", fails=True)
     assert "no plugins" in plugin(home, "list")
     assert list((home / "config" / "clew" / "plugins" / "copies").iterdir()) == []
+
+
+@pytest.mark.parametrize("scope", ["local", "project"])
+def test_a_switch_that_waits_for_trust_in_the_folder_says_so(home: Path, scope: str) -> None:
+    waits = "it does not count before the folder is trusted: clew config trust\n"
+    plugin(home, "marketplace", "add", "./square")
+    assert waits in plugin(home, "install", "toolkit", "--scope", scope)
+    assert waits not in plugin(home, "install", "toolkit")
+    told = plugin(home, "disable", "toolkit", "--scope", scope)
+    assert told.endswith(f": {ID} is to be off\n{waits}")
+    assert f"{ID} 1.2.0 (on, " in plugin(home, "list")
+    assert clew(home, "http://127.0.0.1:9", "config", "trust").returncode == 0
+    assert f"{ID} 1.2.0 (off, " in plugin(home, "list")
+    for word, state in (("enable", "on"), ("disable", "off")):
+        told = plugin(home, word, "toolkit", "--scope", scope)
+        assert told.endswith(f": {ID} is {state}\n")

@@ -132,6 +132,7 @@ def named(desk: Desk, name: str) -> Installed:
 def run_install(desk: Desk, options: Any) -> None:
     one, parts = work.install(desk, options.plugin, scope=options.scope, trusts=options.trust)
     summary(desk, f"installed {one.id}", one, parts)
+    say(*waiting(desk, options.scope))
 
 
 def summary(desk: Desk, done: str, one: Installed, parts: Parts) -> None:
@@ -170,7 +171,16 @@ def run_list(desk: Desk, _: Any) -> None:
 def run_switch(desk: Desk, options: Any) -> None:
     one = named(desk, options.plugin)
     path = work.switch(desk, one.id, options.scope, on=options.on)
-    say(f"{path}: {one.id} is {'on' if options.on else 'off'}")
+    waits = waiting(desk, options.scope)
+    is_so = "is to be" if waits else "is"
+    say(f"{path}: {one.id} {is_so} {'on' if options.on else 'off'}", *waits)
+
+
+def waiting(desk: Desk, scope: str) -> list[str]:
+    """That what was written for a folder does not count yet, where that is so."""
+    if scope == "user" or trusts_folder(desk.places):
+        return []
+    return ["it does not count before the folder is trusted: clew config trust"]
 
 
 def run_trust(desk: Desk, options: Any) -> None:
