@@ -559,7 +559,7 @@ def test_plugins_can_be_installed_and_removed_at_once(home: Path) -> None:
         assert code == 0, words
     assert not list(copies.iterdir())
     assert plugin(home, "list").startswith("no plugins")
-    assert json.loads((home / "config" / "settings.json").read_bytes()) == {"enabledPlugins": {}}
+    assert json.loads((home / "config" / "settings.json").read_bytes()) == {}
 
 
 def test_a_removal_follows_no_link_and_stays_on_its_disk(home: Path) -> None:
@@ -656,3 +656,19 @@ def test_a_switch_that_waits_for_trust_in_the_folder_says_so(home: Path, scope: 
     for word, state in (("enable", "on"), ("disable", "off")):
         told = plugin(home, word, "toolkit", "--scope", scope)
         assert told.endswith(f": {ID} is {state}\n")
+
+
+def test_removing_the_last_plugin_leaves_no_empty_key_and_touches_no_other(home: Path) -> None:
+    simple(home, "one")
+    plugin(home, "install", "./one", "--scope", "local")
+    plugin(home, "install", "./one")
+    local = home / "work" / ".claude" / "settings.local.json"
+    user = home / "config" / "settings.json"
+    user.write_text('{"enabledPlugins": {"other@x": false, "one@local": true}, "a": 1}\n', "utf-8")
+    project = home / "work" / ".claude" / "settings.json"
+    project.write_text('{"enabledPlugins": {}}\n', "utf-8")
+    told = plugin(home, "remove", "one")
+    assert str(local) in told and str(user) in told and str(project) not in told
+    assert json.loads(local.read_bytes()) == {}
+    assert json.loads(user.read_bytes()) == {"enabledPlugins": {"other@x": False}, "a": 1}
+    assert project.read_text("utf-8") == '{"enabledPlugins": {}}\n'

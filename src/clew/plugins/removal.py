@@ -46,7 +46,9 @@ def switched_nowhere(desk: Desk, plugin_id: str, scope: str) -> list[Path]:
         layer = read("local", path, str(desk.places.root)) if is_there(path) else None
         if layer is None or layer.unreadable is not None or not value_at(layer.data, key)[0]:
             return []
-        replace(path, without(layer.text, key))
+        # What would be left with nothing in it would still wait for trust in its folder.
+        is_last = len(value_at(layer.data, key[:1])[1]) == 1
+        replace(path, without(layer.text, key[:1] if is_last else key))
     return [path]
 
 
