@@ -246,7 +246,9 @@ def test_a_link_that_leads_out_of_a_plugin_is_not_installed(home: Path, leads: s
     (home / "work" / "square" / "toolkit" / "commands" / "key.md").symlink_to(leads)
     plugin(home, "marketplace", "add", "./square")
     refused = plugin(home, "install", "toolkit", fails=True)
-    assert "commands/key.md is a link that leads out of the plugin" in refused
+    out = "commands/key.md is a link that leads out of the plugin"
+    assert out in refused
+    assert out in plugin(home, "check", "./square/toolkit", fails=True)
     assert "no plugins" in plugin(home, "list")
 
 

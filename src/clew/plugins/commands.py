@@ -17,6 +17,7 @@ from clew.config.trust import trusts as trusts_folder
 from clew.config.words import Group
 from clew.messages.errors import UserError
 from clew.plugins import install as work
+from clew.plugins.fetch import LEADS_OUT, outward
 from clew.plugins.install import SCOPES, Desk
 from clew.plugins.parts import NOTHING, Parts, is_nothing, parts_of, read_manifest, told
 from clew.plugins.removal import remove, swept
@@ -228,8 +229,11 @@ def run_check(desk: Desk, options: Any) -> None:
     if is_nothing(parts):
         raise UserError(f"{root}: {NOTHING}")
     say(f"{said.name} {said.version}".rstrip(), *(f"  {line}" for line in told(parts)))
-    if parts.faults:
-        raise UserError("\n".join(parts.faults))
+    faults = list(parts.faults)
+    if leading_out := outward(root):
+        faults.append(f"{leading_out} {LEADS_OUT}")
+    if faults:
+        raise UserError("\n".join(faults))
 
 
 def run_market_add(desk: Desk, options: Any) -> None:

@@ -21,6 +21,7 @@ from clew.subagents.worktree import Git
 
 # What a repository may be fetched by; others run commands of their own.
 PROTOCOLS = "https:http:ssh:file"
+LEADS_OUT = "is a link that leads out of the plugin"
 
 
 def bring(source: Source, into: Path, *, base: Path, environ: Mapping[str, str]) -> str:
@@ -44,7 +45,7 @@ def bring(source: Source, into: Path, *, base: Path, environ: Mapping[str, str])
             place = found if not source.url else source.path
             raise UserError(f"{source}: there is no folder {place}")
         if leading_out := outward(found):
-            raise UserError(f"{source}: {leading_out} is a link that leads out of the plugin")
+            raise UserError(f"{source}: {leading_out} {LEADS_OUT}")
         ready = Path(made, "ready")
         try:
             shutil.copytree(found, ready, symlinks=True, ignore=shutil.ignore_patterns(".git"))
