@@ -670,7 +670,9 @@ def test_removing_the_last_plugin_leaves_no_empty_key_and_touches_no_other(home:
     project = home / "work" / ".claude" / "settings.json"
     project.write_text('{"enabledPlugins": {}}\n', "utf-8")
     told = plugin(home, "remove", "one")
-    assert str(local) in told and str(user) in told and str(project) not in told
+    assert str(local) in told
+    assert str(user) in told
+    assert str(project) not in told
     assert json.loads(local.read_bytes()) == {}
     assert json.loads(user.read_bytes()) == {"enabledPlugins": {"other@x": False}, "a": 1}
     assert project.read_text("utf-8") == '{"enabledPlugins": {}}\n'
