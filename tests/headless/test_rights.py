@@ -247,3 +247,102 @@ def test_a_copy_comes_home_to_its_own_folder_from_wherever_it_is_resumed(home: H
     assert (done.returncode, done.stdout, done.stderr) == (0, b"Fine.\n", b"")
     assert home.copies == []
     assert sorted(transcripts(home.folder)) == sorted([home.saved, home.sessions / copy.name])
+
+
+@requirement("R258")
+def test_a_session_with_an_emergency_copy_is_changed_copied_and_removed_when_it_is_whole(
+    home: Home,
+) -> None:
+    """Else what its copy holds would come back behind it, or be left behind."""
+    home.says("second SECRETWORD", "-p", "--continue")
+    session = home.saved.stem
+    home.saved.chmod(0o400)
+    home.sessions.chmod(0o500)
+    home.says("third SECRETWORD", "-p", "--continue")
+    home.sessions.chmod(0o700)
+    (copy,) = home.copies
+    files = (home.saved, copy)
+    before = [file.read_bytes() for file in files]
+    store = home.folder / "store"
+    refused = (
+        ("erase", session, "SECRETWORD", "--yes"),
+        ("erase", session, "SECRETWORD"),
+        ("archive", session),
+        ("prune", session, "--yes"),
+        ("fork", session),
+        ("graft", session, session, "a1b2c3d4"),
+        ("rewind", session, "start"),
+        ("push", session, "--store", str(store)),
+        ("push", "--all", "--store", str(store)),
+    )
+    lacks = f"clew sessions: {home.saved} could not be written to; what it lacks is in {copy}"
+    give = f"give {home.saved} back to yourself (chown, chmod); then "
+    bring = f"clew --resume {session} brings it home\n"
+    for words in refused:
+        said = home.run("sessions", *words)
+        assert said == (2, "", f"{lacks}; so it stays as it is. {give}{bring}")
+    home.saved.chmod(0o600)
+    for words in refused:
+        said = home.run("sessions", *words)
+        assert said == (2, "", f"{lacks}; so it stays as it is. {bring}")
+    assert [file.read_bytes() for file in files] == before
+    assert transcripts(home.folder) == [home.saved]
+    assert not store.exists()
+    unsearched = f"{lacks}; that was not searched. {bring}"
+    assert home.run("sessions", "search", "third") == (1, "nothing found\n", unsearched)
+    assert home.run("sessions", "search", "second", "--json")[2] == unsearched
+    done = clew(home.folder, home.server.url, "--linear", "--resume", session, input="/exit\n")
+    assert done.returncode == 0, done.stderr
+    assert home.copies == []
+    code, out, err = home.run("sessions", "erase", session, "SECRETWORD", "--yes")
+    assert (code, err) == (0, ""), out
+    home.says("on", "-p", "--continue")
+    assert "third [erased]" in home.heard()
+    assert "SECRETWORD" not in home.heard() + home.saved.read_text("utf-8")
+
+
+def test_what_is_left_of_several_sessions_is_done_without_the_one_that_is_not_whole(
+    home: Home,
+) -> None:
+    home.sessions.chmod(0o500)
+    home.says("second", "-p")
+    (copy,) = home.copies
+    home.sessions.chmod(0o700)
+    store = ("--store", str(home.folder / "store"))
+    lacks = f"what it lacks is in {copy}; so it stays as it is. clew --resume {copy.stem} brings it home"
+    for words in (["archive"], ["prune", "--yes"], ["fork"], ["erase", "second"], ["push", *store]):
+        code, out, err = home.run("sessions", words[0], copy.stem, *words[1:])
+        assert (code, out) == (2, "")
+        assert lacks in err
+    for words in (["push", *store], ["archive"]):
+        code, out, err = home.run("sessions", words[0], copy.stem, home.saved.stem, *words[1:])
+        assert code == 2
+        assert home.saved.stem in out
+        assert copy.stem not in out
+        assert lacks in err
+    assert not home.saved.exists()
+    assert home.run("sessions", "archive", "--restore", home.saved.stem)[0] == 0
+    code, out, err = home.run("sessions", "prune", copy.stem, home.saved.stem, "--yes", "--json")
+    assert code == 2
+    assert [one["name"] for one in json.loads(out)["what"]] == [str(home.saved)]
+    assert lacks in err
+    assert (home.copies, transcripts(home.folder)) == ([copy], [])
+
+
+def test_what_cannot_be_read_is_said_not_to_be_searched(home: Home) -> None:
+    home.says("second", "-p")
+    (second,) = set(transcripts(home.folder)) - {home.saved}
+    home.run("sessions", "index")
+    second.chmod(0o000)
+    said = f"clew sessions: {second} cannot be read; it was not searched\n"
+    for words in (["second"], ["second", "--no-index"], ["second", "--here"]):
+        code, out, err = home.run("sessions", "search", *words)
+        assert (code, err) == (1, said)
+        assert "nothing found" in out
+    assert home.run("sessions", "search", "first", "--session", home.saved.stem)[2] == ""
+    (home.folder / "config" / "clew" / "unsaved").mkdir()
+    (home.folder / "config" / "clew" / "unsaved").chmod(0o000)
+    code, out, err = home.run("sessions", "erase", home.saved.stem, "first", "--yes")
+    assert (code, out) == (2, "")
+    assert f"so what else {home.saved.stem} holds is not known" in err
+    (home.folder / "config" / "clew" / "unsaved").chmod(0o700)

@@ -76,6 +76,22 @@ def test_a_session_that_is_open_is_neither_put_aside_nor_taken_away(place: Place
     assert path.exists()
 
 
+def test_of_a_session_whose_subagent_has_an_emergency_copy_nothing_is_erased(place: Place) -> None:
+    path = place.write(talk(1))
+    unsaved = place.home / "clew" / "unsaved"
+    unsaved.mkdir(parents=True, mode=0o700)
+    copy = unsaved / f"agent-a7.{SESSION}.jsonl"
+    copy.write_bytes(encoded([user("x", None, "the secret", isSidechain=True)]))
+    before = path.read_bytes()
+    said = place.clew("erase", SESSION, "the secret", "--yes", code=2)
+    assert str(copy) in said
+    assert f"clew --resume {SESSION} brings it home" in said
+    assert path.read_bytes() == before
+    assert str(copy) in place.run("search", "secret").stderr.decode()
+    copy.unlink()
+    assert "nowhere" in place.clew("erase", SESSION, "the secret", "--yes", code=1)
+
+
 def test_what_would_go_is_shown_first_and_goes_only_with_a_yes(place: Place) -> None:
     path = place.write(talk(1))
     other = place.write(talk(2), OTHER)

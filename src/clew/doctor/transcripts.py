@@ -15,6 +15,7 @@ from clew.transcript.files import Files
 from clew.transcript.lineage import repaired_copy
 from clew.transcript.repair import has_mendable, is_lost, is_needed, is_possible, why_it_stays
 from clew.transcript.running import everyone
+from clew.transcript.unsaved import kept_aside
 
 SUBJECT = "transcripts"
 EXAMINED_SESSIONS = 10
@@ -75,25 +76,10 @@ def keeper(home: Path) -> str:
     return "in memory alone"
 
 
-def kept_aside(home: Path) -> dict[str, list[Path]]:
-    """The emergency copies of each session, of whatever folder."""
-    kept: dict[str, list[Path]] = {}
-    for folder in paths.rescue_dirs(home):
-        if is_folder(folder) and Files().is_private(folder):
-            for path in sorted(folder.glob("*.json*")):
-                # A subagent's copy bears its session's id behind its own.
-                session = path.stem.rpartition(".")[2]
-                if light.is_uuid(session):
-                    kept.setdefault(session, []).append(path)
-    return kept
-
-
 def waiting(home: Path, cwd: str, session: str, copies: list[Path]) -> Finding:
     """What could not be written, where it lies, and who brings it home."""
-    own = (copy for copy in copies if not copy.name.startswith(paths.AGENT))
-    copy, more = next(own, copies[0]), len(copies) - 1
-    places = paths.find_session(home, session)
-    place = places[0] if places else choose.folder_of(home, cwd, copy) / f"{session}.jsonl"
+    copy, more = copies[0], len(copies) - 1
+    place = choose.place_of_copy(home, cwd, session, copy)
     if copy.name.startswith(paths.AGENT):
         place = place.with_suffix("")  # its subagents alone lack something
     also = f" (and {count_of(more, 'more file')} beside it)" if more else ""

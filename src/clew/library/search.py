@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.config.clock import written_here
 from clew.library.indexing import Pending, index, pending, take_in, unread_tails
@@ -55,11 +56,13 @@ class Hit(Struct, frozen=True, kw_only=True):
 
 
 class Result(Struct, frozen=True, kw_only=True):
-    """`behind_bytes` were searched in files because the index does not know them yet."""
+    """`behind_bytes` were searched in files because the index does not know them yet; `unread` are files
+    that cannot be read."""
 
     hits: list[Hit]
     behind_bytes: int
     without_index: str
+    unread: tuple[str, ...] = ()
 
 
 def search(
@@ -78,7 +81,8 @@ def search(
     reason = "" if use_index else "as was asked"
     if use_index:
         try:
-            return _by_index(home, query, scope, files, by_path, limit, reads_files=reads_files)
+            found = _by_index(home, query, scope, files, by_path, limit, reads_files=reads_files)
+            return replace(found, unread=_unread(files, scope)) if reads_files else found
         except (OSError, sqlite3.Error, UnicodeEncodeError) as error:
             reason = str(error)  # a path that is no text cannot be kept in the index
     if not reads_files:
@@ -86,7 +90,17 @@ def search(
     mine = sorted(filter(scope.holds, files), key=lambda one: -one.mtime_ns)
     lines = _first(scan(query, [(one.path, 0) for one in mine]), limit)
     behind = sum(one.size for one in mine)
-    return Result(hits=_hits(lines, by_path), behind_bytes=behind, without_index=reason)
+    return Result(
+        hits=_hits(lines, by_path),
+        behind_bytes=behind,
+        without_index=reason,
+        unread=_unread(files, scope),
+    )
+
+
+def _unread(files: list[Found], scope: Scope) -> tuple[str, ...]:
+    mine = (one.path for one in files if scope.holds(one))
+    return tuple(path for path in mine if not os.access(path, os.R_OK))
 
 
 def _by_index(

@@ -5,7 +5,16 @@ from collections.abc import Callable
 from pathlib import Path
 
 from clew.library.keeping import archive, archived, unarchive
-from clew.sessions.output import FINE, CannotError, home, say, say_json, transcript
+from clew.sessions.output import (
+    CANNOT,
+    FINE,
+    CannotError,
+    home,
+    say,
+    say_json,
+    say_waiting,
+    transcript,
+)
 from clew.transcript import choose, light
 
 
@@ -19,14 +28,20 @@ def run(options: argparse.Namespace) -> int:
     if not options.session:
         return _list(options)
     moved: list[tuple[Path, Path]] = []
+    is_left_out = False
     for name in options.session:
         path = _archived(name) if options.restore else transcript(name)
+        if not options.restore and say_waiting(path):
+            is_left_out = True
+            continue
         moved.append((path, (unarchive if options.restore else archive)(home(), path)))
+    if is_left_out and not moved:
+        return CANNOT
     if options.json:
         say_json([{"sessionId": a.stem, "from": str(a), "to": str(b)} for a, b in moved])
     for _, target in [] if options.json else moved:
         say(f"{target.stem}: {target}")
-    return FINE
+    return CANNOT if is_left_out else FINE
 
 
 def _list(options: argparse.Namespace) -> int:

@@ -5,7 +5,17 @@ import sys
 
 from clew.library.erasing import erase, erasures
 from clew.messages.counts import count_of
-from clew.sessions.output import FINE, FOUND, CannotError, home, say, say_json, transcript
+from clew.sessions.output import (
+    CANNOT,
+    FINE,
+    FOUND,
+    CannotError,
+    home,
+    say,
+    say_json,
+    say_waiting,
+    transcript,
+)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,6 +27,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     path = transcript(options.session)
+    if say_waiting(path):
+        return CANNOT
     text = options.text
     if text is None:
         if sys.stdin.isatty():

@@ -7,7 +7,7 @@ from clew.library.copies import fork
 from clew.messages.counts import count_of
 from clew.messages.moments import written
 from clew.sessions.messages import uuid_of
-from clew.sessions.output import FINE, say, say_json, transcript
+from clew.sessions.output import CANNOT, FINE, say, say_json, say_waiting, transcript
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,6 +19,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     path = transcript(options.session)
+    if say_waiting(path):
+        return CANNOT
     uuid = uuid_of(path, options.message) if options.message else None
     made = fork(path, uuid, title=options.title, at=written(time.time_ns() // 1_000_000))
     if options.json:

@@ -5,7 +5,7 @@ import argparse
 from clew.library.copies import graft
 from clew.messages.counts import count_of
 from clew.sessions.messages import uuid_of
-from clew.sessions.output import FINE, say, say_json, transcript
+from clew.sessions.output import CANNOT, FINE, say, say_json, say_waiting, transcript
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,6 +18,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     target, source = transcript(options.session), transcript(options.source)
+    if say_waiting(target) or say_waiting(source):
+        return CANNOT
     first = uuid_of(source, options.first)
     last = uuid_of(source, options.last) if options.last else None
     made = graft(target, source, first, last)

@@ -72,6 +72,29 @@ def say_unsaved(path: Path) -> None:
         sys.stderr.write(f"clew sessions: {why}; so what else {path.stem} holds is not known\n")
 
 
+def say_waiting(path: Path) -> bool:
+    """Says of a session what waits in emergency copies and how it is brought home; whether something does.
+    What were done to its file alone would not be done to them."""
+    from clew.transcript.paths import copy_name, rescue_dirs
+    from clew.transcript.unsaved import kept_aside
+
+    session = Path(copy_name(path)).stem.rpartition(".")[2]
+    closed = next(filter(None, map(why_closed, rescue_dirs(home()))), None)
+    if closed is not None:
+        raise CannotError(f"{closed}; so what else {session} holds is not known")
+    copies = kept_aside(home()).get(session, [])
+    if copies:
+        say_copies(session, copies, "so it stays as it is")
+    return bool(copies)
+
+
+def say_copies(session: str, copies: list[Path], so: str) -> None:
+    from clew.doctor.transcripts import waiting
+
+    found = waiting(home(), cwd(), session, copies)
+    sys.stderr.write(f"clew sessions: {found.words}; {so}. {found.remedy}\n")
+
+
 def say_closed(*, everywhere: bool) -> bool:
     """Says where nobody may look for this folder's sessions, or for those of every one; whether that is so."""
     places = [projects_dir(home()), *choose.folders(home(), cwd(), everywhere=everywhere)]

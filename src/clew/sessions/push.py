@@ -16,6 +16,7 @@ from clew.sessions.output import (
     home,
     say,
     say_json,
+    say_waiting,
     transcript,
 )
 from clew.sessions.store import named
@@ -39,8 +40,12 @@ def run(options: argparse.Namespace) -> int:
     if options.all:
         paths = [Path(found.path) for found in transcripts(home()) if not found.agent]
     store = named(options.store)
+    whole = [path for path in paths if not say_waiting(path)]
+    is_left_out = len(whole) < len(paths)
+    if is_left_out and not whole:
+        return CANNOT
     with Bar("sending") as bar:
-        sent = asyncio.run(_send(store, paths, bar))
+        sent = asyncio.run(_send(store, whole, bar))
     if options.json:
         say_json(sent)
     else:
@@ -53,7 +58,7 @@ def run(options: argparse.Namespace) -> int:
             say(
                 f"{count_of(sum(one['lines'] for one in sent), 'line')} sent of {count_of(len(sent), 'session')}"
             )
-    return CANNOT if any(one["failed"] for one in sent) else FINE
+    return CANNOT if is_left_out or any(one["failed"] for one in sent) else FINE
 
 
 async def _send(name: str, paths: list[Path], bar: Bar) -> list[dict[str, Any]]:

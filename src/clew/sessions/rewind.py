@@ -6,7 +6,17 @@ from typing import Any
 from clew.messages.counts import count_of
 from clew.rewind.blobs import Blobs, blobs_dir
 from clew.rewind.restore import Plan, carry_out, plan, plan_redo
-from clew.sessions.output import FINE, FOUND, CannotError, home, say, say_json, transcript
+from clew.sessions.output import (
+    CANNOT,
+    FINE,
+    FOUND,
+    CannotError,
+    home,
+    say,
+    say_json,
+    say_waiting,
+    transcript,
+)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +41,8 @@ def run(options: argparse.Namespace) -> int:
     path = transcript(options.session)
     if options.redo == (options.message is not None):
         raise CannotError("name a message, or --redo")
+    if say_waiting(path):
+        return CANNOT
     if options.redo:
         planned = plan_redo(path, blobs)
     else:

@@ -1,6 +1,7 @@
 """`clew sessions search`: words in all sessions, and where they stand."""
 
 import argparse
+import sys
 
 from clew.library.search import Scope, folders_of, search, told
 from clew.library.words import query_of
@@ -14,10 +15,13 @@ from clew.sessions.output import (
     home,
     say,
     say_closed,
+    say_copies,
     say_json,
     transcript,
 )
+from clew.transcript import choose
 from clew.transcript.examine import session_id_of
+from clew.transcript.unsaved import kept_aside
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,6 +46,9 @@ def run(options: argparse.Namespace) -> int:
     say_closed(everywhere=not options.here)
     limit = max(1, options.limit)
     found = search(home(), query, scope, limit=limit, use_index=not options.no_index)
+    for path in found.unread:
+        sys.stderr.write(f"clew sessions: {path} cannot be read; it was not searched\n")
+    _say_unsearched(scope)
     if options.json:
         say_json(
             {
@@ -72,3 +79,11 @@ def run(options: argparse.Namespace) -> int:
     if len(found.hits) == limit:
         say(f"(the newest {count_of(limit, 'answer')}; --limit shows more)")
     return FINE if found.hits else FOUND
+
+
+def _say_unsearched(scope: Scope) -> None:
+    """Which emergency copies there are of what was searched: no search reads them."""
+    for session, copies in kept_aside(home()).items():
+        folder = str(choose.place_of_copy(home(), cwd(), session, copies[0]).parent)
+        if scope.session_id in (None, session) and folder in (scope.folders or (folder,)):
+            say_copies(session, copies, "that was not searched")

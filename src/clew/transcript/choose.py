@@ -113,6 +113,12 @@ def folder_of(home: Path, cwd: str, path: Path) -> Path:
     return project_dir(home, found.cwd if found is not None and found.cwd else cwd)
 
 
+def place_of_copy(home: Path, cwd: str, session_id: str, copy: Path) -> Path:
+    """Where the transcript lies, or would, of which there is an emergency copy."""
+    places = find_session(home, session_id)
+    return places[0] if places else folder_of(home, cwd, copy) / f"{session_id}.jsonl"
+
+
 def _by_id(home: Path, cwd: str, session_id: str) -> list[Path]:
     spellings = (session_id, session_id.lower(), session_id.upper())
     found = next(filter(None, (find_session(home, each) for each in spellings)), [])

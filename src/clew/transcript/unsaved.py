@@ -7,9 +7,11 @@
 from collections.abc import Iterator
 from pathlib import Path
 
+from clew.config.there import is_folder
 from clew.transcript.files import Files
+from clew.transcript.light import is_uuid
 from clew.transcript.load import Loaded, load
-from clew.transcript.paths import copy_name, rescue_dirs
+from clew.transcript.paths import AGENT, copy_name, rescue_dirs
 from clew.transcript.rescue import copies_of
 from clew.transcript.source import reading
 
@@ -17,6 +19,22 @@ from clew.transcript.source import reading
 def copies(path: Path, home: Path) -> tuple[Path, ...]:
     """The emergency copies of a file that are there."""
     return tuple(copies_of(copy_name(path), rescue_dirs(home), Files()))
+
+
+def kept_aside(home: Path) -> dict[str, list[Path]]:
+    """The emergency copies of each session, of whatever folder; its own before its subagents'."""
+    kept: dict[str, list[Path]] = {}
+    for folder in rescue_dirs(home):
+        if is_folder(folder) and Files().is_private(folder):
+            for path in sorted(folder.glob("*.json*")):
+                # A subagent's copy bears its session's id behind its own.
+                session = path.stem.rpartition(".")[2]
+                if is_uuid(session):
+                    kept.setdefault(session, []).append(path)
+    return {
+        session: sorted(found, key=lambda path: path.name.startswith(AGENT))
+        for session, found in kept.items()
+    }
 
 
 def with_unsaved(path: Path, home: Path) -> Loaded:
