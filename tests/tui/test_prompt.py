@@ -340,6 +340,35 @@ def test_what_was_not_heard_before_a_stop_goes_back_to_the_prompt(tmp_path: Path
         assert len(server.requests) == 2
 
 
+def test_what_was_not_heard_before_a_no_goes_back_to_the_prompt(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    first = {"tool": "Bash", "input": {"command": f"until [ -e {gate} ]; do sleep 0.05; done"}}
+    second = {"tool": "Bash", "input": {"command": "touch made"}}
+    plan = {
+        "scenario": 1,
+        "answers": [{"content": [first, second]}, {"text": "Next.", "times": "always"}],
+    }
+    allowed = ("--allowedTools", "Bash(until:*),Bash(sleep:*),Bash([:*)", "go")
+    with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, *allowed) as screen:
+        screen.expect("running")
+        screen.type("never mind\r")
+        screen.expect("meanwhile: never mind")
+        screen.type("and then this\t")
+        screen.expect("after this: and then this")
+        gate.touch()
+        screen.expect("yes, this once")
+        screen.type("\x1b")
+        screen.expect("[stopped, as you said no]")
+        screen.expect("> never mind")
+        screen.expect("and then this")
+        assert len(server.requests) == 1
+        screen.type("\r")
+        screen.expect("Next.")
+        assert len(server.requests) == 2
+        assert "never mind" in said(server)
+        assert "and then this" in said(server)
+
+
 @requirement("R216")
 def test_vim_keys_move_and_operate(tmp_path: Path) -> None:
     (tmp_path / "config").mkdir()

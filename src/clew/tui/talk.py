@@ -314,6 +314,8 @@ class Talk:
             ended = await turn
         finally:
             self._stage.working = None
+        # Who says no to a question, and nothing else, has stopped the turn.
+        self._is_stopped |= ended.reason == "denied_and_stopped"
         self._tell(ended)
         self._screen.changed()
         if not self._is_stopped:
