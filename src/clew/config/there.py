@@ -22,6 +22,7 @@ def why_closed(folder: Path) -> str | None:
             (each / "..").stat()  # only who may look into a folder finds the way back
         next(folder.iterdir(), None)
     except (FileNotFoundError, NotADirectoryError):
+        # The method of a path that the linter wants raises where nobody may look.
         return f"{each} is a link to what is not there" if is_link(each) else None  # noqa: PTH114
     except OSError as error:
         return f"{each} cannot be read: {error.strerror}"
