@@ -80,6 +80,15 @@ def strictest(findings: Sequence[Finding]) -> Finding:
     return max(findings, key=lambda f: (ORDER[f.verdict], f.nature == "rule"))
 
 
+def runs_confined(decision: Decision) -> bool:
+    """Return whether an allowed shell call must run behind the read-only wall.
+
+    True where every finding says that its part only looks: no user approved the call, and no rule
+    names a program that writes. If clew misread the line, the wall makes the mistake harmless.
+    """
+    return isinstance(decision, Allow) and all(f.effect == "look" for f in decision.findings)
+
+
 def reason(decision: Decision) -> str:
     """One line for people: what decided."""
     finding = strictest(decision.findings)

@@ -74,6 +74,9 @@ class Context(Struct, frozen=True, kw_only=True):
     startup_files: tuple[str, ...] = ()
     # Folders of the workspace in which commands find their programs.
     program_folders: tuple[str, ...] = ()
+    # Whether a read-only wall can stand around a command that nobody was asked about. Without one,
+    # only a short list of commands runs unasked.
+    has_walls: bool = True
 
     @property
     def roots(self) -> tuple[str, ...]:
