@@ -15,8 +15,10 @@ from clew.config.edit import with_value
 from clew.config.environment import freeze
 from clew.config.layers import OF_THE_FOLDER, Scope
 from clew.config.load import Given, changed, read
+from clew.config.repository import programs_of_repository
 from clew.config.settings import check
 from clew.config.there import is_there
+from clew.config.trust import trusts
 from clew.config.write import alone, replace
 from clew.messages.errors import SettingsError
 from clew.permissions.decision import Decision
@@ -24,7 +26,7 @@ from clew.permissions.modes import ALIASES, Refused, disabled_modes, enter_mode
 from clew.permissions.plan import plan_file
 from clew.permissions.protected import in_workspace, is_own_result
 from clew.permissions.provenance import Source
-from clew.permissions.request import Mode, Request, ResolvedPath
+from clew.permissions.request import Mode, Request, ResolvedPath, tool_of
 from clew.permissions.resolver import make_resolver
 from clew.permissions.rules import LISTS, Rejected, Rule, RuleSet, parse_rule
 from clew.permissions.rules import Source as RuleSource
@@ -108,6 +110,7 @@ class SessionRules:
             plan_file=self.plan_file or None,
             mode=now.context.mode if mode is None else mode,
             directories=(*now.context.directories, *folders),
+            git_programs=self.git_programs(cwd) if tool_of(tool).family == "shell" else (),
         )
         return decide(
             Request(tool=tool, input=given, untrusted=tuple(untrusted)),
@@ -125,6 +128,15 @@ class SessionRules:
             anchors=rules.anchors,
             unreadable=(*rules.unreadable, *(r.what for r in more if isinstance(r, Rejected))),
         )
+
+    def git_programs(self, cwd: str) -> tuple[str, ...]:
+        """Return the settings by which git would start programs in the folder that the shell is in now;
+        none where the folder is trusted."""
+        now = self.standing
+        here = Path(os.path.realpath(cwd))
+        if now.is_trusted and here.is_relative_to(now.places.root.resolve()):
+            return ()
+        return () if trusts(now.places, here) else programs_of_repository(str(here))
 
     def keeps_plan_of(self, session_id: str) -> None:
         """Lets the model write the session's plan, in plan mode too."""

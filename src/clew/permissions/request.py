@@ -74,6 +74,9 @@ class Context(Struct, frozen=True, kw_only=True):
     startup_files: tuple[str, ...] = ()
     # Folders of the workspace in which commands find their programs.
     program_folders: tuple[str, ...] = ()
+    # Settings by which git would start programs, named by the repository of a folder that is not
+    # trusted. A git command that only looks asks where there are any.
+    git_programs: tuple[str, ...] = ()
     # Whether a read-only wall can stand around a command that nobody was asked about. Without one,
     # only a short list of commands runs unasked.
     has_walls: bool = True

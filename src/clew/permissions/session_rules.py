@@ -15,6 +15,7 @@ from clew.config.layers import Inert, Layer, Scope, in_force, merge
 from clew.config.load import Given, Loaded, complaints, load
 from clew.config.paths import Places, find_places
 from clew.config.positions import dotted
+from clew.config.repository import programs_of_repository
 from clew.config.trust import trusts
 from clew.messages.errors import SettingsError, in_words
 from clew.permissions.modes import ALIASES, MODES
@@ -119,6 +120,7 @@ def stand(
             config_home=str(places.config_home.resolve()),
             startup_files=startup_files(environment, resolve),
             program_folders=program_folders(environment, here),
+            git_programs=() if is_trusted else programs_of_repository(here),
         ),
         complaints=few(list(dict.fromkeys(told))),
         is_trusted=is_trusted,

@@ -11,9 +11,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from mmap import mmap
+from clew.config.gitlinks import offset_number
 
 # Size, mtime and ctime in nanoseconds, inode: each as far as the index keeps it.
 Stamp: TypeAlias = tuple[int, int, int, int]
@@ -67,17 +65,6 @@ def _entries(data: bytes, version: int, count: int) -> tuple[dict[bytes, Tracked
             stamp = (size, mtime_s * 10**9 + mtime, ctime_s * 10**9 + ctime, inode)
             found[name] = Tracked(oid, stamp, kind == _LINK)
     return found, at
-
-
-def offset_number(data: bytes | mmap, at: int) -> tuple[int, int]:
-    """A number as git writes distances, and where it ends."""
-    byte = data[at]
-    value = byte & 0x7F
-    while byte & 0x80:
-        at += 1
-        byte = data[at]
-        value = ((value + 1) << 7) | (byte & 0x7F)
-    return value, at + 1
 
 
 def _is_partial(data: bytes, at: int) -> bool:

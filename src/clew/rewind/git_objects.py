@@ -13,8 +13,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clew.config.gitlinks import offset_number
 from clew.config.regular import content, only_files
-from clew.rewind.git_index import offset_number
 
 MAX_BYTES = 64 << 20
 _MAX_CHAIN = 200
