@@ -140,7 +140,7 @@ def by_a_submodule(top: Path, mark: Path) -> Path:
 
 def by_a_repository_within(top: Path, mark: Path) -> Path:
     """A submodule that `.gitmodules` does not know: git asks it all the same."""
-    git(top.parent, "clone", "-q", str(top), "top/within")
+    git(top.parent, "clone", "-q", str(top), str(top / "within"))
     git(top, "add", "within")
     git(top / "within", "config", "core.fsmonitor", str(mark))
     return top
@@ -204,12 +204,12 @@ def test_a_working_tree_elsewhere_is_named_because_its_files_would_be_shown(top:
 def test_settings_that_cannot_be_read_are_named_as_such(top: Path, text: str) -> None:
     (top / ".git" / "config").write_text(text)
     (named,) = programs_of_repository(str(top))
-    assert ".git/config: " in named
+    assert named.startswith(".git/config: ")
 
 
 def test_an_index_that_cannot_be_read_is_named(top: Path) -> None:
     (top / ".git" / "index").write_bytes(b"DIRC\0\0\0\2\0\0\0\1" + b"\xff" * 40 + b"\0\0\xe0\0")
-    assert programs_of_repository(str(top)) == (f"{top}/.git/index cannot be read",)
+    assert programs_of_repository(str(top)) == (".git/index cannot be read",)
 
 
 def test_files_that_include_one_another_come_to_an_end(top: Path) -> None:
@@ -228,7 +228,7 @@ def test_a_pipe_in_the_place_of_a_file_is_not_waited_for(top: Path) -> None:
     (top / ".git" / "config").unlink()
     os.mkfifo(top / ".git" / "config")
     (named,) = programs_of_repository(str(top))
-    assert ".git/config: " in named
+    assert named.startswith(".git/config: ")
 
 
 def test_a_bare_repository_is_known_from_the_folders_within_too(top: Path) -> None:

@@ -103,6 +103,24 @@ def test_the_mode_and_the_setting_of_an_agent_hold_for_the_session(tmp_path: Pat
         assert system(server.requests[-1].body).startswith("You review")
 
 
+@pytest.mark.parametrize("file", ["settings.json", "settings.local.json"])
+def test_the_agent_of_a_folders_own_settings_waits_until_the_folder_is_trusted(
+    tmp_path: Path, file: str
+) -> None:
+    own = tmp_path / "work" / ".claude"
+    (own / "agents").mkdir(parents=True)
+    (own / file).write_text('{"agent": "reviewer"}', "utf-8")
+    text = "---\nname: reviewer\ndescription: Reviews\n---\nYou review.\n"
+    (own / "agents" / "reviewer.md").write_text(text, "utf-8")
+    with serving(YES, strict=True) as server:
+        told = clew(tmp_path, server.url, "-p", "go").stderr
+        assert f"{file}: agent: does not count, the folder is not trusted" in told
+        assert not system(server.requests[-1].body).startswith("You review")
+        assert clew(tmp_path, server.url, "config", "trust").returncode == 0
+        assert "does not count" not in clew(tmp_path, server.url, "-p", "go").stderr
+        assert system(server.requests[-1].body).startswith("You review")
+
+
 def test_an_agent_that_is_not_there_is_an_error_with_the_nearest(tmp_path: Path) -> None:
     with serving(YES) as server:
         told = ran(tmp_path, server.url, *AGENT[:3], "reviewr", code=1)

@@ -55,7 +55,12 @@ _MOST_KNOWN = 256
 
 
 def programs_of_repository(folder: str) -> tuple[str, ...]:
-    """Return the names of the settings by which git would start programs in a folder, each once."""
+    """Return the settings by which git would start programs in a folder, each once, as they are shown."""
+    return tuple(map(show_name, settings_of_repository(folder)))
+
+
+def settings_of_repository(folder: str) -> tuple[str, ...]:
+    """Return the same names as they stand in the files; those of a submodule after its path and a colon."""
     known = _known.get(folder)
     if known is not None and known.holds():
         return known.found
@@ -119,12 +124,21 @@ def _shared(git: Path) -> Path:
         return git
 
 
+def _short(path: Path) -> str:
+    return "/".join(path.parts[-2:])
+
+
 class _Search:
     """One look at everything that git would read; `stamps` are the files it rests on, there or not."""
 
     def __init__(self) -> None:
         self.found: list[str] = []
         self.stamps: dict[Path, _Stamp] = {}
+        # The submodule that is looked at.
+        self._within = ""
+
+    def _name(self, what: str) -> None:
+        self.found.append(f"{self._within}: {what}" if self._within else what)
 
     def is_settled(self, now_ns: int) -> bool:
         changed_at = (stamp[1] for stamp in self.stamps.values() if stamp is not None)
@@ -158,7 +172,7 @@ class _Search:
             words = os.fsdecode(content(git, MAX_NAME_BYTES))
             return top / words.removeprefix("gitdir:").strip("\r\n").removeprefix(" ")
         except (OSError, ValueError):
-            self.found.append(f"{show_name(str(git))} cannot be read")
+            self._name(f"{_short(git)} cannot be read")
             return None
 
     def _repository(self, git: Path, top: Path | None, depth: int) -> None:
@@ -170,10 +184,13 @@ class _Search:
         hook = shared / HOOK
         self._see(hook)
         if is_file(hook) and os.access(hook, os.X_OK):
-            self.found.append(HOOK)
+            self._name(HOOK)
         if top is not None:
+            around = self._within
             for path in self._submodules(git):
+                self._within = f"{around}/{path}" if around else path
                 self._submodule(top / path, depth + 1)
+            self._within = around
 
     def _submodule(self, top: Path, depth: int) -> None:
         self._see(top / ".git")
@@ -181,7 +198,7 @@ class _Search:
         if git is None:
             return
         if depth > MAX_DEPTH:
-            self.found.append(f"{show_name(str(top))} is too deep to be looked at")
+            self._name(f"{_short(top)} is too deep to be looked at")
         else:
             self._repository(git, top, depth)
 
@@ -197,15 +214,15 @@ class _Search:
                 self._setting(setting, path, depth, top)
         except (OSError, UnreadableError) as error:
             why = error if isinstance(error, UnreadableError) else error.strerror or "it is no file"
-            self.found.append(f"{show_name(str(path))}: {why}")
+            self._name(f"{_short(path)}: {why}")
 
     def _setting(self, setting: Setting, file: Path, depth: int, top: Path | None) -> None:
         if starts_program(setting) or self._leads_elsewhere(setting, file.parent, top):
-            self.found.append(show_name(setting.name))
+            self._name(setting.name)
         elif is_include(setting):
             value = setting.value or ""
             if depth >= MAX_INCLUDES or value.startswith("%("):
-                self.found.append(show_name(setting.name))
+                self._name(setting.name)
             else:
                 self._settings(file.parent / Path(value).expanduser(), depth + 1, top)
 
@@ -233,4 +250,4 @@ class _Search:
                     raise ValueError("it is too large")
                 yield from map(os.fsdecode, submodules(data))
             except (OSError, ValueError):
-                self.found.append(f"{show_name(str(index))} cannot be read")
+                self._name(f"{_short(index)} cannot be read")

@@ -105,7 +105,7 @@ KEYS: tuple[Key, ...] = (
     key("includeCoAuthoredBy", BOOLEAN, "name the agent in commits", has_effect=False),
     key("attribution", OBJECT, "how commits and pull requests name the agent", has_effect=False),
     key("outputStyle", STRING, "the output style"),
-    key("agent", STRING, "the kind of agent that a session is itself"),
+    key("agent", STRING, "the kind of agent that a session is itself", executes=True),
     key("promptSuggestionEnabled", BOOLEAN, "false: --prompt-suggestions guesses nothing"),
     key("language", STRING, "the language of answers"),
     key(

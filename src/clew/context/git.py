@@ -13,6 +13,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.config.git_guard import reading_git
+from clew.config.own_git import OWN_GIT
 from clew.config.regular import content
 from clew.context.git_changes import Change, read_changes, untracked
 from clew.context.git_report import FIELD, Report, read_log, read_status
@@ -38,7 +40,7 @@ ENVIRONMENT = {
     "GIT_PAGER": "cat",
     "LC_ALL": "C.UTF-8",
 }
-_QUIET = ("git", "-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "--no-pager")
+_QUIET = (*OWN_GIT, "-c", "core.quotePath=false")
 _STATUS = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal")
 _LOG = ("log", f"-{COMMITS}", "-z", f"--format=%h{FIELD}%an{FIELD}%aI{FIELD}%s")
 _MAIN = ("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
@@ -152,7 +154,8 @@ class _Git:
     ) -> None:
         self._launcher = launcher
         self._cwd = cwd
-        self._env = {**env, **ENVIRONMENT}
+        reading = reading_git({**env, **ENVIRONMENT}, cwd)
+        self._env, self._of_status = reading.environment, reading.of_status
         self._waits = waits_at(cwd) is not None
         # Of all that is asked together.
         self._until_s = asyncio.get_running_loop().time() + timeout_s
@@ -171,7 +174,7 @@ class _Git:
         try:
             ended = await run(
                 self._launcher,
-                [*_QUIET, *arguments],
+                [*_QUIET, arguments[0], *self._more(arguments[0]), *arguments[1:]],
                 cwd=self._cwd,
                 env=self._env,
                 stdout=output,
@@ -183,6 +186,9 @@ class _Git:
         if not ended.timed_out and ended.exit.code != 0:
             return None, False
         return bytes(output.head), bool(ended.timed_out or output.size > len(output.head))
+
+    def _more(self, subcommand: str) -> tuple[str, ...]:
+        return self._of_status if subcommand in ("status", "diff") else ()
 
     async def changes_since(self, commit: str) -> tuple[list[Change], bool]:
         """What the folder has otherwise than a commit, and whether there is more."""

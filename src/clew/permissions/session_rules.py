@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from clew.config.git_guard import without_bare
 from clew.config.layers import Inert, Layer, Scope, in_force, merge
 from clew.config.load import Given, Loaded, complaints, load
 from clew.config.paths import Places, find_places
@@ -90,7 +91,7 @@ def stand(
     settings = merge(counting)
     rules, unreadable, warnings = read_rules(counting)
     resolve = make_resolver(cwd=here, home=home)
-    environment = overlaid(environ, settings, home)
+    environment = without_bare(overlaid(environ, settings, home), Path(here), is_trusted=is_trusted)
     told = [
         *complaints(loaded.layers),
         *unreadable,

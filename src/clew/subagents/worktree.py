@@ -9,6 +9,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from clew.config.git_guard import started_by
+from clew.config.git_settings import show_name
+from clew.config.own_git import OWN_GIT
 from clew.config.there import is_there
 from clew.messages.errors import UserError
 from clew.process.output import Output
@@ -27,7 +30,8 @@ MADE_ANEW = frozenset(
         ".hypothesis", ".tox", ".nox", ".gradle", ".turbo", ".next", "target",
     }
 )  # fmt: skip
-_GIT = ("git", "-c", "core.hooksPath=/dev/null", "--no-pager")
+# Subcommands that read or write files, and so start filters and merge drivers.
+_OF_FILES = frozenset({"add", "commit", "diff", "merge", "status", "worktree"})
 
 
 class Worktree(Struct, frozen=True, kw_only=True):
@@ -47,11 +51,17 @@ class Git:
         self._environ = {**environ, "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C.UTF-8"}
 
     async def __call__(self, folder: str, *arguments: str) -> str:
+        if arguments[0] in _OF_FILES and (named := started_by(self._environ, Path(folder))):
+            raise UserError(
+                f"{folder} is not trusted, and its repository names programs that git would start: "
+                f"{', '.join(map(show_name, named))}. Trust it first (clew config trust), or take these "
+                "settings out"
+            )
         said, complained = Output(keep_bytes=KEEP_BYTES), Output(keep_bytes=2000)
         try:
             ended = await run(
                 self._launcher,
-                [*_GIT, *arguments],
+                [*OWN_GIT, *arguments],
                 cwd=folder,
                 env=self._environ,
                 stdout=said,

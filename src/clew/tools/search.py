@@ -116,9 +116,11 @@ def from_git(path: str) -> list[str] | None:
         return None
     import subprocess
 
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", path]
+    from clew.config.own_git import OWN_GIT
+
+    options = ["ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", path]
     try:
-        done = subprocess.run(command, capture_output=True, check=False)
+        done = subprocess.run([*OWN_GIT, *options], capture_output=True, check=False)
     except OSError:
         return None
     if done.returncode != 0:

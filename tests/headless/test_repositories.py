@@ -1,0 +1,108 @@
+"""Repositories that name programs of their own, in the real process: nothing of them runs unasked."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.config.test_repository import (
+    by_a_filter,
+    by_a_hook,
+    by_a_repository_within,
+    by_config,
+)
+from tests.config.test_repository import git as run_git
+from tests.headless.clew_process import clew
+from tests.headless.test_web import call, run
+
+Json = dict[str, Any]
+Way = Callable[[Path, Path], Path]
+
+
+def repository(home: Path) -> Path:
+    """`home/work`, with one commit; beside it a program that leaves a file named `ran`."""
+    work = home / "work"
+    work.mkdir()
+    run_git(work, "init", "-q")
+    (work / "a").write_text("a\n")
+    run_git(work, "add", "a")
+    run_git(work, "commit", "-q", "-m", "one")
+    mark = home / "mark"
+    mark.write_text(f"#!/bin/sh\ntouch {home}/ran\n")
+    mark.chmod(0o755)
+    return work
+
+
+def bare(home: Path) -> Path:
+    """`home/work` as a folder that git takes for a repository, with settings that start a program."""
+    repository(home)
+    (home / "work").rename(home / "plain")
+    run_git(home, "clone", "-q", "--bare", "plain", "work")
+    text = f"[core]\nrepositoryformatversion = 0\nworktree = .\nfsmonitor = {home}/mark\n"
+    (home / "work" / "config").write_text(text)
+    return home / "work"
+
+
+@pytest.mark.parametrize("way", [by_config, by_a_filter, by_a_hook, by_a_repository_within])
+def test_a_session_begins_without_what_the_repository_names(tmp_path: Path, way: Way) -> None:
+    way(repository(tmp_path), tmp_path / "mark")
+    (tmp_path / "ran").unlink(missing_ok=True)
+    sent, results = run(
+        tmp_path,
+        [call("Glob", pattern="*"), call("Grep", pattern="a"), {"text": "Done."}],
+    )
+    assert "Branch: " in str(sent[0]["messages"])
+    assert len(results) == 2
+    assert not (tmp_path / "ran").exists()
+
+
+def test_git_of_a_command_refuses_a_bare_repository_that_nobody_named(tmp_path: Path) -> None:
+    work = bare(tmp_path)
+    _, results = run(
+        tmp_path,
+        [
+            call("Bash", command="git status"),
+            call("Bash", command="cd refs && git status"),
+            call("Bash", command=f"git --git-dir={work} log --format=%s"),
+            {"text": "Done."},
+        ],
+        "--allowedTools",
+        "Bash",
+    )
+    refused, below, named = (str(result["content"]) for result in results)
+    assert "cannot use bare repository" in refused
+    assert "cannot use bare repository" in below
+    assert "one" in named
+    assert not (tmp_path / "ran").exists()
+
+
+def test_who_trusts_a_bare_repository_works_in_it(tmp_path: Path) -> None:
+    bare(tmp_path)
+    (tmp_path / "work" / "config").write_text("[core]\nrepositoryformatversion = 0\nbare = true\n")
+    assert clew(tmp_path, "http://127.0.0.1:1", "config", "trust").returncode == 0
+    _, results = run(
+        tmp_path,
+        [call("Bash", command="git log --format=%s"), {"text": "Done."}],
+        "--allowedTools",
+        "Bash",
+    )
+    assert str(results[0]["content"]).strip() == "one"
+
+
+def test_settings_for_git_that_the_user_brings_along_stay_in_force(tmp_path: Path) -> None:
+    repository(tmp_path)
+    own = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "my.own", "GIT_CONFIG_VALUE_0": "kept"}
+    _, results = run(
+        tmp_path,
+        [
+            call("Bash", command="git config my.own; git config safe.bareRepository"),
+            {"text": "Done."},
+        ],
+        "--allowedTools",
+        "Bash",
+        "--settings",
+        json.dumps({"env": own}),
+    )
+    assert str(results[0]["content"]).split() == ["kept", "explicit"]
