@@ -131,6 +131,33 @@ async def test_a_name_is_resolved_once_and_the_judged_address_is_the_one_that_is
     assert judged == [("rebound.example", "127.0.0.1")]
 
 
+async def test_of_several_answers_only_those_are_reached_that_are_admitted(
+    here: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name with a public address and a private one leads to the public one alone."""
+    judged: list[str] = []
+
+    def both(host: Any, port: Any, *_: Any, **__: Any) -> Any:
+        """The private one first, and once more at the end."""
+        stream = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
+        return [(*stream, (where, port)) for where in ("127.0.0.2", "127.0.0.1", "127.0.0.3")]
+
+    def admits(host: str, port: int, address: str) -> bool:
+        judged.append(address)
+        return address == "127.0.0.1"
+
+    monkeypatch.setattr(socket, "getaddrinfo", both)
+    transport = HttpTransport(Network(), admits=admits)
+    exchange = transport.exchange(
+        HttpRequest(method="GET", url=f"http://both.example:{here.port}/")
+    )
+    assert (await exchange.open()).status == 200
+    await exchange.close()
+    await transport.aclose()
+    assert judged == ["127.0.0.2", "127.0.0.1", "127.0.0.3"]
+    assert here.asked == ["/"]
+
+
 async def test_an_address_that_is_not_admitted_is_not_connected_to(here: Site) -> None:
     transport = HttpTransport(Network(), admits=lambda *_: False)
     exchange = transport.exchange(HttpRequest(method="GET", url=here.url()))

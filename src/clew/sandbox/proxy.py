@@ -7,11 +7,11 @@ host's owner says where the name leads.
 
 import asyncio
 import contextlib
-import ipaddress
 import socket
 from collections.abc import Callable
 
 from clew.sandbox.policy import Policy
+from clew.transport.addresses import is_public
 
 MAX_HEAD_BYTES = 65_536
 HEAD_WAIT_S = 30.0
@@ -95,17 +95,10 @@ class Proxy:
         addresses = [str(entry[4][0]) for entry in found]
         named = host.lower().rstrip(".") in self._policy.domains
         for address in addresses:
-            if named or not is_near(address):
+            if named or is_public(address):
                 return address
         self._refused(host)
         raise RefusedError("403 The host's name leads into this machine's own network")
-
-
-def is_near(address: str) -> bool:
-    """Whether an address is of this machine, its links, or a private network."""
-    ip = ipaddress.ip_address(address.partition("%")[0])
-    mapped = getattr(ip, "ipv4_mapped", None)
-    return not (mapped or ip).is_global
 
 
 def request_line(head: bytes) -> tuple[bytes, bytes, bytes]:

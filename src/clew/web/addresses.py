@@ -5,30 +5,9 @@ host that leads there: what answers are routers, databases, and the keys of the 
 """
 
 from collections.abc import Collection
-from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from ipaddress import ip_address
 
-# Ranges that carry an IPv4 address inside: what counts is that one.
-NAT64 = IPv6Network("64:ff9b::/96")
-
-
-def is_public(address: str) -> bool:
-    """Whether an address, written as numbers, is one of the public internet."""
-    try:
-        return _is_public(ip_address(address.partition("%")[0]))
-    except ValueError:
-        return False
-
-
-def _is_public(address: IPv4Address | IPv6Address) -> bool:
-    if isinstance(address, IPv6Address):
-        inner = address.ipv4_mapped or address.sixtofour
-        if inner is None and address in NAT64:
-            inner = IPv4Address(int(address) & 0xFFFFFFFF)
-        if inner is not None:
-            return _is_public(inner)
-        if address.teredo is not None:
-            return False
-    return address.is_global and not (address.is_multicast or address.is_reserved)
+from clew.transport.addresses import is_public
 
 
 def is_literal(host: str) -> bool:
