@@ -3,12 +3,19 @@
 from pathlib import Path
 from typing import Any
 
+from clew.context.memory_gate import MemoryGate
 from clew.context.nearby import Nearby, told_paths, touched
+from clew.permissions.session_rules import stand
 
 
 def result(path: Path, *, is_read: bool = True) -> dict[str, Any]:
     said = {"filePath": str(path)}
     return {"type": "user", "toolUseResult": {"file": said} if is_read else said}
+
+
+def gate(environ: dict[str, str], work: Path) -> MemoryGate:
+    standing = stand(environ, work)
+    return MemoryGate(lambda: standing)
 
 
 def world(tmp_path: Path) -> tuple[Path, dict[str, str]]:
@@ -25,7 +32,7 @@ def world(tmp_path: Path) -> tuple[Path, dict[str, str]]:
 
 def test_each_folder_on_the_way_speaks_once(tmp_path: Path) -> None:
     work, environ = world(tmp_path)
-    nearby = Nearby(environ, work, [])
+    nearby = Nearby(environ, work, gate(environ, work), [])
     assert nearby.beside([result(work / "a.py")]) == []
     (fact,) = nearby.beside([result(work / "below" / "a.py")])
     assert fact.payload["type"] == "nested_memory"
@@ -34,13 +41,18 @@ def test_each_folder_on_the_way_speaks_once(tmp_path: Path) -> None:
     assert "Deeper." in deeper.rendered[0]
     assert "Below." not in deeper.rendered[0]
     assert nearby.beside([result(work / "below" / "deeper" / "c.py")]) == []
-    goes_on = Nearby(environ, work, [{"attachment": f.payload} for f in (fact, deeper)])
+    goes_on = Nearby(
+        environ,
+        work,
+        gate(environ, work),
+        [{"attachment": f.payload} for f in (fact, deeper)],
+    )
     assert goes_on.beside([result(work / "below" / "deeper" / "c.py")]) == []
 
 
 def test_a_rule_speaks_when_a_file_of_its_paths_is_touched(tmp_path: Path) -> None:
     work, environ = world(tmp_path)
-    nearby = Nearby(environ, work, [])
+    nearby = Nearby(environ, work, gate(environ, work), [])
     (fact,) = nearby.beside([result(work / "schema.sql"), result(work / "other.sql")])
     assert "Upper case." in fact.rendered[0]
 

@@ -198,7 +198,7 @@ def deps_of(
     listing: Listing,
 ) -> Deps:
     ground, service = crew.ground, crew.ground.service
-    nearby = Nearby(ground.environ, Path(birth.cwd), thread.story.history)
+    nearby = Nearby(ground.environ, Path(birth.cwd), ground.gate, thread.story.history)
     thread.story.when_another(nearby.begin_again)
     judge = judge_of(crew, birth, thread, hands)
     measure = Measure(service.provider.count_tokens, service.catalog)

@@ -89,6 +89,7 @@ async def session(
             cwd=Path(cwd),
             environ=ground.environ,
             folders=ground.began.context.directories,
+            gate=ground.gate,
             has_memory=not options.is_bare,
             has_structure=ground.began.settings.get("includeDirectoryStructure") is True,
             memories=memories_of(ground),
@@ -412,12 +413,13 @@ def deps_of(
 ) -> Deps:
     """Everything that a turn of the session may touch."""
     options, service = ground.options, ground.service
-    nearby = Nearby(ground.environ, Path(ground.cwd), thread.story.history)
+    nearby = Nearby(ground.environ, Path(ground.cwd), ground.gate, thread.story.history)
     thread.story.when_another(nearby.begin_again)
     thread.story.when_another(hands.skills.begin_again)
 
     async def refresh() -> tuple[str, ...]:
-        return (*await hands.hook_settings.refresh(hands.hooks), *copies.news())
+        of_settings = await hands.hook_settings.refresh(hands.hooks)
+        return (*of_settings, *copies.news(), *ground.gate.news())
 
     def beside(results: Sequence[Json]) -> list[Json]:
         hands.code.note(results)

@@ -11,6 +11,7 @@ from clew.app.service import Service, open_service
 from clew.app.styles import Speech
 from clew.config.environment import Environment, freeze
 from clew.config.keys import in_environment
+from clew.context.memory_gate import MemoryGate
 from clew.options import SOURCES, Options
 from clew.permissions.in_session import SessionRules
 from clew.permissions.session_rules import Standing, given
@@ -26,6 +27,8 @@ class Ground(Struct, frozen=True, kw_only=True):
     environment: Environment
     cwd: str
     rules: SessionRules
+    # Which memory files may not be sent.
+    gate: MemoryGate
     # The rules and settings as they stood at the start.
     began: Standing
     launcher: Launcher
@@ -74,6 +77,7 @@ async def stand(
         environment=environment,
         cwd=cwd,
         rules=rules,
+        gate=MemoryGate(lambda: rules.standing),
         began=began,
         launcher=launcher,
         plugins=plugins,

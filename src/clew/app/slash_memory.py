@@ -10,6 +10,7 @@ from clew.commands.outcome import Outcome, Pick, Row, Show
 from clew.config.answers import assign
 from clew.context.explain import shown, sources
 from clew.context.memory import FileCache, load
+from clew.context.memory_gate import MemoryGate
 from clew.context.mentions import noted_fact
 from clew.context.notebook import INDEX, Memo, Notebook
 from clew.messages.counts import count_of
@@ -42,7 +43,8 @@ async def remember(session: Session, words: str) -> Outcome:
 
 def _overview(session: Session) -> Show:
     standing = session.rules.standing
-    found = load(sources(standing.environ, standing.places.cwd), FileCache())
+    gate = MemoryGate(lambda: standing)
+    found = load(sources(standing.environ, standing.places.cwd, gate), FileCache())
     notebook = notebook_of(standing.places)
     index, is_cut = notebook.index()
     lines = [

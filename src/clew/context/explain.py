@@ -13,11 +13,13 @@ from clew.config.paths import find_places
 from clew.config.there import is_folder, is_there
 from clew.config.words import Group
 from clew.context.memory import FileCache, Memory, MemoryFile, Sources, load, nested
+from clew.context.memory_gate import MemoryGate
 from clew.normalize.tokens import text_tokens
+from clew.permissions.session_rules import stand
 
 
-def sources(environ: dict[str, str], cwd: Path) -> Sources:
-    """Where memory files may be for this environment and folder."""
+def sources(environ: dict[str, str], cwd: Path, gate: MemoryGate) -> Sources:
+    """Where memory files may be for this environment and folder, and which may not be sent."""
     places = find_places(environ, cwd)
     return Sources(
         cwd=cwd,
@@ -25,6 +27,7 @@ def sources(environ: dict[str, str], cwd: Path) -> Sources:
         home=places.home,
         config_home=places.config_home,
         managed_folders=places.managed_folders,
+        refuses=gate.refusal,
     )
 
 
@@ -83,7 +86,9 @@ def main(argv: list[str]) -> int:
     if not is_folder(cwd):
         sys.stderr.write(f"clew memory: {cwd}: no such folder\n")
         return 2
-    where, cache = sources(dict(os.environ), cwd), FileCache()
+    standing = stand(os.environ, cwd)
+    where = sources(dict(os.environ), cwd, MemoryGate(lambda: standing))
+    cache = FileCache()
     memory = load(where, cache)
     touched = None if given.file is None else nested(where, cache, memory, cwd / given.file)
     if given.json:

@@ -60,6 +60,14 @@ class Memory(Struct, frozen=True, kw_only=True):
     to_approve: tuple[str, ...] = ()
 
 
+# Why a file below the project's folder may not be sent, by its path, that folder and the layer.
+Refuses: TypeAlias = Callable[[Path, Path, Layer], str | None]
+
+
+def _refuses_none(_: Path, __: Path, ___: Layer) -> str | None:
+    return None
+
+
 class Sources(Struct, frozen=True, kw_only=True):
     """Where memory files may be. `root` is the project's folder: inside it imports need no approval."""
 
@@ -70,6 +78,7 @@ class Sources(Struct, frozen=True, kw_only=True):
     managed_folders: tuple[Path, ...] = ()
     # Both AGENTS.md and CLAUDE.md of one folder, where a setting asks for it.
     both: bool = False
+    refuses: Refuses = _refuses_none
 
 
 class _Known(Struct, frozen=True):
@@ -223,6 +232,10 @@ class _Loader:
                 return
             if (stat.st_dev, stat.st_ino) in self._inodes:
                 self._skip(path, "is loaded already")
+                return
+            why = self._sources.refuses(path, self._sources.root, layer)
+            if why is not None:
+                self._skip(path, why)
                 return
             if stat.st_size > MAX_FILE_BYTES or self._bytes + stat.st_size > MAX_TOTAL_BYTES:
                 self._skip(path, f"{stat.st_size} bytes are too many")

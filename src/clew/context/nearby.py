@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from clew.context.explain import sources
 from clew.context.facts import Fact, memory_fact
 from clew.context.memory import FileCache, Memory, load, nested
+from clew.context.memory_gate import MemoryGate
 
 Json: TypeAlias = dict[str, Any]
 # The file that was touched, as the log names it.
@@ -23,9 +24,12 @@ TELLING = frozenset({"instructions", "nested_memory"})
 class Nearby:
     """`entries` are the conversation so far; looks at nothing before a file was touched."""
 
-    def __init__(self, environ: Mapping[str, str], cwd: Path, entries: Iterable[Json]) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], cwd: Path, gate: MemoryGate, entries: Iterable[Json]
+    ) -> None:
         self._environ = dict(environ)
         self._cwd = cwd
+        self._gate = gate
         self._cache = FileCache()
         self._memory: Memory | None = None
         self._told: set[str] = set()
@@ -41,7 +45,7 @@ class Nearby:
         return [fact for fact in facts if fact is not None]
 
     def _of(self, path: Path) -> Fact | None:
-        where = sources(self._environ, self._cwd)
+        where = sources(self._environ, self._cwd, self._gate)
         if self._memory is None:
             self._memory = load(where, self._cache)
         found = nested(where, self._cache, self._memory, path)

@@ -16,6 +16,7 @@ from clew.context import facts, git
 from clew.context.explain import sources
 from clew.context.facts import Fact
 from clew.context.memory import FileCache, load
+from clew.context.memory_gate import MemoryGate
 from clew.process.spawn import Launcher
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ class Opening:
         cwd: Path,
         environ: Mapping[str, str],
         folders: Sequence[str],
+        gate: MemoryGate,
         has_memory: bool = True,
         has_structure: bool = False,
         memories: Path | None = None,
@@ -40,6 +42,7 @@ class Opening:
         self._cwd = cwd
         self._environ = dict(environ)
         self._folders = folders
+        self._gate = gate
         self._has_memory = has_memory
         self._structure = structure_by(launcher, environ) if has_structure else None
         self._memories = memories if has_memory else None
@@ -57,7 +60,7 @@ class Opening:
         """What the memory files say."""
         if not self._has_memory:
             return None
-        return facts.memory_fact(load(sources(self._environ, cwd), FileCache()).files)
+        return facts.memory_fact(load(sources(self._environ, cwd, self._gate), FileCache()).files)
 
     def _index(self) -> Fact | None:
         """What earlier sessions left, if they left anything."""
