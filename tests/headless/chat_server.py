@@ -1,19 +1,22 @@
 """A loopback service that speaks chat completions, and refuses what OpenAI's would refuse."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
+from types import MappingProxyType
 from typing import Any
 
 from clew.normalize.openai import validate
 
 Json = dict[str, Any]
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 
 
 class ChatService:
-    """`answers` in their order, each a list of chunks, or a status and a body; `requests` as they came."""
+    """`answers` in their order, each a list of chunks, or a status and a body, perhaps with headers;
+    or a function of the request's body that gives one. `requests` as they came."""
 
     def __init__(self, answers: list[Any]) -> None:
         self.answers = answers
@@ -106,17 +109,23 @@ def chat_service(*answers: Any) -> Iterator[ChatService]:
             service.requests.append(body)
             service.headers.append({k.lower(): v for k, v in self.headers.items()})
             wrong = refusal(body)
-            answer = service.answers.pop(0)
+            rule = service.answers[0] if callable(service.answers[0]) else None
+            answer = service.answers.pop(0) if rule is None else rule(body)
             if wrong:
                 answer = (400, {"error": {"message": wrong, "type": "invalid_request_error"}})
             if isinstance(answer, tuple):
-                self.send(answer[0], "application/json", json.dumps(answer[1]).encode())
+                status, said, *headers = answer
+                self.send(status, "application/json", json.dumps(said).encode(), *headers)
             elif body.get("stream"):
                 lines = [f"data: {json.dumps(one)}\n\n".encode() for one in answer]
                 self.send(200, "text/event-stream", b"".join([*lines, b"data: [DONE]\n\n"]))
 
-        def send(self, status: int, kind: str, data: bytes) -> None:
+        def send(
+            self, status: int, kind: str, data: bytes, headers: Mapping[str, str] = NO_HEADERS
+        ) -> None:
             self.send_response(status)
+            for name, said in headers.items():
+                self.send_header(name, said)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(data)))
             self.end_headers()

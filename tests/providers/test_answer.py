@@ -37,6 +37,7 @@ from tests.requirements import requirement
 BUSY = Failure(
     kind="status", message="HTTP 529: Overloaded", status=529, error_type="overloaded_error"
 )
+BROKEN = Failure(kind="status", message="HTTP 500: no", status=500, error_type="api_error")
 CUT = Failure(kind="truncated", message="the connection ended too early", status=200)
 OVERFLOW = "input length and `max_tokens` exceed context limit: 195000 + 8192 > 200000"
 
@@ -58,18 +59,34 @@ def test_an_overloaded_service_is_asked_again_until_it_answers() -> None:
     pauses = [e for e in asked.events if isinstance(e, Retrying)]
     assert [p.delay_s for p in pauses] == [0.5, 1, 2, 4, 8, 15, 15, 15]
     assert [p.attempt for p in pauses] == list(range(1, 9))
-    assert pauses[0].max_attempts == 10
+    assert {p.max_attempts for p in pauses} == {None}, "the time is what bounds it"
     assert pauses[-1].budget_left_s == pytest.approx(600 - 60.5)
     assert asked.clock.now == pytest.approx(1060.5)
     assert [r.retry_count for r in asked.provider.requests] == list(range(9))
 
 
 def test_giving_up_says_why_and_after_how_long() -> None:
-    asked, ended = ask(*[[BUSY]] * 20)
+    asked, ended = ask(*[[BROKEN]] * 20)
     assert isinstance(ended, GaveUp)
-    assert (ended.why, ended.attempts, ended.failure) == ("10 attempts failed", 10, BUSY)
+    assert (ended.why, ended.attempts, ended.failure) == ("10 attempts failed", 10, BROKEN)
+    assert [e.max_attempts for e in asked.events if isinstance(e, Retrying)] == [10] * 9
     assert ended.elapsed_s == pytest.approx(75.5)
     assert len(asked.provider.requests) == 10
+
+
+def test_a_service_that_stays_overloaded_is_asked_for_as_long_as_the_budget_lasts() -> None:
+    _, ended = ask(*[[BUSY]] * 60)
+    assert isinstance(ended, GaveUp)
+    assert ended.why == "586 s of 600 are spent"
+    assert ended.attempts == 44
+
+
+def test_a_wait_beyond_the_budget_is_told_with_the_end() -> None:
+    limited = Failure(kind="status", message="HTTP 429: no", status=429, retry_after_s=7200.0)
+    asked, ended = ask([limited], hello())
+    assert isinstance(ended, GaveUp)
+    assert (ended.why, ended.retry_in_s) == ("the service asks to wait 2 h", 7200.0)
+    assert len(asked.provider.requests) == 1
 
 
 def test_unattended_work_has_no_number_of_attempts_to_show() -> None:
@@ -206,7 +223,7 @@ def test_the_next_model_is_asked_and_what_the_first_showed_is_withdrawn() -> Non
 
 
 def test_the_chain_of_models_is_gone_through_to_its_end() -> None:
-    asked, ended = ask(*[[BUSY]] * 40, fallbacks=("sonnet", "haiku"))
+    asked, ended = ask(*[[BUSY]] * 6, *[[BROKEN]] * 10, fallbacks=("sonnet", "haiku"))
     assert isinstance(ended, GaveUp)
     models = [r.model for r in asked.provider.requests]
     assert models == ["opus"] * 3 + ["sonnet"] * 3 + ["haiku"] * 10
@@ -263,6 +280,14 @@ def test_others_wait_for_the_same_moment_and_then_go_on() -> None:
         assert gate.left_s(clock.now) == 0
 
     asyncio.run(main())
+
+
+def test_a_wait_that_ends_the_turn_holds_no_later_request() -> None:
+    limited = Failure(kind="status", message="HTTP 429: no", status=429, retry_after_s=7200.0)
+    gate = Gate()
+    _, ended = ask([limited], gate=gate)
+    assert isinstance(ended, GaveUp)
+    assert gate.left_s(0) == 0
 
 
 def test_a_gate_only_ever_waits_longer() -> None:

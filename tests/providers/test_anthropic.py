@@ -142,7 +142,7 @@ async def answered(
     async def emit(event: Any) -> None:
         events.append(event)
 
-    options.setdefault("policy", Policy(max_attempts=1))
+    options.setdefault("policy", Policy(max_attempts=1, counts_overloads=True))
     answering = Answering(provider, new_tool_id=lambda: "own", **options)
     async with asyncio.timeout(BOUND_S):
         return events, await answering.run(request, emit)
@@ -374,9 +374,8 @@ async def answered_once(provider: Provider, limits: Limits | None = None) -> End
         pass
 
     async with asyncio.timeout(BOUND_S):
-        answering = Answering(
-            provider, new_tool_id=lambda: "t", policy=Policy(max_attempts=1), limits=limits
-        )
+        once = Policy(max_attempts=1, counts_overloads=True)
+        answering = Answering(provider, new_tool_id=lambda: "t", policy=once, limits=limits)
         return await answering.run(REQUEST, ignore)
 
 

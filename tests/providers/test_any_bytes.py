@@ -76,7 +76,9 @@ def test_an_attempt_ends_in_events_and_at_most_one_failure(
                 pass
 
             answering = Answering(
-                provider, new_tool_id=lambda: "own", policy=Policy(max_attempts=1)
+                provider,
+                new_tool_id=lambda: "own",
+                policy=Policy(max_attempts=1, counts_overloads=True),
             )
             ended = await answering.run(request, emit)
             assert isinstance(ended, Answered | Incomplete | GaveUp | CompactionDue)

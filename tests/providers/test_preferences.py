@@ -26,7 +26,7 @@ def test_nothing_said_is_nothing_asked() -> None:
         (["CLEW_CACHE_1H", "ENABLE_PROMPT_CACHING_1H"], "cache", "1", "1h"),
         (["CLEW_DISABLE_CACHE", "DISABLE_PROMPT_CACHING"], "cache", "true", None),
         (["CLEW_DISABLE_CACHE", "DISABLE_PROMPT_CACHING"], "cache", "False", "5m"),
-        (["CLEW_MAX_RETRIES", "CLAUDE_CODE_MAX_RETRIES"], "policy", "3", Policy(max_attempts=4)),
+        (["CLEW_MAX_RETRIES", "CLAUDE_CODE_MAX_RETRIES"], "policy", "3", Policy(max_attempts=4, counts_overloads=True)),
         (["CLEW_RETRY_BUDGET_MS"], "policy", "1500", Policy(budget_s=1.5)),
         (["CLEW_UNATTENDED", "CLAUDE_CODE_UNATTENDED_RETRY"], "policy", "1", Policy(unattended=True)),
     ],

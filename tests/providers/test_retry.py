@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from clew.providers.base import Failure, FailureKind, Request
+from clew.providers.failure_kinds import RETRIED_STATUSES, is_overload
 from clew.providers.overflow import Overflow
 from clew.providers.retry import (
-    RETRIED_STATUSES,
     Again,
     Compact,
     Decision,
@@ -20,6 +20,7 @@ from clew.providers.retry import (
     counted,
     decide,
     final,
+    span_in_words,
 )
 from tests.requirements import requirement
 
@@ -103,6 +104,7 @@ def test_a_limit_of_money_is_not_waited_out(failure: Failure) -> None:
     decision = after(failure, policy=Policy(unattended=True))
     assert isinstance(decision, GiveUp)
     assert "spending limit" in decision.why
+    assert decision.retry_in_s is None
 
 
 @requirement("C6")
@@ -133,9 +135,30 @@ def test_pauses_grow_by_two_up_to_a_cap_with_full_jitter() -> None:
 
 @requirement("C6")
 def test_ten_attempts_then_the_end_is_said_with_their_number() -> None:
-    assert isinstance(after(*[BUSY] * 9), Again)
-    end = after(*[BUSY] * 10)
+    assert isinstance(after(*[LIMITED] * 9), Again)
+    end = after(*[LIMITED] * 10)
     assert end == GiveUp(why="10 attempts failed")
+
+
+def test_an_overload_is_tried_again_until_the_time_is_used() -> None:
+    assert isinstance(after(*[BUSY] * 60, elapsed_s=500.0), Again)
+    assert after(*[BUSY] * 60, elapsed_s=595.0) == GiveUp(why="595 s of 600 are spent")
+    in_a_stream = Failure(
+        kind="error_event", message="busy", status=200, error_type="overloaded_error"
+    )
+    loading = status(503, "Loading model")
+    assert isinstance(after(*[BUSY, in_a_stream, loading] * 20), Again)
+    # Other failures in between count as ever.
+    assert isinstance(after(*[BUSY, status(500)] * 9), Again)
+    assert after(*[BUSY, status(500)] * 10) == GiveUp(why="10 attempts failed")
+
+
+def test_a_number_of_retries_that_was_asked_for_bounds_overloads_too() -> None:
+    asked = Policy(max_attempts=3, counts_overloads=True)
+    assert isinstance(after(BUSY, BUSY, policy=asked), Again)
+    assert after(BUSY, BUSY, BUSY, policy=asked) == GiveUp(why="3 attempts failed")
+    unattended = replace(asked, unattended=True)
+    assert isinstance(after(*[BUSY] * 9, policy=unattended), Again)
 
 
 @requirement("R074", "C6", "W7")
@@ -150,11 +173,28 @@ def test_retry_after_is_waited_and_a_little_more_so_that_not_all_come_at_once() 
 
 def test_a_wait_beyond_the_budget_is_said_and_not_begun() -> None:
     decision = after(replace(LIMITED, retry_after_s=7200.0))
-    assert decision == GiveUp(why="the service asks to wait 7200 s")
+    assert decision == GiveUp(why="the service asks to wait 2 h", retry_in_s=7200.0)
     late = after(BUSY, elapsed_s=594.9, random=0.9)
     assert late == GiveUp(why="595 s of 600 are spent")
     late_with_wait = after(replace(LIMITED, retry_after_s=30.0), elapsed_s=590.0)
-    assert late_with_wait == GiveUp(why="590 s of 600 are spent")
+    assert late_with_wait == GiveUp(why="the service asks to wait 30 s", retry_in_s=30.0)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"),
+    [
+        (0.2, "0 s"),
+        (59.4, "59 s"),
+        (59.6, "1 min"),
+        (90, "1 min 30 s"),
+        (7200, "2 h"),
+        (7500, "2 h 5 min"),
+        (90_000, "1 d 1 h"),
+        (86_400, "1 d"),
+    ],
+)
+def test_a_wait_is_told_in_units_that_people_read(seconds: float, words: str) -> None:
+    assert span_in_words(seconds) == words
 
 
 @requirement("C6")
@@ -227,7 +267,7 @@ def test_an_overflow_shrinks_the_answer_once_and_then_compaction_is_due() -> Non
 
 def test_only_what_a_failure_counts_for_is_counted() -> None:
     spent = counted(counted(Spent(fallbacks=("x",), shrunk=True), BUSY, Policy()), CUT, Policy())
-    assert spent == Spent(attempts=2, broken_streams=1, fallbacks=("x",), shrunk=True)
+    assert spent == Spent(attempts=2, uncounted=1, broken_streams=1, fallbacks=("x",), shrunk=True)
 
 
 failures = st.builds(
@@ -248,6 +288,6 @@ def test_attended_work_always_comes_to_an_end(
     spent = Spent(attempts=attempts, elapsed_s=elapsed_s)
     decision = decide(failure, REQUEST, spent, Policy(), random=random)
     if isinstance(decision, Again):
-        assert attempts < 10
+        assert attempts < 10 or is_overload(failure)
         assert final(failure) is None
         assert 0 <= decision.delay_s <= 600 - elapsed_s

@@ -23,6 +23,7 @@ from clew.engine.events import (
     TurnEnded,
 )
 from clew.engine.executor import ToolExecutor
+from clew.engine.failure_words import api_error_words, with_advice
 from clew.engine.hooked import STOP_FEEDBACK, calls_of, fire, heard, join, last_words
 from clew.engine.repetition import Repetition
 from clew.engine.requests import Prepared
@@ -55,6 +56,7 @@ from clew.providers.answer_events import (
     Withdrawn,
 )
 from clew.providers.base import Failure
+from clew.providers.failure_kinds import category_of, without_credit
 from clew.session.ledger import charges
 from clew.session.state import ApiTimed
 from clew.stream.events import (
@@ -68,18 +70,6 @@ from clew.stream.events import (
 )
 
 Json: TypeAlias = dict[str, Any]
-
-# The categories that readers of transcripts know, by the service's own type or status.
-ERROR_CATEGORIES = {
-    "authentication_error": "authentication_failed",
-    "permission_error": "authentication_failed",
-    "billing_error": "billing_error",
-    "rate_limit_error": "rate_limit",
-    "overloaded_error": "overloaded",
-    "invalid_request_error": "invalid_request",
-    "not_found_error": "model_not_found",
-    "api_error": "server_error",
-}
 
 TOO_LONG = "the conversation no longer fits into the model's window"
 
@@ -178,7 +168,7 @@ async def hooked(
                 deps,
                 emit,
                 "StopFailure",
-                error=ERROR_CATEGORIES.get(reply.error_type or "", "unknown"),
+                error=reply.error,
                 error_details=step.message,
                 last_assistant_message=last_words(deps.story.history),
             )
@@ -408,7 +398,8 @@ class Hearing:
                 await self._emit(Recorded(entries=entries))
                 return self._reply(ended)
             case GaveUp():
-                return await self._failed(ended.failure, ended.why, reason="api_error")
+                words = with_advice(ended, self._deps.now())
+                return await self._failed(ended.failure, ended.why, reason="api_error", words=words)
             case Held():
                 failure = Failure(
                     kind="status", message=ended.words, error_type="invalid_request_error"
@@ -465,14 +456,23 @@ class Hearing:
     def _reply(self, ended: Answered | Incomplete) -> Reply:
         failure = ended.failure if isinstance(ended, Incomplete) else None
         said = Assistant({"type": "assistant", "message": ended.message})
-        return Reply(
+        reply = Reply(
             ending=ENDINGS.get(said.stop_reason or "", "unknown"),
             stop_reason=said.stop_reason,
             is_complete=failure is None,
             is_empty=said.is_empty,
-            failure=failure.message if failure else "",
-            status=failure.status if failure else None,
-            error_type=failure.error_type if failure else None,
+        )
+        if failure is None:
+            return reply
+        no_credit = without_credit(failure)
+        return replace(
+            reply,
+            failure=failure.message if no_credit is None else f"{failure.message} ({no_credit})",
+            # Whoever has no credit is refused the rest of the answer too.
+            is_final=no_credit is not None,
+            status=failure.status,
+            error=category_of(failure),
+            error_type=failure.error_type,
         )
 
     async def _failed(
@@ -480,14 +480,13 @@ class Hearing:
     ) -> Reply:
         """A request that was given up becomes an entry a person can read; the API never sees it."""
         deps = self._deps
-        status = f"{failure.status} " if failure.status else ""
-        words = words or f"API Error: {status}{failure.message}"
+        words = words or api_error_words(failure)
         entry = factories.api_error(
             words,
             uuid=deps.new_id(),
             at=deps.now(),
             message_id=deps.new_id(),
-            error=ERROR_CATEGORIES.get(failure.error_type or "", "unknown"),
+            error=category_of(failure),
             error_details=why,
             status=failure.status,
             error_type=failure.error_type,
@@ -501,6 +500,7 @@ class Hearing:
             is_final=True,
             failure=words,
             status=failure.status,
+            error=category_of(failure),
             error_type=failure.error_type,
         )
 

@@ -44,6 +44,8 @@ class Reply(Struct, frozen=True, kw_only=True):
     failure: str = ""
     stop_reason: str | None = None
     status: int | None = None
+    # The category of the failure, in the words that hooks and readers of transcripts know.
+    error: str = "unknown"
     error_type: str | None = None
 
 

@@ -26,17 +26,10 @@ from clew.headless.delegated import Delegated
 from clew.headless.result import Tally
 from clew.hooks.progress import HookFinished, HookStarted
 from clew.providers.answer_events import Asking, FellBack, Retrying, Streamed
-from clew.providers.base import Failure
+from clew.providers.failure_kinds import category_of
 from clew.wire import frames
 
 Json: TypeAlias = dict[str, Any]
-
-RETRY_CATEGORIES = {
-    "overloaded_error": "overloaded",
-    "rate_limit_error": "rate_limit",
-    "authentication_error": "authentication_failed",
-    "api_error": "server_error",
-}
 
 
 class Wanted(Struct, frozen=True, kw_only=True):
@@ -225,7 +218,7 @@ class Framing:
             max_retries=event.max_attempts,
             retry_delay_ms=round(event.delay_s * 1000),
             error_status=event.failure.status,
-            error=category(event.failure),
+            error=category_of(event.failure),
             content=event.failure.message,
         )
 
@@ -246,7 +239,7 @@ class Framing:
     def _fallback(self, event: FellBack) -> Json:
         return self.system(
             "model_fallback",
-            trigger=category(event.failure),
+            trigger=category_of(event.failure),
             original_model=self._model,
             fallback_model=event.model,
             content=f"{event.failure.message}; going on with {event.model}",
@@ -257,7 +250,3 @@ class Framing:
 
     def notice(self, words: str) -> Json:
         return self._said(words, "notice")
-
-
-def category(failure: Failure) -> str:
-    return RETRY_CATEGORIES.get(failure.error_type or "", "unknown")

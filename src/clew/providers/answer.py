@@ -30,9 +30,11 @@ from clew.providers.answer_events import (
     Streamed,
     Withdrawn,
 )
-from clew.providers.base import Failure, FailureKind, Json, Provider, Request
+from clew.providers.base import Attempt, Failure, Json, Provider, Request
 from clew.providers.clock import Clock, MonotonicClock
+from clew.providers.failure_kinds import is_busy
 from clew.providers.overflow import Overflow, fitted, with_output
+from clew.providers.refusal import failure_of_fault
 from clew.providers.retry import (
     Again,
     Compact,
@@ -44,7 +46,7 @@ from clew.providers.retry import (
     Spent,
     counted,
     decide,
-    is_busy,
+    is_uncounted,
     is_waited_out,
 )
 from clew.providers.watchdog import Limits, Watchdog
@@ -60,13 +62,6 @@ Emit: TypeAlias = Callable[[DriverEvent], Awaitable[None]]
 
 # What a service writes in one piece within the time such an answer is given.
 WHOLE_MAX_TOKENS = 21_000
-
-FAULTS_OF_THE_LINE: dict[str, FailureKind] = {
-    "error_event": "error_event",
-    "unfinished_event": "truncated",
-    "no_message": "truncated",
-    "cut_short": "truncated",
-}
 
 
 class Gate:
@@ -177,7 +172,7 @@ class Answering:
                 hint=emit,
                 whole=not request.stream,
             ) as watch:
-                return await self._read(watch, emit)
+                return await self._read(watch, attempt, emit)
         finally:
             self._request_id = attempt.request_id
             await attempt.aclose()
@@ -190,7 +185,7 @@ class Answering:
         left_s = max(self._policy.least_attempt_s, self._policy.budget_s - elapsed_s)
         return self._limits.within(left_s)
 
-    async def _read(self, watch: Watchdog, emit: Emit) -> Failure | None:
+    async def _read(self, watch: Watchdog, attempt: Attempt, emit: Emit) -> Failure | None:
         accumulator = self._accumulator
         while True:
             event = await watch.next()
@@ -202,7 +197,7 @@ class Answering:
                 fault = next((e for e in said if isinstance(e, StreamFault) and e.fatal), None)
                 if fault is not None:
                     self._closing = said
-                    return failure_of_fault(fault)
+                    return failure_of_fault(fault, headers=attempt.headers)
             self._shown = self._shown or any(isinstance(e, MessageStarted) for e in said)
             await self._tell(said, emit)
             if self._with_events and event is not None:
@@ -229,9 +224,6 @@ class Answering:
         now_s = self._clock.now_s()
         spent = counted(self._spent, failure, self._policy)
         self._spent = replace(spent, elapsed_s=now_s - self._began_s)
-        if failure.retry_after_s is not None and is_busy(failure):
-            # Others need not be told the same thing one by one.
-            self._gate.hold(now_s + min(failure.retry_after_s, self._policy.budget_s))
 
     async def _next(
         self, request: Request, failure: Failure, decision: Decision, emit: Emit
@@ -242,6 +234,11 @@ class Answering:
                 self._spent = replace(
                     self._spent, asked_whole=self._spent.asked_whole or decision.whole
                 )
+                if failure.retry_after_s is not None and is_busy(failure):
+                    # Others need not be told the same thing one by one. A wait that nobody waits
+                    # for holds no request: the user's next prompt is asked at once.
+                    wait_s = min(failure.retry_after_s, self._policy.budget_s)
+                    self._gate.hold(self._clock.now_s() + wait_s)
                 await self._pause(failure, decision, emit)
                 return request
             case Shrink(request=smaller):
@@ -260,12 +257,13 @@ class Answering:
     async def _pause(self, failure: Failure, decision: Again, emit: Emit) -> None:
         policy, spent = self._policy, self._spent
         unlimited = is_waited_out(failure, policy)
+        uncounted = is_uncounted(failure, policy)
         left_s = max(0.0, policy.budget_s - spent.elapsed_s - decision.delay_s)
         await emit(
             Retrying(
                 failure=failure,
-                attempt=spent.attempts - spent.waited_out if not unlimited else spent.attempts,
-                max_attempts=None if unlimited else policy.max_attempts,
+                attempt=spent.attempts if uncounted else spent.attempts - spent.uncounted,
+                max_attempts=None if uncounted else policy.max_attempts,
                 delay_s=decision.delay_s,
                 budget_left_s=None if unlimited else left_s,
                 whole=decision.whole,
@@ -316,6 +314,7 @@ class Answering:
         return GaveUp(
             failure=failure,
             why=decision.why,
+            retry_in_s=decision.retry_in_s,
             model=request.model,
             attempts=self._attempts,
             elapsed_s=self._spent.elapsed_s,
@@ -326,17 +325,3 @@ def in_one_piece(request: Request) -> Request:
     """The request for its whole answer at once, no longer than such an answer may take."""
     room = min(request.max_tokens or WHOLE_MAX_TOKENS, WHOLE_MAX_TOKENS)
     return replace(with_output(request, room), stream=False)
-
-
-def failure_of_fault(fault: StreamFault) -> Failure:
-    """A stream that broke its own rules, or told of an error, as the failure of its attempt."""
-    shown = f": {fault.excerpt!r}" if fault.excerpt else ""
-    details = (fault.error or {}).get("details")
-    return Failure(
-        kind=FAULTS_OF_THE_LINE.get(fault.kind, "event"),
-        message=f"{fault.message}{shown}",
-        status=200,
-        error_type=fault.error_type,
-        request_id=fault.request_id,
-        details=details if isinstance(details, dict) else None,
-    )

@@ -92,10 +92,14 @@ class Incomplete(Struct, frozen=True, kw_only=True):
 
 
 class GaveUp(Struct, frozen=True, kw_only=True):
-    """No message came. `why` says what ended the attempts, `failure` what the last one met."""
+    """No message came. `why` says what ended the attempts, `failure` what the last one met.
+
+    `retry_in_s` is after how long the service would answer again, where it says so.
+    """
 
     failure: Failure
     why: str
+    retry_in_s: float | None = None
     model: str
     attempts: int
     elapsed_s: float

@@ -37,6 +37,8 @@ MAX_ANSWER_BYTES = 64 << 20
 # Of a stream, framing included: the longest answer of any model, a character an event.
 MAX_STREAM_BYTES = 256 << 20
 COUNT_TIMEOUT_S = 60.0
+# The texts of a failure that a service writes, and might echo a credential in.
+HIDDEN = ("message", "error_type", "error_code", "request_id")
 # The last words of a stream: after them only HTTP's own end mark can come.
 LAST_WORDS = ("message_stop", "error")
 
@@ -137,7 +139,7 @@ class AnthropicProvider:
 
     def hidden(self, failure: Failure) -> Failure:
         """The failure with no credential in any of its texts, whoever echoed it."""
-        texts = {name: getattr(failure, name) for name in ("message", "error_type", "request_id")}
+        texts = {name: getattr(failure, name) for name in HIDDEN}
         return replace(failure, **self.endpoint.hide_all(texts | {"details": failure.details}))
 
     def _http(self, path: str, built: Built, request: Request, *, stream: bool) -> HttpRequest:

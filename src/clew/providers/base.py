@@ -97,6 +97,8 @@ class Failure(Struct, frozen=True, kw_only=True):
     message: str
     status: int | None = None
     error_type: str | None = None
+    # The service's own name or number for the error, where it has one beside its type.
+    error_code: str | None = None
     request_id: str | None = None
     retry_after_s: float | None = None
     should_retry: bool | None = None

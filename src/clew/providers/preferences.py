@@ -67,6 +67,7 @@ def _policy(environment: Environment) -> Policy:
         usual,
         # A retry is an attempt after the first.
         max_attempts=usual.max_attempts if retries is None else retries + 1,
+        counts_overloads=environment.source("max_retries") is not None,
         budget_s=usual.budget_s if budget_ms is None else budget_ms / 1000,
         unattended=environment.switch("unattended"),
     )

@@ -5,14 +5,30 @@ Owns how an error's body is read, whatever it is: the API's JSON, a gateway's we
 
 import re
 from collections.abc import Mapping
-from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from clew.providers.base import Failure, FailureKind, Json
-from clew.providers.retry_after import retry_after_s
+from clew.providers.failure_kinds import is_busy
+from clew.providers.reported import Reported, error_object, reported
+from clew.providers.waits import http_date_s, reset_after_s, retry_after_s
+from clew.stream.events import StreamFault
 
 EXCERPT_CHARACTERS = 300
+# Anthropic's, OpenAI's, Azure's, Bedrock's and Mistral's.
+REQUEST_ID_HEADERS = (
+    "request-id",
+    "x-request-id",
+    "apim-request-id",
+    "x-amzn-requestid",
+    "mistral-correlation-id",
+)
+FAULTS_OF_THE_LINE: dict[str, FailureKind] = {
+    "error_event": "error_event",
+    "unfinished_event": "truncated",
+    "no_message": "truncated",
+    "cut_short": "truncated",
+}
 _TITLE = re.compile(r"<title[^>]*>(.*?)</title", re.I | re.S)
 _TAGS = re.compile(r"<(script|style)\b.*?</\1\s*>|<[^>]*>", re.I | re.S)
 
@@ -21,23 +37,65 @@ def failure_of_response(
     status: int, headers: Mapping[str, str], body: bytes, *, wall_s: float
 ) -> Failure:
     """Why a response with this status is no answer."""
-    error, document = _api_error(body)
-    error_type = error.get("type")
-    message = error.get("message")
-    said = message if isinstance(message, str) and message else words_of(body)
+    error, document = error_object(body)
+    told = reported(error)
+    said = told.message or words_of(body)
     if 300 <= status < 400 and (elsewhere := words_of(headers.get("location", "").encode())):
         # A key is sent to nobody but the address that a person named.
         said = f"it leads to {elsewhere}; if that is the service, name it as the base URL"
-    return Failure(
+    failure = Failure(
         kind="status",
         message=f"HTTP {status}: {said}" if said else f"HTTP {status} without a word",
         status=status,
-        error_type=error_type if isinstance(error_type, str) else None,
+        error_type=_bedrock_type(headers) or told.error_type,
+        error_code=told.error_code,
         request_id=_request_id(headers, document),
-        retry_after_s=retry_after_s(headers, wall_s=wall_s),
         should_retry={"true": True, "false": False}.get(headers.get("x-should-retry", "").lower()),
-        details=details if isinstance(details := error.get("details"), dict) else None,
+        details=told.details,
     )
+    return _with_wait(failure, told, headers, wall_s)
+
+
+def failure_of_fault(
+    fault: StreamFault, *, headers: Mapping[str, str], wall_s: float | None = None
+) -> Failure:
+    """Return the failure of an attempt whose stream broke its own rules or told of an error.
+
+    `headers` are those of the response that the stream came with.
+    """
+    told = reported(fault.error or {})
+    said = told.message if fault.kind == "error_event" and told.message else fault.message
+    shown = f": {fault.excerpt!r}" if fault.excerpt else ""
+    failure = Failure(
+        kind=FAULTS_OF_THE_LINE.get(fault.kind, "event"),
+        message=f"{said}{shown}",
+        status=200,
+        error_type=told.error_type or fault.error_type,
+        error_code=told.error_code,
+        request_id=fault.request_id,
+        details=told.details,
+    )
+    return _with_wait(failure, told, headers, wall_s)
+
+
+def _with_wait(
+    failure: Failure, told: Reported, headers: Mapping[str, str], wall_s: float | None
+) -> Failure:
+    """Return the failure with the wait that is asked for: by a header, by the error itself, or,
+    where a limit was reached, by the moment at which it is refilled."""
+    their_now_s = http_date_s(headers.get("date"))
+    now_s = wall_s if their_now_s is None else their_now_s
+    wait_s = retry_after_s(headers, wall_s=wall_s)
+    if wait_s is None:
+        wait_s = told.retry_after_s
+    if wait_s is None and is_busy(failure):
+        wait_s = reset_after_s(told.headers or headers, now_s=now_s)
+    return failure if wait_s is None else replace(failure, retry_after_s=wait_s)
+
+
+def _bedrock_type(headers: Mapping[str, str]) -> str | None:
+    """Return the exception that Bedrock names beside its body: `ThrottlingException:http://...`."""
+    return headers.get("x-amzn-errortype", "").partition(":")[0].rpartition("#")[2] or None
 
 
 def failure_of_content(
@@ -65,20 +123,7 @@ def words_of(body: bytes) -> str:
     return short if len(short) <= EXCERPT_CHARACTERS else short[:EXCERPT_CHARACTERS] + "..."
 
 
-def _api_error(body: bytes) -> tuple[Json, Json]:
-    """The error object of a body and the document around it; both empty if it is no such thing."""
-    try:
-        document: Any = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return {}, {}
-    if not isinstance(document, dict):
-        return {}, {}
-    error = document.get("error")
-    if isinstance(error, str):
-        return {"message": error}, document
-    return (error if isinstance(error, dict) else document), document
-
-
 def _request_id(headers: Mapping[str, str], document: Json) -> str | None:
-    found = headers.get("request-id") or headers.get("x-request-id") or document.get("request_id")
+    named = (headers.get(name) for name in REQUEST_ID_HEADERS)
+    found = next(filter(None, named), None) or document.get("request_id")
     return found if isinstance(found, str) else None

@@ -10,12 +10,18 @@ from msgspec import Struct
 
 from clew.messages.counts import count_of
 from clew.providers.base import Failure, Request
-from clew.providers.overflow import Overflow, overflow_of, shrunk
-
-RETRIED_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 529})
-RETRIED_TYPES = frozenset(
-    {"overloaded_error", "rate_limit_error", "api_error", "timeout_error", "gateway_timeout_error"}
+from clew.providers.failure_kinds import (
+    RETRIED_STATUSES,
+    affordable_output,
+    effective_status,
+    is_busy,
+    is_missing_model,
+    is_overload,
+    is_unnamed,
+    without_credit,
 )
+from clew.providers.overflow import Overflow, overflow_of, shrunk, with_output
+
 # The line, or what came over it, was at fault: the next attempt meets another server.
 BROKEN_LINE = frozenset({"connect", "connect_timeout", "reset", "stalled", "truncated", "event"})
 # Something on the way that answers for the service; it is rarely gone a second later.
@@ -23,15 +29,17 @@ IN_THE_WAY = frozenset({"protocol", "content", "proxy"})
 # Where these come after the head, a stream had begun and broke.
 BROKEN_STREAM = frozenset({"reset", "stalled", "truncated", "event"})
 
-# A limit somebody set on money: waiting does not lift it.
-SPEND_CODES = ("spend_limit", "billing", "credit")
-SPEND_WORDS = ("spend limit", "usage limits", "credit balance", "extra usage is required")
+# An answer shorter than this is of no use to a turn with tools.
+LEAST_AFFORDED = 1_000
 
 
 class Policy(Struct, frozen=True, kw_only=True):
     """How patient clew is. `unattended` waits out 429 and 529 for as long as they last."""
 
     max_attempts: int = 10
+    # Whether overloads count as attempts too: they do where a number of retries was asked for, and
+    # otherwise only the time bounds them.
+    counts_overloads: bool = False
     budget_s: float = 600.0
     # No attempt begins with less than this of the budget left; one that begins late is silent for
     # no longer than what is left.
@@ -57,8 +65,9 @@ class Spent(Struct, frozen=True, kw_only=True):
     """What has been tried for this answer; the counts are of the model that is asked now."""
 
     attempts: int = 0
-    # Of these, the ones that an unattended run waits out: no budget counts them or their time.
-    waited_out: int = 0
+    # Of these, the ones that no number of attempts bounds: overloads, and in an unattended run
+    # whatever it waits out, of which the time does not count either.
+    uncounted: int = 0
     elapsed_s: float = 0.0
     in_the_way: int = 0
     broken_streams: int = 0
@@ -95,9 +104,10 @@ class Compact(Struct, frozen=True, kw_only=True):
 
 
 class GiveUp(Struct, frozen=True, kw_only=True):
-    """No further attempt; `why` is for people."""
+    """No further attempt; `why` is for people. `retry_in_s` is when the service would answer."""
 
     why: str
+    retry_in_s: float | None = None
 
 
 Decision: TypeAlias = Again | Shrink | FallBack | Compact | GiveUp
@@ -107,9 +117,9 @@ def counted(spent: Spent, failure: Failure, policy: Policy) -> Spent:
     """`spent` after an attempt that failed so."""
     return Spent(
         attempts=spent.attempts + 1,
-        waited_out=spent.waited_out + is_waited_out(failure, policy),
+        uncounted=spent.uncounted + is_uncounted(failure, policy),
         elapsed_s=spent.elapsed_s,
-        in_the_way=spent.in_the_way + (failure.kind in IN_THE_WAY),
+        in_the_way=spent.in_the_way + is_in_the_way(failure),
         broken_streams=spent.broken_streams + is_broken_stream(failure),
         overloads=spent.overloads + 1 if is_overload(failure) else 0,
         asked_whole=spent.asked_whole,
@@ -126,6 +136,9 @@ def decide(
     if overflow is not None:
         smaller = None if spent.shrunk else shrunk(request, overflow)
         return Compact(overflow=overflow) if smaller is None else Shrink(request=smaller)
+    fewer = None if spent.shrunk else affordable_output(failure)
+    if fewer is not None and fewer >= LEAST_AFFORDED:
+        return Shrink(request=with_output(request, fewer))
     if spent.fallbacks and (
         is_missing_model(failure) or spent.overloads >= policy.overloads_before_fallback
     ):
@@ -134,23 +147,21 @@ def decide(
         return GiveUp(why=why)
     unlimited = is_waited_out(failure, policy)
     delay_s = _delay(failure, spent.attempts, policy, random, unlimited=unlimited)
-    why = None if unlimited else _spent(failure, spent, policy, delay_s)
-    if why is None:
+    end = None if unlimited else _end(failure, spent, policy, delay_s)
+    if end is None:
         return Again(delay_s=delay_s, whole=_ask_whole(failure, request, spent, policy))
-    return FallBack(model=spent.fallbacks[0]) if spent.fallbacks else GiveUp(why=why)
+    return FallBack(model=spent.fallbacks[0]) if spent.fallbacks else end
 
 
 def final(failure: Failure) -> str | None:
-    """Why no attempt can help, or None if one may."""
-    if is_spend_limit(failure):
-        return "a spending limit is reached; waiting does not lift it"
+    """Say why no attempt can help, or None if one may."""
+    if (why := without_credit(failure)) is not None:
+        return why
     if failure.should_retry is not None:
         return None if failure.should_retry else "the service says not to try again"
     match failure.kind:
-        case "status":
-            may = failure.status in RETRIED_STATUSES
-        case "error_event":
-            may = failure.error_type in RETRIED_TYPES
+        case "status" | "error_event":
+            may = is_unnamed(failure) or effective_status(failure) in RETRIED_STATUSES
         case "proxy":
             may = failure.status is None or failure.status >= 500
         case _:
@@ -158,37 +169,24 @@ def final(failure: Failure) -> str | None:
     return None if may else "trying again would end the same way"
 
 
-def is_busy(failure: Failure) -> bool:
-    """The service is there and has no room: 429 and 529, as a status or within a stream."""
-    return failure.status in (429, 529) or failure.error_type in (
-        "rate_limit_error",
-        "overloaded_error",
-    )
-
-
 def is_waited_out(failure: Failure, policy: Policy) -> bool:
     return policy.unattended and is_busy(failure)
 
 
-def is_overload(failure: Failure) -> bool:
-    return failure.status == 529 or failure.error_type == "overloaded_error"
+def is_uncounted(failure: Failure, policy: Policy) -> bool:
+    """Whether no number of attempts bounds how often this is tried again."""
+    if is_overload(failure):
+        return policy.unattended or not policy.counts_overloads
+    return is_waited_out(failure, policy)
+
+
+def is_in_the_way(failure: Failure) -> bool:
+    """Whether few attempts are enough: something on the way answered, or nobody says what it is."""
+    return failure.kind in IN_THE_WAY or is_unnamed(failure)
 
 
 def is_broken_stream(failure: Failure) -> bool:
     return failure.status == 200 and failure.kind in BROKEN_STREAM
-
-
-def is_missing_model(failure: Failure) -> bool:
-    return failure.status == 404 and failure.error_type == "not_found_error"
-
-
-def is_spend_limit(failure: Failure) -> bool:
-    """The limit is one of money, by its code or, where there is none, by its words."""
-    code = str((failure.details or {}).get("error_code", ""))
-    if any(word in code for word in SPEND_CODES) or failure.error_type == "billing_error":
-        return True
-    said = failure.message.lower()
-    return failure.status in (400, 402, 403, 429) and any(words in said for words in SPEND_WORDS)
 
 
 def _delay(
@@ -207,17 +205,32 @@ def _delay(
     return said_s + random * min(span_s, max(1.0, 0.1 * said_s))
 
 
-def _spent(failure: Failure, spent: Spent, policy: Policy, delay_s: float) -> str | None:
-    tries = spent.attempts - spent.waited_out
+def _end(failure: Failure, spent: Spent, policy: Policy, delay_s: float) -> GiveUp | None:
+    """Return why no attempt follows, though one might help: the patience is used up."""
+    tries = spent.attempts - spent.uncounted
     if tries >= policy.max_attempts:
-        return f"{count_of(tries, 'attempt')} failed"
-    if spent.in_the_way >= policy.max_in_the_way and failure.kind in IN_THE_WAY:
-        return f"{count_of(spent.in_the_way, 'attempt')} met the same obstacle"
-    if spent.elapsed_s + delay_s + policy.least_attempt_s > policy.budget_s:
-        if failure.retry_after_s is not None and failure.retry_after_s > policy.budget_s:
-            return f"the service asks to wait {failure.retry_after_s:.0f} s"
-        return f"{spent.elapsed_s:.0f} s of {policy.budget_s:.0f} are spent"
-    return None
+        return GiveUp(why=f"{count_of(tries, 'attempt')} failed")
+    if spent.in_the_way >= policy.max_in_the_way and is_in_the_way(failure):
+        return GiveUp(why=f"{count_of(spent.in_the_way, 'attempt')} met the same obstacle")
+    if spent.elapsed_s + delay_s + policy.least_attempt_s <= policy.budget_s:
+        return None
+    if (asked_s := failure.retry_after_s) is not None:
+        return GiveUp(why=f"the service asks to wait {span_in_words(asked_s)}", retry_in_s=asked_s)
+    return GiveUp(why=f"{spent.elapsed_s:.0f} s of {policy.budget_s:.0f} are spent")
+
+
+def span_in_words(seconds: float) -> str:
+    """Return a wait as a person reads it: `34 s`, `7 min`, `2 h 5 min`, `3 d 4 h`."""
+    whole = round(seconds)
+    for size, unit, below, part in (
+        (86_400, "d", 3600, "h"),
+        (3600, "h", 60, "min"),
+        (60, "min", 1, "s"),
+    ):
+        if whole >= size:
+            rest = whole % size // below
+            return f"{whole // size} {unit} {rest} {part}" if rest else f"{whole // size} {unit}"
+    return f"{whole} s"
 
 
 def _ask_whole(failure: Failure, request: Request, spent: Spent, policy: Policy) -> bool:

@@ -20,6 +20,9 @@ STOPS = {
     "function_call": "tool_use",
     "content_filter": "refusal",
 }
+# OpenRouter and Mistral end an answer so that broke off: `finish_reason` of OpenRouter's streaming
+# errors, CompletionResponseStreamChoiceFinishReason of the `mistralai` package.
+FAILED = "error"
 # What servers call the thoughts of a model.
 THOUGHTS = ("reasoning_content", "reasoning")
 _HEAD_BYTES = 800
@@ -48,8 +51,11 @@ class ChatEvents:
     def take(self, chunk: Json) -> list[Json]:
         if self._is_over:
             return []
-        if chunk.get("error"):
-            error = chunk["error"]
+        choice = _first(chunk.get("choices"))
+        error = chunk.get("error") or choice.get("error")
+        if not error and choice.get("finish_reason") == FAILED:
+            error = {"type": "api_error", "message": "the service ended its answer with an error"}
+        if error:
             self._is_over = True
             return [
                 {"type": "error", "error": error if type(error) is dict else {"message": error}}
@@ -58,7 +64,6 @@ class ChatEvents:
         if type(usage) is dict:
             self._usage = _usage(usage)
         events = [] if self._started else [self._start(chunk)]
-        choice = _first(chunk.get("choices"))
         if self._stop is not None:
             return events
         said = _object(choice.get("delta")) or _object(choice.get("message"))

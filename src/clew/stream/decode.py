@@ -168,7 +168,11 @@ def event_of(event: ServerSentEvent) -> Json | StreamFault | None:
         return {"type": event.event} if event.event != "message" else None
     value = parse_object(event.data)
     if not isinstance(value, StreamFault):
-        return {"type": event.event, **value} if "type" not in value else value
+        if "type" in value:
+            return value
+        # Gateways put the error of the service behind them into a stream as it is, without a name.
+        is_error = event.event == "message" and "error" in value
+        return {"type": "error" if is_error else event.event, **value}
     if event.event == "ping":
         return {"type": "ping"}
     if event.event == "error":

@@ -22,6 +22,9 @@ def events_of_message(message: Json) -> list[Json | StreamFault]:
     if message.get("type") == "error":
         return [message]
     content = message.get("content")
+    if content is None and message.get("error"):
+        # A gateway's error with HTTP 200.
+        return [message | {"type": "error"}]
     if isinstance(content, str):
         content = [{"type": "text", "text": content}]
     if not isinstance(content, list):

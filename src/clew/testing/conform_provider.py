@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 
 from clew.messages.errors import OutsideError
-from clew.providers.answer import failure_of_fault
 from clew.providers.base import Attempt, Failure, FailureKind, Json, Provider, Request
+from clew.providers.refusal import failure_of_fault
 from clew.providers.scenario import Defaults, Scenario, from_value
 from clew.providers.scenario_answer import message_of
 from clew.providers.scenario_rules import facts_of
@@ -154,7 +154,7 @@ async def _outcome(provider: Provider, name: str, **more: Any) -> Outcome:
     said += accumulator.close() if failure is None else accumulator.abort()
     fault = next((e for e in said if isinstance(e, StreamFault) and e.fatal), None)
     if failure is None and fault is not None:
-        failure = failure_of_fault(fault)
+        failure = failure_of_fault(fault, headers=attempt.headers)
     return Outcome(message=accumulator.message, failure=failure)
 
 

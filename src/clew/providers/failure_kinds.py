@@ -1,0 +1,202 @@
+"""Say what kind of failure an attempt met: no credit, no room, no such model, or a passing fault.
+
+A failure inside a stream is judged as the same failure outside one: by the status that its code or
+type stands for. Codes and types come first; words are read only where a service gives nothing else.
+Must never decide what follows (that is `retry`) and never read a full window (that is `overflow`).
+"""
+
+import re
+
+from clew.providers.base import Failure
+
+# Statuses after which the next attempt may be answered. Those above 504 are of proxies in front of
+# a service: Cloudflare's 520 to 524 and 530, Anthropic's 529.
+RETRIED_STATUSES = frozenset({408, 409, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529, 530})
+
+# The status that an error's type or code stands for, without case, signs and the words at its end.
+# Anthropic's types, OpenAI's codes, Google's google.rpc.Code, Bedrock's exceptions, vLLM's classes.
+STATUS_OF_NAME = {
+    "api": 500,
+    "server": 500,
+    "internal": 500,
+    "internalserver": 500,
+    "unknown": 500,
+    "overloaded": 529,
+    "slowdown": 503,
+    "unavailable": 503,
+    "serviceunavailable": 503,
+    "providerunavailable": 503,
+    "timeout": 504,
+    "gatewaytimeout": 504,
+    "deadlineexceeded": 504,
+    "vectorstoretimeout": 504,
+    "modeltimeout": 408,
+    "aborted": 409,
+    "conflict": 409,
+    "ratelimit": 429,
+    "ratelimitexceeded": 429,
+    "toomanyrequests": 429,
+    "throttling": 429,
+    "modelnotready": 429,
+    "resourceexhausted": 429,
+    # The model broke off while it answered; Bedrock's own status for it is 424.
+    "modelstream": 500,
+    "model": 424,
+    "billing": 402,
+    "insufficientquota": 402,
+    "authentication": 401,
+    "unauthenticated": 401,
+    "permission": 403,
+    "permissiondenied": 403,
+    "accessdenied": 403,
+    "notfound": 404,
+    "modelnotfound": 404,
+    "resourcenotfound": 404,
+    "invalidrequest": 400,
+    "invalidargument": 400,
+    "badrequest": 400,
+    "failedprecondition": 400,
+    "validation": 400,
+    "invalidprompt": 400,
+    "servicequotaexceeded": 400,
+    "contentfilter": 400,
+    "requesttoolarge": 413,
+}
+
+# Codes and types that mean: there is no money for it. Waiting does not change that.
+_NO_CREDIT_NAMES = frozenset(
+    {
+        "insufficientquota",  # OpenAI, Azure, and most that copy them
+        "billing",
+        "billingnotactive",
+        "billinghardlimitreached",
+        "exceededcurrentquota",  # Moonshot
+        "insufficientcredits",
+        "insufficientbalance",
+        "paymentrequired",
+    }
+)
+_NO_CREDIT_DETAILS = ("spend_limit", "billing", "credit")
+_NO_CREDIT_WORDS = (
+    "spend limit",
+    "usage limits",
+    "credit balance",
+    "extra usage is required",
+    "insufficient balance",
+    "insufficient credit",
+    "requires more credits",
+    "billing hard limit",
+    "check your plan and billing",
+)
+NO_CREDIT = "the account has no credit or has reached its spending limit; waiting does not help"
+DAY_IS_USED_UP = "the quota of the day is used up; waiting a few minutes does not help"
+NOT_INCLUDED = "the account has no quota for this model; waiting does not help"
+
+# The categories that transcripts, hooks and hosts know, by status.
+_CATEGORY_OF_STATUS = {
+    400: "invalid_request",
+    401: "authentication_failed",
+    402: "billing_error",
+    403: "authentication_failed",
+    404: "model_not_found",
+    413: "invalid_request",
+    422: "invalid_request",
+    429: "rate_limit",
+    529: "overloaded",
+}
+_LETTERS = re.compile(r"[^a-z]")
+_ENDINGS = re.compile(r"(?:exception|error)+$")
+_AFFORDED = re.compile(r"can only afford (\d{1,12})", re.I)
+# "max_tokens: 64001 > 64000" (Anthropic), "This model supports at most 16384 completion tokens".
+_LONGEST = re.compile(
+    r"max_(?:completion_)?tokens: \d{1,12} > (\d{1,12})"
+    r"|supports at most (\d{1,12}) completion tokens",
+    re.I,
+)
+# A server that reads its model answers 503 until it has it: llama.cpp's "Loading model".
+_BUSY_WORDS = ("overloaded", "loading model", "currently loading")
+
+
+def effective_status(failure: Failure) -> int | None:
+    """Return the HTTP status that a failure has, or would have had outside its stream."""
+    if failure.kind != "error_event" and failure.status is not None:
+        return _status_of_424(failure) if failure.status == 424 else failure.status
+    code = failure.error_code or ""
+    if len(code) == 3 and code.isdecimal() and code.isascii():
+        return int(code)
+    known = (STATUS_OF_NAME.get(simple(n)) for n in (failure.error_type, failure.error_code))
+    return next((status for status in known if status is not None), None)
+
+
+def _status_of_424(failure: Failure) -> int:
+    """Bedrock says 424 to a model that broke off and to one that refused; the type tells which."""
+    return STATUS_OF_NAME.get(simple(failure.error_type), 424)
+
+
+def simple(name: str | None) -> str:
+    """Return a type or code in the one spelling that the tables have: `rate_limit_error` and
+    `RateLimitError` are the same."""
+    return _ENDINGS.sub("", _LETTERS.sub("", (name or "").lower()))
+
+
+def is_busy(failure: Failure) -> bool:
+    """Whether the service is there and has no room: 429 and 529, as a status or within a stream."""
+    return effective_status(failure) == 429 or is_overload(failure)
+
+
+def is_overload(failure: Failure) -> bool:
+    """Whether it is everybody's requests that are too many, or the model is still being loaded."""
+    status = effective_status(failure)
+    if status == 529 or simple(failure.error_type) == "overloaded":
+        return True
+    said = failure.message.lower()
+    return status == 503 and any(words in said for words in _BUSY_WORDS)
+
+
+def is_unnamed(failure: Failure) -> bool:
+    """Whether a stream told of an error without a name that says what kind it is."""
+    return failure.kind == "error_event" and effective_status(failure) is None
+
+
+def is_missing_model(failure: Failure) -> bool:
+    return effective_status(failure) == 404 and simple(failure.error_type) == "notfound"
+
+
+def without_credit(failure: Failure) -> str | None:
+    """Say why no waiting helps where a limit of money or of the day is reached; None elsewhere."""
+    details = failure.details or {}
+    quota = str(details.get("quotaId", ""))
+    if "PerDay" in quota:  # Google's QuotaFailure names the limit that was reached
+        return DAY_IS_USED_UP
+    if quota and str(details.get("quotaValue", "")) == "0":
+        return NOT_INCLUDED
+    names = (simple(failure.error_type), simple(failure.error_code))
+    code = str(details.get("error_code", ""))
+    if any(name in _NO_CREDIT_NAMES for name in names):
+        return NO_CREDIT
+    status = effective_status(failure)
+    if status == 402 or any(word in code for word in _NO_CREDIT_DETAILS):
+        return NO_CREDIT
+    if names[0] == "resourceexhausted" or status not in (None, 400, 403, 429):
+        # Google says "check your plan and billing" of every limit, those of a minute too.
+        return None
+    said = failure.message.lower()
+    return NO_CREDIT if any(words in said for words in _NO_CREDIT_WORDS) else None
+
+
+def affordable_output(failure: Failure) -> int | None:
+    """Return how long an answer the service would give, where it refused only its length."""
+    found = _AFFORDED.search(failure.message) or _LONGEST.search(failure.message)
+    return None if found is None else int(next(filter(None, found.groups())))
+
+
+def category_of(failure: Failure) -> str:
+    """Return the failure's category, one of those that transcripts, hooks and hosts know."""
+    if without_credit(failure) is not None:
+        return "billing_error"
+    if is_overload(failure):
+        return "overloaded"
+    status = effective_status(failure)
+    if status is None or status == 200:
+        return "unknown"
+    return _CATEGORY_OF_STATUS.get(status, "server_error" if status >= 500 else "unknown")
