@@ -135,7 +135,7 @@ def running(*commands: str) -> Json:
 
 
 def test_a_command_runs_in_a_terminal_of_the_editor(tmp_path: Path) -> None:
-    scenario = running("mkdir -p sub; cd sub; echo made it", "pwd; exit 3")
+    scenario = running("mkdir -p sub; cd sub; echo made it", "pwd; touch x; exit 3")
     with serving(scenario, strict=True) as server, Editor(tmp_path, server.url) as editor:
         editor.initialize(terminal=True)
         terminals = Terminals(editor)
@@ -153,7 +153,7 @@ def test_a_command_runs_in_a_terminal_of_the_editor(tmp_path: Path) -> None:
 
 def test_cancelling_ends_the_command_in_the_terminal(tmp_path: Path) -> None:
     with (
-        serving(running("sleep 100"), strict=True) as server,
+        serving(running("touch x; sleep 100"), strict=True) as server,
         Editor(tmp_path, server.url) as editor,
     ):
         editor.initialize(terminal=True)
@@ -165,9 +165,24 @@ def test_cancelling_ends_the_command_in_the_terminal(tmp_path: Path) -> None:
 
 
 def test_an_editor_that_opens_no_terminal_is_told_to_the_model(tmp_path: Path) -> None:
-    with serving(running("echo hi"), strict=True) as server, Editor(tmp_path, server.url) as editor:
+    with (
+        serving(running("touch hi"), strict=True) as server,
+        Editor(tmp_path, server.url) as editor,
+    ):
         editor.initialize(terminal=True)
         editor.answers["session/request_permission"] = chosen("allow_once")
         editor.answers["terminal/create"] = lambda _: {"error": {"code": 1, "message": "none left"}}
         editor.prompt(editor.new(), "run it")
         assert "none left" in json.dumps(server.requests[-1].body["messages"][-1])
+
+
+def test_a_command_that_nobody_was_asked_about_does_not_run_in_the_editors_terminal(
+    tmp_path: Path,
+) -> None:
+    """Behind it are no walls."""
+    with serving(running("echo hi"), strict=True) as server, Editor(tmp_path, server.url) as editor:
+        editor.initialize(terminal=True)
+        terminals = Terminals(editor)
+        editor.prompt(editor.new(), "run it")
+        assert terminals.heard == []
+        assert "hi" in json.dumps(server.requests[-1].body["messages"][-1])

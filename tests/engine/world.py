@@ -76,8 +76,20 @@ class Tools:
     def question(self, block: Json) -> tuple[QuestionKind, str]:
         return "permission", ""
 
+    @property
+    def has_walls(self) -> bool:
+        return True
+
+    async def can_confine(self) -> bool:
+        return True
+
     async def run(
-        self, block: Json, *, message_uuid: str, progress: Callable[[Any], Awaitable[None]]
+        self,
+        block: Json,
+        *,
+        message_uuid: str,
+        progress: Callable[[Any], Awaitable[None]],
+        is_confined: bool = False,
     ) -> ToolResult:
         name = f"{block['name']}{block['input'].get('n', '')}"
         self.log.append(f"begin {name}")

@@ -89,7 +89,8 @@ def test_a_folders_helper_runs_once_the_folder_is_trusted(tmp_path: Path, truste
 
 
 def test_the_settings_variables_reach_the_session_and_its_programs(tmp_path: Path) -> None:
-    settings(tmp_path, {"env": {"GREETING": "good day", "CLEW_MODEL": "haiku", "HOME": "/nowhere"}})
+    variables = {"GREETING": "good day", "CLEW_MODEL": "haiku", "HOME": "/nowhere"}
+    settings(tmp_path, {"env": variables, "sandbox": {"allowEnvironment": ["GREETING"]}})
     plan = calls(("Bash", {"command": 'echo "$GREETING" "$HOME"'}))
     with serving(plan, strict=True) as server:
         clew(tmp_path, server.url, "-p", "go", "--allowedTools", "Bash(echo:*)")

@@ -4,17 +4,10 @@ import os
 from pathlib import Path
 from typing import Any
 
-from clew.process.walls import (
-    INET,
-    NETLINK,
-    OF_FILES,
-    READ_DIR,
-    READING,
-    UNIX,
-    all_rights,
-    socket_filter,
-)
+from clew.process.walls import OF_FILES, READ_DIR, READING, all_rights
 from clew.sandbox import bubblewrap, landlock, seatbelt
+from clew.sandbox.filters import INET, NETLINK, UNIX, socket_filter
+from clew.sandbox.listing import Listing
 from clew.sandbox.policy import Policy
 from tests.requirements import requirement
 
@@ -36,7 +29,10 @@ def policy(home: Path, **more: Any) -> Policy:
 def test_bubblewraps_arguments_put_the_deeper_in_front(tmp_path: Path) -> None:
     made = bubblewrap.arguments(policy(tmp_path), f"{tmp_path}/work", filter_fd=7)
     line = " ".join(made)
-    assert line.startswith("bwrap --ro-bind / / --dev /dev --proc /proc")
+    assert line.startswith(
+        "bwrap --unshare-user --cap-drop ALL --disable-userns --ro-bind / / --dev /dev --proc /proc"
+    )
+    assert "--ro-bind /proc/sys /proc/sys" in line
     order = [
         f"--bind {tmp_path}/work {tmp_path}/work",
         f"--ro-bind {tmp_path}/work/kept {tmp_path}/work/kept",
@@ -62,7 +58,7 @@ def test_what_is_opened_again_inside_what_may_be_written_is_written(tmp_path: Pa
 
 def test_landlocks_rules_leave_out_what_may_not_be_read(tmp_path: Path) -> None:
     home = Path(os.path.realpath(tmp_path))
-    rules = dict(landlock.each_rule(policy(home), 7))
+    rules = dict(landlock.each_rule(policy(home), 7, Listing()))
     assert rules["/"] == READ_DIR
     assert f"{home}/secret" not in rules
     assert f"{home}/file" not in rules
@@ -75,12 +71,12 @@ def test_landlocks_rules_leave_out_what_may_not_be_read(tmp_path: Path) -> None:
 def test_landlock_shuts_a_part_of_what_may_be_written_to_readers_too(tmp_path: Path) -> None:
     home = Path(os.path.realpath(tmp_path))
     (home / "link").symlink_to(home / "secret")
-    rules = dict(landlock.each_rule(policy(home, no_read=(f"{home}/work/secret",)), 7))
+    rules = dict(landlock.each_rule(policy(home, no_read=(f"{home}/work/secret",)), 7, Listing()))
     assert f"{home}/work" not in rules
     assert f"{home}/work/secret" not in rules
     assert f"{home}/link" not in rules
     assert rules[f"{home}/work/kept"] == all_rights(7)
-    everything = dict(landlock.each_rule(policy(home, no_read=()), 7))
+    everything = dict(landlock.each_rule(policy(home, no_read=()), 7, Listing()))
     assert everything["/"] == READING
 
 

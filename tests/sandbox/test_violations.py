@@ -1,9 +1,11 @@
 """What a command ran into, out of what it printed."""
 
+import os
+
 import pytest
 
 from clew.sandbox.policy import Policy
-from clew.sandbox.violations import found, words
+from clew.sandbox.violations import SETTINGS, Violation, found, listed, words
 
 POLICY = Policy(write=("/work",), no_write=("/work/.git/hooks",), no_read=("/home/me/.ssh",))
 
@@ -12,7 +14,7 @@ def told(output: str, **more: object) -> list[str]:
     refused = more.get("refused", ())
     assert isinstance(refused, tuple)
     violations = found(output, POLICY, cwd="/work/sub", home="/home/me", refused=refused)
-    return [str(each) for each in violations]
+    return [f"{each} ({SETTINGS[each.kind]})" for each in violations]
 
 
 WRITE = "(sandbox.filesystem.allowWrite)"
@@ -71,7 +73,45 @@ def test_the_proxy_knows_best_what_it_refused() -> None:
 
 
 def test_the_note_says_who_can_allow_it() -> None:
-    assert words([]) == ""
-    note = words(found("sh: /etc/x: Permission denied", POLICY, cwd="/work", home="/home/me"))
+    assert words([], is_read_only=False) == ""
+    violations = found("sh: /etc/x: Permission denied", POLICY, cwd="/work", home="/home/me")
+    note = words(violations, is_read_only=False)
     assert "writing /etc/x" in note
     assert "Only the user can allow it" in note
+
+
+READ_ONLY = Policy(write=("/tmp/own",), no_read=("/home/me/.ssh",), is_read_only=True)
+
+
+@pytest.mark.parametrize(
+    ("line", "violation"),
+    [
+        ("bash: line 1: out: Permission denied", "writing /mine/out"),
+        ("bash: line 1: ./out: Permission denied", "writing /mine/out"),
+        ("bash: line 1: /mine/file: Permission denied", "writing /mine/file"),
+        ("bash: /tmp/own/x: Permission denied", ""),
+        ("cat: /theirs/file: Permission denied", ""),
+        ("find: '/theirs': Permission denied", ""),
+        ("cat: /home/me/.ssh/id: Permission denied", "reading /home/me/.ssh/id"),
+        ("chmod: changing permissions of '/mine/file': Operation not permitted", "writing /mine/file"),
+        ("kill: (12) - Operation not permitted", "an operation that changes something"),
+        ("curl: (6) Could not resolve host: example.com", "reaching example.com"),
+        ("all is well with /mine/file", ""),
+    ],
+)  # fmt: skip
+def test_behind_the_read_only_wall_what_the_user_may_not_do_either_is_not_named(
+    line: str, violation: str
+) -> None:
+    there = {"/mine", "/mine/file", "/theirs", "/theirs/file"}
+
+    def can_do(path: str, what: int) -> bool:
+        return path in there and (what == os.F_OK or path.startswith("/mine"))
+
+    violations = found(line, READ_ONLY, cwd="/mine", home="/home/me", can_do=can_do)
+    assert listed(violations) == violation
+
+
+def test_the_note_of_the_read_only_wall_names_no_setting() -> None:
+    note = words([Violation(kind="writing", target="/x")], is_read_only=True)
+    assert "read-only wall, which blocked writing /x." in note
+    assert "sandbox." not in note

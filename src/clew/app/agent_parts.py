@@ -218,6 +218,7 @@ def deps_of(
         tools=hands.tools,
         judge=judge,
         review=judge.review,
+        under_mode=judge.under_mode,
         ask=asking(crew.ask, birth),
         arrived=lambda: [*inbox.take(), *news(hands.tool_session)],
         refresh=nothing_new,

@@ -437,6 +437,7 @@ def deps_of(
         tools=hands.tools,
         judge=judge,
         review=judge.review,
+        under_mode=judge.under_mode,
         ask=ask,
         arrived=lambda: [*inbox.take(), *news(hands.tool_session)],
         now=now,

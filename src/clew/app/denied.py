@@ -1,51 +1,84 @@
 """What deny rules name on the disk as it is, for walls that know no patterns.
 
-Owns how far is looked: below the session's own folders, and below a folder that a rule names before its
+Owns how far it looks: below the session's own folders, and below a folder that a rule names before its
 first pattern; never over the whole disk. What lies elsewhere is the rules' own to refuse.
 """
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
 
 from clew.permissions.index import place
 from clew.permissions.patterns import GLOB, braces, path_regex
-from clew.permissions.rules import Rule
+from clew.permissions.rules import Rule, RuleSet
 from clew.permissions.session_rules import Standing
+from clew.sandbox.listing import Listing
 
-# A folder that a rule names may be large; the session's own are looked through whole.
+Access: TypeAlias = Literal["read", "edit"]
+TOOLS: dict[Access, str] = {"read": "Read", "edit": "Edit"}
+# A folder that a rule names may be large; the session's own are looked through completely.
 ELSEWHERE_ENTRIES = 20_000
 
 
-def denied(standing: Standing, access: str) -> list[str]:
-    """Files and folders that no command may read, or write; a folder stands for all that is in it."""
-    tool = {"read": "Read", "edit": "Edit"}[access]
+class Sought(Struct, frozen=True, kw_only=True):
+    """What the deny rules of one kind come to: paths, and a pattern with the folders to look through."""
+
+    paths: tuple[str, ...]
+    names: re.Pattern[str] | None
+    tops: tuple[str, ...]
+
+
+class DeniedFiles:
+    """Looks again for each command, because files come and go; folders that stayed are not read again."""
+
+    def __init__(self, listing: Listing) -> None:
+        self._listing = listing
+        self._sought: dict[Access, tuple[RuleSet, Sought]] = {}
+
+    def named(self, standing: Standing, access: Access) -> list[str]:
+        """Files and folders that no command may read, or write; a folder stands for all that is in it."""
+        known = self._sought.get(access)
+        if known is None or known[0] is not standing.rules:
+            known = (standing.rules, sought(standing, access))
+            self._sought[access] = known
+        wanted = known[1]
+        found = [path for path in wanted.paths if os.path.lexists(path)]
+        if wanted.names is not None:
+            for root in standing.context.roots:
+                found += self._listing.named(root, wanted.names)
+            for top in wanted.tops:
+                found += self._listing.named(top, wanted.names, most=ELSEWHERE_ENTRIES)
+        return found
+
+
+def sought(standing: Standing, access: Access) -> Sought:
     rules = [
         rule
         for rule in standing.rules.rules
-        if rule.behavior == "deny" and rule.kind == "path" and rule.tool == tool
+        if rule.behavior == "deny" and rule.kind == "path" and rule.tool == TOOLS[access]
     ]
-    named: list[str] = []
+    paths: list[str] = []
     patterns: list[str] = []
     elsewhere: set[str] = set()
     roots = list(standing.context.roots)
     for base, floating, segments in placed(rules, standing):
         head = heads(segments)
         if not floating and len(head) == len(segments):
-            named.append("/".join([base.rstrip("/"), *segments]) or "/")
+            paths.append("/".join([base.rstrip("/"), *segments]) or "/")
             continue
         patterns.append(path_regex(base, segments, floating=floating, itself=True))
         top = "/".join([base.rstrip("/"), *head])
         if head and not inside(top, roots):
             elsewhere.add(top)
-    found = [path for path in named if path != "/" and os.path.lexists(path)]
-    if patterns:
-        names = re.compile("|".join(f"(?:{one})" for one in patterns), re.S)
-        for root in roots:
-            found += below(root, names, most=None)
-        for top in sorted(elsewhere):
-            found += below(top, names, most=ELSEWHERE_ENTRIES)
-    return found
+    names = re.compile("|".join(f"(?:{one})" for one in patterns), re.S) if patterns else None
+    return Sought(
+        paths=tuple(path for path in paths if path != "/"),
+        names=names,
+        tops=tuple(sorted(elsewhere)),
+    )
 
 
 def placed(
@@ -67,23 +100,5 @@ def heads(segments: tuple[str, ...]) -> tuple[str, ...]:
     return segments[:first]
 
 
-def inside(path: str, roots: Iterable[str]) -> bool:
+def inside(path: str, roots: Sequence[str]) -> bool:
     return any(path == root or path.startswith(f"{root.rstrip('/')}/") for root in roots)
-
-
-def below(top: str, names: re.Pattern[str], *, most: int | None) -> Iterator[str]:
-    """What is named at or below a folder; nothing is looked for in what is named already."""
-    if names.fullmatch(top):
-        yield top
-        return
-    seen = 0
-    for folder, folders, files in os.walk(top):
-        seen += len(folders) + len(files)
-        for name in (*folders, *files):
-            path = f"{folder.rstrip('/')}/{name}"
-            if names.fullmatch(path):
-                yield path
-                if name in folders:
-                    folders.remove(name)
-        if most is not None and seen > most:
-            return

@@ -70,6 +70,7 @@ async def equipped(
     )
     opened.push_async_callback(sandbox.aclose)
     rules.is_walled = lambda: sandbox.is_wanted
+    rules.has_walls = lambda: sandbox.has_walls
     tool_session.buffers = brought.buffers
     tool_session.terminal = lambda: None if sandbox.is_wanted else brought.terminal
     hook_settings = app_hooks.Settings(rules)

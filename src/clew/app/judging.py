@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from clew.engine.deps import Reviewed
 from clew.engine.side_question import SMALL
 from clew.engine.story import Story
-from clew.permissions.decision import Decision, NeedsReview
+from clew.permissions.decision import Decision, Finding, NeedsReview, decided
 from clew.permissions.in_session import SessionRules
+from clew.permissions.modes import under
 from clew.permissions.provenance import Provenance
 from clew.permissions.request import Mode
 from clew.permissions.session_rules import held
@@ -66,6 +67,10 @@ class Judging:
             folders=self._folders,
         )
         return self._spared(block["name"], block["input"], decision)
+
+    def under_mode(self, finding: Finding) -> Decision:
+        """What the mode of the moment makes of a finding that no rule made."""
+        return decided([under(self._mode(), finding)])
 
     async def review(self, block: Json, needed: NeedsReview) -> Reviewed:
         """Mode auto: what the reviewer says of a call."""

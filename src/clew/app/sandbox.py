@@ -5,38 +5,80 @@ may change. Owns when walls are around a command, and what is said where there a
 """
 
 import os
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from clew.app.denied import denied
+from clew.app.denied import Access, DeniedFiles
 from clew.messages.errors import OutsideError
 from clew.permissions.decision import Ask, Decision, NeedsReview, decided
 from clew.permissions.in_session import SessionRules
+from clew.permissions.protected import SECRET_PLACES, SYSTEM_SECRETS
 from clew.permissions.request import Request
 from clew.permissions.rules import Anchors, Rejected, Rule, RuleSet, Source, parse_rule
 from clew.permissions.session_rules import Standing
 from clew.process.spawn import Launcher
+from clew.process.walls import could_stand
 from clew.sandbox.checkouts import written_by_commits
+from clew.sandbox.listing import Listing
 from clew.sandbox.policy import Policy, Settings, both, covers, read_settings
 from clew.sandbox.walled import SandboxError, Walled
 from clew.tools.base import ToolSession
 
 if TYPE_CHECKING:
     from clew.sandbox.box import Box
+    from clew.sandbox.violations import Violation
 
 # What the next program would run or heed that was not asked for: of every folder that may be written.
 KEPT = (
     ".git/hooks", ".git/config", ".gitmodules", ".githooks", ".husky", ".mcp.json", ".vscode", ".idea",
     ".envrc", ".devcontainer",
 )  # fmt: skip
-# Where people keep what nobody else should read, of the home folder.
-SECRETS = (
-    ".ssh", ".gnupg", ".aws", ".azure", ".kube", ".docker/config.json", ".config/gcloud",
-    ".config/gh", ".netrc", ".git-credentials", ".npmrc", ".pypirc", ".password-store",
-)  # fmt: skip
+# What a command that nobody was asked about finds in its environment, besides what settings name.
+# Nothing that has another program or file run, and nothing that may hold a key.
+VARIABLES = frozenset(
+    [
+        "PATH",
+        "HOME",
+        "USER",
+        "LOGNAME",
+        "SHELL",
+        "PWD",
+        "LANG",
+        "LANGUAGE",
+        "TERM",
+        "COLORTERM",
+        "NO_COLOR",
+        "TZ",
+        "COLUMNS",
+        "LINES",
+        "CLEW",
+        "GIT_EDITOR",
+        "VIRTUAL_ENV",
+        "CONDA_PREFIX",
+        "CONDA_DEFAULT_ENV",
+        "JAVA_HOME",
+        "GOPATH",
+        "GOROOT",
+        "CARGO_HOME",
+        "RUSTUP_HOME",
+        "NVM_DIR",
+        "PYENV_ROOT",
+        "XDG_CONFIG_HOME",
+        "XDG_CACHE_HOME",
+        "XDG_DATA_HOME",
+    ]
+)
+NO_WALLS = (
+    "no read-only wall can be had here (Landlock needs Linux 6.2, bubblewrap is not installed): only a "
+    "short list of commands runs without asking"
+)
+NO_WALL = (
+    "The command did not run: the read-only wall around commands that nobody is asked about does not "
+    "stand here any more ({why})."
+)
 PROMISED = (
     "The command did not run: the settings promise a sandbox, and none works here ({why}). A person can "
     "install bubblewrap, or set sandbox.enabled to false in their own settings."
@@ -44,7 +86,8 @@ PROMISED = (
 
 
 class SessionSandbox:
-    """`enabled` unsaid is mode auto's own: on where walls hold, and said where they do not."""
+    """The walls of a session: the sandbox, which `enabled` and the mode turn on, and the read-only wall
+    around commands that nobody was asked about, which always is on where it can stand."""
 
     def __init__(
         self, rules: SessionRules, launcher: Launcher, settings: Settings, *, hidden: Sequence[str]
@@ -56,22 +99,37 @@ class SessionSandbox:
         self._began = rules.standing
         self._excluded = excluded_rules(settings, self._began)
         self._box: Box | None = None
+        self._read_only: Box | None = None
+        self._has_walls: bool | None = None
+        # Why no read-only wall stands, once a command has tried.
+        self.why_no_walls = ""
         # Of agents.
         self._checkouts: set[str] = set()
+        self._denied: DeniedFiles | None = None
 
     @property
     def box(self) -> "Box":
         """Made when a command first needs it: most sessions have none. Raises `SandboxError`."""
         if self._box is None:
-            from clew.sandbox.box import Box
-
-            policy = policy_of(self._settings, self._began)
-            self._box = Box(policy, self._launcher, hidden=self._hidden)
+            self._box = self._made(policy_of(self._settings, self._began))
         return self._box
 
+    @property
+    def read_only(self) -> "Box":
+        """The same for the read-only wall."""
+        if self._read_only is None:
+            self._read_only = self._made(Policy(write=(), is_read_only=True))
+        return self._read_only
+
+    def _made(self, policy: Policy) -> "Box":
+        from clew.sandbox.box import Box
+
+        return Box(policy, self._launcher, hidden=self._hidden)
+
     async def aclose(self) -> None:
-        if self._box is not None:
-            self._box.close()
+        for box in (self._box, self._read_only):
+            if box is not None:
+                box.close()
 
     @property
     def is_wanted(self) -> bool:
@@ -83,25 +141,57 @@ class SessionSandbox:
     def is_promised(self) -> bool:
         return self._settings.enabled is True and self._settings.must_work is not False
 
+    @property
+    def has_walls(self) -> bool:
+        if self._has_walls is None:
+            self._has_walls = could_stand()
+        return self._has_walls
+
+    async def can_confine(self) -> bool:
+        if self.has_walls:
+            try:
+                await self.read_only.kind()
+            except SandboxError as error:
+                self._has_walls, self.why_no_walls = False, str(error)
+        return self.has_walls
+
     async def news(self) -> tuple[str, ...]:
         """What people should know at the start."""
-        if not self.is_wanted:
-            return ()
-        try:
-            await self.box.kind()
-        except SandboxError as error:
-            then = "no command will run" if self.is_promised else "commands run without one"
-            return (f"no sandbox works here, {then}: {error}",)
-        return ()
+        news = () if self.has_walls else (NO_WALLS,)
+        if self.is_wanted:
+            try:
+                await self.box.kind()
+            except SandboxError as error:
+                then = "no command will run" if self.is_promised else "commands run without one"
+                news = (*news, f"no sandbox works here, {then}: {error}")
+        return news
 
     def opens(self, tree: str) -> None:
         """An agent has a checkout of its own there."""
         self._checkouts.add(os.path.realpath(tree))
 
+    def _shut(self, access: Access) -> tuple[str, ...]:
+        """What deny rules name at this moment: those of the start, and those that came since."""
+        if self._denied is None:
+            self._denied = DeniedFiles(Listing())
+        standings = (self._began, self._rules.standing)
+        both_rules = standings[: 1 if standings[0].rules is standings[1].rules else 2]
+        return real([path for one in both_rules for path in self._denied.named(one, access)])
+
+    def _read_only_policy(self) -> Policy:
+        files, began = self._settings.files, self._began
+        shut = (*real(files.no_read), *secrets_of(began), *self._shut("read"))
+        return Policy(write=(), no_read=both(shut, ()), read=real(files.read), is_read_only=True)
+
     def _policy(self, cwd: str) -> Policy:
         """The policy of a command in a folder: an agent's own checkout is open to it, in the midst of
         `.claude`, but for what programs heed."""
         policy, here = self.box.policy, os.path.realpath(cwd)
+        policy = replace(
+            policy,
+            no_read=both((*policy.no_read, *secrets_of(self._began)), self._shut("read")),
+            no_write=both(policy.no_write, self._shut("edit")),
+        )
         tree = next((tree for tree in self._checkouts if covers((tree,), here)), None)
         if tree is None:
             return policy
@@ -113,11 +203,27 @@ class SessionSandbox:
 
     @asynccontextmanager
     async def around(
-        self, command: str, argv: Sequence[str], cwd: str, environment: Mapping[str, str]
+        self,
+        command: str,
+        argv: Sequence[str],
+        cwd: str,
+        environment: Mapping[str, str],
+        *,
+        is_confined: bool = False,
     ) -> AsyncIterator[Walled]:
         async with AsyncExitStack() as opened:
             made = Walled(argv=tuple(argv), environment=dict(environment))
-            if self.is_wanted and not self.is_excluded(command):
+            if is_confined:
+                named = self._settings.variables
+                variables = {k: v for k, v in environment.items() if is_passed(k, named)}
+                try:
+                    wall = self.read_only.around(
+                        argv, cwd, variables, policy=self._read_only_policy()
+                    )
+                    made = await opened.enter_async_context(wall)
+                except SandboxError as error:
+                    raise OutsideError(NO_WALL.format(why=error)) from None
+            elif self.is_wanted and not self.is_excluded(command):
                 try:
                     policy = self._policy(cwd)
                     made = await opened.enter_async_context(
@@ -128,18 +234,13 @@ class SessionSandbox:
                         raise OutsideError(PROMISED.format(why=error)) from None
             yield made
 
-    def note(self, output: str, walled: Walled, cwd: str) -> str:
-        from clew.sandbox.violations import found, words
+    def held_back(self, output: str, walled: Walled, cwd: str) -> "Sequence[Violation]":
+        from clew.sandbox.violations import found
 
-        return words(
-            found(
-                output,
-                self._policy(cwd),
-                cwd=cwd,
-                home=self._began.context.home,
-                refused=walled.refused,
-            )
-        )
+        if walled.policy is None:
+            return ()
+        home = self._began.context.home
+        return found(output, walled.policy, cwd=cwd, home=home, refused=walled.refused)
 
     def is_excluded(self, command: str) -> bool:
         """Whether every part of a command is one that settings name as outside."""
@@ -193,12 +294,8 @@ def excluded_rules(settings: Settings, standing: Standing) -> RuleSet | None:
 
 
 def policy_of(settings: Settings, standing: Standing) -> Policy:
-    """The one value that every wall is built from."""
+    """What every wall of the sandbox is built from, but for what deny rules name on the disk."""
     context, files = standing.context, settings.files
-
-    def real(paths: Sequence[str]) -> tuple[str, ...]:
-        return both([os.path.realpath(path) for path in paths], ())
-
     outside = [path for root in context.roots for path in written_by_commits(root)]
     roots = real((*context.roots, *outside, *files.write))
     there = [f"{root}/{name}" for root in roots for name in KEPT]
@@ -206,28 +303,33 @@ def policy_of(settings: Settings, standing: Standing) -> Policy:
     return Policy(
         write=roots,
         no_write=real(
-            (
-                *files.no_write,
-                *kept,
-                *filter(os.path.exists, there),
-                context.config_home,
-                *denied(standing, "edit"),
-            )
+            (*files.no_write, *kept, *filter(os.path.exists, there), context.config_home)
         ),
-        no_read=real(
-            (
-                *files.no_read,
-                *(f"{context.home}/{name}" for name in SECRETS),
-                str(standing.places.own / "credentials"),
-                str(standing.places.credentials),
-                *denied(standing, "read"),
-            )
-        ),
+        no_read=real(files.no_read),
         read=real(files.read),
         domains=settings.network.domains,
         no_domains=settings.network.no_domains,
         unix_sockets=settings.network.unix_sockets,
     )
+
+
+def secrets_of(standing: Standing) -> tuple[str, ...]:
+    """The secret places that are there now."""
+    home, places = standing.context.home, standing.places
+    named = (*(f"{home}/{place.rstrip('/')}" for place in SECRET_PLACES), *SYSTEM_SECRETS)
+    own = (str(places.own / "credentials"), str(places.credentials))
+    return real([path for path in (*named, *own) if os.path.lexists(path)])
+
+
+def real(paths: Iterable[str]) -> tuple[str, ...]:
+    return both([os.path.realpath(path) for path in paths], ())
+
+
+def is_passed(name: str, named: Sequence[str]) -> bool:
+    """Whether a command that nobody was asked about finds a variable."""
+    if name in VARIABLES or name.startswith("LC_"):
+        return True
+    return any(name == one or (one.endswith("*") and name.startswith(one[:-1])) for one in named)
 
 
 def session_sandbox(

@@ -23,6 +23,7 @@ from clew.commands.registry import Command
 from clew.context.facts import Fact
 from clew.context.memory import matches
 from clew.context.nearby import touched
+from clew.engine.confining import decide
 from clew.engine.deps import Granted, Question, Verdict
 from clew.engine.toolset import SessionTools
 from clew.hooks.handlers import Hook, read_hooks
@@ -331,10 +332,12 @@ class SessionSkills:
             "name": one.shell,
             "input": {"command": line},
         }
-        decision = self._judge(block)
+        decision, is_confined = await decide(self._tools, block, lambda: self._judge(block))
         if not isinstance(decision, Allow):
             block = await self._permitted(one, block, decision)
-        outcome = await self._tools.run(block, message_uuid=new_id(), progress=unseen)
+        outcome = await self._tools.run(
+            block, message_uuid=new_id(), progress=unseen, is_confined=is_confined
+        )
         printed = outcome.content if isinstance(outcome.content, str) else outcome.display
         return printed.strip("\n")
 

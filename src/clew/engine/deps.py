@@ -18,7 +18,7 @@ from clew.engine.story import Story
 from clew.hooks.outcome import NOTHING
 from clew.hooks.outcome import Outcome as HookOutcome
 from clew.messages.history import History
-from clew.permissions.decision import Decision, NeedsReview
+from clew.permissions.decision import Decision, Finding, NeedsReview, decided
 from clew.permissions.modes import after_review
 from clew.providers.answer_events import CompactionDue, DriverEvent, Ended
 from clew.providers.base import Request
@@ -62,6 +62,11 @@ class Outcome(Protocol):
     @property
     def mcp_meta(self) -> Json | None: ...
 
+    @property
+    def blocked(self) -> str:
+        """What the read-only wall kept a command from that may run without it; mostly empty."""
+        ...
+
 
 class Toolset(Protocol):
     """The tools of this session. A name it does not know is an outcome too."""
@@ -89,9 +94,21 @@ class Toolset(Protocol):
         """What kind of question a person is asked about a call, and what they should see first."""
         ...
 
+    @property
+    def has_walls(self) -> bool: ...
+
+    async def can_confine(self) -> bool: ...
+
     async def run(
-        self, block: Json, *, message_uuid: str, progress: Callable[[Any], Awaitable[None]]
-    ) -> Outcome: ...
+        self,
+        block: Json,
+        *,
+        message_uuid: str,
+        progress: Callable[[Any], Awaitable[None]],
+        is_confined: bool = False,
+    ) -> Outcome:
+        """`is_confined`: a shell runs behind the read-only wall (see `engine.confining`)."""
+        ...
 
 
 # A question that waits longer is told of to hooks: whoever is there has answered by then.
@@ -292,5 +309,7 @@ class Deps(Struct, frozen=True, kw_only=True):
     where: Callable[[], str] = str
     # Changes what is permitted from now on, as a hook answered in a person's stead; what was wrong.
     update_permissions: Callable[[list[Json]], str] = lambda _: ""
+    # What the mode of the moment makes of a finding that no rule made.
+    under_mode: Callable[[Finding], Decision] = lambda finding: decided([finding])
     # How long a question waits for its answer until hooks are told that somebody is asked.
     notify_after_s: float = NOTIFY_AFTER_S

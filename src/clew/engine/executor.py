@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from msgspec.structs import replace
 
+from clew.engine.confining import decide
 from clew.engine.deps import Deps, Emit, Granted, Outcome, Question, Refused, Verdict
 from clew.engine.events import Noticed, ToolFinished, ToolProgressed, ToolStarted
 from clew.engine.hooked import (
@@ -147,7 +148,7 @@ class ToolExecutor:
             self.halt = self.halt or PUT_OFF.format(tool=call.block["name"])
             await self._deny(call, DEFERRED, DEFERRED_KIND)
             return
-        decision = self._decision(call.block, said)
+        decision, is_confined = await self._decision(call.block, said)
         if isinstance(decision, Ask | NeedsReview):
             doomed = await self._deps.tools.doomed(call.block, self._may_look)
             if doomed is not None:
@@ -158,7 +159,7 @@ class ToolExecutor:
             decision = await self._review(call, decision)
         match decision:
             case Allow():
-                await self._run(call)
+                await self._run(call, is_confined=is_confined)
             case Deny():
                 why = reason(decision)
                 words = rejected_by_reviewer(why) if is_reviewed else NOT_PERMITTED.format(why=why)
@@ -204,21 +205,27 @@ class ToolExecutor:
         if self.halt is None:
             self.halt = said.halt
 
-    def _decision(self, block: Json, said: Said) -> Decision:
-        """What the rules say; what they allow is a question when it repeats itself."""
-        decision = with_hooks(self._deps.judge(block), said)
+    async def _decision(self, block: Json, said: Said) -> tuple[Decision, bool]:
+        """What the rules say, and whether the call runs behind the read-only wall; what they allow is a
+        question when it repeats itself."""
+        deps = self._deps
+        decision, is_confined = await decide(
+            deps.tools, block, lambda: with_hooks(deps.judge(block), said)
+        )
         again = self._repetition.question
         if isinstance(decision, Allow) and again:
-            title = self._deps.tools.title(block)
-            return Ask(findings=(Finding(subject=title, verdict="ask", reason=again),))
-        return decision
+            title = deps.tools.title(block)
+            return Ask(findings=(Finding(subject=title, verdict="ask", reason=again),)), False
+        return decision, is_confined
 
     async def _ask(self, call: Call, decision: Decision, said: Said) -> None:
         """One question at a time; after a no that ends the turn nobody is asked again."""
         waits = self._asking.locked()
         async with self._asking:
             # The answer to the question before may have been one for this call too.
-            now = self._decision(call.block, said) if waits else decision
+            now, is_confined = (
+                await self._decision(call.block, said) if waits else (decision, False)
+            )
             verdict = await self._verdict(call, now)
             if isinstance(verdict, Refused):
                 self.is_stopped = self.is_stopped or verdict.stop
@@ -226,7 +233,7 @@ class ToolExecutor:
             case Granted():
                 if verdict.input is not None:
                     call.block = call.block | {"input": verdict.input}
-                await self._run(call)
+                await self._run(call, is_confined=is_confined)
             case Refused():
                 kind = "user-rejected" if verdict.by_person else "permission-rule"
                 await self._deny(call, verdict.words, kind)
@@ -296,7 +303,7 @@ class ToolExecutor:
             notification_type="permission_prompt",
         )
 
-    async def _run(self, call: Call) -> None:
+    async def _run(self, call: Call, *, is_confined: bool) -> None:
         call.is_running = True
         await self._emit(ToolStarted(block=call.block, title=self._deps.tools.title(call.block)))
 
@@ -307,8 +314,15 @@ class ToolExecutor:
         began_in = self._deps.where()
         try:
             outcome = await self._deps.tools.run(
-                call.block, message_uuid=call.source_uuid, progress=progress
+                call.block,
+                message_uuid=call.source_uuid,
+                progress=progress,
+                is_confined=is_confined,
             )
+            if outcome.blocked and await self._may_leave_wall(call, outcome.blocked):
+                outcome = await self._deps.tools.run(
+                    call.block, message_uuid=call.source_uuid, progress=progress
+                )
         finally:
             duration_ms = (self._deps.monotonic_s() - begin_s) * 1000
             session.change(ToolTimed(duration_ms=duration_ms))
@@ -327,6 +341,23 @@ class ToolExecutor:
             raise
         self._take(call, said)
         await self._finish(call, outcome, content=replaced(call.block, outcome, said))
+
+    async def _may_leave_wall(self, call: Call, blocked: str) -> bool:
+        """Asks whether a command that the read-only wall held up may run without it."""
+        finding = Finding(
+            subject=self._deps.tools.title(call.block),
+            verdict="ask",
+            reason=f"the read-only wall blocked {blocked}; run it without the wall?",
+            nature="guard",
+        )
+        decision = self._deps.under_mode(finding)
+        if not isinstance(decision, Ask):
+            return False
+        async with self._asking:
+            verdict = await self._verdict(call, decision)
+            if isinstance(verdict, Refused):
+                self.is_stopped = self.is_stopped or verdict.stop
+        return isinstance(verdict, Granted)
 
     def _account(self, outcome: Outcome) -> None:
         """What a call changed in the session's own books: lines of files, the list of what is to do."""

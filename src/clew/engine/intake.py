@@ -30,6 +30,7 @@ from clew.commands.pasted import Pasted, content
 from clew.config.there import is_folder, is_there
 from clew.context.facts import Fact
 from clew.context.mentions import file_fact, folder_fact, noted_fact
+from clew.engine.confining import decide
 from clew.engine.deps import Emit, Toolset
 from clew.engine.events import Noticed, Printed, ToolStarted
 from clew.messages import factories
@@ -155,7 +156,7 @@ class Intake:
             if is_listed
             else self._block("Read", _span(path, mention))
         )
-        refused = self._refused(block, raw)
+        refused, _ = await self._refused(block, raw)
         if refused:
             await emit(Noticed(messages=(f"@{shown} was not read: {refused}",)))
             return None
@@ -195,11 +196,11 @@ class Intake:
         if raw.more:
             return Show(text=f"!{meant.line} takes no input; {AS_TEXT}", is_error=True)
         block = self._block("Bash", {"command": meant.line})
-        refused = self._refused(block, raw)
+        refused, is_confined = await self._refused(block, raw)
         if refused:
             return Show(text=f"!{meant.line} did not run: {refused}; {AS_TEXT}", is_error=True)
         await emit(ToolStarted(block=block, title=f"! {meant.line}"))
-        outcome = await self._run(block)
+        outcome = await self._run(block, is_confined=is_confined)
         printed = outcome.content if isinstance(outcome.content, str) else outcome.display
         await emit(Printed(text=runs_for_person(printed) or printed))
         streams = ("", printed) if outcome.is_error else (printed, "")
@@ -224,18 +225,23 @@ class Intake:
     def _block(self, tool: str, given: Json) -> Json:
         return {"type": "tool_use", "id": f"toolu_{self._new_id()}", "name": tool, "input": given}
 
-    def _refused(self, block: Json, raw: Raw) -> str:
-        """Why a call may not run; empty if it may."""
-        decision = self._judge(block)
-        if isinstance(decision, Allow) or (raw.by_person and not isinstance(decision, Deny)):
-            return ""
-        return reason(decision)
+    async def _refused(self, block: Json, raw: Raw) -> tuple[str, bool]:
+        """Why a call may not run, empty if it may, and whether it runs behind the read-only wall.
 
-    async def _run(self, block: Json) -> Any:
+        What a user types is theirs: no wall of that kind is around it.
+        """
+        decision, is_confined = await decide(self._tools, block, lambda: self._judge(block))
+        if raw.by_person and not isinstance(decision, Deny):
+            return "", False
+        return ("" if isinstance(decision, Allow) else reason(decision)), is_confined
+
+    async def _run(self, block: Json, *, is_confined: bool = False) -> Any:
         async def unseen(_: Any) -> None:
             """How far it is; the outcome is shown whole."""
 
-        return await self._tools.run(block, message_uuid=self._new_id(), progress=unseen)
+        return await self._tools.run(
+            block, message_uuid=self._new_id(), progress=unseen, is_confined=is_confined
+        )
 
     # -- notes and commands
 

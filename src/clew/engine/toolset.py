@@ -137,13 +137,27 @@ class SessionTools:
         hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
         return failed(tagged("tool_use_error", f"no tool named {name}; {hint}"))
 
+    @property
+    def has_walls(self) -> bool:
+        return self._session.sandbox is not None and self._session.sandbox.has_walls
+
+    async def can_confine(self) -> bool:
+        return self._session.sandbox is not None and await self._session.sandbox.can_confine()
+
     async def run(
-        self, block: Json, *, message_uuid: str, progress: Callable[[Any], Awaitable[None]]
+        self,
+        block: Json,
+        *,
+        message_uuid: str,
+        progress: Callable[[Any], Awaitable[None]],
+        is_confined: bool = False,
     ) -> ToolResult:
         tool = self._toolbox.get(block["name"])
         if tool is None:
             return self._unknown(block["name"])
-        return await self.call(tool, block, message_uuid=message_uuid, progress=progress)
+        return await self.call(
+            tool, block, message_uuid=message_uuid, progress=progress, is_confined=is_confined
+        )
 
     async def call(
         self,
@@ -152,6 +166,7 @@ class SessionTools:
         *,
         message_uuid: str,
         progress: Callable[[Any], Awaitable[None]],
+        is_confined: bool = False,
     ) -> ToolResult:
         """Runs a tool, offered to the model or not."""
 
@@ -164,6 +179,7 @@ class SessionTools:
             tool_use_id=block["id"],
             message_uuid=message_uuid,
             surroundings=self._surroundings,
+            is_confined=is_confined,
         )
         run: Run = run_tool if self._file_record is None else self._file_record.run
         if self._session.buffers is not None:

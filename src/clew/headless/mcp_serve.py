@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 from clew.app.build import session as open_session
 from clew.app.session import Session
 from clew.app.stamps import new_id
+from clew.engine.confining import decide
 from clew.headless.mcp_sessions import DEFINITION, NAME, found, is_offered
 from clew.headless.permission import nobody
 from clew.jsonrpc.connection import Connection
@@ -154,10 +155,15 @@ class Offering:
             return Fault(code=INVALID_PARAMS, message=f"no tool {name[:80]}, or no arguments")
         outcome = tools.unusable(block)
         if outcome is None:
-            decision = self._session.rules.judge(name, given, cwd=self._session.cwd)
+            rules, cwd = self._session.rules, self._session.cwd
+            decision, is_confined = await decide(
+                tools, block, lambda: rules.judge(name, given, cwd=cwd)
+            )
             if not isinstance(decision, Allow):
                 return result(REFUSED.format(why=reason(decision)), is_error=True)
-            outcome = await tools.run(block, message_uuid=new_id(), progress=unheard)
+            outcome = await tools.run(
+                block, message_uuid=new_id(), progress=unheard, is_confined=is_confined
+            )
         return result(outcome.content, is_error=outcome.is_error)
 
 

@@ -92,7 +92,7 @@ def granted(decision: Decision, reason: str) -> Decision:
     why = f"a hook allows it{f': {reason}' if reason else ''}"
     return decided(
         [
-            replace(finding, verdict="allow", reason=why)
+            replace(finding, verdict="allow", reason=why, effect="unknown")
             if finding.nature == "base" and finding.verdict in ("ask", "review")
             else finding
             for finding in decision.findings

@@ -29,6 +29,7 @@ from clew.permissions.request import Mode, Request, tool_of
 from clew.permissions.rules import LISTS
 from clew.permissions.session_rules import Standing, given, in_vain, stand
 from clew.permissions.suggest import suggestions
+from clew.process.walls import could_stand
 
 
 def main(argv: list[str]) -> int:
@@ -150,7 +151,8 @@ def asked(options: argparse.Namespace) -> tuple[Standing, Request, Decision]:
         input=input_of(options.tool, options.input),
         untrusted=tuple(options.untrusted),
     )
-    return found, request, decide(request, found.rules, found.context, found.resolve)
+    context = structs.replace(found.context, has_walls=could_stand())
+    return found, request, decide(request, found.rules, context, found.resolve)
 
 
 def run_check(options: argparse.Namespace) -> int:

@@ -73,6 +73,8 @@ class SessionRules:
         found = stand(environ, cwd, mode=mode, given=given, sources=sources)
         # Whether commands are behind walls: what they may write must not open anything while they are.
         self.is_walled: Callable[[], bool] = lambda: False
+        # Whether a read-only wall can stand around a command that nobody was asked about.
+        self.has_walls: Callable[[], bool] = lambda: True
         settled = entered(found)
         if isinstance(settled, Refused):
             raise SettingsError(f"permission mode {settled.mode}: {settled.why}")
@@ -109,6 +111,7 @@ class SessionRules:
             memory=self._memory,
             plan_file=self.plan_file or None,
             mode=now.context.mode if mode is None else mode,
+            has_walls=self.has_walls(),
             directories=(*now.context.directories, *folders),
             git_programs=self.git_programs(cwd) if tool_of(tool).family == "shell" else (),
         )

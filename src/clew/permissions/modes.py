@@ -78,9 +78,13 @@ def under(mode: Mode, finding: Finding) -> Finding:
                 return structs.replace(finding, verdict="deny", reason=why)
             return finding
         case "bypassPermissions":
-            if finding.verdict == "ask" and finding.nature == "base":
-                return structs.replace(finding, verdict="allow", reason="mode bypassPermissions")
-            return finding
+            if finding.nature != "base":
+                return finding
+            # Whoever chose this mode wants no wall around what it lets through.
+            freed = structs.replace(finding, effect="unknown")
+            if finding.verdict == "ask":
+                return structs.replace(freed, verdict="allow", reason="mode bypassPermissions")
+            return freed
         case _ as never:
             assert_never(never)
 
@@ -112,7 +116,9 @@ def after_review(needed: NeedsReview, review: Review | None, why: str = "") -> D
         note = Finding(subject=subject, verdict="deny", reason=why or "no reason given")
         return Deny(findings=(*needed.findings, note))
     passed = [
-        structs.replace(f, verdict="allow", reason=f"{f.reason}; the reviewer passed it")
+        structs.replace(
+            f, verdict="allow", reason=f"{f.reason}; the reviewer passed it", effect="unknown"
+        )
         if f.verdict == "review"
         else f
         for f in needed.findings

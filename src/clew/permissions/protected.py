@@ -5,6 +5,7 @@ a shell or an editor runs next, or who can log in. Some hold secrets and ask bef
 """
 
 import re
+from collections.abc import Iterable
 
 from clew.permissions.patterns import GLOB, normal, segments_meet
 from clew.permissions.request import Context, ResolvedPath
@@ -117,29 +118,89 @@ BELOW_HOME = ("/.config/git", "/.config/fish", "/.config/systemd", "/.config/aut
 SYSTEM = ("/etc", "/boot", "/dev", "/proc", "/sys", "/usr", "/bin", "/sbin", "/lib", "/lib64")
 HARMLESS_DEVICES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin"})
 
-# What holds keys and passwords: asked about before it is read, too.
-SECRETS = re.compile(
-    r".*/(?:\.ssh(?:/.*)?|\.gnupg(?:/.*)?|\.aws(?:/.*)?|\.azure(?:/.*)?|\.kube(?:/.*)?"
-    r"|\.docker/config\.json|\.netrc|\.pgpass|\.my\.cnf|\.pypirc|\.npmrc|\.git-credentials"
-    r"|\.config/gh/hosts\.yml|\.config/gcloud(?:/.*)?|\.password-store(?:/.*)?|\.credentials\.json"
-    r"|\.claude\.json|clew/(?:credentials|trust)\.json|id_(?:rsa|dsa|ecdsa|ed25519)"
-    r"|keychains(?:/.*)?|login data|cookies(?:\.sqlite)?|\.bash_history|\.zsh_history)"
+# What holds keys, passwords and what was typed, by its place in a home folder; a slash at the end says
+# a folder. Nothing of it is read unasked, wherever it lies, and commands behind walls cannot read it.
+SECRET_PLACES = (
+    # Logging in, signing, encrypting.
+    ".ssh/", ".gnupg/", ".password-store/", ".age/", ".config/age/", ".config/sops/", ".config/op/",
+    ".op/", ".local/share/keyrings/", ".local/share/kwalletd/", "Library/Keychains/", ".vault-token",
+    ".netrc", "_netrc", ".authinfo", ".authinfo.gpg", ".config/solana/id.json",
+    # Agents and models.
+    ".claude.json", ".claude/.credentials.json", ".codex/auth.json", ".gemini/oauth_creds.json",
+    ".config/github-copilot/", ".huggingface/token", ".cache/huggingface/token",
+    ".cache/huggingface/stored_tokens", ".kaggle/", ".config/kaggle/",
+    # Clouds and what runs there.
+    ".aws/", ".azure/", ".config/gcloud/", ".oci/", ".kube/", ".docker/config.json",
+    ".config/containers/auth.json", ".terraform.d/credentials.tfrc.json", ".terraformrc",
+    ".pulumi/credentials.json", ".config/doctl/", ".config/hcloud/", ".fly/config.yml",
+    ".config/netlify/", ".local/share/com.vercel.cli/auth.json", ".config/stripe/", ".s3cfg", ".boto",
+    ".config/rclone/", ".rclone.conf", ".config/ngrok/", ".ngrok2/",
+    # Code and packages.
+    ".git-credentials", ".config/git/credentials", ".config/gh/", ".config/hub", ".config/glab-cli/",
+    ".npmrc", ".pypirc", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials",
+    ".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties",
+    ".composer/auth.json", ".config/composer/auth.json", ".nuget/NuGet/NuGet.Config",
+    # Databases.
+    ".pgpass", ".my.cnf", ".mylogin.cnf", ".databrickscfg", ".databricks/", ".snowsql/config",
+    ".snowflake/", ".dbt/profiles.yml",
+    # What was typed, and browsers.
+    ".bash_history", ".zsh_history", ".zhistory", ".histfile", ".local/share/fish/fish_history",
+    ".python_history", ".node_repl_history", ".psql_history", ".mysql_history", ".sqlite_history",
+    ".rediscli_history", ".mozilla/", ".config/google-chrome/", ".config/chromium/",
+    ".config/BraveSoftware/", "Library/Cookies/", "Library/Application Support/Google/Chrome/",
+)  # fmt: skip
+# The same of the system, for those who may read it: root.
+SYSTEM_SECRETS = ("/etc/shadow", "/etc/gshadow", "/etc/sudoers", "/etc/sudoers.d")
+
+SECRET_FILES = frozenset(
+    {
+        "id_rsa",
+        "id_dsa",
+        "id_ecdsa",
+        "id_ed25519",
+        ".credentials.json",
+        "login data",
+        "cookies",
+        "cookies.sqlite",
+    }
+)
+SECRET_REST = re.compile(
+    r".*/clew/(?:credentials|trust)\.json|.*/keychains(?:/.*)?"
     r"|/etc/(?:shadow|gshadow|sudoers)(?:[-.].*)?|/etc/ssh/.*_key|/proc/[^/]+/(?:task/[^/]+/)?environ"
     r"|/dev/(?:mem|kmem|disk.*|sd[a-z].*|nvme.*)",
     re.S,
 )
 
+
+def by_first_segment(places: Iterable[str]) -> dict[str, list[tuple[list[str], bool]]]:
+    """Places by their first segment: the segments of each, and whether it is a folder."""
+    found: dict[str, list[tuple[list[str], bool]]] = {}
+    for place in places:
+        segments = place.casefold().rstrip("/").split("/")
+        found.setdefault(segments[0], []).append((segments, place.endswith("/")))
+    return found
+
+
+SECRETS_BY_SEGMENT = by_first_segment(SECRET_PLACES)
+
 # What a glob in a path could stand for without being spelled out.
-SECRET_NAMES = (
-    ".ssh",
-    ".gnupg",
-    ".aws",
-    ".azure",
-    ".kube",
-    ".netrc",
-    ".pgpass",
-    ".git-credentials",
+SECRET_NAMES = tuple(
+    name
+    for name, places in SECRETS_BY_SEGMENT.items()
+    if name.startswith(".") and any(len(segments) == 1 for segments, _ in places)
 )
+
+
+def holds_secrets(name: str) -> bool:
+    """Whether a folded path is one of the secret places, or lies in one."""
+    segments = name.split("/")
+    for index, segment in enumerate(segments):
+        for place, is_folder in SECRETS_BY_SEGMENT.get(segment, ()):
+            end = index + len(place)
+            if segments[index:end] == place and (is_folder or end == len(segments)):
+                return True
+    return segments[-1] in SECRET_FILES or SECRET_REST.fullmatch(name) is not None
+
 
 NETWORK = re.compile(r"/dev/(?:tcp|udp)(?:/.*)?", re.S)
 
@@ -162,7 +223,7 @@ def why_written(name: str, context: Context) -> str | None:
         return "opens a connection"
     if name in HARMLESS_DEVICES or (context.plan_file and name == folded(context.plan_file)):
         return None
-    if SECRETS.fullmatch(name):
+    if holds_secrets(name):
         return "holds credentials"
     if is_below(name, folded(context.config_home)):
         return "belongs to the agent's own settings and records"
@@ -189,7 +250,7 @@ def why_written(name: str, context: Context) -> str | None:
 def why_protected_read(path: ResolvedPath) -> str | None:
     """Why reading the path asks even inside the workspace."""
     for name in path.names:
-        if SECRETS.fullmatch(folded(name)):
+        if holds_secrets(folded(name)):
             return "holds credentials"
         if NETWORK.fullmatch(name):
             return "opens a connection"

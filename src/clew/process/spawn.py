@@ -115,9 +115,9 @@ class Launcher:
                 walls,
             )
         )
-        child = Child(self._watcher(walled=walls is not None))
+        child = Child(self._watcher())
         self._living.add(child)
-        child.when_gone(lambda: self._back(child, walled=walls is not None))
+        child.when_gone(lambda: self._back(child))
         try:
             sent = socket.send_fds(child.sock, [request], list(descriptors.values()))
             if sent < len(request):
@@ -138,14 +138,11 @@ class Launcher:
             raise
         return child
 
-    def _watcher(self, *, walled: bool) -> socket.socket:
-        """The socket of a watcher without a tree: one that waits, else a new one.
-
-        Walls stay around a watcher for good: those that wait are for what has none.
-        """
+    def _watcher(self) -> socket.socket:
+        """The socket of a watcher without a tree: one that waits, else a new one."""
         if self._control is not None and not is_silent(self._control):
             self._drop_keeper()
-        while self._idle and not walled:
+        while self._idle:
             sock = self._idle.pop()
             if is_silent(sock):
                 return sock
@@ -161,11 +158,11 @@ class Launcher:
                 self._send([theirs.fileno()])
         return ours
 
-    def _back(self, child: Child, *, walled: bool) -> None:
+    def _back(self, child: Child) -> None:
         self._living.discard(child)
         if child.sock.fileno() < 0:
             return
-        if walled or self._control is None or len(self._idle) >= IDLE_MOST:
+        if self._control is None or len(self._idle) >= IDLE_MOST:
             child.sock.close()
         else:
             self._idle.append(child.sock)

@@ -1,9 +1,9 @@
 """Walls that the kernel puts around a child: what it may reach of the disk, of the network, of others.
 
-Landlock for files, TCP ports and signals; a filter of system calls for the kinds of sockets. Both hold
-for a process and all it starts, and are never taken away again. Put up by a child's watcher around
-itself before it starts the child, which costs a few system calls and no program. Imports next to
-nothing, as the keeper does (see `watcher`); formats: landlock(7), seccomp(2).
+Landlock for files, TCP ports and signals; a filter of system calls for the rest; no privileges of root.
+All hold for a process and what it starts, and are never taken away again. Put up by a child before it
+becomes its program, which costs a few system calls and no program. Imports next to nothing, as the
+keeper does (see `watcher`); formats: landlock(7), seccomp(2), capabilities(7).
 """
 
 import os
@@ -27,17 +27,26 @@ READING = EXECUTE | READ_FILE | READ_DIR
 BIND, CONNECT = 1, 2
 FOLDER, LINK = 0o040000, 0o120000
 ABSTRACT_SOCKETS, SIGNALS = 1, 2
-HAS_TCP, HAS_SCOPES = 4, 6
+HAS_TRUNCATE, HAS_TCP, HAS_SCOPES = 3, 4, 6
 
 NO_NEW_PRIVILEGES, SECCOMP, FILTER = 38, 22, 2
-# Of `os.uname().machine`: the kernel's number of the architecture, of `socket`, and the first of x32.
-ARCHITECTURES = {"x86_64": (0xC000003E, 41, 0x40000000), "aarch64": (0xC00000B7, 198, 0)}
-IO_URING_SETUP = 425
-ALLOW, REFUSE = 0x7FFF0000, 0x00050000 | 1
-UNIX, INET, NETLINK, INET6 = 1, 2, 16, 10
-STREAM = 1
+# Of capset(2): the version of its header, and three sets for each of two halves.
+CAPABILITIES, SETS_BYTES = 0x20080522, 24
 
 Walls = dict[str, object]
+_libraries: "list[ctypes.CDLL]" = []
+
+
+def could_stand() -> bool:
+    """Whether a read-only wall may stand here, by a look that costs next to nothing.
+
+    Only a command behind such a wall can tell for sure.
+    """
+    import shutil
+
+    if sys.platform == "darwin":
+        return shutil.which("sandbox-exec", path="/usr/bin") is not None
+    return shutil.which("bwrap") is not None or version() >= HAS_TRUNCATE
 
 
 def version() -> int:
@@ -46,8 +55,16 @@ def version() -> int:
         return 0
     import ctypes
 
-    library = ctypes.CDLL(None, use_errno=True)
-    return max(0, int(library.syscall(CREATE, None, ctypes.c_size_t(0), VERSION)))
+    return max(0, int(system_calls().syscall(CREATE, None, ctypes.c_size_t(0), VERSION)))
+
+
+def system_calls() -> "ctypes.CDLL":
+    """The library that calls the system; loaded once, by the keeper before it forks."""
+    if not _libraries:
+        import ctypes
+
+        _libraries.append(ctypes.CDLL(None, use_errno=True))
+    return _libraries[0]
 
 
 def all_rights(known: int) -> int:
@@ -62,12 +79,12 @@ def all_rights(known: int) -> int:
 def put_up(walls: Walls) -> None:
     """Around this process, for good. Raises OSError; a wall that cannot stand lets nothing start.
 
-    `rules`: (path, rights) that are left; `ports`: TCP ports that may be connected to, None for any;
-    `filter`: a program of system calls, or nothing.
+    `known`: Landlock's version; `rules`: (path, rights) that are left; `ports`: TCP ports that may be
+    connected to, None for any; `filter`: a program of system calls, or nothing. Root keeps its user, and no privilege.
     """
     import ctypes
 
-    library = ctypes.CDLL(None, use_errno=True)
+    library = system_calls()
 
     def called(result: int) -> int:
         if result < 0:
@@ -76,9 +93,9 @@ def put_up(walls: Walls) -> None:
         return result
 
     called(library.prctl(NO_NEW_PRIVILEGES, 1, 0, 0, 0))
-    rules = walls.get("rules")
-    if isinstance(rules, list):
-        known = version()
+    called(library.capset(CAPABILITIES.to_bytes(4, sys.byteorder) + bytes(4), bytes(SETS_BYTES)))
+    rules, known = walls.get("rules"), walls.get("known")
+    if isinstance(rules, list) and isinstance(known, int):
         ports = walls.get("ports")
         net = BIND | CONNECT if isinstance(ports, list) and known >= HAS_TCP else 0
         scopes = ABSTRACT_SOCKETS | SIGNALS if known >= HAS_SCOPES else 0
@@ -129,44 +146,3 @@ def put_up_filter(library: "ctypes.CDLL", called: "Callable[[int], int]", progra
     # struct sock_fprog: a count of 16 bits, then a pointer, aligned.
     header = (len(program) // 8).to_bytes(2, sys.byteorder) + bytes(6)
     called(library.prctl(SECCOMP, FILTER, header + pointer.to_bytes(8, sys.byteorder), 0, 0))
-
-
-def socket_filter(machine: str, *, families: frozenset[int], stream_only: bool) -> bytes:
-    """A filter that lets sockets of these families be made, of TCP alone if so; empty where unknown.
-
-    A call of another architecture, and io_uring, which makes sockets past any filter, are refused.
-    """
-    if machine not in ARCHITECTURES:
-        return b""
-    architecture, socket_call, foreign = ARCHITECTURES[machine]
-    load, equal, at_least, mask, give = 0x20, 0x15, 0x35, 0x54, 0x06
-    inet = sorted(families & {INET, INET6})
-    others = sorted(families - {INET, INET6})
-    refuse = "refuse"
-    steps: list[tuple[int, str, str, int]] = [
-        (load, "", "", 4),
-        (equal, "", refuse, architecture),
-        (load, "", "", 0),
-        *([(at_least, refuse, "", foreign)] if foreign else []),
-        (equal, refuse, "", IO_URING_SETUP),
-        (equal, "", "allow", socket_call),
-        (load, "", "", 16),
-        *((equal, "allow", "", family) for family in others),
-        *((equal, "inet", "", family) for family in inet),
-        (equal, refuse, refuse, 0),
-    ]
-    names = {"inet": len(steps)}
-    if stream_only:
-        steps += [(load, "", "", 24), (mask, "", "", 0xF), (equal, "allow", refuse, STREAM)]
-    else:
-        steps += [(equal, "allow", "allow", 0)]
-    names |= {"allow": len(steps), "refuse": len(steps) + 1}
-    program = bytearray()
-    for place, (code, yes, no, value) in enumerate(steps):
-        true = names[yes] - place - 1 if yes else 0
-        false = names[no] - place - 1 if no else 0
-        program += code.to_bytes(2, sys.byteorder) + bytes((true, false))
-        program += value.to_bytes(4, sys.byteorder)
-    for value in (ALLOW, REFUSE):
-        program += give.to_bytes(2, sys.byteorder) + bytes(2) + value.to_bytes(4, sys.byteorder)
-    return bytes(program)

@@ -4,8 +4,7 @@ Runs in a bare interpreter of its own (`python -I -S`) and imports next to nothi
 keeper's size is what each fork costs. The keeper forks a watcher for each socket it is given; a watcher
 starts one child at a time in a session of its own, adopts whatever the child orphans, and ends all of
 it when it is told to or when the socket to clew falls silent: that is how clew's own death is noticed,
-also by SIGKILL. When nothing of a tree is left it waits for the next request; one with walls around
-itself ends instead. A tree that a person keeps goes on when clew is gone, until its child ends or the
+also by SIGKILL. When nothing of a tree is left it waits for the next request. A tree that a person keeps goes on when clew is gone, until its child ends or the
 watcher is sent SIGTERM. Must never import the rest of clew.
 
 Wire, on the socket of each watcher: clew sends messages of four bytes of length and a marshalled value,
@@ -27,7 +26,7 @@ import sys
 import time
 from collections.abc import Container
 
-from clew.process.walls import put_up
+from clew.process.walls import put_up, system_calls
 
 Request = tuple[list[bytes], bytes, dict[bytes, bytes], list[int], dict[str, object] | None]
 Message = Request | int | dict[str, int] | None
@@ -56,9 +55,7 @@ def adopt_orphans() -> bool:
     """Has descendants come to this process when their parent ends; whether the system does that."""
     if sys.platform != "linux":
         return False
-    import ctypes
-
-    return ctypes.CDLL(None).prctl(SUBREAPER, 1, 0, 0, 0) == 0 and bool(children_files(os.getpid()))
+    return system_calls().prctl(SUBREAPER, 1, 0, 0, 0) == 0 and bool(children_files(os.getpid()))
 
 
 def wake_on_child() -> int:
@@ -195,25 +192,24 @@ def watch(
     clew: _socket.socket, wake: int, request: Request, descriptors: list[int], *, adopts: bool
 ) -> bool:
     """One tree from its beginning to its end; whether this watcher may have another."""
-    is_free = request[-1] is None
     try:
         child = start(request, descriptors)
     except OSError as error:
         tell(clew, b"failed %d\ngone\n" % (error.errno or 1))
-        return is_free
+        return True
     finally:
         close_all(descriptors)
         # Holding the folder would keep it from being unmounted.
         os.chdir("/")
     tell(clew, b"started %d\n" % child)
-    return follow(clew, wake, child, adopts=adopts) and is_free
+    return follow(clew, wake, child, adopts=adopts)
 
 
 def start(request: Request, descriptors: list[int]) -> int:
     argv, folder, environment, targets, walls = request
     os.chdir(folder)
     if walls is not None:
-        put_up(walls)
+        return start_walled(request, descriptors, walls)
     return os.posix_spawn(
         argv[0],
         argv,
@@ -226,6 +222,39 @@ def start(request: Request, descriptors: list[int]) -> int:
         setsigmask=(),
         setsigdef=TO_DEFAULT,
     )
+
+
+def start_walled(request: Request, descriptors: list[int], walls: dict[str, object]) -> int:
+    """Starts a child that puts the walls up around itself: its watcher stays out of its reach.
+
+    Raises OSError where a wall cannot stand or the program cannot be started.
+    """
+    argv, _, environment, targets, _ = request
+    readable, writable = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.set_wakeup_fd(-1)
+            os.setsid()
+            for source, target in zip(descriptors, targets, strict=True):
+                os.dup2(source, target)
+                os.set_inheritable(target, True)
+            for number in TO_DEFAULT:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            put_up(walls)
+            os.execve(argv[0], argv, environment)
+        except OSError as error:
+            os.write(writable, b"%d" % (error.errno or 1))
+        finally:
+            os._exit(127)
+    os.close(writable)
+    with os.fdopen(readable, "rb") as pipe:
+        failure = pipe.read()
+    if failure:
+        os.waitpid(child, 0)
+        raise OSError(int(failure), os.strerror(int(failure)))
+    return child
 
 
 class Kept:

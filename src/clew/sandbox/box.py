@@ -13,7 +13,7 @@ import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -27,6 +27,7 @@ from clew.process.run import run
 from clew.process.spawn import Launcher
 from clew.sandbox import bubblewrap, inside, landlock, seatbelt
 from clew.sandbox.checkouts import pointers
+from clew.sandbox.listing import Listing
 from clew.sandbox.policy import Policy, covers
 from clew.sandbox.proxy import Proxy
 from clew.sandbox.walled import SandboxError, Walled
@@ -42,7 +43,10 @@ PROBE = f'if (: > "$0") 2>/dev/null; then exit {WROTE}; fi; exit 0'
 
 
 class Box:
-    """`hidden`: values that no sandboxed command finds in its environment."""
+    """The walls of one kind of policy: of commands that work, or of those that only look.
+
+    `hidden`: values that no sandboxed command finds in its environment.
+    """
 
     def __init__(
         self,
@@ -58,13 +62,17 @@ class Box:
         self._choosing = asyncio.Lock()
         self._kind: Kind | None = None
         self._why = ""
+        self._unprivileged: Sequence[str] = bubblewrap.UNPRIVILEGED[0]
+        self.listing = Listing()
         try:
             self.temp = os.path.realpath(tempfile.mkdtemp(prefix="clew-"))
         except OSError as error:
             raise SandboxError(
                 f"a command would have no folder for passing files: {error}"
             ) from None
-        self.policy = replace(policy, write=(*policy.write, self.temp))
+        # Commands that only look get a folder of their own in it, one each.
+        own = () if policy.is_read_only else (self.temp,)
+        self.policy = replace(policy, write=(*policy.write, *own))
 
     def close(self) -> None:
         shutil.rmtree(self.temp, ignore_errors=True)
@@ -73,6 +81,13 @@ class Box:
     def works(self) -> bool:
         """Whether walls that hold were found already."""
         return self._kind is not None
+
+    @property
+    def weakness(self) -> str:
+        """What the walls that hold here do without; empty if nothing."""
+        if self._kind != "bubblewrap" or self._unprivileged == bubblewrap.UNPRIVILEGED[0]:
+            return ""
+        return f"bubblewrap here knows only {' '.join(self._unprivileged)}"
 
     # -- which walls
 
@@ -87,8 +102,15 @@ class Box:
 
     async def _choose(self) -> tuple[Kind | None, str]:
         reasons: list[str] = []
-        for kind in candidates() if self._only is None else (self._only,):
+        kinds = candidates(is_read_only=self.policy.is_read_only)
+        for kind in kinds if self._only is None else (self._only,):
             why = await self._probe(kind)
+            for weaker in bubblewrap.UNPRIVILEGED[1:] if why and kind == "bubblewrap" else ():
+                strongest, self._unprivileged = self._unprivileged, weaker
+                if not await self._probe(kind):
+                    why = ""
+                    break
+                self._unprivileged = strongest
             if not why:
                 return kind, ""
             reasons.append(f"{kind}: {why}")
@@ -161,29 +183,35 @@ class Box:
     ) -> AsyncIterator[Walled]:
         open_variables = {k: v for k, v in environment.items() if v not in self._hidden}
         open_variables["TMPDIR"] = self.temp
-        leading = list(pointers(policy.write))
-        policy = replace(policy, no_write=(*policy.no_write, *map(str, leading)))
         async with AsyncExitStack() as opened:
-            opened.enter_context(taken_away(leading))
+            if policy.is_read_only:
+                own = opened.enter_context(folder_in(self.temp))
+                open_variables["TMPDIR"] = own
+                policy = replace(policy, write=(own,))
+            else:
+                leading = list(pointers(policy.write))
+                policy = replace(policy, no_write=(*policy.no_write, *map(str, leading)))
+                opened.enter_context(taken_away(leading))
             if kind == "bubblewrap":
                 yield await self._bubblewrapped(argv, cwd, open_variables, policy, opened)
                 return
-            port, refused = await self._loopback_port(opened)
+            port, refused = await self._loopback_port(opened, policy)
             if port is not None:
                 open_variables = inside.proxied(open_variables, port)
             if kind == "seatbelt":
                 command = (*seatbelt.arguments(policy, port=port), *argv)
                 yield Walled(
-                    argv=command, environment=open_variables, refused=refused, is_sandboxed=True
+                    argv=command, environment=open_variables, refused=refused, policy=policy
                 )
                 return
-            walls = landlock.walls(policy, known=kernel.version(), port=port)
+            known = kernel.version()
+            walls = landlock.walls(policy, known=known, port=port, listing=self.listing)
             yield Walled(
                 argv=tuple(argv),
                 environment=open_variables,
                 walls=walls,
                 refused=refused,
-                is_sandboxed=True,
+                policy=policy,
             )
 
     async def _bubblewrapped(
@@ -194,12 +222,18 @@ class Box:
         policy: Policy,
         opened: AsyncExitStack,
     ) -> Walled:
-        opened.enter_context(kept_back(policy))
+        if not policy.is_read_only:
+            opened.enter_context(kept_back(policy))
         descriptors: dict[int, int] = {}
         program = bubblewrap.filter_program(policy)
         if program:
             descriptors[FILTER_FD] = opened.enter_context(held(program))
-        before = bubblewrap.arguments(policy, cwd, filter_fd=FILTER_FD if program else None)
+        before = bubblewrap.arguments(
+            policy,
+            cwd,
+            filter_fd=FILTER_FD if program else None,
+            unprivileged=self._unprivileged,
+        )
         refused: list[str] = []
         if policy.has_network:
             ours, theirs = socket.socketpair()
@@ -213,21 +247,26 @@ class Box:
             environment=environment,
             descriptors=descriptors,
             refused=refused,
-            is_sandboxed=True,
+            policy=policy,
         )
 
-    async def _loopback_port(self, opened: AsyncExitStack) -> tuple[int | None, list[str]]:
+    async def _loopback_port(
+        self, opened: AsyncExitStack, policy: Policy
+    ) -> tuple[int | None, list[str]]:
         """The port of a proxy of this command's own; none where nothing may be reached."""
         refused: list[str] = []
-        if not self.policy.has_network:
+        if not policy.has_network:
             return None, refused
-        server = await Proxy(self.policy, refused.append).listen()
+        server = await Proxy(policy, refused.append).listen()
         opened.callback(server.close)
         return server.sockets[0].getsockname()[1], refused
 
 
-def candidates() -> tuple[Kind, ...]:
-    return ("seatbelt",) if sys.platform == "darwin" else ("bubblewrap", "landlock")
+def candidates(*, is_read_only: bool) -> tuple[Kind, ...]:
+    """The walls to try, the first that hold are taken: the cheaper where both hold the whole policy."""
+    if sys.platform == "darwin":
+        return ("seatbelt",)
+    return ("landlock", "bubblewrap") if is_read_only else ("bubblewrap", "landlock")
 
 
 def unfit(kind: Kind, policy: Policy) -> str:
@@ -241,7 +280,17 @@ def unfit(kind: Kind, policy: Policy) -> str:
             return "" if is_there(seatbelt.PROGRAM) else f"there is no {seatbelt.PROGRAM}"
 
 
-@contextlib.contextmanager
+@contextmanager
+def folder_in(parent: str) -> Iterator[str]:
+    """A new folder that is gone at the end, with what is in it."""
+    folder = tempfile.mkdtemp(dir=parent)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
 def taken_away(leading: Sequence[Path]) -> Iterator[None]:
     """What leads git elsewhere and was not there before is gone again when the command has ended."""
     missing = [path for path in leading if not is_there(path)]
@@ -255,7 +304,7 @@ def taken_away(leading: Sequence[Path]) -> Iterator[None]:
                 path.unlink(missing_ok=True)
 
 
-@contextlib.contextmanager
+@contextmanager
 def kept_back(policy: Policy) -> Iterator[None]:
     """What may not be written cannot be shut off while it is not there: folders are made meanwhile."""
     made: list[Path] = []

@@ -9,15 +9,32 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clew.config.there import is_folder, is_there
-from clew.process.walls import INET, INET6, NETLINK, UNIX, socket_filter
+from clew.sandbox.filters import INET, INET6, NETLINK, UNIX, read_only_filter, socket_filter
 from clew.sandbox.policy import Policy, covers
 
 PROGRAM = "bwrap"
+# What takes the privileges of root from a command, from the strongest on: a version or a system that
+# does not know one has the next. The first also keeps a command from getting them in another name space.
+UNPRIVILEGED = (
+    ("--unshare-user", "--cap-drop", "ALL", "--disable-userns"),
+    ("--unshare-user", "--cap-drop", "ALL"),
+    ("--cap-drop", "ALL"),
+)
+# What root may write there without any privilege: it belongs to the whole machine.
+OF_THE_MACHINE = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
 
 
-def arguments(policy: Policy, cwd: str, *, filter_fd: int | None = None) -> list[str]:
+def arguments(
+    policy: Policy,
+    cwd: str,
+    *,
+    filter_fd: int | None = None,
+    unprivileged: Sequence[str] = UNPRIVILEGED[0],
+) -> list[str]:
     """Everything before the command; later walls stand in front of earlier ones."""
-    made = [PROGRAM, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    made = [PROGRAM, *unprivileged, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    for path in present(OF_THE_MACHINE):
+        made += ["--ro-bind", path, path]
     for path, may_write in held(policy):
         made += ["--bind" if may_write else "--ro-bind", path, path]
     for path in present(policy.no_read):
@@ -56,5 +73,8 @@ def present(paths: Sequence[str]) -> list[str]:
 
 def filter_program(policy: Policy) -> bytes:
     """Which sockets may be made: the name space has no network but its own loopback."""
+    if policy.is_read_only:
+        # Only processes of its own are there to be signalled.
+        return read_only_filter(os.uname().machine, has_signals=True)
     families = {INET, INET6, NETLINK} | ({UNIX} if policy.unix_sockets else set())
     return socket_filter(os.uname().machine, families=frozenset(families), stream_only=False)

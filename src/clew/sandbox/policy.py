@@ -42,6 +42,8 @@ class Settings(Struct, frozen=True, kw_only=True):
     must_work: bool | None = field(name="failIfUnavailable", default=None)
     spares_questions: bool | None = field(name="autoAllowBashIfSandboxed", default=None)
     excluded: tuple[str, ...] = field(name="excludedCommands", default=())
+    # Variables that commands find which nobody was asked about; `NAME_*` is all that begin so.
+    variables: tuple[str, ...] = field(name="allowEnvironment", default=())
     files: Files = field(name="filesystem", default=Files())
     network: Network = Network()
 
@@ -108,6 +110,7 @@ def joined(below: Settings, above: Settings) -> Settings:
             below.spares_questions if above.spares_questions is None else above.spares_questions
         ),
         excluded=both(above.excluded, below.excluded),
+        variables=both(above.variables, below.variables),
         files=Files(
             write=both(above.files.write, below.files.write),
             no_write=both(above.files.no_write, below.files.no_write),
@@ -136,6 +139,9 @@ class Policy(Struct, frozen=True, kw_only=True):
     domains: tuple[str, ...] = ()
     no_domains: tuple[str, ...] = ()
     unix_sockets: bool = False
+    # For a command that nobody was asked about: it looks, writes to its own temporary folder, and
+    # reaches nothing.
+    is_read_only: bool = False
 
     @property
     def has_network(self) -> bool:

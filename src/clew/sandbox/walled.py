@@ -4,6 +4,7 @@ from msgspec import Struct
 
 from clew.messages.errors import OutsideError
 from clew.process.walls import Walls
+from clew.sandbox.policy import Policy
 
 
 class SandboxError(OutsideError):
@@ -11,11 +12,11 @@ class SandboxError(OutsideError):
 
 
 class Walled(Struct, frozen=True, kw_only=True):
-    """`is_sandboxed`: walls stand. `refused`: the hosts that its proxy refused while it ran."""
+    """`policy`: what its walls hold; None without any. `refused`: the hosts that its proxy refused."""
 
     argv: tuple[str, ...]
     environment: dict[str, str]
     descriptors: dict[int, int] = {}
     walls: Walls | None = None
-    is_sandboxed: bool = False
+    policy: Policy | None = None
     refused: list[str] = []

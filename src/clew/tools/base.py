@@ -58,6 +58,8 @@ class ToolResult(Struct, frozen=True, kw_only=True):
     display: str = ""
     # What an MCP server said beside its content, for programs.
     mcp_meta: dict[str, Any] | None = None
+    # What the read-only wall kept a command from that may run without it, if a user says so.
+    blocked: str = ""
 
     def block(self, tool_use_id: str) -> dict[str, Any]:
         """The content block that answers the call."""
@@ -252,6 +254,8 @@ class ToolContext(Struct, frozen=True, kw_only=True):
     tool_use_id: str
     message_uuid: str = ""
     surroundings: Callable[[], Surroundings] = Surroundings
+    # A shell runs behind the read-only wall: nobody was asked about it.
+    is_confined: bool = False
 
 
 class Tool(ABC, Generic[Input]):

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from clew.config.mask import without
 from clew.config.there import is_there
@@ -27,11 +28,11 @@ from clew.tools.base import (
     refuse_odd,
 )
 from clew.tools.command import Command, file_of
-from clew.tools.sandboxed import noted
 from clew.tools.shell_script import (
     FOLDER_FD,
     FolderReport,
     Program,
+    first_file,
     how_it_ended,
     script,
     shell_program,
@@ -96,15 +97,16 @@ class Bash(Tool[CommandInput]):
     async def call(self, given: CommandInput, ctx: ToolContext) -> ToolResult:
         refuse_odd(given.command, "A command")
         if given.run_in_background:
-            program = shell_program(given.command, ctx.session.env_file)
+            program = shell_program(given.command, first_file(ctx))
             return await in_background(program, self.title(given), given.timeout, ctx)
-        terminal = ctx.session.terminal()
+        # The editor's terminal is behind no walls.
+        terminal = None if ctx.is_confined else ctx.session.terminal()
         if terminal is not None:
             return await run_in_terminal(terminal, given, ctx)
         folders: list[str] = []
         program = Program(
             text=given.command,
-            opened=lambda: reporting(given.command, ctx.session.env_file, folders.append),
+            opened=lambda: reporting(given.command, first_file(ctx), folders.append),
         )
         result = await run_in_shell(given, ctx, program, self.title(given))
         # None of one that goes on in the background: it moves nothing any more.
@@ -153,7 +155,6 @@ async def run_in_shell(
     # In UTF-8 a character has at most four bytes, and half of what is shown comes from each end.
     output = Output(keep_bytes=2 * limits.bash_max_output_chars, spill=spill_path(ctx))
     gone = start_folder(ctx)
-    sandbox, began_in = session.sandbox, session.cwd
     command = Command(program, output, ctx, timeout_ms=timeout_ms, tick=lambda: tell(output, ctx))
     task = session.tasks.begin_unlisted(
         command.work,
@@ -174,14 +175,12 @@ async def run_in_shell(
         return begun(task, file_of(ctx, task.id), "", ctx, by_person=True)
     if task.fault is not None:
         raise task.fault
-    finished, made = command.finished, command.made
-    if finished is None or made is None:
+    finished = command.finished
+    if finished is None:
         raise ToolError("The command was stopped.")
     shown = await text_of(output, limits.bash_max_output_chars, session.secrets)
-    held_back = ""
-    if finished.exit.code or made.refused:
-        held_back = noted(sandbox, shown.text, made, began_in)
-    return outcome(shown, output, finished, timeout_ms, gone, held_back)
+    held_back, blocked = command.held_back()
+    return replace(outcome(shown, output, finished, timeout_ms, gone, held_back), blocked=blocked)
 
 
 def spill_path(ctx: ToolContext) -> Path:

@@ -18,7 +18,7 @@ from clew.sandbox.walled import Walled
 from clew.tasks.registry import Ending, Task
 from clew.tools import spill
 from clew.tools.base import ToolContext
-from clew.tools.sandboxed import walled
+from clew.tools.sandboxed import held_back, walled
 from clew.tools.shell_script import Program, environment, how_it_ended
 
 # A server's log in a forgotten background must not fill a disk.
@@ -76,7 +76,14 @@ class Command:
         program, folder, variables = self._program, self._folder, self._variables
         try:
             with program.opened() as (argv, descriptors):
-                async with walled(session.sandbox, program.text, argv, folder, variables) as made:
+                async with walled(
+                    session.sandbox,
+                    program.text,
+                    argv,
+                    folder,
+                    variables,
+                    is_confined=self._ctx.is_confined,
+                ) as made:
                     self.made = made
                     self.finished = finished = await run(
                         session.launcher,
@@ -97,7 +104,18 @@ class Command:
                 blank(self._output, session.secrets)
         if finished.is_unseen and session.shelf is not None:
             finished = replace(finished, called_off=session.shelf.was_called_off(task.id))
-        return ending_of(finished, timeout_ms, errors)
+        ending = ending_of(finished, timeout_ms, errors)
+        return replace(ending, words="\n".join(filter(None, (ending.words, self.held_back()[0]))))
+
+    def held_back(self) -> tuple[str, str]:
+        """A sentence about what the walls held back, once it has failed, and of that what it may do
+        without them if a user says so."""
+        finished, made, session = self.finished, self.made, self._ctx.session
+        if finished is None or made is None or not (finished.exit.code or made.refused):
+            return "", ""
+        texts = [bytes(each.head) + each.tail for each in (self._output, self._errors) if each]
+        text = without(b"\n".join(texts).decode("utf-8", "replace"), session.secrets)
+        return held_back(session.sandbox, text, made, self._folder)
 
     # -- from being waited for to the background
 

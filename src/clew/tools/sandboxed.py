@@ -2,22 +2,43 @@
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from clew.sandbox.walled import Walled
+
+if TYPE_CHECKING:
+    from clew.sandbox.violations import Violation
 
 
 class Sandbox(Protocol):
     """The session's sandbox. It decides for itself which commands it is for; nobody may ask it off."""
 
-    def around(
-        self, command: str, argv: Sequence[str], cwd: str, environment: Mapping[str, str]
-    ) -> AbstractAsyncContextManager[Walled]:
-        """The command as it is to be started. Raises where walls were promised and none hold."""
+    @property
+    def has_walls(self) -> bool:
+        """Whether a read-only wall can stand here, as far as is known."""
         ...
 
-    def note(self, output: str, walled: Walled, cwd: str) -> str:
-        """What the walls held back, by what a command printed, and what would allow it."""
+    async def can_confine(self) -> bool:
+        """Return whether a read-only wall stands here, found out by a run."""
+        ...
+
+    def around(
+        self,
+        command: str,
+        argv: Sequence[str],
+        cwd: str,
+        environment: Mapping[str, str],
+        *,
+        is_confined: bool,
+    ) -> AbstractAsyncContextManager[Walled]:
+        """The command as it is to be started; `is_confined`: behind the read-only wall.
+
+        Raises where walls were promised and none hold.
+        """
+        ...
+
+    def held_back(self, output: str, walled: Walled, cwd: str) -> Sequence["Violation"]:
+        """What the walls held back, by what a command printed."""
         ...
 
 
@@ -28,16 +49,25 @@ async def walled(
     argv: Sequence[str],
     cwd: str,
     environment: Mapping[str, str],
+    *,
+    is_confined: bool,
 ) -> AsyncIterator[Walled]:
     if sandbox is None:
         yield Walled(argv=tuple(argv), environment=dict(environment))
         return
-    async with sandbox.around(command, argv, cwd, environment) as made:
+    async with sandbox.around(command, argv, cwd, environment, is_confined=is_confined) as made:
         yield made
 
 
-def noted(sandbox: Sandbox | None, output: str, made: Walled, cwd: str) -> str:
-    """What stands beside a command's result about its walls; empty if there is nothing to say."""
-    if sandbox is None or not made.is_sandboxed:
-        return ""
-    return sandbox.note(output, made, cwd)
+def held_back(sandbox: Sandbox | None, output: str, made: Walled, cwd: str) -> tuple[str, str]:
+    """A sentence about what the walls held back, and what of it a user may let it do without them.
+
+    Reading what is shut is nothing to be asked about: rules deny it, or it is a secret.
+    """
+    if sandbox is None or made.policy is None:
+        return "", ""
+    from clew.sandbox.violations import listed, words
+
+    found = sandbox.held_back(output, made, cwd)
+    is_open = made.policy.is_read_only and not any(one.kind == "reading" for one in found)
+    return words(found, is_read_only=made.policy.is_read_only), listed(found) if is_open else ""

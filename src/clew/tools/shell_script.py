@@ -27,6 +27,11 @@ def environment(ctx: ToolContext) -> dict[str, str]:
     return {**ctx.session.environment, "CLEW": "1", "GIT_EDITOR": "true"}
 
 
+def first_file(ctx: ToolContext) -> Path | None:
+    """What a shell reads first: variables that hooks left, which may be secrets."""
+    return None if ctx.is_confined else ctx.session.env_file
+
+
 def start_folder(ctx: ToolContext) -> str | None:
     """The folder that is gone, if the shell's is; the command then begins where the session did.
 
