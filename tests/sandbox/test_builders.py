@@ -96,6 +96,15 @@ def test_the_filter_is_made_for_machines_that_are_known() -> None:
         assert len(program) // 8 < 32
 
 
+def test_the_filter_of_the_read_only_wall_refuses_signals_where_nothing_else_does() -> None:
+    assert read_only_filter("riscv64", has_signals=True) == b""
+    for machine in ("x86_64", "aarch64"):
+        own, none = (read_only_filter(machine, has_signals=has) for has in (True, False))
+        assert len(own) % 8 == 0
+        # A jump is one byte.
+        assert len(own) < len(none) < 8 * 256
+
+
 def test_rights_grow_with_the_kernel() -> None:
     assert [bin(all_rights(known)).count("1") for known in (1, 2, 3, 4, 5, 7)] == [
         13,

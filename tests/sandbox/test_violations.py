@@ -13,7 +13,9 @@ POLICY = Policy(write=("/work",), no_write=("/work/.git/hooks",), no_read=("/hom
 def told(output: str, **more: object) -> list[str]:
     refused = more.get("refused", ())
     assert isinstance(refused, tuple)
-    violations = found(output, POLICY, cwd="/work/sub", home="/home/me", refused=refused)
+    violations = found(
+        output, POLICY, cwd="/work/sub", home="/home/me", refused=refused, can_do=os.access
+    )
     return [f"{each} ({SETTINGS[each.kind]})" for each in violations]
 
 
@@ -74,7 +76,8 @@ def test_the_proxy_knows_best_what_it_refused() -> None:
 
 def test_the_note_says_who_can_allow_it() -> None:
     assert words([], is_read_only=False) == ""
-    violations = found("sh: /etc/x: Permission denied", POLICY, cwd="/work", home="/home/me")
+    line = "sh: /etc/x: Permission denied"
+    violations = found(line, POLICY, cwd="/work", home="/home/me", can_do=os.access)
     note = words(violations, is_read_only=False)
     assert "writing /etc/x" in note
     assert "Only the user can allow it" in note

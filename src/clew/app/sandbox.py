@@ -240,7 +240,14 @@ class SessionSandbox:
         if walled.policy is None:
             return ()
         home = self._began.context.home
-        return found(output, walled.policy, cwd=cwd, home=home, refused=walled.refused)
+        return found(
+            output,
+            walled.policy,
+            cwd=cwd,
+            home=home,
+            refused=walled.refused,
+            can_do=os.access,
+        )
 
     def is_excluded(self, command: str) -> bool:
         """Whether every part of a command is one that settings name as outside."""

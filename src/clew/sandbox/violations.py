@@ -4,7 +4,6 @@ The kernel does not tell; a program does, in the words of its system. Found are 
 programs say that they could not, about paths and hosts that the policy holds back.
 """
 
-import os
 import posixpath
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -40,6 +39,7 @@ SETTINGS: dict[Kind, str] = {
     "reaching": "sandbox.network.allowedDomains",
 }
 # Whether clew itself may do something with a path, as `os.access` says.
+IS_THERE, MAY_WRITE = 0, 2
 CanDo: TypeAlias = Callable[[str, int], bool]
 
 
@@ -60,7 +60,7 @@ def found(
     cwd: str,
     home: str,
     refused: Iterable[str] = (),
-    can_do: CanDo = os.access,
+    can_do: CanDo,
 ) -> list[Violation]:
     """What the last lines of an output say was held back, and the hosts the proxy refused."""
     held = [Violation(kind="reaching", target=host) for host in refused]
@@ -96,8 +96,8 @@ def about_path(text: str, policy: Policy, cwd: str, home: str, can_do: CanDo) ->
         return []
     # Nothing may be written behind the read-only wall, so that what is refused must be told from what
     # the user may not do either.
-    place = path if can_do(path, os.F_OK) else posixpath.dirname(path)
-    if policy.is_read_only and not can_do(place, os.W_OK):
+    place = path if can_do(path, IS_THERE) else posixpath.dirname(path)
+    if policy.is_read_only and not can_do(place, MAY_WRITE):
         return []
     return [Violation(kind="writing", target=path)]
 
