@@ -6,7 +6,7 @@ from typing import Any
 
 from clew.process.walls import OF_FILES, READ_DIR, READING, all_rights
 from clew.sandbox import bubblewrap, landlock, seatbelt
-from clew.sandbox.filters import INET, NETLINK, UNIX, socket_filter
+from clew.sandbox.filters import INET, NETLINK, UNIX, read_only_filter, socket_filter
 from clew.sandbox.listing import Listing
 from clew.sandbox.policy import Policy
 from tests.requirements import requirement
