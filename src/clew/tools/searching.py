@@ -65,7 +65,8 @@ def ripgrep_command(program: str, job: Job, *, in_order: bool = False) -> list[s
     for name in plain_names(job.globs):
         command += ["--type-add", f"wanted:{name}", "--type=wanted"]
     if job.pattern is None:
-        return [*command, "--files", "--sortr=modified", "--", job.path]
+        newest = ["--sortr=modified"] if in_order else []
+        return [*command, "--files", *newest, "--", job.path]
     if job.mode == "files_with_matches":
         command += ["--files-with-matches", *(["--sortr=modified"] if in_order else [])]
     else:
@@ -123,8 +124,6 @@ async def search(ctx: ToolContext, where: Place, job: Job, program: str | None) 
 async def by_ripgrep(ctx: ToolContext, where: Place, job: Job, program: str) -> tuple[str, bool]:
     """All processors search, and what they found is put in order here; a flood is asked for in order."""
     text, cut = await printed(ctx, where, ripgrep_command(program, job))
-    if job.pattern is None:
-        return text, cut
     if cut:
         return await printed(ctx, where, ripgrep_command(program, job, in_order=True))
     return in_order(text, job, where.folder), False
@@ -156,7 +155,7 @@ async def printed(ctx: ToolContext, where: Place, command: list[str]) -> tuple[s
 
 def in_order(text: str, job: Job, folder: Path) -> str:
     """What was found, newest file first, or by path where it is lines or counts."""
-    if job.mode == "files_with_matches":
+    if job.pattern is None or job.mode == "files_with_matches":
         names = [name for name in text.split("\0") if name]
         newest = sorted(names, key=lambda name: (-modified_ns(folder / name), plain(name)))
         return "".join(f"{name}\0" for name in newest)
