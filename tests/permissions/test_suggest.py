@@ -78,3 +78,13 @@ def test_what_is_offered_allows_the_call_it_was_offered_for(world: World, comman
     given = {"command": command}
     offered = suggestions(Request(tool="Bash", input=given), world.decide("Bash", given))
     assert world.bash(command, world.rules(allow=offered)) == "allow"
+
+
+def test_a_line_outside_the_strict_grammar_is_allowed_by_its_text_alone(world: World) -> None:
+    def offered(command: str) -> list[str]:
+        request = Request(tool="Bash", input={"command": command})
+        return suggestions(request, world.decide("Bash", request.input))
+
+    assert offered("npm test $(date)") == ["Bash(npm test $(date))"]
+    assert offered("npm test $(date) *") == []
+    assert offered(f"npm test $({'x' * 80})") == []

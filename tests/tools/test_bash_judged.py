@@ -10,10 +10,8 @@ LOOKS = [
     "git status",
     "cat a | grep b | wc -l",
     "find . -name x",
-    "echo $(date)",
     "ls 2>/dev/null",
     "time ls",
-    "for f in *; do cat $f; done",
     "sed -n 1p a",
 ]
 DESTROYS = [
@@ -31,6 +29,8 @@ DESTROYS = [
     "echo 'open",
 ]
 NEITHER = [
+    "echo $(date)",
+    "for f in *; do cat $f; done",
     "echo hi > f",
     "python x.py",
     "git push",

@@ -1,28 +1,34 @@
 """Judges a command line: every command in it, every file it names, every variable it sets.
 
-Owns how rules meet commands. A restraining rule is held against every spelling of a command (as
-written, without quotes, by the program's bare name, without git's leading options); an allow rule
-against the one spelling that says what runs.
+Owns how rules meet commands. A line is read twice: by the strict grammar, without which nothing is
+allowed, and by the syntax tree, which finds what deny and ask rules name in any line. Where the two
+readings differ, the user is asked. A restraining rule is held against every spelling of a command
+(as written, without quotes, by the program's bare name, without git's leading options); an allow
+rule against the one spelling that says what runs.
 """
 
 from msgspec import structs
 
-from clew.permissions.decision import Finding
+from clew.permissions.decision import Effect, Finding
 from clew.permissions.files import Bench, judge_use
 from clew.permissions.git import git_plain
+from clew.permissions.grammar import Unread, is_same_reading, read_line
 from clew.permissions.index import CommandEntry
 from clew.permissions.indirect import reaches_otherwise
 from clew.permissions.protected import is_critical
 from clew.permissions.readonly import (
     HARMLESS_VARIABLES,
+    SHORT_LIST,
+    bare_name,
     changes_meaning,
-    exceeds_looking,
-    looks_only,
+    exceeds_reading,
+    is_reader,
+    only_reads,
 )
 from clew.permissions.rules import Behavior, Rule
-from clew.permissions.shell import Problem, Simple
+from clew.permissions.shell import Problem, Script, Simple, split
 from clew.permissions.uses import TEXT_ONLY, Use, redirect_uses, uses_of
-from clew.permissions.wrappers import Part, basename, env_assignments, everything
+from clew.permissions.wrappers import Part, basename, env_assignments, opened_wrappers
 
 # What mode acceptEdits runs unasked inside the workspace, with the options it may have.
 EDITING: dict[str, frozenset[str]] = {
@@ -57,11 +63,15 @@ REMOVING = frozenset({"rm", "rmdir", "shred", "srm", "trash", "unlink"})
 
 def judge_command_line(bench: Bench, command: str, allow: Rule | None) -> list[Finding]:
     """A finding for each part. `allow` is a rule that allows the tool as a whole."""
-    text = command.strip()
+    text = command.strip(BLANKS)
     findings = [f for f in (restrained_by_text(bench, text),) if f is not None]
     exact = bench.rules.commands["allow"].find((text,), untrusted=True)
     whole = allow or (exact.rule if exact is not None and exact.exact else None)
-    seen = everything(text)
+    tree, line = split(text), read_line(text)
+    if isinstance(line, Unread) or not is_same_reading(line, tree):
+        findings += unread(bench, text, line, whole)
+        line = tree
+    seen = opened_wrappers(line)
     for problem in seen.script.problems:
         findings.append(from_problem(bench, problem, whole))
     for part in seen.parts:
@@ -76,6 +86,23 @@ def judge_command_line(bench: Bench, command: str, allow: Rule | None) -> list[F
     ]
 
 
+def unread(bench: Bench, text: str, line: Script | Unread, whole: Rule | None) -> list[Finding]:
+    """What a line asks for that the strict grammar does not vouch for.
+
+    A rule for every command needs no reading unless others restrain; one for exactly this line never.
+    """
+    restrains = bench.rules.restrains_commands or bench.rules.restrains_paths
+    if whole is not None and (not restrains or is_exact(bench, text)):
+        return []
+    why = line.why if isinstance(line, Unread) else "can be read in two ways"
+    return [Finding(subject=text[:60].split("\n", 1)[0], verdict="ask", reason=why)]
+
+
+def is_exact(bench: Bench, text: str) -> bool:
+    entry = bench.rules.commands["allow"].find((text,), untrusted=True)
+    return entry is not None and entry.exact
+
+
 def restrained_by_text(bench: Bench, text: str) -> Finding | None:
     """A restraining rule for the line as it stands."""
     for behavior in RESTRAINING:
@@ -86,6 +113,8 @@ def restrained_by_text(bench: Bench, text: str) -> Finding | None:
 
 
 RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
+# What bash itself takes for blanks; Python's notion holds more.
+BLANKS = " \t\n"
 
 
 def by_rule(subject: str, rule: Rule) -> Finding:
@@ -116,13 +145,18 @@ def judge_part(bench: Bench, part: Part, whole: Rule | None) -> list[Finding]:
     allow = whole or (entry.rule if entry is not None else None)
     findings = [restrained] if restrained is not None else []
     findings += [from_problem(bench, problem, allow) for problem in part.problems]
-    looks = looks_only(command)
+    looks = only_reads(command)
     uses = uses_of(command)
     kept = allow if covers(command, entry, whole) else None
     told = [judge_use(bench, u, kept) for u in uses if u.named or not part.plain_wrapper]
     findings += [f for f in told if f is not None]
     findings += reaches_otherwise(bench, command)
-    for guarded in (removes_too_much(bench, command, uses), changes_rules(command, looks=looks)):
+    guards = (
+        removes_too_much(bench, command, uses),
+        changes_rules(command, looks=looks),
+        starts_programs_of_repository(bench, command, allow),
+    )
+    for guarded in guards:
         if guarded is not None:
             findings.append(guarded)
     findings.append(judge_itself(bench, part, allow if kept is not None else None, looks=looks))
@@ -182,22 +216,24 @@ def reaches_inside(entry: CommandEntry, command: Simple) -> bool:
 
 
 def covers(command: Simple, entry: CommandEntry | None, whole: Rule | None) -> bool:
-    """Whether the allow rule answers for all of the command: see `exceeds_looking`."""
+    """Whether the allow rule answers for all of the command: see `exceeds_reading`."""
     if whole is not None or entry is None:
         return whole is not None
-    return entry.exact or not exceeds_looking(command)
+    return entry.exact or not exceeds_reading(command)
 
 
 def judge_itself(bench: Bench, part: Part, allow: Rule | None, *, looks: bool) -> Finding:
     """The command apart from its files."""
     command = part.command
     text = command.text
-    if looks:
-        return Finding(subject=text, verdict="allow", reason="only looks", effect="look")
+    if looks and allow is None:
+        return reads_unasked(bench, command)
     if allow is not None:
         allowed = by_rule(text, allow)
-        # What it starts is judged beside it, with a rule or without.
-        return structs.replace(allowed, effect="look") if part.plain_wrapper else allowed
+        # What a wrapper starts is judged by itself. A rule for a program that only reads lets it
+        # read: the wall around it holds whatever its options turn out to do.
+        confined = looks or part.plain_wrapper or (is_reader(command) and not allow.is_broad)
+        return structs.replace(allowed, effect="look") if confined else allowed
     if part.plain_wrapper:
         return Finding(
             subject=text, verdict="allow", reason="runs the command it names", effect="look"
@@ -207,6 +243,17 @@ def judge_itself(bench: Bench, part: Part, allow: Rule | None, *, looks: bool) -
             subject=text, verdict="allow", reason="changes files (acceptEdits)", effect="change"
         )
     return Finding(subject=text, verdict="ask", reason="no rule allows it")
+
+
+def reads_unasked(bench: Bench, command: Simple) -> Finding:
+    """A command that only reads; without a wall that holds, only the plainest run unasked."""
+    text, context = command.text, bench.context
+    if not context.has_walls and bare_name(command) not in SHORT_LIST:
+        why = "only looks, but no wall can be put around it here"
+        return Finding(subject=text, verdict="ask", reason=why, effect="look")
+    # In this mode the user has said yes to everything: nothing needs a wall of its own.
+    effect: Effect = "unknown" if context.mode == "bypassPermissions" else "look"
+    return Finding(subject=text, verdict="allow", reason="only looks", effect=effect)
 
 
 def edits(command: Simple) -> bool:
@@ -232,6 +279,17 @@ def removes_too_much(bench: Bench, command: Simple, uses: list[Use]) -> Finding 
             if is_critical(bench.resolve(place), bench.context):
                 return critical(command, "would take the workspace, a home or the system with it")
     return None
+
+
+def starts_programs_of_repository(
+    bench: Bench, command: Simple, allow: Rule | None
+) -> Finding | None:
+    """git in a repository that nobody trusts yet, whose own settings name programs for it to start."""
+    programs = bench.context.git_programs
+    if not programs or basename(command.words[0]) != "git" or (allow and allow.is_broad):
+        return None
+    why = f"git would start programs that this untrusted repository names: {', '.join(programs)}"
+    return Finding(subject=command.text, verdict="ask", reason=why)
 
 
 def critical(command: Simple, why: str) -> Finding:
@@ -269,7 +327,11 @@ def judge_variables(
 ) -> list[Finding]:
     """Variables that decide which program runs or what it loads ask."""
     given = [*names, *(n for part in parts for n in env_assignments(part.command))]
-    risky = [name for name in dict.fromkeys(given) if changes_meaning(name)]
+    risky = [
+        name
+        for name in dict.fromkeys(given)
+        if changes_meaning(name) or not HARMLESS_VARIABLES.fullmatch(name)
+    ]
     if whole is not None or not risky:
         return []
     covered = spelled_out(bench, parts)

@@ -86,7 +86,9 @@ def runs_confined(decision: Decision) -> bool:
     True where every finding says that its part only looks: no user approved the call, and no rule
     names a program that writes. If clew misread the line, the wall makes the mistake harmless.
     """
-    return isinstance(decision, Allow) and all(f.effect == "look" for f in decision.findings)
+    return isinstance(decision, Allow) and all(
+        f.effect == "look" and (f.rule is None or not f.rule.is_broad) for f in decision.findings
+    )
 
 
 def reason(decision: Decision) -> str:

@@ -1,13 +1,14 @@
-"""Which git command lines only look, and how to read a git line whatever options stand in front.
+"""Which git command lines only read, and how to read a git line whatever options stand in front.
 
-Owns the table of subcommands. An option that starts a program (`-c`, `--ext-diff`, `-O`), writes a
-file (`--output`) or leads to another repository (`-C`, `--git-dir`) makes a line more than a look.
+Owns the table of subcommands: what each may have, option by option. An option that starts a program
+(`-c`, `--ext-diff`, `-O`), writes a file (`--output`), connects, or leads to another repository
+(`-C`, `--git-dir`) is in no row.
 """
 
 import re
+from functools import cache
 
-from msgspec import Struct
-
+from clew.permissions.programs import Arguments, Row, parse_row, read_arguments
 from clew.permissions.shell import Simple
 from clew.permissions.words import Word
 
@@ -19,103 +20,140 @@ GLOBAL_VALUES = frozenset(
     {"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path", "--config-env"}
 )
 
-# Of any subcommand: these run programs or write files; shortened names count.
-BAD = (
-    "--output",
-    "--ext-diff",
-    "--textconv",
-    "--filters",
-    "--open-files-in-pager",
-    "--exec",
-    "--upload-pack",
-    "--paginate",
-    "--web",
-    "--man",
-    "--info",
-    "--show-signature",
-    "--edit",
+DIFF = (
+    " -p -u --patch -s --no-patch -U: --unified: --raw --patch-with-raw --minimal --patience"
+    " --histogram --anchored: --diff-algorithm: --stat? --compact-summary --numstat --shortstat"
+    " --dirstat? -X? --cumulative --summary --patch-with-stat -z --name-only --name-status"
+    " --submodule? --color? --no-color --color-moved? --no-color-moved --color-moved-ws:"
+    " --word-diff? --word-diff-regex: --color-words? --no-renames --check -S: -G: --pickaxe-all"
+    " --pickaxe-regex --full-index --binary --abbrev? -B? -M? -C? -D --find-renames?"
+    " --find-copies? --find-copies-harder --irreversible-delete -l: --diff-filter: --find-object:"
+    " --skip-to: --rotate-to: -R --relative? --no-relative -a --text --ignore-cr-at-eol"
+    " --ignore-space-at-eol -b -w --ignore-space-change --ignore-all-space --ignore-blank-lines"
+    " -I: --ignore-matching-lines: --inter-hunk-context: -W --function-context --exit-code"
+    " --quiet --no-ext-diff --no-textconv --ignore-submodules? --src-prefix: --dst-prefix:"
+    " --no-prefix --default-prefix --line-prefix: --ita-invisible-in-index"
+    " --ws-error-highlight: --cached --staged --merge-base --cc -c -m -t --combined-all-paths"
+    " --diff-merges: --no-diff-merges --indent-heuristic --no-indent-heuristic"
+)
+COMMITS = (
+    " --oneline --decorate? --no-decorate --decorate-refs: --decorate-refs-exclude: --source"
+    " --mailmap --use-mailmap --no-mailmap --full-diff --log-size -L: -n: -NUM --max-count: --skip:"
+    " --since: --after: --until: --before: --since-as-filter: --author: --committer: --grep:"
+    " --grep-reflog: --all-match --invert-grep -i --regexp-ignore-case --basic-regexp -E"
+    " --extended-regexp -F --fixed-strings -P --perl-regexp --merges --no-merges --min-parents:"
+    " --max-parents: --no-min-parents --no-max-parents --first-parent --not --all --branches?"
+    " --tags? --remotes? --glob: --exclude: --reflog --boundary --cherry-mark --cherry-pick"
+    " --left-only --right-only --cherry -g --walk-reflogs --merge --simplify-by-decoration"
+    " --full-history --dense --sparse --simplify-merges --ancestry-path? --show-pulls --date-order"
+    " --author-date-order --topo-order --reverse --no-walk? --do-walk --pretty? --format:"
+    " --abbrev-commit --no-abbrev-commit --encoding: --expand-tabs? --no-expand-tabs --notes?"
+    " --no-notes --relative-date --date: --parents --children --left-right --graph --no-graph"
+    " --show-linear-break? --follow --count --clear-decorations --remove-empty"
+)
+LISTS = (
+    " -l --list -v -vv -a --all -r --remotes --show-current --contains? --no-contains? --merged?"
+    " --no-merged? --points-at: --sort: --format: --column? --no-column --no-color --color? -i"
+    " --ignore-case --verbose --abbrev? --no-abbrev --omit-empty"
 )
 
-
-class Look(Struct, frozen=True, kw_only=True):
-    """A subcommand that looks. `first`: what its first word must be; `options`: the only ones it
-    may have; `operands`: whether it may name something."""
-
-    first: frozenset[str] | None = None
-    options: frozenset[str] | None = None
-    operands: bool = True
-    bad_letters: str = ""
-
-
-def words(text: str) -> frozenset[str]:
-    return frozenset(text.split())
-
-
-LISTS = words(
-    "-l --list -v -vv -a --all -r --remotes --show-current --contains --no-contains --merged "
-    "--no-merged --points-at --sort --format --column --no-column --no-color --color -n -i "
-    "--ignore-case --verbose --abbrev --no-abbrev"
-)
-
-LOOKS: dict[str, Look] = {
+ROWS: dict[str, str] = {
+    "status": "files -s -b -v -u? -z --short --branch --show-stash --porcelain? --long --verbose"
+    " --untracked-files? --ignore-submodules? --ignored? --column? --no-column --ahead-behind"
+    " --no-ahead-behind --renames --no-renames --find-renames?",
+    **dict.fromkeys(["log", "show", "whatchanged"], "files" + COMMITS + DIFF),
+    "diff": "files" + DIFF,
+    "range-diff": "files --creation-factor: --no-dual-color --left-only --right-only" + DIFF,
     **dict.fromkeys(
-        [
-            "status",
-            "log",
-            "diff",
-            "show",
-            "shortlog",
-            "describe",
-            "rev-parse",
-            "rev-list",
-            "ls-files",
-            "ls-tree",
-            "cat-file",
-            "name-rev",
-            "merge-base",
-            "for-each-ref",
-            "count-objects",
-            "check-ignore",
-            "check-attr",
-            "show-ref",
-            "show-branch",
-            "cherry",
-            "diff-tree",
-            "diff-files",
-            "diff-index",
-            "whatchanged",
-            "blame",
-            "annotate",
-            "range-diff",
-            "merge-tree",
-            "version",
-        ],
-        Look(),
+        ["diff-tree", "diff-files", "diff-index"],
+        "files -r --root --no-commit-id --pretty? --format: -0 -1 -2 -3 -q" + DIFF,
     ),
-    "grep": Look(bad_letters="O"),
-    "branch": Look(options=LISTS, operands=False),
-    "tag": Look(options=LISTS, operands=False),
-    "remote": Look(first=words("-v --verbose get-url"), options=words("-v --verbose --all --push")),
-    "stash": Look(first=words("list show")),
-    "worktree": Look(first=words("list"), options=words("--porcelain -v -z")),
-    "reflog": Look(first=words("show exists")),
-    "notes": Look(first=words("list show")),
-    "config": Look(
-        first=words("--get --get-all --get-regexp --list -l get list"),
-        options=words(
-            "--get --get-all --get-regexp --list -l --local --global --system --show-origin "
-            "--show-scope --name-only --null -z --type --bool --int --path"
-        ),
+    "rev-list": "files --objects --objects-edge --disk-usage? --use-bitmap-index" + COMMITS,
+    "shortlog": "files -s -n -e -c -w? --numbered --summary --email --committer --group: --format:"
+    " --date: --since: --after: --until: --before: --author: --grep: --no-merges --merges"
+    " --first-parent --all --branches? --tags? --remotes?",
+    "describe": "files --all --tags --contains --abbrev: --candidates: --exact-match --debug --long"
+    " --match: --exclude: --always --first-parent --dirty? --broken?",
+    "rev-parse": "files -q --verify --quiet --short? --abbrev-ref? --symbolic"
+    " --symbolic-full-name --all --branches? --tags? --remotes? --git-dir --absolute-git-dir"
+    " --git-common-dir --show-toplevel --show-cdup --show-prefix"
+    " --show-superproject-working-tree --is-inside-git-dir --is-inside-work-tree"
+    " --is-bare-repository --is-shallow-repository --show-object-format? --git-path:"
+    " --path-format: --since: --until: --not --revs-only --no-revs --flags --no-flags",
+    "ls-files": "files -c -d -m -o -i -s -u -k -z -t -v -f -x: --cached --deleted --modified"
+    " --others --ignored --stage --unmerged --killed --directory --no-empty-directory"
+    " --error-unmatch --exclude: --exclude-standard --full-name --recurse-submodules --abbrev?"
+    " --eol --format: --deduplicate",
+    "ls-tree": "files -d -r -t -l -z --name-only --name-status --full-name --full-tree --abbrev?"
+    " --long --object-only --format:",
+    "cat-file": "files -p -t -s -e",
+    "name-rev": "files --name-only --tags --refs: --exclude: --always --all",
+    "merge-base": "files -a --all --octopus --is-ancestor --independent --fork-point",
+    "for-each-ref": "files --count: --sort: --format: --points-at: --merged? --no-merged?"
+    " --contains? --no-contains? --ignore-case --omit-empty --exclude:",
+    "count-objects": "files -v -H --verbose --human-readable",
+    "check-ignore": "files -q -v -n --quiet --verbose --non-matching --no-index",
+    "check-attr": "files -a --all --cached",
+    "show-ref": "files -d -s? -q --head --heads --branches --tags --dereference --hash? --verify"
+    " --exists --quiet --abbrev?",
+    "show-branch": "files -a -r --all --remotes --current --topo-order --date-order --sparse"
+    " --more: --list --merge-base --independent --no-name --sha1-name --topics",
+    "cherry": "files -v --abbrev?",
+    **dict.fromkeys(
+        ["blame", "annotate"],
+        "files -L: -l -t -e -f -n -s -w -M? -C? -p -c --porcelain --line-porcelain --show-name"
+        " --show-number --show-email --date: --root --since: --abbrev: --color-lines"
+        " --color-by-age --incremental --reverse --first-parent --ignore-rev: --show-stats",
     ),
-    "submodule": Look(first=words("status"), options=words("--recursive --cached")),
-    "bisect": Look(first=words("log")),
+    "version": "none --build-options",
+    "grep": "files -a -I -i -w -v -h -H -E -G -F -P -n -l -L -c -z -o -p -W -q -r -m: -A: -B: -C:"
+    " -e: -NUM --and --or --not --all-match --cached --max-depth: --recursive --no-recursive"
+    " --color? --no-color --break --heading --function-context --show-function --max-count:"
+    " --column --count --files-with-matches --files-without-match --name-only --ignore-case"
+    " --word-regexp --line-number --text --threads: --full-name --extended-regexp"
+    " --fixed-strings --perl-regexp --basic-regexp --invert-match --only-matching --quiet"
+    " --no-textconv --recurse-submodules --context: --after-context: --before-context: --null",
+    "branch": "files" + LISTS,
+    "tag": "files -n?" + LISTS,
+    "remote": "files -v --verbose --all --push",
+    "stash": "files" + COMMITS + DIFF,
+    "worktree": "files --porcelain -v -z",
+    "reflog": "files" + COMMITS + DIFF,
+    "notes": "files",
+    "config": "files --get --get-all --get-regexp --list -l --local --global --system --worktree"
+    " --show-origin --show-scope --name-only --null -z --type: --bool --int --path --includes"
+    " --no-includes --all --regexp --default:",
+    "submodule": "files --recursive --cached",
+    "bisect": "none",
 }
 
-# `git branch --list x`: with these a name is a pattern or a commit, not something to make.
-NAMES_ARE_PATTERNS = words(
-    "-l --list --contains --no-contains --merged --no-merged --points-at --sort --format"
+# What the first word must be of subcommands that have some that write.
+FIRST: dict[str, frozenset[str]] = {
+    "stash": frozenset({"list", "show"}),
+    "worktree": frozenset({"list"}),
+    "notes": frozenset({"list", "show"}),
+    "config": frozenset({"--get", "--get-all", "--get-regexp", "--list", "-l", "get", "list"}),
+    "submodule": frozenset({"status"}),
+    "bisect": frozenset({"log"}),
+}
+# `git branch --list x`: with one of these a name is a pattern or a commit, not something to make.
+NAMES_ARE_PATTERNS = frozenset(
+    {"--list", "--contains", "--no-contains", "--merged", "--no-merged", "--points-at"}
 )
-MAY_STAND_ALONE = words("remote reflog")
+CREATE = frozenset({"branch", "tag"})
+
+# Subcommands of which every use is meant to read, so that a rule on one is a rule for reading.
+READERS = frozenset(ROWS) - CREATE - frozenset(FIRST) - {"remote", "reflog"}
+
+# Fields of a format that have git check a signature, for which it starts a program.
+SIGNATURE = re.compile(r"%G|signature")
+FORMATS = ("--format", "--pretty", "--sort")
+
+
+@cache
+def row_of(name: str) -> Row | None:
+    text = ROWS.get(name)
+    return None if text is None else parse_row(text)
 
 
 def split_git(command: Simple) -> tuple[tuple[Word, ...], str, tuple[Word, ...]]:
@@ -138,63 +176,99 @@ def git_plain(command: Simple) -> str | None:
     return " ".join(["git", name, *(word.shown for word in rest)])
 
 
-def git_looks(command: Simple) -> bool:
+def git_reads(command: Simple) -> bool:
     front, name, rest = split_git(command)
-    look = LOOKS.get(name)
-    if look is None or any(word.text not in GLOBAL_PLAIN for word in front):
+    row = row_of(name)
+    if row is None or any(word.text not in GLOBAL_PLAIN for word in front):
         return False
     # After a `cd` this may be another repository, with settings of its own that run programs.
-    if command.folders != (".",) or command.more_arguments:
+    if command.folders != (".",):
         return False
-    if any(odd(word) or runs_something(word.text) for word in rest):
-        return False
-    flags = [w.text for w in before_dashes(rest) if w.text.startswith("-") and w.text != "-"]
-    if look.bad_letters and any(bundles(flag, look.bad_letters) for flag in flags):
-        return False
-    if look.options is not None and any(f.partition("=")[0] not in look.options for f in flags):
-        return False
-    if look.first is not None:
-        return rest[0].text in look.first if rest else name in MAY_STAND_ALONE
-    names = [w for w in rest if not w.text.startswith("-")]
-    return (
-        look.operands or not names or any(f.partition("=")[0] in NAMES_ARE_PATTERNS for f in flags)
-    )
+    if name in FIRST:
+        if not rest or rest[0].text not in FIRST[name]:
+            return False
+        rest = rest[1:] if not rest[0].text.startswith("-") else rest
+    arguments = read_arguments(row, rest)
+    return arguments is not None and words_read(name, arguments, rest)
 
 
+def words_read(name: str, arguments: Arguments, rest: tuple[Word, ...]) -> bool:
+    """Return whether the values and operands of a subcommand keep it reading."""
+    if any(SIGNATURE.search(word.text) for word in arguments.values(*FORMATS)):
+        return False
+    operands = [word.text for word in arguments.operands]
+    match name:
+        case "branch" | "tag":
+            # `-l` made a log for a new branch once; for tags it always listed.
+            lists = NAMES_ARE_PATTERNS | ({"-l"} if name == "tag" else set())
+            return not operands or not lists.isdisjoint(arguments.names)
+        case "remote":
+            return not operands or (operands[0] == "get-url" and rest[0].text == "get-url")
+        case "reflog":
+            return not operands or rest[0].text in ("show", "exists", "list")
+        case "bisect":
+            return not operands
+        case "config":
+            # `git config --get a.b`: one more word is a pattern, never a value that is set.
+            return len(operands) <= 2
+        case _:
+            return True
+
+
+# -- what a rule for a reader does not cover
+
+# Of any subcommand: these run programs, write files or connect; shortened names count.
+HARMFUL = (
+    "--output",
+    "--ext-diff",
+    "--textconv",
+    "--filters",
+    "--open-files-in-pager",
+    "--exec",
+    "--upload-pack",
+    "--paginate",
+    "--web",
+    "--man",
+    "--info",
+    "--show-signature",
+    "--edit",
+    "--batch",
+    "--no-index",
+    "--untracked",
+    "--stdin",
+)
 # Before the subcommand: settings for this run, which may name programs (`-c alias.x='!...'`).
 SETS = re.compile(r"-c|--config-env|--exec-path=")
+OPENS_PAGER = re.compile(r"-[a-zA-Z]*O")
+
+
+def is_git_reader(command: Simple) -> bool:
+    """Return whether the subcommand is made for reading."""
+    return split_git(command)[1] in READERS
 
 
 def git_exceeds(command: Simple) -> bool:
-    """Whether a subcommand made for looking is given an option that runs or writes something."""
+    """Return whether a subcommand made for reading is given an option that runs or writes something."""
     front, name, rest = split_git(command)
     if any(SETS.match(word.text) for word in front):
         return True
-    if LOOKS.get(name) != Look():
+    if name not in READERS:
         return False
-    return command.folders != (".",) or any(odd(w) or runs_something(w.text) for w in rest)
-
-
-def odd(word: Word) -> bool:
-    """A word that may turn out to be an option."""
-    return (word.dynamic and not re.match(r"\"?[\w./@^~:-]*[\w./]", word.text)) or (
-        word.glob and word.text[:1] in "*?["
+    return (
+        command.folders != (".",)
+        or any(is_harmful(word) for word in rest)
+        or (name == "grep" and any(OPENS_PAGER.match(word.text) for word in rest))
+        or any(SIGNATURE.search(word.text) for word in rest if word.text.startswith("--"))
     )
 
 
-def before_dashes(arguments: tuple[Word, ...]) -> tuple[Word, ...]:
-    for i, word in enumerate(arguments):
-        if word.text == "--":
-            return arguments[:i]
-    return arguments
-
-
-def runs_something(text: str) -> bool:
-    name = text.partition("=")[0]
+def is_harmful(word: Word) -> bool:
+    """A harmful option, or a word that may turn out to be one."""
+    if word.dynamic and not re.match(r"\"?[\w./@^~:-]*[\w./]", word.text):
+        return True
+    if word.glob and word.text[:1] in "*?[":
+        return True
+    name = word.text.partition("=")[0]
     if name == "--" or not name.startswith("--"):
         return False
-    return any(bad.startswith(name) for bad in BAD)
-
-
-def bundles(flag: str, letters: str) -> bool:
-    return not flag.startswith("--") and any(letter in flag for letter in letters)
+    return any(option.startswith(name) for option in HARMFUL)

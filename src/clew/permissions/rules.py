@@ -66,6 +66,12 @@ class Rule(Struct, frozen=True, kw_only=True):
     after_untrusted: bool = False
 
     @property
+    def is_broad(self) -> bool:
+        """Whether it names any command at all, or one line word for word: then it means that line."""
+        content = self.content
+        return content is None or "*" not in content or not content.strip("*: ")
+
+    @property
     def says(self) -> str:
         """What the rule does, for people."""
         words = {"deny": "denied by", "ask": "to be asked by", "allow": "allowed by"}

@@ -7,6 +7,7 @@ offered because a rule on their name would allow anything.
 import re
 
 from clew.permissions.decision import ORDER, Decision, Finding
+from clew.permissions.grammar import Unread, read_line
 from clew.permissions.readonly import changes_meaning
 from clew.permissions.request import MCP_PREFIX, Request, canonical, domain_of, subject_of, tool_of
 from clew.permissions.shell import Simple
@@ -149,6 +150,8 @@ def strict(decision: Decision) -> list[Finding]:
 
 
 def for_commands(line: str, asked: set[str]) -> list[str]:
+    if isinstance(read_line(line), Unread):
+        return exactly(line)
     rules: list[str] = []
     for part in everything(line).parts:
         if part.command.text in asked:
@@ -157,6 +160,13 @@ def for_commands(line: str, asked: set[str]) -> list[str]:
                 return []
             rules.append(rule)
     return list(dict.fromkeys(rules))[:MAX_RULES]
+
+
+def exactly(line: str) -> list[str]:
+    """A rule for this text and no other: nothing else allows a line outside the strict grammar."""
+    if len(line) > MAX_EXACT or "\n" in line or "*" in line:
+        return []
+    return [f"Bash({line})"]
 
 
 def for_command(command: Simple) -> str | None:

@@ -5,12 +5,14 @@ path counts as read, because a denied file must not come out through a program n
 """
 
 import re
+from itertools import pairwise
 from typing import Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.permissions.readonly import READERS, parted
+from clew.permissions.patterns import GLOB
+from clew.permissions.programs import GIVES_PATTERN, ROWS, Row, read_arguments, row_of
 from clew.permissions.shell import Redirect, Simple, joined
 from clew.permissions.words import Word
 from clew.permissions.wrappers import WRAPPERS, basename, find_starts
@@ -103,27 +105,21 @@ TARGET_OPTIONS = frozenset({"-t", "--target-directory"})
 IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
 
 # Words of these are text, not paths.
-TEXT_ONLY = frozenset(name for name, row in READERS.items() if row.operands == "text")
-PATTERN_FIRST = frozenset(name for name, row in READERS.items() if row.operands == "pattern") | {
-    "sed",
-    "awk",
-    "gawk",
-    "mawk",
-    "nawk",
-    "perl",
-    "zgrep",
-    "xargs",
-}
+TEXT_ONLY = frozenset(name for name, row in ROWS.items() if row.startswith("text"))
+PATTERN_FIRST = frozenset({"perl", "zgrep", "xargs"})
 LISTS_NAMES = frozenset(
-    {"find", "ls", "tree", "du", "stat", "file", "cd", "fd", "fdfind", "test", "["}
+    {"find", "ls", "tree", "du", "stat", "cd", "fd", "fdfind", "namei", "realpath", "readlink"}
 )
+# Of `test`: the word that follows, or the two around it, are files.
+FILE_TESTS = re.compile(r"-[abcdefghkprstuwxGLNOS]")
+FILES_COMPARED = frozenset({"-nt", "-ot", "-ef"})
 READS_BELOW = re.compile(
     r"-[a-zA-Z]*[rRa][a-zA-Z]*|--recursive|--dereference-recursive|--archive|--directories=recurse"
 )
 CAN_READ_BELOW = frozenset(
-    ["grep", "egrep", "fgrep", "zgrep", "cp", "scp", "diff", "ln", "install", "ditto"]
+    ["grep", "egrep", "fgrep", "zgrep", "cp", "scp", "ln", "install", "ditto"]
 )
-ALWAYS_BELOW = frozenset({"rg", "ag", "ack", "tar", "zip", "rsync", "7z", "ripgrep"})
+ALWAYS_BELOW = frozenset({"rg", "ag", "ack", "tar", "zip", "rsync", "7z", "ripgrep", "diff"})
 
 
 def uses_of(command: Simple) -> list[Use]:
@@ -148,26 +144,76 @@ def uses_of(command: Simple) -> list[Use]:
         return dd_uses(command)
     if name == "git":
         return [*uses, *git_uses(command, operands)]
-    written = in_place(name, flags)
+    if name in ("test", "["):
+        return [touch(command, word, "read") for word in tested(command.words[1:])]
+    row = row_of(name)
+    if row is not None:
+        return [*uses, *reader_uses(command, name, row, below=below)]
     reads = operands[1:] if name in PATTERN_FIRST and not pattern_by_option(flags) else operands
-    known = name in READERS or name in PATTERN_FIRST
-    uses += [
-        touch(command, w, "read", below=below and name not in LISTS_NAMES, named=known)
-        for w in reads
-    ]
+    known = name in PATTERN_FIRST
+    uses += [touch(command, w, "read", below=below, named=known) for w in reads]
     if not known:
         values = [part(w, w.text.partition("=")[2]) for w in reads if "=" in w.text]
         values += [part(w, w.text) for w in reads if w.text[:1] == "@"]
         uses += [touch(command, value, "read", named=False) for value in values]
-    if below and not reads and known and name not in LISTS_NAMES:
-        uses.append(touch(command, Word(raw=".", text="."), "read", below=True))
-    if written:
+    if in_place(name, flags):
         uses += [touch(command, w, "write") for w in reads]
-    if name in ("uniq", "xxd") and len(operands) > 1:
-        uses.append(touch(command, operands[-1], "write"))
     if command.more_arguments and known:
         uses.append(Use(access="read", text="what comes over the input", paths=()))
     return uses
+
+
+def reader_uses(command: Simple, name: str, row: Row, *, below: bool) -> list[Use]:
+    """What a program of the table reads, by its row."""
+    _, operands = parted(command.words[1:])
+    arguments = read_arguments(row, command.words[1:])
+    if arguments is None:
+        # An option that nobody knows may take a whole tree, or read from a file of names.
+        below = name not in LISTS_NAMES
+        reads = list(operands)
+        flags = [word for word in command.words[1:] if word.text.startswith("-")]
+        if row.operands == "pattern" and not pattern_by_option(flags):
+            reads = reads[1:]
+    else:
+        reads = list(arguments.operands)
+        if row.operands == "pattern" and GIVES_PATTERN.isdisjoint(arguments.names):
+            reads = reads[1:]
+    uses = [touch(command, word, "read", below=below and name not in LISTS_NAMES) for word in reads]
+    # `@file` names a file of further words.
+    uses += [touch(command, part(w, w.text), "read") for w in reads if w.text[:1] == "@"]
+    if below and not reads and name not in LISTS_NAMES:
+        uses.append(touch(command, Word(raw=".", text="."), "read", below=True))
+    flags, _ = parted(command.words[1:])
+    if in_place(name, flags):
+        uses += [touch(command, w, "write") for w in reads]
+    if row.operands == "one" and len(reads) > 1:
+        uses.append(touch(command, reads[-1], "write"))
+    if command.more_arguments:
+        uses.append(Use(access="read", text="what comes over the input", paths=()))
+    return uses
+
+
+def tested(words: tuple[Word, ...]) -> list[Word]:
+    """The files that a `test` looks at."""
+    files = [b for a, b in pairwise(words) if FILE_TESTS.fullmatch(a.text)]
+    for before, operator, after in zip(words, words[1:], words[2:], strict=False):
+        if operator.text in FILES_COMPARED:
+            files += [before, after]
+    return files
+
+
+def parted(arguments: tuple[Word, ...]) -> tuple[list[Word], list[Word]]:
+    """Options and operands; after `--` everything is an operand."""
+    flags: list[Word] = []
+    operands: list[Word] = []
+    for i, word in enumerate(arguments):
+        if word.text == "--":
+            return flags, [*operands, *arguments[i + 1 :]]
+        if word.text.startswith("-") and len(word.text) > 1:
+            flags.append(word)
+        else:
+            operands.append(word)
+    return flags, operands
 
 
 def touch(
@@ -314,18 +360,39 @@ def dd_uses(command: Simple) -> list[Use]:
     return uses
 
 
+# `:(top)x`, `:/x`: a path of git's own, from the top of the repository or with signs of its own.
+PATHSPEC_MAGIC = re.compile(r":[(/^!]")
+
+
 def git_uses(command: Simple, operands: list[Word]) -> list[Use]:
-    """Paths a git line names, alone or behind a revision (`HEAD:path`)."""
+    """Paths a git line names: alone, behind a revision (`HEAD:path`), as a pattern of git's own."""
     writes = bool(operands) and operands[0].text in GIT_WRITES
     uses: list[Use] = []
     for word in operands[1:]:
-        uses.append(touch(command, word, "read", named=False))
-        _, colon, path = word.text.partition(":")
-        if colon and path:
-            uses.append(touch(command, part(word, path), "read", named=False))
+        text = word.text
+        if PATHSPEC_MAGIC.match(text):
+            # Whatever it stands for, it may be anything of the repository.
+            uses.append(
+                touch(command, Word(raw=word.raw, text="."), "read", below=True, named=False)
+            )
+            continue
+        # git has patterns of its own, quoted or not.
+        pattern = replace(word, glob=word.glob or GLOB.search(text) is not None)
+        uses.append(touch(command, pattern, "read", named=False))
+        uses += after_colons(command, pattern)
         if writes:
             uses.append(touch(command, word, "write"))
+    for word in command.words[1:]:
+        if word.text.startswith("-L"):
+            uses += after_colons(command, part(word, word.text[2:]))
     return uses
+
+
+def after_colons(command: Simple, word: Word) -> list[Use]:
+    """`HEAD:path`, `:0:path`, `1,5:path`: what follows each colon could be a path."""
+    _, *rest = word.text.split(":")
+    texts = [":".join(rest[i:]) for i in range(len(rest))]
+    return [touch(command, part(word, text), "read", named=False) for text in texts if text]
 
 
 def in_place(name: str, flags: list[Word]) -> bool:

@@ -4,6 +4,8 @@ Owns the table. `unwrapped` gives the inner commands of a simple command, and sa
 one adds nothing of its own (`timeout 30 make` is `make`). What cannot be followed is a `Problem`.
 """
 
+import re
+
 from msgspec import Struct, structs
 
 from clew.permissions.shell import Problem, Script, Simple, split
@@ -46,18 +48,15 @@ WRAPPERS: dict[str, Wrapper] = {
     "command": Wrapper(plain=frozenset()),
     "builtin": Wrapper(plain=frozenset()),
     "!": Wrapper(plain=frozenset()),
-    "coproc": Wrapper(plain=frozenset()),
+    "coproc": Wrapper(),
     "env": Wrapper(
-        values=options("-u -C -S --unset --chdir --split-string --argv0 -a"),
-        plain=options("-u -i - --unset --ignore-environment"),
-        assigns=True,
+        values=options("-u -C -S --unset --chdir --split-string --argv0 -a"), assigns=True
     ),
     "xargs": Wrapper(
         values=options(
             "-I -n -P -L -d -E -s -a --replace --max-args --max-procs --max-lines --delimiter "
             "--eof --max-chars --arg-file"
         ),
-        plain=options("-0 -r -t -n -P -L -I -d --null --no-run-if-empty --max-args --max-procs"),
         more_arguments=True,
     ),
     "exec": Wrapper(values=options("-a")),
@@ -196,6 +195,8 @@ def wrapped(command: Simple, wrapper: Wrapper) -> Unwrapped:
     inner = words[place:]
     if not inner:
         return NOTHING
+    # Before the command every word must be what it looks like: `timeout $X ls` starts what X says.
+    plain = plain and not any(word.dynamic or word.glob for word in words[:place])
     return Unwrapped(inner=(started(command, place, wrapper, chdir=chdir),), plain=plain)
 
 
@@ -238,12 +239,8 @@ def env_string(command: Simple, place: int) -> Unwrapped:
 def shell(command: Simple) -> Unwrapped:
     """`bash -c 'text'` is the text; a shell without one runs what nobody showed."""
     for i, word in enumerate(command.words[1:], 1):
-        if word.text == "-c":
-            inner = code(command, command.words[i + 1 : i + 2])
-            return structs.replace(inner, plain=inner.plain and i == 1)
         if word.text.startswith("-") and "c" in word.text[1:] and not word.text.startswith("--"):
-            inner = code(command, command.words[i + 1 : i + 2])
-            return structs.replace(inner, plain=False)
+            return code(command, command.words[i + 1 : i + 2])
         if not word.text.startswith(("-", "+")):
             return troubled(command, "runs a file whose text is not in the command line")
     if any(word.text in ("--version", "--help") for word in command.words[1:]):
@@ -260,7 +257,7 @@ def code(command: Simple, words: tuple[Word, ...]) -> Unwrapped:
     inside = tuple(
         structs.replace(inner, outer=inner.outer or command.text) for inner in script.commands
     )
-    return Unwrapped(scripts=(structs.replace(script, commands=inside),), plain=True)
+    return Unwrapped(scripts=(structs.replace(script, commands=inside),))
 
 
 def flag_value(command: Simple, flag: str) -> tuple[Word, ...]:
@@ -298,13 +295,20 @@ def found_by(command: Simple) -> Unwrapped:
 def find_starts(command: Simple) -> tuple[Word, ...]:
     """The folders a `find` looks into."""
     starts: list[Word] = []
-    for word in command.words[1:]:
-        if word.text in ("-L", "-H", "-P"):
-            continue
-        if word.text.startswith(("-", "(", "!")):
+    words = list(reversed(command.words[1:]))
+    while words:
+        word = words.pop()
+        if word.text == "-D" and words:
+            words.pop()
+        elif word.text.startswith(("-", "(", "!")) and not FIND_FRONT.match(word.text):
             break
-        starts.append(word)
+        elif not word.text.startswith("-"):
+            starts.append(word)
     return tuple(starts) or (Word(raw=".", text="."),)
+
+
+# What may stand before the folders, besides `-D` and its value.
+FIND_FRONT = re.compile(r"-(?:[LHP]|O\d*|D.*|-)\Z")
 
 
 def found_word(word: Word, starts: tuple[Word, ...]) -> Word:
@@ -350,8 +354,13 @@ class Everything(Struct, frozen=True, kw_only=True):
 
 
 def everything(text: str) -> Everything:
+    return opened_wrappers(split(text))
+
+
+def opened_wrappers(line: Script) -> Everything:
+    """A line with all that its commands start."""
     parts: list[Part] = []
-    scripts = [split(text)]
+    scripts = [line]
     problems: list[Problem] = []
     pending = [(command, 0) for command in reversed(scripts[0].commands)]
     while pending:

@@ -1,6 +1,8 @@
 """What a command line does to the world, as far as its text tells; what cannot be read counts as all."""
 
-from clew.permissions.readonly import looks_only
+from clew.permissions.command_line import BLANKS
+from clew.permissions.grammar import Unread, read_line
+from clew.permissions.readonly import only_reads
 from clew.permissions.wrappers import Part, basename, everything
 
 MOVES = frozenset({"cd", "pushd", "popd"})
@@ -21,26 +23,31 @@ DESTROYING_GIT = {
 
 def only_looks(command: str) -> bool:
     """Whether every part is known to change nothing outside the shell."""
-    seen = everything(command.strip())
-    if seen.script.problems or any(
-        redirect.writes and redirect.word.text not in NOWHERE for redirect in seen.script.redirects
+    seen = everything(command.strip(BLANKS))
+    if (
+        isinstance(read_line(command.strip(BLANKS)), Unread)
+        or seen.script.problems
+        or any(
+            redirect.writes and redirect.word.text not in NOWHERE
+            for redirect in seen.script.redirects
+        )
     ):
         return False
     return bool(seen.parts) and all(part_looks(part) for part in seen.parts)
 
 
 def part_looks(part: Part) -> bool:
-    return not part.problems and (part.plain_wrapper or looks_only(part.command))
+    return not part.problems and (part.plain_wrapper or only_reads(part.command))
 
 
 def moves(command: str) -> bool:
     """Whether it may end in another folder than it began."""
-    return any(part.command.name in MOVES for part in everything(command.strip()).parts)
+    return any(part.command.name in MOVES for part in everything(command.strip(BLANKS)).parts)
 
 
 def may_destroy(command: str) -> bool:
     """Whether a part is known to take things away, or cannot be read."""
-    seen = everything(command.strip())
+    seen = everything(command.strip(BLANKS))
     return bool(seen.script.problems) or any(destroys(part) for part in seen.parts)
 
 

@@ -1,0 +1,483 @@
+"""Reads the part of bash whose meaning is beyond doubt; everything else is `Unread`.
+
+Owns the positive grammar: a line may run without a question only if every byte of it is accepted
+here. There is no recovery and no guess: what has no rule below (substitutions, arithmetic, ANSI-C
+quotes, parameter operators, groups, loops, `[[`, braces, line continuations, here-documents that
+expand, control characters, blanks of another kind) ends the reading. docs/permissions.md lists what
+is accepted, and `make fuzz` compares this reading with bash's own.
+"""
+
+import re
+from typing import NoReturn
+
+from msgspec import Struct
+
+from clew.permissions.shell import (
+    MAX_CHARACTERS,
+    ODD,
+    SURROGATE,
+    Assignment,
+    Redirect,
+    Script,
+    Simple,
+    folders_after,
+)
+from clew.permissions.words import KNOWN_FOLDERS, Word
+
+RESERVED = frozenset(
+    [
+        "if",
+        "then",
+        "elif",
+        "else",
+        "fi",
+        "for",
+        "while",
+        "until",
+        "do",
+        "done",
+        "case",
+        "esac",
+        "in",
+        "function",
+        "select",
+        "coproc",
+        "{",
+        "}",
+        "[[",
+        "]]",
+    ]
+)
+
+# One unquoted run of characters that mean themselves wherever they stand in a word.
+PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,+@%=^-]+(?=[ \t\n;|&]|\Z)")
+PLAIN = re.compile(r"[A-Za-z0-9_./:,+@%=^!#-]+")
+SINGLE = re.compile(r"'([^']*)'")
+# What stands literally between double quotes; a lone `$` before these signs is one.
+DOUBLE = re.compile(r'[^"\\$`]+|\\[^\n`]|\$(?=["| ),])')
+VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*|[?#])|\{([A-Za-z_][A-Za-z0-9_]*)\})")
+ESCAPED = re.compile(r"\\([!-~ ])")
+# `HEAD@{1}`, `HEAD^{tree}`: no comma and no `..`, so the shell leaves the braces alone.
+REVISION = re.compile(r"(?<=[@^])\{[A-Za-z0-9_/+-]+(?:\.[A-Za-z0-9_/+-]+)*\}")
+AFTER_REVISION = re.compile(r"[A-Za-z0-9_^~}@]")
+LONE_DOLLAR = re.compile(r"\$(?=[ \t\n]|\Z)")
+
+BLANKS = re.compile(r"[ \t]+")
+COMMENT = re.compile(r"#[^\n]*")
+OPERATOR = re.compile(r"&&|\|\||\|&|\||;(?!;)|\n")
+REDIRECTION = re.compile(r"([0-9]*)(<<<|<<|>>|>\||>&|<|>)(?![<>&|(])|(&>>?)(?![<>&|(])")
+# Between the three standard streams; clew listens on others.
+DUPLICATE = re.compile(r"[0-2]?[<>]&(?:[0-2]|-)(?=[ \t\n;|&]|\Z)")
+DELIMITER = re.compile(r"[ \t]*(['\"])([A-Za-z_][A-Za-z0-9_]*)\1(?=[ \t\n;|&]|\Z)")
+ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=")
+OTHER_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\]\+?|\+)=")
+WORD_ENDS = frozenset(" \t\n;|&<>")
+
+# What cannot follow `!`; the empty text is the end of the line.
+NO_COMMAND = frozenset(["", "!", "#", "\n", ";", "|", "&"])
+CONTINUES = frozenset({"|", "|&", "&&", "||"})
+
+
+# How the text at which the reading ends is called, by how it begins; the longer first.
+NAMES = (
+    ("$((", "arithmetic"),
+    ("$(", "a command substitution"),
+    ("`", "a command substitution"),
+    ("${", "a parameter expansion"),
+    ("$'", "ANSI-C quoting"),
+    ("$", "an expansion"),
+    ("<(", "a process substitution"),
+    (">(", "a process substitution"),
+    ("((", "arithmetic"),
+    ("(", "a subshell or a function"),
+    ("{", "braces"),
+    ("[[", "a conditional expression"),
+    ("&", "a background job"),
+    ("<<", "a here-document that is not literal"),
+)
+UNJUDGED = "uses {what}, which clew always asks about"
+
+
+class Unread(Struct, frozen=True, kw_only=True):
+    """A line outside the grammar: the text at which the reading ended, and why."""
+
+    text: str
+    why: str
+
+
+class UnreadError(Exception):
+    def __init__(self, at: int, why: str) -> None:
+        super().__init__(why)
+        self.at = at
+        self.why = why
+
+
+def read_line(text: str) -> Script | Unread:
+    """Return every simple command, redirection and assignment of a line, or why it is not read."""
+    if len(text) > MAX_CHARACTERS:
+        return Unread(
+            text=text[:60], why=f"is longer than {MAX_CHARACTERS} characters, so clew asks"
+        )
+    odd = ODD.search(text) or SURROGATE.search(text)
+    if odd is not None:
+        return Unread(
+            text=text[:60], why=UNJUDGED.format(what="a control character or an unusual blank")
+        )
+    reader = Reader(text)
+    try:
+        reader.read()
+    except UnreadError as end:
+        shown = text[end.at : end.at + 60].split("\n", 1)[0] or text[:60].split("\n", 1)[0]
+        return Unread(text=shown, why=end.why)
+    return Script(
+        commands=tuple(reader.commands),
+        redirects=tuple(reader.redirects),
+        assignments=tuple(reader.assignments),
+    )
+
+
+class Reader:
+    """Reads from left to right and never goes back; `at` is the next character."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.commands: list[Simple] = []
+        self.redirects: list[Redirect] = []
+        self.assignments: list[Assignment] = []
+        self.folders: tuple[str, ...] = (".",)
+        # The delimiter of the here-document whose text begins on the next line.
+        self.here: str | None = None
+
+    def refuse(self, what: str = "") -> NoReturn:
+        """End the reading here, at what is told, or what its first characters are called."""
+        rest = self.text[self.at : self.at + 3]
+        name = next((name for head, name in NAMES if rest.startswith(head)), "shell syntax")
+        raise UnreadError(self.at, UNJUDGED.format(what=what or name))
+
+    def read(self) -> None:
+        """A list of commands. An operator that continues must be followed by a command."""
+        text = self.text
+        waits = False
+        while True:
+            self.skip(lines=True)
+            if self.at == len(text):
+                break
+            self.command()
+            waits = False
+            self.skip()
+            if self.at == len(text):
+                break
+            found = OPERATOR.match(text, self.at)
+            if found is None:
+                self.refuse()
+            if found[0] == "\n":
+                continue
+            self.at = found.end()
+            waits = found[0] in CONTINUES
+        if waits:
+            self.refuse("a list without its last command")
+        if self.here is not None:
+            self.refuse("a here-document without its end")
+
+    def skip(self, *, lines: bool = False) -> None:
+        """Blanks and a comment, which must stand where a word could begin; and ends of lines."""
+        text = self.text
+        while self.at < len(text):
+            sign = text[self.at]
+            if sign in " \t":
+                self.at += 1
+            elif sign == "#":
+                found = COMMENT.match(text, self.at)
+                assert found is not None
+                self.at = found.end()
+            elif sign == "\n" and lines:
+                self.at += 1
+                if self.here is not None:
+                    self.pass_here_document()
+            else:
+                return
+
+    def pass_here_document(self) -> None:
+        """The text of a here-document with a quoted delimiter is data to its last line."""
+        end = f"{self.here}"
+        while True:
+            line_end = self.text.find("\n", self.at)
+            line = self.text[self.at :] if line_end < 0 else self.text[self.at : line_end]
+            self.at = len(self.text) if line_end < 0 else line_end + 1
+            if line == end:
+                self.here = None
+                return
+            if line_end < 0:
+                self.refuse("a here-document without its end")
+
+    # -- one command
+
+    def command(self) -> None:
+        text = self.text
+        words: list[Word] = []
+        assignments: list[Assignment] = []
+        redirected = False
+        while True:
+            found = PLAIN_WORD.match(text, self.at)
+            if found is not None and words:
+                raw = found[0]
+                self.at = found.end()
+                words.append(Word(raw=raw, text=raw))
+            elif not self.redirection():
+                begin = self.at
+                if begin == len(text) or text[begin] in "\n;|&":
+                    break
+                word = self.word()
+                if not words:
+                    if word.raw == "!" and not redirected and not assignments:
+                        self.negated()
+                        continue
+                    named = ASSIGNMENT.match(word.raw)
+                    if named is not None:
+                        assignments.append(self.assignment(named[1], word, begin))
+                        self.blanks()
+                        continue
+                    if word.raw in RESERVED or OTHER_ASSIGNMENT.match(word.raw):
+                        self.at = begin
+                        self.refuse()
+                words.append(word)
+            else:
+                redirected = True
+            self.blanks()
+        if words:
+            command = Simple(
+                words=tuple(words),
+                raw=" ".join([word.raw for word in words]),
+                assignments=tuple(assignments),
+                folders=self.folders,
+            )
+            self.commands.append(command)
+            self.folders = folders_after(command)
+        elif not assignments and not redirected:
+            self.refuse("an operator without a command")
+        self.assignments += assignments
+
+    def blanks(self) -> None:
+        found = BLANKS.match(self.text, self.at)
+        if found is not None:
+            self.at = found.end()
+            if self.text.startswith("#", self.at):
+                self.skip()
+
+    def negated(self) -> None:
+        """`! command`: a command must follow."""
+        found = BLANKS.match(self.text, self.at)
+        if found is None or self.text[found.end() : found.end() + 1] in NO_COMMAND:
+            self.refuse("an operator without a command")
+        self.at = found.end()
+
+    def assignment(self, name: str, word: Word, begin: int) -> Assignment:
+        if word.dynamic or word.glob or word.tilde:
+            self.at = begin
+            self.refuse("an assignment of an unknown value")
+        return Assignment(name=name, raw=word.raw)
+
+    def redirection(self) -> bool:
+        """Reads one redirection, if one stands here."""
+        text = self.text
+        found = DUPLICATE.match(text, self.at)
+        if found is not None:
+            self.at = found.end()
+            return True
+        found = REDIRECTION.match(text, self.at)
+        if found is None:
+            return False
+        begin, operator = self.at, found[3] or found[2]
+        if found[1] not in ("", None, "0", "1", "2"):
+            self.refuse("a redirection of another stream than the standard ones")
+        self.at = found.end()
+        if operator == "<<":
+            self.begin_here_document()
+            return True
+        self.blanks_only()
+        if self.at == len(text) or text[self.at] in "\n;|&<>#":
+            self.refuse("a redirection to nothing")
+        word = self.word()
+        if word.dynamic or (word.glob and operator != "<<<"):
+            self.at = begin
+            self.refuse("a redirection to an unknown file")
+        if operator == "<<<":
+            return True
+        if operator == ">&" or (operator[0] == "&" and word.text != "/dev/null"):
+            # Shells differ in whether these redirect both streams or run a command beside.
+            self.at = begin
+            self.refuse("a redirection that shells read differently")
+        self.redirects.append(
+            Redirect(
+                raw=text[begin : self.at],
+                word=word,
+                reads=operator == "<",
+                writes=operator != "<",
+                folders=self.folders,
+            )
+        )
+        return True
+
+    def blanks_only(self) -> None:
+        found = BLANKS.match(self.text, self.at)
+        if found is not None:
+            self.at = found.end()
+
+    def begin_here_document(self) -> None:
+        found = DELIMITER.match(self.text, self.at)
+        if found is None or self.here is not None:
+            self.refuse("a here-document that is not literal")
+        self.at = found.end()
+        self.here = found[2]
+
+    # -- one word
+
+    def word(self) -> Word:
+        """A word: literal pieces, quotes and simple variables without a blank between them."""
+        text, begin = self.text, self.at
+        pieces: list[str] = []
+        variables: list[str] = []
+        glob = tilde = dynamic = False
+        while self.at < len(text):
+            sign = text[self.at]
+            if sign in WORD_ENDS:
+                break
+            found = PLAIN.match(text, self.at)
+            if found is not None:
+                pieces.append(found[0])
+                self.at = found.end()
+                continue
+            match sign:
+                case "'":
+                    found = SINGLE.match(text, self.at)
+                    if found is None:
+                        self.refuse("a quote without its end")
+                    self.no_line_in_quotes(found[1])
+                    pieces.append(found[1])
+                    self.at = found.end()
+                case '"':
+                    dynamic |= self.double(pieces, variables)
+                case "\\":
+                    found = ESCAPED.match(text, self.at)
+                    if found is None:
+                        self.refuse("a backslash before a line's end or an unusual character")
+                    pieces.append(found[1])
+                    self.at = found.end()
+                case "$":
+                    found = VARIABLE.match(text, self.at)
+                    if found is not None:
+                        dynamic |= self.variable(found, pieces, variables, begin)
+                    elif LONE_DOLLAR.match(text, self.at):
+                        pieces.append("$")
+                        self.at += 1
+                    else:
+                        self.refuse("")
+                case "*" | "?" | "[" | "]":
+                    glob |= sign != "]"
+                    pieces.append(sign)
+                    self.at += 1
+                case "~":
+                    tilde |= self.tilde(begin)
+                    pieces.append("~")
+                    self.at += 1
+                case "{":
+                    pieces.append(self.braces(begin))
+                case _:
+                    self.refuse()
+        if self.at == begin:
+            self.refuse()
+        raw = text[begin : self.at]
+        return Word(
+            raw=raw,
+            text="".join(pieces),
+            dynamic=dynamic,
+            # A bracket alone is the name of a command, or its end.
+            glob=glob and raw != "[",
+            tilde=tilde or (variables[:1] == ["HOME"] and pieces[0] == "~"),
+            variables=tuple(variables),
+        )
+
+    def no_line_in_quotes(self, quoted: str) -> None:
+        """Where a here-document begins after a quote of several lines is nobody's guess."""
+        if self.here is not None and "\n" in quoted:
+            self.refuse("a here-document that is not literal")
+
+    def double(self, pieces: list[str], variables: list[str]) -> bool:
+        """Text between double quotes. Returns whether it holds a variable."""
+        text, begin = self.text, self.at
+        is_first = not any(pieces)
+        dynamic = False
+        self.at += 1
+        while True:
+            found = DOUBLE.match(text, self.at)
+            if found is not None:
+                part = found[0]
+                self.no_line_in_quotes(part)
+                if part[0] == "\\" and part[1] in '$"\\':
+                    part = part[1]
+                pieces.append(part)
+                self.at = found.end()
+                is_first = False
+                continue
+            if text.startswith('"', self.at):
+                self.at += 1
+                return dynamic
+            found = VARIABLE.match(text, self.at)
+            if found is None:
+                self.refuse("a quote without its end" if self.at == len(text) else "")
+            dynamic |= self.variable(found, pieces, variables, begin if is_first else -1)
+            is_first = False
+
+    def variable(
+        self, found: re.Match[str], pieces: list[str], variables: list[str], begin: int
+    ) -> bool:
+        """A variable by its name. Returns whether its value is unknown: `$HOME` at the head is not."""
+        name = found[1] or found[2]
+        self.at = found.end()
+        variables.append(name)
+        if name in KNOWN_FOLDERS and begin >= 0 and not any(pieces):
+            pieces.append(KNOWN_FOLDERS[name])
+            return False
+        return True
+
+    def tilde(self, begin: int) -> bool:
+        """`~/x` is the home; after a revision (`HEAD~2`) the sign means itself."""
+        after = self.text[self.at + 1 : self.at + 2]
+        if self.at == begin:
+            if after in ("", "/", " ", "\t", "\n", ";", "|", "&"):
+                return True
+            self.refuse("another user's home folder")
+        if not AFTER_REVISION.match(self.text, self.at - 1):
+            self.refuse()
+        return False
+
+    def braces(self, begin: int) -> str:
+        """`{}` alone and those of a revision (`@{upstream}`) are literal; all other braces may expand."""
+        text = self.text
+        if self.at == begin and text.startswith("{}", begin):
+            self.at += 2
+            if self.at == len(text) or text[self.at] in " \t\n;|&":
+                return "{}"
+            self.at = begin
+        found = REVISION.match(text, self.at)
+        if found is None:
+            self.refuse("braces that the shell may expand")
+        self.at = found.end()
+        return found[0]
+
+
+def is_same_reading(ours: Script, theirs: Script) -> bool:
+    """Return whether two readings of a line hold the same commands, words and redirections."""
+    return (
+        not theirs.problems
+        and [
+            [word.text for word in command.words]
+            for command in ours.commands
+            if command.name != "["  # a node of its own to the other parser
+        ]
+        == [[word.text for word in command.words] for command in theirs.commands]
+        and [(r.word.text, r.reads, r.writes) for r in ours.redirects]
+        == [(r.word.text, r.reads, r.writes) for r in theirs.redirects]
+        and [a.raw for a in ours.assignments] == [a.raw for a in theirs.assignments]
+    )

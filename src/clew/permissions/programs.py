@@ -1,0 +1,450 @@
+"""The programs that only read: every option each may have, and how many values it takes.
+
+Owns the table and the reading of arguments by it. A program or an option that is not here is not
+known to be harmless. A program stands here only if no option in its row writes, runs another
+program, connects, follows links out of a tree, or loads code of the project (not even for
+`--version`). `git` has rows of its own in `git`; programs whose arguments are programs (`sed`,
+`awk`, `find`, `jq`) are checked further in `readonly`.
+"""
+
+import re
+from functools import cache
+from typing import Literal
+
+from msgspec import Struct
+
+from clew.permissions.words import Word
+
+# What the operands are: files, text, one file (a second one would be written), a pattern and then
+# files, or none at all.
+Operands = Literal["files", "text", "pattern", "one", "none"]
+KINDS: dict[str, Operands] = {
+    "files": "files",
+    "text": "text",
+    "pattern": "pattern",
+    "one": "one",
+    "none": "none",
+}
+
+NUMBER = re.compile(r"-[0-9]+")
+
+# Each row is the kind of the operands and then the options. `-n:` takes a value, attached or as the
+# next word; `--color?` takes one only behind `=`, `-U?` only attached; `--arg::` takes two words;
+# `-NUM` stands for a number. Four words say more: `loose`: no option of the program does harm, so
+# that `*` may stand for words that turn out to be options; `exact`: letters do not bundle; `posix`:
+# the first operand ends the options; `free`: no word is an option, whatever it looks like.
+ROWS: dict[str, str] = {
+    "cat": "files loose -A -b -e -E -n -s -t -T -u -v --show-all --number-nonblank --show-ends"
+    " --number --squeeze-blank --show-tabs --show-nonprinting",
+    "tac": "files loose -b -r -s: --before --regex --separator:",
+    "nl": "files loose -b: -d: -f: -h: -i: -l: -n: -p -s: -v: -w: --body-numbering:"
+    " --number-format: --number-separator: --starting-line-number: --number-width:",
+    "ls": "files loose -a -A -b -B -c -C -d -f -F -g -G -h -H -i -I: -k -l -L -m -n -N -o -p -q -Q"
+    " -r -R -s -S -t -T: -u -U -v -w: -x -X -Z -1 --all --almost-all --author --escape"
+    " --block-size: --ignore-backups --color? --directory --classify? --file-type --format:"
+    " --full-time --group-directories-first --no-group --human-readable --si --hide:"
+    " --indicator-style: --inode --ignore: --kibibytes --dereference --literal --numeric-uid-gid"
+    " --quote-name --quoting-style: --reverse --recursive --size --sort: --time: --time-style:"
+    " --tabsize: --width: --context --zero",
+    "stat": "files loose -L -f -c: -t -x --dereference --file-system --cached: --format: --printf:"
+    " --terse",
+    "realpath": "files loose -e -m -L -P -q -s -z --canonicalize-existing --canonicalize-missing"
+    " --logical --physical --quiet --relative-to: --relative-base: --strip --no-symlinks --zero",
+    "readlink": "files loose -f -e -m -n -q -s -v -z --canonicalize --canonicalize-existing"
+    " --canonicalize-missing --no-newline --quiet --silent --verbose --zero",
+    "cut": "files loose -b: -c: -d: -f: -n -s -z --bytes: --characters: --delimiter: --fields:"
+    " --complement --only-delimited --output-delimiter: --zero-terminated",
+    "paste": "files loose -d: -s -z --delimiters: --serial --zero-terminated",
+    "comm": "files loose -1 -2 -3 -z --check-order --nocheck-order --output-delimiter: --total"
+    " --zero-terminated",
+    "cmp": "files loose -b -i: -l -n: -s --print-bytes --ignore-initial: --verbose --bytes:"
+    " --quiet --silent",
+    "od": "files loose -A: -j: -N: -S: -t: -v -a -b -c -d -f -i -l -o -s -x --address-radix:"
+    " --skip-bytes: --read-bytes: --format: --output-duplicates",
+    "hexdump": "files -b -c -C -d -n: -o -s: -v -x",
+    "hd": "files -n: -s: -v",
+    "strings": "files -a -f -n: -t: -e: -o -NUM --all --print-file-name --bytes: --radix:"
+    " --encoding:",
+    "rev": "files loose",
+    "fold": "files loose -b -s -w: -NUM --bytes --spaces --width:",
+    "fmt": "files loose -c -p: -s -t -u -w: -g: -NUM --width: --split-only --uniform-spacing",
+    "expand": "files loose -i -t: --initial --tabs:",
+    "unexpand": "files loose -a -t: --all --first-only --tabs:",
+    "column": "files loose -t -s: -o: -c: -x -n -e",
+    "join": "files loose -a: -e: -i -j: -1: -2: -o: -t: -v: -z --ignore-case --header"
+    " --check-order --nocheck-order",
+    "head": "files loose -c: -n: -q -v -z -NUM --bytes: --lines: --quiet --silent --verbose"
+    " --zero-terminated",
+    "tail": "files loose -c: -n: -q -v -z -r -NUM --bytes: --lines: --quiet --silent --verbose"
+    " --zero-terminated",
+    "tsort": "files loose",
+    "df": "files loose -a -B: -h -H -i -k -l -P -t: -T -x: --all --block-size: --total"
+    " --human-readable --si --inodes --local --portability --output? --type: --print-type"
+    " --exclude-type:",
+    "namei": "files loose -l -m -o -v -x",
+    "base64": "files -d -i -w: --decode --ignore-garbage --wrap:",
+    "base32": "files -d -i -w: --decode --ignore-garbage --wrap:",
+    # `--files0-from` reads names from a file; nothing else of these does harm.
+    "wc": "files loose -c -m -l -L -w --bytes --chars --lines --max-line-length --words --total:",
+    "du": "files loose -a -A -b -B: -c -d: -h -H -k -L -m -P -s -S -t: -x -0 --all --apparent-size"
+    " --block-size: --bytes --total --max-depth: --exclude: --human-readable --inodes"
+    " --one-file-system --separate-dirs --si --summarize --threshold: --time? --time-style: --null",
+    **dict.fromkeys(
+        [
+            "b2sum",
+            "md5sum",
+            "sha1sum",
+            "sha224sum",
+            "sha256sum",
+            "sha384sum",
+            "sha512sum",
+        ],
+        "files -b -t -z --binary --text --tag --zero",
+    ),
+    "cksum": "files -a: -z --algorithm: --untagged --tag --zero",
+    "sum": "files loose -r -s --sysv",
+    "shasum": "files -a: -b -t -0 --algorithm: --binary --text --tag",
+    "diff": "files -q -s -c -C: -u -U: -e -n -y -p -F: -t -T -i -E -Z -b -w -B -I: -a -d -H -N -r"
+    " -W: -L: -x: -NUM --brief --report-identical-files --context? --unified? --ed --rcs"
+    " --side-by-side --width: --left-column --suppress-common-lines --show-c-function"
+    " --show-function-line: --label: --expand-tabs --initial-tab --tabsize: --ignore-case"
+    " --ignore-tab-expansion --ignore-trailing-space --ignore-space-change --ignore-all-space"
+    " --ignore-blank-lines --ignore-matching-lines: --strip-trailing-cr --text --color? --normal"
+    " --minimal --speed-large-files --recursive --new-file --exclude: --no-dereference",
+    "uniq": "one -c -d -D -f: -i -s: -u -w: -z --count --repeated --all-repeated? --group?"
+    " --skip-fields: --ignore-case --skip-chars: --unique --check-chars: --zero-terminated",
+    "xxd": "one exact -a -b -c: -C -d -e -E -g: -i -l: -n: -o: -p -ps -plain -s: -u",
+    "file": "files -b -i -k -L -h -N -r -0 --brief --mime --mime-type --mime-encoding"
+    " --keep-going --dereference --no-dereference --no-pad --raw --print0 --extension",
+    "tree": "files -a -d -f -i -x -L: -P: -I: -p -s -h -u -g -D -F -q -N -v -r -t -c -U -C -n -A -S"
+    " -J -X --gitignore --noreport --dirsfirst --filesfirst --filelimit: --prune --matchdirs"
+    " --ignore-case --du --si --charset: --sort: --inodes --device",
+    **dict.fromkeys(
+        ["grep", "egrep", "fgrep"],
+        "pattern loose -A: -B: -C: -E -F -G -P -e: -i -y -v -w -x -c -l -L -m: -o -q -s -b -H -h"
+        " -n -T -u -U -Z -z -a -I -r -NUM --extended-regexp --fixed-strings --basic-regexp"
+        " --perl-regexp --regexp: --ignore-case --no-ignore-case --invert-match --word-regexp"
+        " --line-regexp --count --color? --colour? --files-with-matches --files-without-match"
+        " --max-count: --only-matching --quiet --silent --no-messages --byte-offset"
+        " --with-filename --no-filename --line-number --initial-tab --null --null-data --text"
+        " --binary-files: --exclude: --exclude-dir: --include: --recursive --line-buffered"
+        " --after-context: --before-context: --context: --label: --binary",
+    ),
+    "rg": "pattern -A: -B: -C: -a -c -E: -e: -F -g: -H -i -I -j: -l -m: -M: -n -N -o -p -P -q -r:"
+    " -s -S -t: -T: -u -U -v -w -x -0 -. --after-context: --before-context: --context:"
+    " --block-buffered --byte-offset --case-sensitive --color: --colors: --column"
+    " --no-column --context-separator: --count --count-matches --crlf --debug --encoding: --files"
+    " --files-with-matches --files-without-match --fixed-strings --glob: --iglob:"
+    " --glob-case-insensitive --heading --no-heading --hidden --ignore-case --include-zero"
+    " --invert-match --json --line-buffered --line-number --no-line-number --line-regexp"
+    " --max-columns: --max-columns-preview --max-count: --max-depth: --maxdepth: --max-filesize:"
+    " --multiline --multiline-dotall --no-config --no-filename --no-ignore --no-ignore-parent"
+    " --no-ignore-vcs --no-messages --null --only-matching --passthru --path-separator: --pcre2"
+    " --pretty --quiet --regexp: --replace: --smart-case --sort: --sortr: --stats --text"
+    " --threads: --trim --no-trim --type: --type-not: --type-list --unrestricted --vimgrep"
+    " --with-filename --word-regexp",
+    "ag": "pattern -i -l -c -n -w -v -L -Q -s -S -A: -B: -C: -G: -m: --nocolor --nogroup --hidden"
+    " --ignore: --literal --word-regexp --files-with-matches --count --stats",
+    **dict.fromkeys(
+        ["fd", "fdfind"],
+        "pattern -H -I -u -s -i -g -F -a -p -d: -E: -t: -e: -S: -c: -0 -1 -q --hidden --no-ignore"
+        " --no-ignore-vcs --no-ignore-parent --unrestricted --case-sensitive --ignore-case --glob"
+        " --regex --fixed-strings --absolute-path --full-path --max-depth: --min-depth:"
+        " --exact-depth: --prune --exclude: --type: --extension: --size: --changed-within:"
+        " --changed-before: --owner: --color: --print0 --max-results: --quiet --threads:"
+        " --show-errors --strip-cwd-prefix?",
+    ),
+    "sort": "files -b -d -f -g -h -i -k: -m -M -n -r -R -s -t: -u -V -z -c -C --key:"
+    " --field-separator: --unique --reverse --numeric-sort --general-numeric-sort"
+    " --human-numeric-sort --version-sort --month-sort --random-sort --dictionary-order"
+    " --ignore-case --ignore-leading-blanks --ignore-nonprinting --stable --merge --check?"
+    " --sort: --zero-terminated --debug",
+    "echo": "text free",
+    "true": "text free",
+    "false": "text free",
+    ":": "text free",
+    "printf": "text posix",
+    "seq": "text loose -f: -s: -w -NUM --format: --separator: --equal-width",
+    "basename": "text loose -a -s: -z --multiple --suffix: --zero",
+    "dirname": "text loose -z --zero",
+    "type": "text loose -a -f -p -P -t",
+    "which": "text loose -a",
+    "command": "text -v -V",
+    "tr": "text loose -c -C -d -s -t --complement --delete --squeeze-repeats --truncate-set1",
+    "expr": "text free",
+    "sleep": "text",
+    "test": "files free",
+    "[": "files free",
+    "pwd": "none -L -P --logical --physical",
+    "whoami": "none",
+    "groups": "text",
+    "uname": "none -a -s -n -r -v -m -p -i -o --all",
+    "arch": "none",
+    "nproc": "none --all --ignore:",
+    "uptime": "none -p -s",
+    "free": "none -b -k -m -g -h -t -w -l --human --mega --giga --total --wide",
+    "tty": "none -s",
+    "locale": "none -a -m",
+    "logname": "none",
+    "id": "text -a -g -G -n -r -u -z --group --groups --name --real --user --zero",
+    "lscpu": "none -a -b -c -J -x",
+    "lsblk": "none -a -b -d -f -J -l -m -p -t",
+    "sw_vers": "none -productVersion -buildVersion exact",
+    "hostname": "none -f -i -I -s",
+    "date": "text -d: -I? -R -u --date: --iso-8601? --rfc-3339: --rfc-email --utc --universal",
+    "cal": "text -1 -3 -j -m -s -y",
+    "ncal": "text -1 -3 -j -m -s -y",
+    "getconf": "text -a",
+    "ps": "text exact -e -f -ef -A -a -x -l -p: -u: -C: --forest --sort: --no-headers -eo: -o: -axo:"
+    " --ppid: --pid:",
+    "cd": "files -P -L -e",
+    "jq": "pattern -r -R -c -n -s -S -e -C -M -a -j --raw-output --raw-input --compact-output"
+    " --null-input --slurp --sort-keys --exit-status --color-output --monochrome-output"
+    " --ascii-output --join-output --tab --indent: --arg:: --argjson:: --stream --seq --args"
+    " --jsonargs",
+    "find": "files",
+    "sed": "pattern -n -e: -E -r -s -u -z -l: --quiet --silent --expression: --regexp-extended"
+    " --separate --unbuffered --null-data --line-length: --posix --debug --sandbox",
+    "awk": "pattern posix -F: -v: --field-separator: --assign:",
+    "gawk": "pattern posix -F: -v: --field-separator: --assign:",
+    "mawk": "pattern posix -F: -v:",
+    "nawk": "pattern posix -F: -v:",
+}
+
+# Programs that tell their version and nothing of the project is loaded for it.
+TELLS_VERSION = frozenset(
+    [
+        "node",
+        "python",
+        "python3",
+        "pip",
+        "pip3",
+        "uv",
+        "ruff",
+        "java",
+        "javac",
+        "gcc",
+        "g++",
+        "clang",
+        "make",
+        "cmake",
+        "git",
+        "docker",
+        "ruby",
+        "perl",
+        "php",
+        "jq",
+        "rg",
+        "bash",
+        "zsh",
+        "curl",
+        "gh",
+    ]
+)
+VERSION_OPTIONS = frozenset({"--version", "-V"})
+SHORT_VERSION = frozenset(
+    [("node", "-v"), ("ruby", "-v"), ("perl", "-v"), ("php", "-v"), ("java", "-version")]
+)
+
+# Options of these that write, run programs or open files of their own: a rule that merely names the
+# program hardly meant them. Shortened names and bundled letters count.
+HARMFUL: dict[str, frozenset[str]] = {
+    name: frozenset(options.split())
+    for name, options in {
+        "base64": "-o --output",
+        "base32": "-o --output",
+        "date": "-s --set -f --file",
+        "diff": "--to-program --diff-program --output --from-file --to-file -l --paginate",
+        "fd": "-x -X --exec --exec-batch -l --list-details --gen-completions",
+        "fdfind": "-x -X --exec --exec-batch -l --list-details --gen-completions",
+        "file": "-C --compile -f --files-from -z -Z -S -m --magic-file",
+        "grep": "-f --file -R --dereference-recursive",
+        "egrep": "-f --file -R --dereference-recursive",
+        "fgrep": "-f --file -R --dereference-recursive",
+        "hostname": "-F --file -b --boot",
+        "jq": "-f --from-file -L --args-file --rawfile --slurpfile",
+        "printf": "-v",
+        "rg": "-L --follow --pre --hostname-bin --search-zip -z --generate --config --engine -f --file",
+        "sort": "-o --output --compress-program -T --temporary-directory --files0-from",
+        "test": "-v -R",
+        "tree": "-o -R --fromfile --output --info",
+        "xxd": "-r -revert --revert",
+        "cksum": "-c --check",
+        "shasum": "-c --check",
+        "wc": "--files0-from",
+        "du": "--files0-from -X --exclude-from",
+    }.items()
+}
+
+# Options whose value is a pattern, so that no operand is one.
+GIVES_PATTERN = frozenset(["-e", "--regexp", "--expression", "--files", "--type-list"])
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """The options of one program, by what they take."""
+
+    operands: Operands
+    flags: frozenset[str]
+    valued: frozenset[str]
+    optional: frozenset[str]
+    pairs: frozenset[str]
+
+    @property
+    def is_loose(self) -> bool:
+        return "loose" in self.flags
+
+    @property
+    def is_free(self) -> bool:
+        return "free" in self.flags
+
+
+class Arguments(Struct, frozen=True, kw_only=True):
+    """Arguments as the program reads them: options with their values, and what is left."""
+
+    options: tuple[tuple[str, Word | None], ...]
+    operands: tuple[Word, ...]
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(name for name, _ in self.options)
+
+    def values(self, *names: str) -> list[Word]:
+        return [value for name, value in self.options if name in names and value is not None]
+
+
+def parse_row(text: str) -> Row:
+    kind, *options = text.split()
+    flags = {"--help", "--version"}
+    valued, optional, pairs = set[str](), set[str](), set[str]()
+    for option in options:
+        if option.endswith("::"):
+            pairs.add(option[:-2])
+        elif option.endswith(":"):
+            valued.add(option[:-1])
+        elif option.endswith("?"):
+            optional.add(option[:-1])
+        else:
+            flags.add(option)
+    return Row(
+        operands=KINDS[kind],
+        flags=frozenset(flags),
+        valued=frozenset(valued),
+        optional=frozenset(optional),
+        pairs=frozenset(pairs),
+    )
+
+
+@cache
+def row_of(name: str) -> Row | None:
+    """The row of a program by its bare name; read from its text when it is first asked for."""
+    text = ROWS.get(name)
+    return None if text is None else parse_row(text)
+
+
+def may_be_option(word: Word) -> bool:
+    """Return whether a word could turn into an option: a variable, or a pattern at the head."""
+    return word.dynamic or (word.glob and word.text[:1] in "*?[-")
+
+
+def read_arguments(row: Row, words: tuple[Word, ...]) -> Arguments | None:
+    """Return the arguments as a row reads them; None where it has no such option.
+
+    Options may follow operands. A variable is read only where every word is text.
+    """
+    if row.is_free:
+        return Arguments(options=(), operands=words)
+    options: list[tuple[str, Word | None]] = []
+    operands: list[Word] = []
+    pending = list(reversed(words))
+    while pending:
+        word = pending.pop()
+        text = word.text
+        if word.dynamic and row.operands != "text":
+            return None
+        if not text.startswith("-") or text == "-":
+            if may_be_option(word) and not row.is_loose:
+                return None
+            operands.append(word)
+            if "posix" in row.flags:
+                operands += reversed(pending)
+                break
+        elif text == "--":
+            operands += reversed(pending)
+            break
+        elif word.dynamic or not read_option(row, word, pending, options):
+            return None
+    if any(word.dynamic for word in operands) and row.operands != "text":
+        return None
+    return Arguments(options=tuple(options), operands=tuple(operands))
+
+
+def read_option(
+    row: Row, word: Word, pending: list[Word], options: list[tuple[str, Word | None]]
+) -> bool:
+    """Read one option and its values; return whether the row has it."""
+    text = word.text
+    name, equals, value = text.partition("=")
+    if text.startswith("--") or "exact" in row.flags:
+        return read_long(row, word, name, value if equals else None, pending, options)
+    if NUMBER.fullmatch(text) and text[:2] not in row.flags:
+        options.append(("-NUM", None))
+        return "-NUM" in row.flags
+    for place in range(1, len(text)):
+        letter, rest = f"-{text[place]}", text[place + 1 :]
+        if letter in row.valued:
+            if not rest:
+                return take_value(row, letter, pending, options)
+            options.append((letter, attached(word, rest)))
+            return True
+        if letter in row.optional:
+            options.append((letter, attached(word, rest) if rest else None))
+            return True
+        # A pattern among the letters could stand for others.
+        if letter not in row.flags or word.glob:
+            return False
+        options.append((letter, None))
+    return True
+
+
+def read_long(
+    row: Row,
+    word: Word,
+    name: str,
+    value: str | None,
+    pending: list[Word],
+    options: list[tuple[str, Word | None]],
+) -> bool:
+    if value is not None:
+        if name not in row.valued and name not in row.optional:
+            return False
+        options.append((name, attached(word, value)))
+        return not GLOB_SIGN.search(name)
+    if word.glob:
+        return False
+    if name in row.valued:
+        return take_value(row, name, pending, options)
+    if name in row.pairs:
+        return take_value(row, name, pending, options) and take_value(row, name, pending, options)
+    options.append((name, None))
+    return name in row.flags or name in row.optional
+
+
+GLOB_SIGN = re.compile(r"[*?\[]")
+
+
+def take_value(
+    row: Row, name: str, pending: list[Word], options: list[tuple[str, Word | None]]
+) -> bool:
+    """The next word is the value of an option, whatever it looks like, if it is one word."""
+    if not pending:
+        return False
+    value = pending.pop()
+    options.append((name, value))
+    if value.dynamic:
+        return row.operands == "text"
+    return row.is_loose or not may_be_option(value)
+
+
+def attached(word: Word, text: str) -> Word:
+    """The value that is attached to its option."""
+    return Word(raw=text, text=text, dynamic=word.dynamic, glob=word.glob, tilde=text[:1] == "~")

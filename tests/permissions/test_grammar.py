@@ -1,0 +1,149 @@
+"""The strict grammar: what it reads it reads as bash does, and everything else is not read."""
+
+import pytest
+
+from clew.permissions.decision import verdict
+from clew.permissions.grammar import Unread, is_same_reading, read_line
+from clew.permissions.shell import MAX_CHARACTERS, split
+from tests.permissions.world import World
+
+READ = [
+    ("ls -la src", [["ls", "-la", "src"]]),
+    ("ls|wc -l&&pwd||true;date", [["ls"], ["wc", "-l"], ["pwd"], ["true"], ["date"]]),
+    ("ls |& cat", [["ls"], ["cat"]]),
+    ("ls\n\n  pwd\n", [["ls"], ["pwd"]]),
+    ("ls && # why\n\n pwd # and so on\nls", [["ls"], ["pwd"], ["ls"]]),
+    ("ls #(rm x)", [["ls"]]),
+    ("echo a#b x!y", [["echo", "a#b", "x!y"]]),
+    ("echo 'a;b' \"c|d\" e\\ f", [["echo", "a;b", "c|d", "e f"]]),
+    ('grep "a\\|b\\$\\"\\\\" x', [["grep", 'a\\|b$"\\', "x"]]),
+    ("grep 'a'\"b\"c x", [["grep", "abc", "x"]]),
+    ('grep "x$" a$', [["grep", "x$", "a$"]]),
+    ("find . \\( -name a -o -name {} \\)", [["find", ".", "(", "-name", "a", "-o", "-name", "{}", ")"]]),
+    ("git show HEAD~2 HEAD^ HEAD@{1} HEAD^{tree}", [["git", "show", "HEAD~2", "HEAD^", "HEAD@{1}", "HEAD^{tree}"]]),
+    ("ls ~ ~/x", [["ls", "~", "~/x"]]),
+    ("! ls", [["ls"]]),
+    ("X=1 y='a b' ls", [["ls"]]),
+    ("X=1", []),
+    (">/dev/null", []),
+    ("ls 2>&1 >/dev/null 2>> x <y >| z", [["ls"]]),
+    ("ls 2>&- <&0", [["ls"]]),
+    ("ls &>/dev/null", [["ls"]]),
+    ("a2>f", [["a2"]]),
+    ("cat <<< 'a b'", [["cat"]]),
+    ("cat <<'EOF' | wc\n$(rm x) `y`\nEOF\nls", [["cat"], ["wc"], ["ls"]]),
+    ('cat <<"E"\nx\nE', [["cat"]]),
+    ("cat <<'E' &&\nx\nE\nls", [["cat"], ["ls"]]),
+    ("[ -f a ]", [["[", "-f", "a", "]"]]),
+    ("", []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "commands"), READ, ids=[line for line, _ in READ])
+def test_plain_lines_are_read(line: str, commands: list[list[str]]) -> None:
+    read = read_line(line)
+    assert not isinstance(read, Unread), read
+    assert [[word.text for word in command.words] for command in read.commands] == commands
+
+
+def test_what_a_word_holds_is_known() -> None:
+    read = read_line('cat $HOME/a "$HOME/b" x$HOME $PWD *.py [ab] "$X" ${Y}z $? ~/c')
+    assert not isinstance(read, Unread)
+    words = read.commands[0].words[1:]
+    assert [(w.text, w.dynamic, w.glob, w.tilde) for w in words] == [
+        ("~/a", False, False, True),
+        ("~/b", False, False, True),
+        ("x", True, False, False),
+        (".", False, False, False),
+        ("*.py", False, True, False),
+        ("[ab]", False, True, False),
+        ("", True, False, False),
+        ("z", True, False, False),
+        ("", True, False, False),
+        ("~/c", False, False, True),
+    ]
+    assert words[6].variables == ("X",)
+
+
+def test_redirections_and_assignments_are_known() -> None:
+    read = read_line("A=1 B='x y' cat <in 2>>err >| out")
+    assert not isinstance(read, Unread)
+    assert [(a.name, a.raw) for a in read.assignments] == [("A", "A=1"), ("B", "B='x y'")]
+    assert [(r.word.text, r.reads, r.writes) for r in read.redirects] == [
+        ("in", True, False),
+        ("err", False, True),
+        ("out", False, True),
+    ]
+
+
+def test_a_folder_that_was_entered_is_where_the_next_command_runs() -> None:
+    read = read_line("cd src && cat a > b")
+    assert not isinstance(read, Unread)
+    assert read.commands[1].folders == (".", "src")
+    assert read.redirects[0].folders == (".", "src")
+
+
+UNREAD = [
+    # substitutions, expansions, arithmetic
+    "echo $(x)", "echo `x`", 'echo "$(x)"', 'echo "`x`"', 'echo "\\`"', "echo ${x:-y}", "echo ${#x}",
+    "echo $((1))", "echo $[1]", "echo $'x'", 'echo $"x"', "echo $1", "echo $@", "echo $$", "cat <(x)",
+    "x > >(y)", 'echo "${v:-$(x)}"', 'echo "$',
+    # groups and keywords
+    "(ls)", "{ ls; }", "if ls; then x; fi", "for x in a; do ls; done", "while x; do y; done",
+    "case x in x) y;; esac", "[[ a ]]", "((1))", "f() { x; }", "function f", "coproc x", "ls;; ls",
+    "select x in a", "! ! ls", "!", "! # x", "! if x",
+    # operators
+    "ls &", "ls & x", "ls |", "ls &&", "| ls", "&& ls", "; ls", "ls | ; x", "ls && \n",
+    # words
+    "ls \\\n-la", "ls ⏎\\\nx", "ls {a,b}", "ls a{1..2}", "ls }", "ls {a", "ls ~root", "ls a=~/x", "ls a:~",
+    "ls 'a", 'ls "a', "ls é", "ls a\\", "x[0]=1 ls", "x+=1", "x=(1)", "x=$y", "x=*", "PATH+=: ls",
+    # redirections
+    "ls 3>x", "ls 12>&1", "ls {}x", "ls >&x", "ls &>x", "ls &>>x", "ls <>x", "{fd}<x ls", "ls >", "ls > \n", "ls > $X",
+    "ls > *", "cat <<< $X", "ls 2>&198", "ls > # x",
+    # here-documents
+    "cat <<E\nx\nE", "cat <<-'E'\nx\nE", "cat <<'E'", "cat <<'E'\nx", "cat <<'E F'\nx\nE F",
+    "cat <<'A' <<'B'\nx\nA\ny\nB", "cat <<'E' 'a\nb'\nx\nE", 'cat <<\'E\' "a\nb"\nx\nE', "cat <<\\E\nx\nE",
+    # signs
+    "ls\r", "ls\x00", "ls\u00a0x", "ls\u2028x", "echo '\u202e'", "x" * (MAX_CHARACTERS + 1), "ls \udc80",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("line", UNREAD)
+def test_everything_else_is_not_read_and_asks(world: World, line: str) -> None:
+    read = read_line(line)
+    assert isinstance(read, Unread)
+    assert read.why.endswith(("clew always asks about", "so clew asks"))
+    assert "\n" not in read.text
+    if "\udc80" not in line:
+        assert world.bash(line, world.rules(allow=["Bash(ls *)", "Bash(echo *)"])) == "ask"
+
+
+@pytest.mark.parametrize("line", ["echo $(date)", "ls (x", "cat <<E\nx\nE"])
+def test_an_unread_line_is_allowed_by_exactly_its_text(world: World, line: str) -> None:
+    assert world.bash(line, world.rules(allow=["Bash(echo *)", "Bash(cat *)"])) == "ask"
+    exact = world.rules(allow=[f"Bash({line})"], deny=["Read(.env)"])
+    assert world.bash(line, exact) == ("ask" if line.startswith("ls") else "allow")
+
+
+def test_a_rule_for_every_command_needs_no_reading_unless_others_restrain(world: World) -> None:
+    assert world.bash("echo $(date)", world.rules(allow=["Bash"])) == "allow"
+    for deny in ("Read(.env)", "Bash(git push *)"):
+        assert world.bash("echo $(date)", world.rules(allow=["Bash"], deny=[deny])) == "ask"
+
+
+def test_readings_that_differ_are_told_apart() -> None:
+    ours = read_line("ls a")
+    assert not isinstance(ours, Unread)
+    assert is_same_reading(ours, split("ls  a"))
+    for other in ("ls b", "ls a; ls", "ls a > x", "X=1; ls a", "ls 'a"):
+        assert not is_same_reading(ours, split(other))
+
+
+def test_a_line_that_can_be_read_in_two_ways_asks(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert world.bash("ls a") == "allow"
+    monkeypatch.setattr("clew.permissions.command_line.is_same_reading", lambda *_: False)
+    decision = world.decide("Bash", {"command": "ls a"})
+    assert verdict(decision) == "ask"
+    assert "two ways" in str(decision.findings)
