@@ -25,6 +25,7 @@ from clew.catalog.lookup import known_models
 from clew.catalog.models import Model
 from clew.config.environment import freeze
 from clew.config.words import Group
+from clew.context.memory_gate import MemoryGate
 from clew.context.opening import Opening
 from clew.context.prompts import Prompts
 from clew.context.tool_listing import listing_fact
@@ -98,6 +99,7 @@ async def look(session: str | None, model_name: str | None) -> Window:
             cwd=cwd,
             environ=found.environ,
             folders=found.context.directories,
+            gate=MemoryGate(lambda: found),
             memories=memory_folder(found.places) if tells else None,
         )
         entries = await _around(opening, model, toolbox)
