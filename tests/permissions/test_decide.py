@@ -339,7 +339,7 @@ DENIES = {"allow": ["Bash"], "deny": ["Read(.env)", "Edit(migrations/**)", "Edit
         ("find . -samefile .env", "deny"),
         ("docker run --env-file=.env x", "deny"),
         ("xargs cat", "ask"),
-        ("xargs -a .env echo", "allow"),
+        ("xargs -a .env echo", "deny"),
         ("cat - < a.py", "allow"),
     ],
 )

@@ -43,6 +43,17 @@ def segment_regex(segment: str) -> str:
     return starred(out, "[^/]")
 
 
+# A bracket expression of the shell with a class in it (`[[:alpha:]]`); any one character, to be careful.
+SHELL_CLASS = re.compile(
+    r"\[[!^]?\]?(?:\[[:.=][^\]]*\]|[^\]\[])*\[[:.=][^\]]*\](?:\[[:.=][^\]]*\]|[^\]])*\]"
+)
+
+
+def without_classes(pattern: str) -> str:
+    """A pattern of the shell in the terms of those that rules are written in."""
+    return SHELL_CLASS.sub("?", pattern) if "[" in pattern else pattern
+
+
 def class_end(segment: str, start: int) -> int:
     """The position after the `]` that closes a class begun before `start`; 0 if none does."""
     i = start + 1 if segment[start : start + 1] in ("!", "^") else start

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.permissions.patterns import GLOB
+from clew.permissions.patterns import GLOB, without_classes
 from clew.permissions.programs import GIVES_PATTERN, ROWS, Row, read_arguments, row_of
 from clew.permissions.shell import Redirect, Simple, joined
 from clew.permissions.words import Word
@@ -156,6 +156,8 @@ def uses_of(command: Simple) -> list[Use]:
         values = [part(w, w.text.partition("=")[2]) for w in reads if "=" in w.text]
         values += [part(w, w.text) for w in reads if w.text[:1] == "@"]
         uses += [touch(command, value, "read", named=False) for value in values]
+    if name == "xargs":
+        uses += [touch(command, w, "read") for w in values_of(command, "-a")]
     if in_place(name, flags):
         uses += [touch(command, w, "write") for w in reads]
     if command.more_arguments and known:
@@ -233,7 +235,7 @@ def spelled(word: Word, folders: tuple[str, ...]) -> tuple[str, ...]:
     """A word as a path from where the session stands, once for each folder it may be in."""
     if word.dynamic:
         return ()
-    path = word.path
+    path = without_classes(word.path) if word.glob else word.path
     if path.startswith(("/", "~")):
         return (path,)
     return tuple(joined(folder, path) for folder in folders)
@@ -382,6 +384,9 @@ def git_uses(command: Simple, operands: list[Word]) -> list[Use]:
         uses += after_colons(command, pattern)
         if writes:
             uses.append(touch(command, word, "write"))
+    if operands and operands[0].text == "grep":
+        # It searches every file that git knows, and what it names may be a pattern of its own.
+        uses.append(touch(command, Word(raw=".", text="."), "read", below=True, named=False))
     for word in command.words[1:]:
         if word.text.startswith("-L"):
             uses += after_colons(command, part(word, word.text[2:]))
