@@ -241,6 +241,8 @@ def dispatch(args: list[str]) -> int:
 
         if first != "demo":  # it draws
             only_words("stdout")
+        if first in ("acp", "mcp"):
+            hide()
         code: int = import_module(COMMANDS[first][0]).main(args[1:])
         return code
     before_words = args[: args.index("--")] if "--" in args else args
@@ -269,6 +271,8 @@ def talk(args: list[str]) -> int:
     if not args and can_draw():
         from clew.tui.start import main
 
+        hide()
+
         return main()
     from clew.flags import parse
     from clew.messages.errors import CommandLineError
@@ -285,6 +289,7 @@ def talk(args: list[str]) -> int:
         # Programs that talk to clew know two exit codes.
         is_host = any(word.endswith("stream-json") for word in args)
         return 1 if is_host else 2
+    hide()
     if options.is_print:
         only_words("stdout")
     if options.worktree is not None:
@@ -292,6 +297,13 @@ def talk(args: list[str]) -> int:
 
         return within(options, front(options))
     return front(options)(options)
+
+
+def hide() -> None:
+    """Commands of a session must not read the keys in the environment that clew was started with."""
+    from clew.process.hiding import hide
+
+    hide()
 
 
 def front(options: "Options") -> "Callable[[Options], int]":

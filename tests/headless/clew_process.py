@@ -19,6 +19,8 @@ def environment(home: Path, url: str) -> dict[str, str]:
         "ANTHROPIC_BASE_URL": url,
         "ANTHROPIC_API_KEY": "sk-ant-test-0000",
         "LANG": "C.UTF-8",
+        # Tests look into it, as any user.
+        "CLEW_DUMPABLE": "1",
     }
 
 

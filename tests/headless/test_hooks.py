@@ -394,7 +394,8 @@ def test_long_words_go_into_a_file_and_their_beginning_to_the_model(tmp_path: Pa
 
 
 def test_keys_do_not_leave_through_a_hooks_words(tmp_path: Path) -> None:
-    settings(tmp_path, at("UserPromptSubmit", command("echo key $ANTHROPIC_API_KEY")))
+    hook = command("echo key $ANTHROPIC_API_KEY") | {"allowedEnvVars": ["ANTHROPIC_API_KEY"]}
+    settings(tmp_path, at("UserPromptSubmit", hook))
     _, messages = run(tmp_path, plan())
     assert "key [masked]" in texts(messages)
     assert "sk-ant-test-0000" not in transcripts(tmp_path)[0].read_text("utf-8")
@@ -566,7 +567,7 @@ def test_a_move_of_the_shell_is_told_and_variables_that_hooks_leave_are_the_shel
     leave = """echo 'export STARTED=yes' >> "$CLAUDE_ENV_FILE" """
     moved = note(tmp_path)["command"] + """; echo "export PLACE=$PWD" >> "$CLAUDE_ENV_FILE" """
     settings(tmp_path, at("SessionStart", command(leave)) | at("CwdChanged", command(moved)))
-    answers = plan(bash("mkdir sub && cd sub"), bash("echo $STARTED $PLACE"))
+    answers = plan(bash("mkdir sub && cd sub"), bash("touch x; echo $STARTED $PLACE"))
     _, messages = run(tmp_path, answers, "--allowedTools", "Bash")
     work = (tmp_path / "work").resolve()
     assert f"yes {work}/sub" in texts(messages)
@@ -761,3 +762,15 @@ def test_what_is_wrong_with_hooks_is_said_at_the_start(tmp_path: Path) -> None:
     settings(tmp_path, at("PreToolUs", command("true")))
     done, _ = run(tmp_path, plan())
     assert "hooks.PreToolUs[0].hooks[0]: no such event; did you mean PreToolUse?" in done.stderr
+
+
+def test_a_hook_finds_no_key_of_clews_unless_its_settings_name_it(tmp_path: Path) -> None:
+    script = f'echo "<$ANTHROPIC_API_KEY> <$OTHER>" >> {tmp_path}/seen'
+    hook = command(script)
+    answers = plan(bash("echo hi"))
+    settings(tmp_path, at("PreToolUse", hook), env={"OTHER": "of the user"})
+    run(tmp_path, answers)
+    settings(tmp_path, at("PreToolUse", hook | {"allowedEnvVars": ["ANTHROPIC_API_KEY"]}))
+    run(tmp_path, answers)
+    lines = (tmp_path / "seen").read_text("utf-8").splitlines()
+    assert lines == ["<> <of the user>", "<sk-ant-test-0000> <>"]

@@ -222,3 +222,13 @@ def test_a_wall_that_turns_out_not_to_stand_is_not_relied_on(tmp_path: Path) -> 
     done, told = run(tmp_path, bash("wc --version"), without_walls=True, PATH=path)
     assert "no read-only wall can be had here" not in done.stderr
     assert told
+
+
+def test_of_the_variables_that_hooks_left_it_finds_those_that_are_passed(tmp_path: Path) -> None:
+    leave = """echo 'export MY_TOKEN=token-1 VIRTUAL_ENV=/venv' >> "$CLAUDE_ENV_FILE" """
+    hooks = {"SessionStart": [{"hooks": [{"type": "command", "command": leave}]}]}
+    write(tmp_path / "config" / "settings.json", json.dumps({"hooks": hooks}))
+    path = reader(tmp_path, "env")
+    _, told = run(tmp_path, bash("wc"), PATH=path)
+    assert "VIRTUAL_ENV=/venv" in said(told)
+    assert ("token-1" in said(told)) is not WORKS

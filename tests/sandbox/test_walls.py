@@ -6,6 +6,7 @@ what may be expected is asked of the system, not of clew.
 
 import http.server
 import os
+import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -279,3 +280,52 @@ def test_a_kernel_that_cannot_hold_connections_back_is_not_asked_to(tmp_path: Pa
         assert landlock.why_not(policy(tmp_path), 1) == ""
         assert "hold back connections" in landlock.why_not(open_to_some, HAS_TCP - 1)
         assert landlock.why_not(open_to_some, HAS_TCP) == ""
+
+
+def test_root_has_none_of_its_privileges(attempt: Try) -> None:
+    done = attempt(
+        "grep -E 'Cap(Prm|Eff)' /proc/self/status; mount -o remount,rw / && echo remounted; "
+        "echo '|/bin/false' > /proc/sys/kernel/core_pattern && echo set; "
+        "umount /proc && echo unmounted; hostname other && echo named"
+    )
+    if done is not None:
+        sets = [line.split()[1] for line in done.output.splitlines() if line.startswith("Cap")]
+        assert sets == ["0" * 16] * 2
+        for word in ("remounted", "set", "unmounted", "named"):
+            assert word not in done.output.splitlines()
+
+
+def test_a_pair_of_datagram_sockets_leads_nowhere(attempt: Try, tmp_path: Path) -> None:
+    """What comes out of a pair can be sent to any socket by its path."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as heard:
+        heard.bind(str(tmp_path / "heard"))
+        heard.setblocking(False)
+        attempt(
+            "perl -e 'use Socket; socketpair(A, B, AF_UNIX, SOCK_DGRAM, 0) "
+            f'and send(A, "x", 0, sockaddr_un("{tmp_path}/heard"))\''
+        )
+        with pytest.raises(BlockingIOError):
+            heard.recv(10)
+
+
+def test_a_bubblewrap_that_knows_less_is_used_and_said_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = shutil.which("bwrap")
+    if real is None or not can("bubblewrap"):
+        return
+    folders(tmp_path)
+    old = tmp_path / "bin" / "bwrap"
+    old.parent.mkdir()
+    old.write_text(
+        "#!/bin/bash\nfor one; do\n"
+        '  [ "$one" = --disable-userns ] && { echo "bwrap: Unknown option" >&2; exit 1; }\n'
+        f'done\nexec {real} "$@"\n',
+        "utf-8",
+    )
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{old.parent}{os.pathsep}{os.environ['PATH']}")
+    done = tried("bubblewrap", tmp_path, "grep CapEff /proc/self/status; touch inside")
+    assert done.output.split()[1] == "0" * 16
+    assert done.weakness == "bubblewrap here knows only --unshare-user --cap-drop ALL"
+    assert (tmp_path / "work" / "inside").exists()

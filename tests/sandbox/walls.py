@@ -40,6 +40,7 @@ class Tried:
     code: int
     output: str
     refused: list[str]
+    weakness: str
 
 
 def folders(home: Path) -> Path:
@@ -87,7 +88,12 @@ async def _tried(kind: Kind, home: Path, script: str, more: dict[str, Any]) -> T
                 walls=walled.walls,
             )
             text = (bytes(output.head) + output.tail).decode("utf-8", "replace")
-            return Tried(code=finished.exit.code, output=text, refused=list(walled.refused))
+            return Tried(
+                code=finished.exit.code,
+                output=text,
+                refused=list(walled.refused),
+                weakness=box.weakness,
+            )
     finally:
         box.close()
         await launcher.aclose()

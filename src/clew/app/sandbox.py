@@ -5,6 +5,7 @@ may change. Owns when walls are around a command, and what is said where there a
 """
 
 import os
+import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING
@@ -71,6 +72,7 @@ VARIABLES = frozenset(
         "XDG_DATA_HOME",
     ]
 )
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
 NO_WALLS = (
     "no read-only wall can be had here (Landlock needs Linux 6.2, bubblewrap is not installed): only a "
     "short list of commands runs without asking"
@@ -146,6 +148,11 @@ class SessionSandbox:
         if self._has_walls is None:
             self._has_walls = could_stand()
         return self._has_walls
+
+    @property
+    def passed(self) -> str:
+        named = filter(VARIABLE.fullmatch, self._settings.variables)
+        return "|".join((*sorted(VARIABLES), "LC_*", "TMPDIR", *named))
 
     async def can_confine(self) -> bool:
         if self.has_walls:

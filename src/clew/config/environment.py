@@ -221,6 +221,13 @@ VARIABLES: tuple[Variable, ...] = (
         "1",
     ),
     variable(
+        "dumpable",
+        "switch",
+        "CLEW_DUMPABLE",
+        "let debuggers of this user look into clew; its commands then can, too",
+        "0",
+    ),
+    variable(
         "mcp_wait_ms",
         "number",
         "CLEW_MCP_WAIT_MS",

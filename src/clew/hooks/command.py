@@ -8,6 +8,7 @@ import os
 
 from msgspec import json
 
+from clew.config.environment import for_programs
 from clew.config.there import is_folder
 from clew.hooks.events import WITH_ENV_FILE
 from clew.hooks.handlers import Command, Hook
@@ -24,7 +25,9 @@ PLACEHOLDERS = ("CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA"
 
 async def run_command(hook: Hook, handler: Command, given: Json, reach: Reach) -> Ran:
     variables = {"CLAUDE_PROJECT_DIR": reach.project, **dict(hook.variables)}
-    environment = {**reach.environment(), **variables, "CLEW": "1"}
+    whole = reach.environment()
+    named = {name: whole[name] for name in handler.allowed_variables if name in whole}
+    environment = {**for_programs(whole), **named, **variables, "CLEW": "1"}
     if reach.env_file is not None and hook.event.name in WITH_ENV_FILE:
         reach.env_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         reach.env_file.touch(0o600)

@@ -38,6 +38,8 @@ class Command(Handler, frozen=True, kw_only=True, tag="command"):
     shell: Literal["bash", "powershell"] | None = None
     in_background: bool = field(name="async", default=False)
     wakes: bool = field(name="asyncRewake", default=False)
+    # Keys of clew's own that it gets; every other variable it has anyway.
+    allowed_variables: tuple[str, ...] = field(name="allowedEnvVars", default=())
 
     @property
     def title(self) -> str:

@@ -34,6 +34,12 @@ def keeper_command(*, adopts: bool) -> list[str]:
     return [sys.executable, "-I", "-S", "-c", program]
 
 
+def own_environment() -> dict[str, str]:
+    """What an interpreter needs to start: the keeper holds no key that a command could read there."""
+    wanted = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
+    return {name: os.environ[name] for name in wanted if name in os.environ}
+
+
 def is_silent(sock: socket.socket) -> bool:
     """Whether the other side is there; nothing that waits has anything to say."""
     try:
@@ -75,7 +81,7 @@ class Launcher:
             self._keeper = os.posix_spawn(
                 sys.executable,
                 keeper_command(adopts=self._adopts),
-                os.environ,
+                own_environment(),
                 file_actions=[
                     (os.POSIX_SPAWN_DUP2, theirs.fileno(), CONTROL_FD),
                     *((os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)),

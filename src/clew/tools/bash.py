@@ -32,7 +32,7 @@ from clew.tools.shell_script import (
     FOLDER_FD,
     FolderReport,
     Program,
-    first_file,
+    first_lines,
     how_it_ended,
     script,
     shell_program,
@@ -97,7 +97,7 @@ class Bash(Tool[CommandInput]):
     async def call(self, given: CommandInput, ctx: ToolContext) -> ToolResult:
         refuse_odd(given.command, "A command")
         if given.run_in_background:
-            program = shell_program(given.command, first_file(ctx))
+            program = shell_program(given.command, first_lines(ctx))
             return await in_background(program, self.title(given), given.timeout, ctx)
         # The editor's terminal is behind no walls.
         terminal = None if ctx.is_confined else ctx.session.terminal()
@@ -106,7 +106,7 @@ class Bash(Tool[CommandInput]):
         folders: list[str] = []
         program = Program(
             text=given.command,
-            opened=lambda: reporting(given.command, first_file(ctx), folders.append),
+            opened=lambda: reporting(given.command, first_lines(ctx), folders.append),
         )
         result = await run_in_shell(given, ctx, program, self.title(given))
         # None of one that goes on in the background: it moves nothing any more.
@@ -116,7 +116,7 @@ class Bash(Tool[CommandInput]):
 
 @contextmanager
 def reporting(
-    command: str, first: Path | None, ended_in: Callable[[str], object]
+    command: str, first: str, ended_in: Callable[[str], object]
 ) -> Iterator[tuple[list[str], dict[int, int]]]:
     """A shell that tells in which folder it ended."""
     with script(command, first=first) as (argv, descriptors), FolderReport() as report:

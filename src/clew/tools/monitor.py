@@ -11,7 +11,7 @@ from clew.tasks.registry import Task
 from clew.tools.background import FIRST_LOOK_S, KEEP_BYTES, begun
 from clew.tools.base import Tool, ToolContext, ToolResult, refuse_odd
 from clew.tools.command import FILE_MAX_BYTES, Command, file_of
-from clew.tools.shell_script import first_file, shell_program, start_folder
+from clew.tools.shell_script import first_lines, shell_program, start_folder
 
 WATCH_MS = 300_000
 MOST_WATCH_MS = 3_600_000
@@ -57,7 +57,7 @@ class Monitor(Tool[MonitorInput]):
         )
         errors = Output(keep_bytes=ERRORS_BYTES)
         timeout_ms = None if given.persistent else given.timeout_ms
-        program = shell_program(given.command, first_file(ctx))
+        program = shell_program(given.command, first_lines(ctx))
         task = tasks.begin(
             Command(program, output, ctx, errors=errors, timeout_ms=timeout_ms).work,
             task_id=task_id,

@@ -18,6 +18,11 @@ class Sandbox(Protocol):
         """Whether a read-only wall can stand here, as far as is known."""
         ...
 
+    @property
+    def passed(self) -> str:
+        """The names of variables that a confined command finds, as a pattern of the shell's `case`."""
+        ...
+
     async def can_confine(self) -> bool:
         """Return whether a read-only wall stands here, found out by a run."""
         ...

@@ -22,14 +22,26 @@ SCRIPT_FD = 197
 FOLDER_MAX_BYTES = 65536
 
 
+# Takes every other variable away from what the shell starts.
+KEEP_ONLY = (
+    'for _each in $(compgen -e); do case $_each in {passed}) ;; *) unset "$_each" ;; esac; done\n'
+)
+
+
 def environment(ctx: ToolContext) -> dict[str, str]:
     """The session's environment; programs that would open an editor do not, as nobody sees it."""
     return {**ctx.session.environment, "CLEW": "1", "GIT_EDITOR": "true"}
 
 
-def first_file(ctx: ToolContext) -> Path | None:
-    """What a shell reads first: variables that hooks left, which may be secrets."""
-    return None if ctx.is_confined else ctx.session.env_file
+def first_lines(ctx: ToolContext) -> str:
+    """What a shell reads first: variables that hooks left, of which a confined one keeps few."""
+    file, sandbox = ctx.session.env_file, ctx.session.sandbox
+    if file is None or not is_there(file):
+        return ""
+    lines = f". {quoted(str(file))} >/dev/null\n"
+    if ctx.is_confined and sandbox is not None:
+        lines += KEEP_ONLY.format(passed=sandbox.passed)
+    return lines
 
 
 def start_folder(ctx: ToolContext) -> str | None:
@@ -65,24 +77,22 @@ class Program(Struct, frozen=True, kw_only=True):
     opened: Callable[[], AbstractContextManager[tuple[list[str], dict[int, int]]]]
 
 
-def shell_program(command: str, first: Path | None) -> Program:
+def shell_program(command: str, first: str) -> Program:
     return Program(text=command, opened=lambda: script(command, reports=False, first=first))
 
 
 @contextmanager
 def script(
-    command: str, *, reports: bool = True, first: Path | None = None
+    command: str, *, reports: bool = True, first: str = ""
 ) -> Iterator[tuple[list[str], dict[int, int]]]:
     """The shell's arguments and descriptors; what is too long for one goes through a nameless file.
 
-    `reports`: it tells at its end which folder it is in. `first`: a file it reads before, if it is there.
+    `reports`: it tells at its end which folder it is in. `first`: lines before the command.
     """
     # A trap, because the command may end by `exit`; eval, because it may not even parse. What is kept
     # ends when nobody reads the pipe any more: that must not be what ends it.
     told = f"trap 'trap \"\" PIPE; command pwd -P >/dev/fd/{FOLDER_FD} 2>/dev/null' EXIT\n"
-    report = told if reports else ""
-    if first is not None and is_there(first):
-        report += f". {quoted(str(first))} >/dev/null\n"
+    report = (told if reports else "") + first
     line = f"{report}eval {quoted(command)}"
     if len(os.fsencode(line)) <= ARGUMENT_MAX_BYTES:
         yield [shell(), "-c", line], {}
