@@ -9,6 +9,9 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from tests.permissions.usual import share
+from tests.permissions.world import World
+
 from benchmarks.measure import Figure, cpu_s
 from clew.config.load import load
 from clew.config.paths import find_places
@@ -39,6 +42,14 @@ def figures() -> Iterator[Figure]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
         yield from measured(folder)
+        allowed, lost = share(World(folder / "usual"))
+        yield Figure(
+            name="usual looks that 4dc56ad allowed, allowed now",
+            value=100 * allowed,
+            unit="%",
+            at_least=95,
+            note=f"{len(lost)} lost, as {lost[0]}" if lost else "none lost",
+        )
 
 
 def measured(folder: Path) -> Iterator[Figure]:
