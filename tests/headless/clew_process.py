@@ -29,15 +29,21 @@ def command(*args: str) -> list[str]:
 
 
 def clew(
-    home: Path, url: str, *args: str, without: str = "", **more: Any
+    home: Path,
+    url: str,
+    *args: str,
+    without: str = "",
+    environ: dict[str, str] | None = None,
+    **more: Any,
 ) -> subprocess.CompletedProcess[str]:
     """One run of `clew ARGS` in `home/work`, to its end."""
     work = home / "work"
     work.mkdir(exist_ok=True)
+    variables = environment(home, url) | (environ or {})
     return subprocess.run(
         command(*args),
         cwd=work,
-        env={k: v for k, v in environment(home, url).items() if k != without},
+        env={k: v for k, v in variables.items() if k != without},
         text=True,
         encoding="utf-8",
         capture_output=True,

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.catalog.lookup import CATALOG
+from clew.normalize.prefix import CONTROLS_BETA
 from clew.providers.base import Adaptive, Budget, Effort, Off, Request, Thinking
 from clew.providers.request_body import build, build_count
 from tests.requirements import requirement
@@ -245,3 +246,27 @@ def test_a_count_holds_only_what_is_counted() -> None:
     request = Request(model="opus", messages=[], system="s", tools=[{"name": "t"}], effort="low")
     built = build_count(request, CATALOG.entry("opus"))
     assert set(built.body) == {"model", "system", "tools", "messages", "thinking"}
+
+
+def test_thoughts_that_do_not_fit_are_left_to_the_service_where_it_has_the_control() -> None:
+    def bound(model: str, **fields: Any) -> Any:
+        request = Request(model=model, messages=[], thought_binding="drop_block", **fields)
+        built = build(request, CATALOG.entry(model))
+        assert CONTROLS_BETA in built.betas
+        return built.body.get("thinking", {}).get("block_binding")
+
+    asked = {"prefix_mismatch_behavior": "drop_block"}
+    assert bound("claude-opus-5-5") == asked
+    assert bound("claude-sonnet-5-5", thinking=Budget(tokens=2_000)) == asked
+    assert bound("claude-sonnet-5-5", thinking=Off()) is None
+    assert bound("claude-opus-5-5", thinking=Off()) is None
+    assert bound("claude-opus-5") is None
+    assert bound("some-gateways-model", thinking=Adaptive()) == asked
+    report = Request(model="opus", messages=[], thought_binding="report")
+    built = build(report, CATALOG.entry("opus"))
+    assert CONTROLS_BETA in built.betas
+    assert "block_binding" not in built.body["thinking"]
+    off = Request(model="opus", messages=[], thought_binding="drop_block")
+    assert build(off, CATALOG.entry("opus"), betas_allowed=False) == build(
+        Request(model="opus", messages=[]), CATALOG.entry("opus"), betas_allowed=False
+    )

@@ -6,6 +6,7 @@ its tools and what they have read, the mode it works in, and how it keeps within
 
 import os
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -15,7 +16,7 @@ from msgspec.structs import replace
 from clew.app.agent_hooks import AgentHooks
 from clew.app.agent_servers import AgentServers
 from clew.app.agent_skills import AgentSkills
-from clew.app.asking import target_of
+from clew.app.asking import binds_thinking, target_of
 from clew.app.attaching import attachments
 from clew.app.background import news, running
 from clew.app.compaction import Keeping
@@ -36,6 +37,7 @@ from clew.engine.measuring import Measure
 from clew.engine.requests import Requests
 from clew.engine.story import Story
 from clew.messages.history import History
+from clew.normalize.repairs import from_record
 from clew.permissions.modes import MODES
 from clew.permissions.request import Mode
 from clew.session.beside import Beside
@@ -155,6 +157,11 @@ def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, hands: Hands)
         beginning.request,
         target_of(birth.model, service.provider.endpoint),
         lambda: beginning.tools_of(toolbox.definitions()),
+        ()
+        if birth.loaded is None
+        else from_record(birth.loaded.side.current.get("request-repairs", {})),
+        binds=partial(binds_thinking, service.catalog),
+        is_as_recorded=beginning.is_as_recorded,
     )
 
 
@@ -214,6 +221,7 @@ def deps_of(
         crew.deps,
         story=thread.story,
         request=requests,
+        thoughts=requests,
         answer=lambda: service.answering(ground.fallbacks),
         tools=hands.tools,
         judge=judge,

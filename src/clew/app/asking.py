@@ -61,6 +61,12 @@ def template(
     )
 
 
+def binds_thinking(catalog: Catalog, name: str) -> bool:
+    """Whether the model of this name binds its thoughts to what stands before them."""
+    found = catalog.find(name)
+    return found is not None and found.binds_thinking is True
+
+
 def target_of(model: Model, endpoint: Endpoint) -> Target:
     """What the model's requests may hold, at this endpoint."""
     target = Target.of(model)
@@ -68,4 +74,8 @@ def target_of(model: Model, endpoint: Endpoint) -> Target:
         from clew.normalize.openai import for_chat  # most sessions speak the Messages API
 
         return for_chat(target)
-    return replace(target, deferred_tools=target.deferred_tools and endpoint.betas_allowed)
+    return replace(
+        target,
+        deferred_tools=target.deferred_tools and endpoint.betas_allowed,
+        binding_control=target.binding_control and endpoint.betas_allowed,
+    )

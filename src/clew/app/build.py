@@ -8,6 +8,7 @@ and gives the locks back.
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Container, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,7 +19,7 @@ from clew.app.agent_parts import Crew
 from clew.app.agent_past import left_elsewhere
 from clew.app.agent_places import kinds_of
 from clew.app.agents import AllAgents
-from clew.app.asking import target_of, template
+from clew.app.asking import binds_thinking, target_of, template
 from clew.app.attaching import attachments
 from clew.app.background import news, running
 from clew.app.brought import NOTHING, Brought
@@ -377,6 +378,8 @@ def requests_of(ground: Ground, thread: Thread, hands: Hands, beginning: Beginni
         target_of(thread.model, ground.service.provider.endpoint),
         lambda: beginning.tools_of(hands.toolbox.definitions()),
         () if loaded is None else from_record(loaded.side.current.get("request-repairs", {})),
+        binds=partial(binds_thinking, ground.service.catalog),
+        is_as_recorded=beginning.is_as_recorded,
     )
 
 
@@ -432,6 +435,7 @@ def deps_of(
     return Deps(
         story=thread.story,
         request=requests,
+        thoughts=requests,
         answer=lambda: service.answering(ground.fallbacks, with_events=options.partial),
         catalog=service.catalog,
         tools=hands.tools,

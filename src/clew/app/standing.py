@@ -54,6 +54,8 @@ class Beginning(Struct, frozen=True, kw_only=True):
 
     request: Request
     may_grow: bool
+    # Whether that is what the requests of the log began as.
+    is_as_recorded: bool = False
     notices: tuple[str, ...] = ()
 
     def tools_of(self, there: list[Json]) -> list[Json]:
@@ -79,6 +81,7 @@ def taken_up(
     return Beginning(
         request=replace(made, system=found.standing.system, tools=found.standing.tools),
         may_grow=found.may_grow,
+        is_as_recorded=bool(record) and not found.changed,
         notices=() if loaded is None else told(loaded, made.model, found.changed, catalog),
     )
 

@@ -32,6 +32,8 @@ class Model(Struct, frozen=True, kw_only=True):
     pdfs: bool | None = None
     # Whether it takes definitions of tools that are loaded when a result refers to them.
     deferred_tools: bool | None = None
+    # Whether each of its thoughts is bound to all that stood before it, and refused behind anything else.
+    binds_thinking: bool | None = None
     # Betas without which the model lacks something that clew uses.
     betas: tuple[str, ...] = ()
     # The beta that gives this model a window of a million tokens, where it has none of itself.

@@ -20,6 +20,19 @@ ADAPTIVE: tuple[ThinkingMode, ...] = ("adaptive", "disabled")
 BOTH: tuple[ThinkingMode, ...] = ("adaptive", "enabled", "disabled")
 BUDGET: tuple[ThinkingMode, ...] = ("enabled", "disabled")
 
+# The models with preserved thinking, as the vendor's page names them.
+BINDING = frozenset(
+    {
+        "claude-fable-5-2",
+        "claude-mythos-5-2",
+        "claude-haiku-5-5",
+        "claude-sonnet-5-5",
+        "claude-opus-5-5",
+        "claude-fable-5-1",
+        "claude-mythos-5-1",
+    }
+)
+
 INTERLEAVED = "interleaved-thinking-2025-05-14"
 CONTEXT_MANAGEMENT = "context-management-2025-06-27"
 MILLION_CONTEXT = "context-1m-2025-08-07"
@@ -61,6 +74,7 @@ def _current(
         images=True,
         pdfs=True,
         deferred_tools=True,
+        binds_thinking=model_id in BINDING,
         betas=(CONTEXT_MANAGEMENT,),
         prices=prices,
     )
@@ -95,6 +109,7 @@ def _earlier(
         images=True,
         pdfs=pdfs,
         deferred_tools=deferred_tools,
+        binds_thinking=False,
         betas=betas,
         million_beta=million_beta,
         prices=(price,),

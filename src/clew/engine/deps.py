@@ -18,6 +18,8 @@ from clew.engine.story import Story
 from clew.hooks.outcome import NOTHING
 from clew.hooks.outcome import Outcome as HookOutcome
 from clew.messages.history import History
+from clew.normalize.prefix import Bound
+from clew.normalize.repairs import Repair
 from clew.permissions.decision import Decision, Finding, NeedsReview, decided
 from clew.permissions.modes import after_review
 from clew.providers.answer_events import CompactionDue, DriverEvent, Ended
@@ -233,6 +235,35 @@ class NoCompaction:
         return TurnEnded(reason="failed", message="this conversation cannot be shortened")
 
 
+class Thoughts(Protocol):
+    """What the service says of the thoughts that a request sends back (`engine.requests`)."""
+
+    @property
+    def bound(self) -> Bound | None:
+        """What the thoughts of the answer to the last request are bound to."""
+        ...
+
+    def refused(self, words: str) -> bool:
+        """Whether the next request will be another, now that this one was refused with these words."""
+        ...
+
+    def dropped(self, answer: Json) -> list[Repair]:
+        """The thoughts that the service left out of the last request, as far as nobody was told."""
+        ...
+
+
+class NoThoughts:
+    """Nothing is known of thoughts."""
+
+    bound: Bound | None = None
+
+    def refused(self, _: str) -> bool:
+        return False
+
+    def dropped(self, _: Json) -> list[Repair]:
+        return []
+
+
 class Budget(Struct, frozen=True, kw_only=True):
     """Dollars that this run may spend on top of what was `before`."""
 
@@ -283,6 +314,7 @@ class Deps(Struct, frozen=True, kw_only=True):
     review: Callable[[Json, NeedsReview], Awaitable[Reviewed]] = unreviewed
     # What is known of models, a person's own among them.
     catalog: Catalog = CATALOG
+    thoughts: Thoughts = NoThoughts()
     # Looks, before a turn, at what may have changed outside; returns what people should know of it.
     refresh: Callable[[], Awaitable[tuple[str, ...]]] = nothing_new
     # What the model is told beside the results of a round, as entries: memory of the folders it enters.

@@ -44,6 +44,8 @@ from clew.messages.counts import count_of
 from clew.messages.history import History
 from clew.messages.messages import Assistant
 from clew.normalize.block_rules import Violation
+from clew.normalize.prefix import with_bound
+from clew.normalize.repairs import Repair
 from clew.providers.answer_events import (
     Answered,
     Asking,
@@ -135,7 +137,7 @@ async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> Reply:
             await wait_for_late(deps, emit)
             async with hearing.running:
                 ended = await hearing.listen()
-                if not await hearing.is_shorter_now(ended, tries):
+                if not (await hearing.is_shorter_now(ended, tries) or hearing.is_other_now(ended)):
                     reply = await hearing.settle(ended)
                 hearing.running.release()
         except asyncio.CancelledError:
@@ -268,10 +270,14 @@ def without_numbers(words: str) -> str:
 async def prepare(deps: Deps, emit: Emit) -> Prepared:
     """The next request, once it is told what the history needed to become one."""
     prepared = deps.request(deps.story)
-    if prepared.news:
-        deps.story.recorder.request_repairs([to_builtins(r) for r in prepared.news])
-        await emit(Repaired(repairs=prepared.news))
+    await tell_repairs(deps, emit, prepared.news)
     return prepared
+
+
+async def tell_repairs(deps: Deps, emit: Emit, repairs: list[Repair]) -> None:
+    if repairs:
+        deps.story.recorder.request_repairs([to_builtins(repair) for repair in repairs])
+        await emit(Repaired(repairs=repairs))
 
 
 class Hearing:
@@ -328,12 +334,19 @@ class Hearing:
             self._deps, self._request, ended, tries, self._emit
         )
 
+    def is_other_now(self, ended: Ended | Held) -> bool:
+        """Whether a request that was refused for its thoughts will be sent with others."""
+        return isinstance(ended, GaveUp) and self._deps.thoughts.refused(ended.failure.message)
+
     async def _heard(self, event: DriverEvent) -> None:
         match event:
             case Asking():
                 self._attempt_s = self._deps.monotonic_s()
             case MessageStarted():
                 self._message = event.message
+                await tell_repairs(
+                    self._deps, self._emit, self._deps.thoughts.dropped(event.message)
+                )
             case BlockFinished():
                 self._blocks.append(event.block)
                 self._uuids.append(self._deps.new_id())
@@ -377,7 +390,7 @@ class Hearing:
     def _written(
         self, message: Json, uuids: list[str], *, first: int = 0, is_aborted: bool = False
     ) -> list[Json]:
-        return factories.assistant(
+        entries = factories.assistant(
             message,
             uuids=uuids,
             at=self._deps.now(),
@@ -386,6 +399,7 @@ class Hearing:
             is_aborted_mid_stream=is_aborted,
             requested_model=self._asked_model,
         )
+        return with_bound(entries, self._deps.thoughts.bound)
 
     async def settle(self, ended: Ended | Held) -> Reply:
         """Makes the answer part of the conversation, with its final usage."""

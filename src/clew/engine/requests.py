@@ -14,9 +14,17 @@ from clew.engine.story import Story
 from clew.normalize.block_rules import Violation
 from clew.normalize.for_api import Outgoing, Projected
 from clew.normalize.offered import MARK, offered, references
+from clew.normalize.prefix import (
+    Bound,
+    Look,
+    Thoughts,
+    binds_nothing,
+    system_digest,
+    tools_digest,
+)
 from clew.normalize.repairs import Repair
 from clew.normalize.target import Target
-from clew.providers.base import Request
+from clew.providers.base import Off, Request
 
 Json: TypeAlias = dict[str, Any]
 
@@ -29,6 +37,8 @@ class Prepared(Struct, frozen=True, kw_only=True):
     violations: list[Violation]
     # Those of the repairs that were not there before.
     news: list[Repair] = []
+    # What the thoughts of the answer will be bound to; None where nothing is.
+    bound: Bound | None = None
 
 
 class Requests:
@@ -41,14 +51,23 @@ class Requests:
         target: Target,
         tools: Callable[[], list[Json]] | None = None,
         mended: Iterable[Repair] = (),
+        *,
+        binds: Callable[[str], bool] = binds_nothing,
+        is_as_recorded: bool = False,
     ) -> None:
-        """`mended` are the repairs that the session's log tells of already."""
+        """`mended` are the repairs that the session's log tells of already; `binds` says whether the
+        model of a name binds its thoughts; `is_as_recorded`: the template says what the log's
+        requests said."""
         self._template = template
         self._mended = set(mended)
+        self._thoughts = Thoughts(binds=binds, told=self._mended, is_as_recorded=is_as_recorded)
+        self._left_out: frozenset[str] = frozenset()
+        self._system = system_digest(template.system)
         self._target = target
         self._definitions = tools or (lambda: template.tools or [])
         self._revealed: dict[str, None] = {}
         self._tools = self._offered()
+        self._tools_digest = tools_digest(self._tools)
         self._outgoing = self._begin()
         self._revision = 0
         self._taken = 0
@@ -59,7 +78,7 @@ class Requests:
         )
 
     def _begin(self) -> Outgoing:
-        return Outgoing(self._target, tools=self._tools)
+        return Outgoing(self._target, tools=self._tools, left_out=self._left_out)
 
     @property
     def template(self) -> Request:
@@ -70,6 +89,8 @@ class Requests:
         if target != self._target or template.tools != self._template.tools:
             # What was made for the one model says nothing of what the other takes.
             self._revision = -1
+        if template.system != self._template.system:
+            self._system = system_digest(template.system)
         self._template, self._target = template, target
 
     def deferred(self) -> list[str]:
@@ -96,15 +117,62 @@ class Requests:
         if story.revision != self._revision or tools != self._tools:
             # What may stand in messages depends on the tools, so the messages are made anew.
             self._tools, self._revision = tools, story.revision
+            self._tools_digest = tools_digest(tools)
             self._outgoing, new = self._begin(), list(history)
+        self._thoughts.learn(new)
         self._outgoing.extend(story.edits.apply(new))
         self._taken = len(history)
-        projected = self._outgoing.request()
+        projected, look, withheld = self._fitting(story)
         news = [repair for repair in projected.repairs if repair not in self._mended]
         self._mended.update(news)
+        self._mended.update(withheld)
         return Prepared(
-            request=replace(self._template, messages=projected.messages, tools=tools),
+            request=replace(
+                self._template,
+                messages=projected.messages,
+                tools=tools,
+                thought_binding=look.behavior,
+            ),
             repairs=projected.repairs,
             violations=projected.violations,
-            news=news,
+            news=[*news, *withheld],
+            bound=self._thoughts.bound,
         )
+
+    def _fitting(self, story: Story) -> tuple[Projected, Look, list[Repair]]:
+        """The messages with no thought that the service would refuse, and what is to be told of it."""
+        withheld: list[Repair] = []
+        while True:
+            projected = self._outgoing.request()
+            look = self._thoughts.look(
+                projected.messages,
+                system=self._system,
+                tools=self._tools_digest,
+                reader=self._template.model,
+                may_control=self._may_control,
+            )
+            withheld += look.repairs
+            if look.leave_out == self._left_out:
+                return projected, look, withheld
+            self._left_out = look.leave_out
+            self._outgoing = self._begin()
+            self._outgoing.extend(story.edits.apply(story.history))
+
+    @property
+    def _may_control(self) -> bool:
+        return self._target.binding_control and not isinstance(self._template.thinking, Off)
+
+    def refused(self, words: str) -> bool:
+        """Whether the next request will be another, now that this one was refused with these words."""
+        return self._thoughts.refused(words, may_control=self._may_control)
+
+    def dropped(self, answer: Json) -> list[Repair]:
+        """The thoughts that the service left out of the last request, as far as nobody was told."""
+        news = self._thoughts.dropped(answer.get("input_transformations"))
+        self._mended.update(news)
+        return news
+
+    @property
+    def bound(self) -> Bound | None:
+        """What the thoughts of the answer to the last request are bound to."""
+        return self._thoughts.bound

@@ -14,6 +14,7 @@ from clew.normalize.block_rules import kind_of
 from clew.normalize.media import MISNAMED, media_fault, with_true_type
 from clew.normalize.repairs import Repair, RepairKind
 from clew.normalize.target import NO_FAMILY, Target, family_of
+from clew.normalize.thought import thought_id
 
 Block: TypeAlias = dict[str, Any]
 _TEXT = frozenset({"type", "text"})
@@ -40,6 +41,7 @@ class Cleaner:
         dropped: int = 0,
         crowded: bool = False,
         refused: frozenset[str] = frozenset(),
+        left_out: frozenset[str] = frozenset(),
     ) -> None:
         self.target = target
         self.repairs: list[Repair] = []
@@ -48,6 +50,8 @@ class Cleaner:
         self.crowded = crowded
         # Kinds of block, unknown here, that the service does not know either.
         self.refused = refused
+        # Thoughts that do not fit what stands before them; whoever found that told of it.
+        self._left_out = left_out
         self._tools = tools
         self._uuid: str | None = None
         self._may_be_blank = False
@@ -201,6 +205,8 @@ class Cleaner:
             if self.target.family != NO_FAMILY:
                 # Where no thought goes back, leaving them out mends nothing.
                 self._note("thinking_dropped", "of another family of models")
+            return None
+        if self._left_out and thought_id(block) in self._left_out:
             return None
         if not self._is_whole(block, kind):
             return {"type": kind}  # its neighbours go with it: `pairing.without_thinking`

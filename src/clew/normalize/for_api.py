@@ -62,7 +62,10 @@ class Outgoing:
         target: Target,
         *,
         tools: Sequence[dict[str, Any]] | None = None,
+        left_out: frozenset[str] = frozenset(),
     ) -> None:
+        """`left_out` are thoughts that no request holds any more (`normalize.prefix`)."""
+        self._left_out = left_out
         self._target = target
         self._tools = None if tools is None else list(tools)
         self._names = None if tools is None else frozenset(str(t.get("name")) for t in tools)
@@ -77,6 +80,7 @@ class Outgoing:
             dropped=dropped,
             crowded=crowded,
             refused=self._refused,
+            left_out=self._left_out,
         )
         validator = Validator(self._target)
         validator.tools(self._tools)

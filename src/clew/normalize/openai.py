@@ -30,6 +30,8 @@ def for_chat(target: Target) -> Target:
         system_messages=True,
         prefill=False,
         deferred_tools=False,
+        binds_thinking=False,
+        binding_control=False,
         sources=frozenset({"base64", "url", "text"}),
         max_tool_name=MAX_NAME,
         max_id=MAX_CALL_ID,

@@ -20,6 +20,8 @@ RepairKind: TypeAlias = Literal[
     "no_tools",  # the request offers no tools; calls and results became text
     "thinking_dropped",  # unsigned, emptied, of another family of models, or at the end
     "thinking_told",  # thinking of another family of models became text
+    "thought_unbound",  # what it was made after is not what stands before it now
+    "thought_unread",  # another model made it, and the one that is named is not shown it
     "text_empty",
     "block_unknown",  # a block this place does not take became text
     "fields_dropped",  # fields that a request may not have
@@ -43,6 +45,8 @@ class Repair(Struct, frozen=True, kw_only=True):
 
 # What happens to whole histories too, and changes nothing that was said.
 ROUTINE: frozenset[RepairKind] = frozenset({"fields_dropped", "text_empty", "turn_missing"})
+# Thoughts that the service would not show to the model.
+WITHHELD: frozenset[RepairKind] = frozenset({"thought_unbound", "thought_unread"})
 # One of them, and several.
 WORDS: dict[RepairKind, tuple[str, str]] = {
     "result_missing": ("missing result", "missing results"),
@@ -56,6 +60,8 @@ WORDS: dict[RepairKind, tuple[str, str]] = {
     "no_tools": ("call of a tool that is gone", "calls of tools that are gone"),
     "thinking_dropped": ("thought that cannot go back", "thoughts that cannot go back"),
     "thinking_told": ("thought of another model", "thoughts of another model"),
+    "thought_unbound": ("thought that no longer fits", "thoughts that no longer fit"),
+    "thought_unread": ("thought of another model", "thoughts of another model"),
     "text_empty": ("empty text", "empty texts"),
     "block_unknown": ("block of an unknown kind", "blocks of unknown kinds"),
     "fields_dropped": ("field", "fields"),
@@ -74,9 +80,25 @@ WORDS: dict[RepairKind, tuple[str, str]] = {
 
 def in_words(repairs: Iterable[Repair]) -> str:
     """One line for a person; empty where nothing was changed that was said."""
-    counts = Counter(repair.kind for repair in repairs if repair.kind not in ROUTINE)
+    found = [repair for repair in repairs if repair.kind not in ROUTINE]
+    counts = Counter(repair.kind for repair in found if repair.kind not in WITHHELD)
     told = ", ".join(count_of(count, *WORDS[kind]) for kind, count in counts.items())
-    return f"mended for this request, the log stays as it is: {told}" if told else ""
+    mended = f"mended for this request, the log stays as it is: {told}" if told else ""
+    return "; ".join(filter(None, [mended, _withheld(found)]))
+
+
+def _withheld(repairs: Iterable[Repair]) -> str:
+    """How many thoughts the model is not shown, and each reason once."""
+    reasons = [
+        f"they are not {repair.detail}'s own" if repair.kind == "thought_unread" else repair.detail
+        for repair in repairs
+        if repair.kind in WITHHELD
+    ]
+    if not reasons:
+        return ""
+    because = " and ".join(dict.fromkeys(reasons))
+    are = count_of(len(reasons), "earlier thought is", "earlier thoughts are")
+    return f"{are} no longer shown to the model, because {because}"
 
 
 def from_record(line: dict[str, Any]) -> list[Repair]:

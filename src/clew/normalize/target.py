@@ -26,6 +26,10 @@ class Target(Struct, frozen=True, kw_only=True):
     server_tools: bool = True
     # Whether definitions marked `defer_loading` are kept back until a result refers to them.
     deferred_tools: bool = False
+    # Whether its thoughts are bound to what stands before them (`normalize.prefix`), and whether a
+    # request may ask the service to leave out those that do not fit.
+    binds_thinking: bool = False
+    binding_control: bool = False
     # Forms in which an image or document may be handed over.
     sources: frozenset[str] = frozenset({"base64", "url", "file", "text", "content"})
     images: bool = True
@@ -54,6 +58,8 @@ class Target(Struct, frozen=True, kw_only=True):
             images=model.images is not False,
             documents=model.pdfs is not False,
             deferred_tools=model.deferred_tools is True,
+            binds_thinking=model.binds_thinking is True,
+            binding_control=bool(model.thinking),
         )
 
     @property

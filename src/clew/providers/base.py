@@ -10,6 +10,8 @@ from typing import Any, Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
+from clew.normalize.prefix import Behavior
+
 Json: TypeAlias = dict[str, Any]
 
 Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
@@ -67,6 +69,8 @@ class Request(Struct, frozen=True, kw_only=True):
     agent_id: str | None = None
     # Which try this is, told to the service; the driver sets it.
     retry_count: int = 0
+    # What the service is asked to do with thoughts that do not fit what stands before them.
+    thought_binding: Behavior = ""
     # False asks for the whole answer at once; the attempt then yields the same events in one go.
     stream: bool = True
     # Top-level members of the body that clew has no name for, sent as they are.

@@ -9,12 +9,14 @@ from typing import Any
 from msgspec import Struct
 
 from clew.catalog.models import EffortLevel, Model
+from clew.normalize.prefix import CONTROLS_BETA
 from clew.providers.base import Adaptive, Budget, CacheTtl, Json, Off, Request
 
 UNKNOWN_MODEL_OUTPUT = 8_192
 MIN_BUDGET = 1_024
 TASK_BUDGETS = "task-budgets-2026-03-13"
 CONTEXT_MANAGEMENT = "context-management-2025-06-27"
+DROP_BLOCK = {"prefix_mismatch_behavior": "drop_block"}
 UNMARKABLE = frozenset({"thinking", "redacted_thinking"})
 LEVELS: tuple[EffortLevel, ...] = ("low", "medium", "high", "xhigh", "max")
 
@@ -36,7 +38,11 @@ def build(request: Request, model: Model, *, betas_allowed: bool = True) -> Buil
     asked_for = (*model.betas, *request.betas)
     if request.task_budget_tokens is not None:
         asked_for += (TASK_BUDGETS,)
+    if request.thought_binding:
+        asked_for += (CONTROLS_BETA,)
     betas = tuple(dict.fromkeys(asked_for)) if betas_allowed else ()
+    if request.thought_binding == "drop_block" and betas and "thinking" in body:
+        body["thinking"] |= _binding(body["thinking"], model)
     if request.task_budget_tokens is not None and betas_allowed:
         total = {"type": "tokens", "total": request.task_budget_tokens}
         body.setdefault("output_config", {})["task_budget"] = total
@@ -123,6 +129,12 @@ def _budget(asked: Budget, max_tokens: int, adjusted: list[str]) -> Json:
         adjusted.append(f"max_tokens {max_tokens} leaves no room for thinking")
         return {}
     return {"thinking": _shown({"type": "enabled", "budget_tokens": tokens}, asked)}
+
+
+def _binding(thinking: Json, model: Model) -> Json:
+    """The control of thoughts that do not fit, for a model that has it."""
+    thinks = thinking["type"] in ("adaptive", "enabled")
+    return {"block_binding": DROP_BLOCK} if thinks and model.binds_thinking is not False else {}
 
 
 def _shown(thinking: Json, asked: Adaptive | Budget) -> Json:

@@ -30,6 +30,7 @@ from clew.testing.http import BadRequest, HttpRequest, Peer, masked
 from clew.testing.listener import Listener
 from clew.testing.options import port, told
 from clew.testing.playing import Playing
+from clew.testing.preserved import Preserving
 from clew.testing.strict import complaint
 
 LOGGED = ("method", "target", "headers", "body", "place", "status")
@@ -82,6 +83,7 @@ class LoopbackServer:
         self._api_key = api_key
         self._on_request = on_request
         self._host = host_of(scenario)
+        self._preserving = scenario if isinstance(scenario, Preserving) else None
         self._arrived = asyncio.Condition()
         self._listener = Listener(self._one_exchange, port)
 
@@ -175,6 +177,9 @@ class LoopbackServer:
             return _error(400, "The request body is not valid JSON")
         if self._strict and (wrong := _strict_complaint(request, body, endpoint)):
             return _error(400, wrong)
+        if self._preserving is not None and endpoint == "answers":
+            refusal = self._preserving.refusal(body, request.header("anthropic-beta") or "")
+            return None if refusal is None else _error(400, refusal)
         return None
 
 

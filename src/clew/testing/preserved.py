@@ -1,0 +1,237 @@
+"""A service with preserved thinking: each thought it signs is bound to all that stood before it.
+
+An independent judge, kept apart from `clew.normalize.prefix` on purpose: what a thought is bound to
+stands in its signature, as with the real service, and every request is judged from nothing. The rule is
+the vendor's, as its pages on preserved thinking and `anthropic` 2.12 describe it. Must never repair a
+request. PURE.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+Json: TypeAlias = dict[str, Any]
+Rule: TypeAlias = Callable[[Json], Json]
+
+CONTROLS = "thinking-binding-controls-2026-08-01"
+THOUGHTS = ("thinking", "redacted_thinking")
+# Models whose thoughts are bound, and what else each of them reads beside its own thoughts.
+MODEL = "model_binding_mismatch"
+PREFIX = "prefix_binding_mismatch"
+READS: dict[str, frozenset[str]] = {
+    "claude-fable-5-2": frozenset({"claude-fable-5-1", "claude-opus-5-5", "claude-opus-5"}),
+    "claude-fable-5-1": frozenset({"claude-opus-5-5", "claude-opus-5"}),
+    "claude-opus-5-5": frozenset({"claude-opus-5"}),
+    "claude-sonnet-5-5": frozenset({"claude-opus-5"}),
+    "claude-haiku-5-5": frozenset(),
+}
+REFUSAL = (
+    "{path}: Invalid `signature` in `{kind}` block. The block is bound to a different conversation. "
+    'Remove the block, or set `thinking.block_binding.prefix_mismatch_behavior` to "drop_block".'
+)
+NEEDS_BETA = f" That setting requires the `{CONTROLS}` value in the `anthropic-beta` header."
+UNKNOWN_FIELD = "thinking.{type}.block_binding: Extra inputs are not permitted"
+
+
+class Judgement(Struct, kw_only=True):
+    """What becomes of a request: refused with these words, or shown to the model without some thoughts."""
+
+    refusal: str | None
+    # `input_transformations`, as a request that asks for them is told.
+    dropped: list[Json]
+    # The last thought that the model was shown.
+    last: str
+
+
+class Preserving:
+    """Answers as `rule` says, with thoughts that it signs. Called with a body, it is a rule itself.
+
+    `enforces`: the account is a new one. `has_control`: false for a gateway that knows nothing of it.
+    `rewrites`: a gateway that says something of its own in front of every request, each time another.
+    """
+
+    def __init__(
+        self,
+        rule: Rule,
+        *,
+        enforces: bool = True,
+        has_control: bool = True,
+        rewrites: bool = False,
+        reads: Mapping[str, frozenset[str]] = READS,
+    ) -> None:
+        self._rule = rule
+        self._enforces = enforces
+        self._has_control = has_control
+        self._rewrites = rewrites
+        self._reads = reads
+        self._signed = 0
+        self._requests = 0
+        self._judged: Judgement | None = None
+        # Every thought that it left out of a request, by its signature, with the reason.
+        self.left_out: dict[str, str] = {}
+        self.refusals: list[str] = []
+
+    def refusal(self, body: Json, betas: str) -> str | None:
+        """Why a request is refused; None if the model is shown it."""
+        self._requests += 1
+        self._judged = judged = self.judge(body, betas)
+        if judged.refusal is not None:
+            self.refusals.append(judged.refusal)
+        return judged.refusal
+
+    def __call__(self, body: Json) -> Json:
+        judged = self._judged or self.judge(body, "")
+        answer = self._rule(body)
+        if "content" not in answer and "text" not in answer:
+            return answer  # no message
+        content = answer.get("content", [answer.get("text", "")])
+        signed = self.sign(body, content, judged.last)
+        rest = {key: value for key, value in answer.items() if key not in ("text", "content")}
+        told = {"input_transformations": judged.dropped} if judged.dropped else {}
+        return rest | {"content": signed, "message": rest.get("message", {}) | told}
+
+    def judge(self, body: Json, betas: str) -> Judgement:
+        thinking = body.get("thinking") or {}
+        has_beta = CONTROLS in betas and self._has_control
+        if "block_binding" in thinking and not has_beta:
+            words = UNKNOWN_FIELD.format(type=thinking.get("type"))
+            return Judgement(refusal=words, dropped=[], last="")
+        asked = (thinking.get("block_binding") or {}).get("prefix_mismatch_behavior")
+        reader, last, refused = body["model"], "", ""
+        dropped: list[Json] = []
+        before = self._beginning(body)
+        for i, message in enumerate(body["messages"]):
+            is_torn = False
+            for j, block in enumerate(_blocks(message)):
+                if block["type"] not in THOUGHTS:
+                    before.follow(message["role"], _plain(block))
+                    is_torn = False
+                    continue
+                path, signature = f"messages.{i}.content.{j}", _signature(block)
+                made = _read(signature)
+                if made is None:
+                    words = f"{path}: Invalid `signature` in `{block['type']}` block"
+                    return Judgement(refusal=words, dropped=[], last="")
+                reason = self._fault(made, reader, before, last, is_torn=is_torn)
+                if reason == PREFIX and asked is None and not self._enforces:
+                    reason = ""  # an older account: it is shown all the same
+                if not reason:
+                    last = signature
+                    continue
+                if reason == PREFIX and asked != "drop_block" and not refused:
+                    refused = REFUSAL.format(path=path, kind=block["type"])
+                is_torn = True
+                dropped.append({"type": "thinking_dropped", "path": path, "reason": reason})
+        if refused:
+            words = refused if has_beta else refused + NEEDS_BETA
+            return Judgement(refusal=words, dropped=[], last="")
+        for each in dropped:
+            _, i, _, j = each["path"].split(".")
+            block = _blocks(body["messages"][int(i)])[int(j)]
+            self.left_out.setdefault(_signature(block), each["reason"])
+        return Judgement(refusal=None, dropped=dropped if has_beta else [], last=last)
+
+    def _fault(self, made: Json, reader: str, before: "Before", last: str, *, is_torn: bool) -> str:
+        """Why the model is not shown a thought; empty if it is. `is_torn`: the one right before it in
+        its answer was left out."""
+        if made["model"] != reader and made["model"] not in self._reads.get(reader, ()):
+            return MODEL
+        if reader not in self._reads or made["model"] not in self._reads:
+            return ""
+        fits = made["prefix"] == before.state and (not last or made["before"] == _short(last))
+        return PREFIX if is_torn or not fits else ""
+
+    def sign(self, body: Json, content: list[Any], last: str) -> list[Any]:
+        """The content of an answer with signed thoughts, each bound to what stands before it; `last` is
+        the thought that the model was shown last."""
+        before = self._beginning(body)
+        for message in body["messages"]:
+            for block in _blocks(message):
+                if block["type"] not in THOUGHTS:
+                    before.follow(message["role"], _plain(block))
+        signed: list[Any] = []
+        for said in content:
+            block = {"text": said} if isinstance(said, str) else dict(said)
+            if "thinking" in block or "redacted_thinking" in block:
+                self._signed += 1
+                made = {"n": self._signed, "model": body["model"], "prefix": before.state}
+                last = _written(made | {"before": _short(last)})
+                block["signature" if "thinking" in block else "redacted_thinking"] = last
+            else:
+                before.follow("assistant", _said(block))
+            signed.append(block)
+        return signed
+
+    def _beginning(self, body: Json) -> "Before":
+        """System prompt and tools; those that wait for a reference are no part of it."""
+        system = body.get("system") or []
+        if isinstance(system, str):
+            system = [{"type": "text", "text": system}]
+        before = Before()
+        before.follow("system", [_plain(block) for block in system])
+        tools = [tool for tool in body.get("tools") or [] if not tool.get("defer_loading")]
+        before.follow("tools", tools)
+        if self._rewrites:
+            before.follow("gateway", self._requests)
+        return before
+
+
+class Before:
+    """What stands before a place, as one hash."""
+
+    def __init__(self) -> None:
+        self._all = sha256()
+
+    def follow(self, role: str, what: Any) -> None:
+        self._all.update(json.dumps([role, what], sort_keys=True).encode())
+
+    @property
+    def state(self) -> str:
+        return self._all.hexdigest()
+
+
+def _blocks(message: Json) -> list[Json]:
+    content = message["content"]
+    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+
+def _plain(block: Json) -> Json:
+    """A block without what is no part of the conversation."""
+    return {key: value for key, value in block.items() if key != "cache_control"}
+
+
+def _said(block: Json) -> Json:
+    """A block of an answer as it comes back."""
+    if "text" in block:
+        return {"type": "text", "text": block["text"]}
+    return {
+        "type": "tool_use",
+        "id": block["id"],
+        "name": block["tool"],
+        "input": block.get("input", {}),
+    }
+
+
+def _signature(block: Json) -> str:
+    return str(block["signature" if block["type"] == "thinking" else "data"])
+
+
+def _short(signature: str) -> str:
+    return sha256(signature.encode()).hexdigest()[:24] if signature else ""
+
+
+def _written(made: Json) -> str:
+    return base64.b64encode(json.dumps(made).encode()).decode()
+
+
+def _read(signature: str) -> Json | None:
+    try:
+        made = json.loads(base64.b64decode(signature, validate=True))
+    except (binascii.Error, ValueError):
+        return None
+    return made if isinstance(made, dict) and "prefix" in made else None
