@@ -215,6 +215,11 @@ def test_without_a_wall_only_a_short_list_runs_unasked(
     assert world.bash(command, rules, has_walls=False) == expected
 
 
+def test_files_are_not_moved_unasked_where_no_wall_holds(world: World) -> None:
+    assert world.bash("mkdir new", world.rules(), "acceptEdits") == "allow"
+    assert world.bash("mkdir new", world.rules(), "acceptEdits", has_walls=False) == "ask"
+
+
 def test_a_program_is_known_as_a_reader_by_its_name() -> None:
     def reader(line: str) -> bool:
         return is_reader(split(line).commands[0])

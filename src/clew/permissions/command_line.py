@@ -238,7 +238,7 @@ def judge_itself(bench: Bench, part: Part, allow: Rule | None, *, looks: bool) -
         return Finding(
             subject=text, verdict="allow", reason="runs the command it names", effect="look"
         )
-    if bench.context.mode == "acceptEdits" and edits(command):
+    if bench.context.mode == "acceptEdits" and bench.context.has_walls and edits(command):
         return Finding(
             subject=text, verdict="allow", reason="changes files (acceptEdits)", effect="change"
         )
