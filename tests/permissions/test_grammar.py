@@ -76,11 +76,46 @@ def test_redirections_and_assignments_are_known() -> None:
     ]
 
 
-def test_a_folder_that_was_entered_is_where_the_next_command_runs() -> None:
-    read = read_line("cd src && cat a > b")
+@pytest.mark.parametrize(
+    ("line", "folders"),
+    [
+        ("cd src && cat a", ("src",)),
+        ("cd src && ls && cat a", ("src",)),
+        ("ls && cd src && cat a", ("src",)),
+        ("ls; cd src && cat a", ("src",)),
+        ("cd && cat a", ("~",)),
+        ("cd a && cd b && cat c", ("a/b",)),
+        ("cd src; cat a", (".", "src")),
+        ("cd src\ncat a", (".", "src")),
+        ("cd src || cat a", (".", "src")),
+        ("cd src | cat a", (".", "src")),
+        ("ls || cd src && cat a", (".", "src")),
+        ("ls | cd src && cat a", (".", "src")),
+        ("! cd src && cat a", (".", "src")),
+        ("cd src && ls; cat a", (".", "src")),
+        ("cd - && cat a", ()),
+        ("cd $X && cat a", ()),
+        ("cd $X; cd src && cat a", ()),
+        ("eval cd x; cat a", ()),
+        ("; ".join(f"cd d{n}" for n in range(9)) + "; cat a", ()),
+    ],
+)
+def test_where_a_command_runs_is_known_or_all_that_may_be(
+    line: str, folders: tuple[str, ...]
+) -> None:
+    read = read_line(line)
     assert not isinstance(read, Unread)
-    assert read.commands[1].folders == (".", "src")
-    assert read.redirects[0].folders == (".", "src")
+    assert set(read.commands[-1].folders) == set(folders)
+
+
+def test_git_reads_the_repository_of_the_session_from_wherever_it_is_named(world: World) -> None:
+    cwd = world.cwd
+    assert world.bash(f"cd {cwd} && git status") == "allow"
+    assert world.bash(f"cd {cwd}/ && git log --oneline | head -3") == "allow"
+    assert world.bash(f"cd {cwd} && git log", world.rules(allow=["Bash(git log *)"])) == "allow"
+    assert world.bash(f"cd {cwd}/src && git status") == "ask"
+    assert world.bash(f"cd src; cd {cwd} && git status") == "allow"
+    assert world.bash("cd $X && git status") == "ask"
 
 
 UNREAD = [
@@ -142,8 +177,16 @@ def test_readings_that_differ_are_told_apart() -> None:
 def test_a_line_that_can_be_read_in_two_ways_asks(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert world.bash("ls a") == "allow"
+    deny = world.rules(deny=["Read(.env)"])
+    test = world.rules(allow=["Bash(npm test *)"])
+    assert world.bash("ls a", deny) == world.bash("npm test", test) == "allow"
     monkeypatch.setattr("clew.permissions.command_line.is_same_reading", lambda *_: False)
-    decision = world.decide("Bash", {"command": "ls a"})
-    assert verdict(decision) == "ask"
-    assert "two ways" in str(decision.findings)
+    for decision in (
+        world.decide("Bash", {"command": "ls a"}, deny),
+        world.decide("Bash", {"command": "npm test"}, test),
+        world.decide("Bash", {"command": "ls a"}, has_walls=False),
+    ):
+        assert verdict(decision) == "ask"
+        assert "two ways" in str(decision.findings)
+    # Behind the wall a line that only reads does no harm however it is read.
+    assert world.bash("ls a") == "allow"

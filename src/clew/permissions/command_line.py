@@ -67,13 +67,25 @@ def judge_command_line(bench: Bench, command: str, allow: Rule | None) -> list[F
     findings = [f for f in (restrained_by_text(bench, text),) if f is not None]
     exact = bench.rules.commands["allow"].find((text,), untrusted=True)
     whole = allow or (exact.rule if exact is not None and exact.exact else None)
-    tree, line = split(text), read_line(text)
-    if isinstance(line, Unread) or not is_same_reading(line, tree):
-        findings += unread(bench, text, line, whole)
-        line = tree
-    seen = opened_wrappers(line)
-    for problem in seen.script.problems:
-        findings.append(from_problem(bench, problem, whole))
+    line = read_line(text)
+    if isinstance(line, Unread):
+        findings += unread(bench, text, line.why, whole)
+        findings += judge_script(bench, split(text), whole)
+    else:
+        told = judge_script(bench, line, whole)
+        if needs_second_reading(bench, told) and not is_same_reading(line, tree := split(text)):
+            told += unread(bench, text, "can be read in two ways", whole)
+            told += judge_script(bench, tree, whole)
+        findings += told
+    return findings or [
+        Finding(subject=text, verdict="allow", reason="runs nothing", effect="look")
+    ]
+
+
+def judge_script(bench: Bench, script: Script, whole: Rule | None) -> list[Finding]:
+    """A finding for each part of a line as one of the readers has it."""
+    seen = opened_wrappers(script)
+    findings = [from_problem(bench, problem, whole) for problem in seen.script.problems]
     for part in seen.parts:
         findings += judge_part(bench, part, whole)
     for redirect in seen.script.redirects:
@@ -81,12 +93,20 @@ def judge_command_line(bench: Bench, command: str, allow: Rule | None) -> list[F
         findings += [f for f in told if f is not None]
     findings += judge_patterns(bench, seen.parts, [a.name for a in seen.script.assignments])
     findings += judge_variables(bench, seen.parts, [a.name for a in seen.script.assignments], whole)
-    return findings or [
-        Finding(subject=text, verdict="allow", reason="runs nothing", effect="look")
-    ]
+    return findings
 
 
-def unread(bench: Bench, text: str, line: Script | Unread, whole: Rule | None) -> list[Finding]:
+def needs_second_reading(bench: Bench, findings: list[Finding]) -> bool:
+    """Return whether something rests on the reading alone: a rule that restrains, or a command that
+    runs without the read-only wall. The syntax tree costs more than all the rest."""
+    if bench.rules.restrains_commands or bench.rules.restrains_paths:
+        return True
+    if not bench.context.has_walls:
+        return True
+    return all(f.verdict == "allow" for f in findings) and any(f.effect != "look" for f in findings)
+
+
+def unread(bench: Bench, text: str, why: str, whole: Rule | None) -> list[Finding]:
     """What a line asks for that the strict grammar does not vouch for.
 
     A rule for every command needs no reading unless others restrain; one for exactly this line never.
@@ -94,7 +114,6 @@ def unread(bench: Bench, text: str, line: Script | Unread, whole: Rule | None) -
     restrains = bench.rules.restrains_commands or bench.rules.restrains_paths
     if whole is not None and (not restrains or is_exact(bench, text)):
         return []
-    why = line.why if isinstance(line, Unread) else "can be read in two ways"
     return [Finding(subject=text[:60].split("\n", 1)[0], verdict="ask", reason=why)]
 
 
@@ -145,9 +164,9 @@ def judge_part(bench: Bench, part: Part, whole: Rule | None) -> list[Finding]:
     allow = whole or (entry.rule if entry is not None else None)
     findings = [restrained] if restrained is not None else []
     findings += [from_problem(bench, problem, allow) for problem in part.problems]
-    looks = only_reads(command)
+    looks = only_reads(command, bench.context.cwd)
     uses = uses_of(command)
-    kept = allow if covers(command, entry, whole) else None
+    kept = allow if covers(bench, command, entry, whole) else None
     told = [judge_use(bench, u, kept) for u in uses if u.named or not part.plain_wrapper]
     findings += [f for f in told if f is not None]
     findings += reaches_otherwise(bench, command)
@@ -215,11 +234,11 @@ def reaches_inside(entry: CommandEntry, command: Simple) -> bool:
     return command.at is not None and len(entry.head.rstrip()) >= command.at + len(command.name)
 
 
-def covers(command: Simple, entry: CommandEntry | None, whole: Rule | None) -> bool:
+def covers(bench: Bench, command: Simple, entry: CommandEntry | None, whole: Rule | None) -> bool:
     """Whether the allow rule answers for all of the command: see `exceeds_reading`."""
     if whole is not None or entry is None:
         return whole is not None
-    return entry.exact or not exceeds_reading(command)
+    return entry.exact or not exceeds_reading(command, bench.context.cwd)
 
 
 def judge_itself(bench: Bench, part: Part, allow: Rule | None, *, looks: bool) -> Finding:

@@ -176,13 +176,13 @@ def git_plain(command: Simple) -> str | None:
     return " ".join(["git", name, *(word.shown for word in rest)])
 
 
-def git_reads(command: Simple) -> bool:
+def git_reads(command: Simple, home: str) -> bool:
     front, name, rest = split_git(command)
     row = row_of(name)
     if row is None or any(word.text not in GLOBAL_PLAIN for word in front):
         return False
     # After a `cd` this may be another repository, with settings of its own that run programs.
-    if command.folders != (".",):
+    if is_elsewhere(command, home):
         return False
     if name in FIRST:
         if not rest or rest[0].text not in FIRST[name]:
@@ -190,6 +190,13 @@ def git_reads(command: Simple) -> bool:
         rest = rest[1:] if not rest[0].text.startswith("-") else rest
     arguments = read_arguments(row, rest)
     return arguments is not None and words_read(name, arguments, rest)
+
+
+def is_elsewhere(command: Simple, home: str) -> bool:
+    """Return whether a command may run in another folder than its session's, which is `home`."""
+    return not command.folders or any(
+        folder != "." and folder.rstrip("/") != home for folder in command.folders
+    )
 
 
 def words_read(name: str, arguments: Arguments, rest: tuple[Word, ...]) -> bool:
@@ -247,7 +254,7 @@ def is_git_reader(command: Simple) -> bool:
     return split_git(command)[1] in READERS
 
 
-def git_exceeds(command: Simple) -> bool:
+def git_exceeds(command: Simple, home: str) -> bool:
     """Return whether a subcommand made for reading is given an option that runs or writes something."""
     front, name, rest = split_git(command)
     if any(SETS.match(word.text) for word in front):
@@ -255,7 +262,7 @@ def git_exceeds(command: Simple) -> bool:
     if name not in READERS:
         return False
     return (
-        command.folders != (".",)
+        is_elsewhere(command, home)
         or any(is_harmful(word) for word in rest)
         or (name == "grep" and any(OPENS_PAGER.match(word.text) for word in rest))
         or any(SIGNATURE.search(word.text) for word in rest if word.text.startswith("--"))

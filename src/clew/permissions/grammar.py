@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from clew.permissions.shell import (
     MAX_CHARACTERS,
+    MAX_FOLDERS,
     ODD,
     SURROGATE,
     Assignment,
@@ -21,6 +22,7 @@ from clew.permissions.shell import (
     Script,
     Simple,
     folders_after,
+    folders_entered,
 )
 from clew.permissions.words import KNOWN_FOLDERS, Word
 
@@ -145,7 +147,11 @@ class Reader:
         self.commands: list[Simple] = []
         self.redirects: list[Redirect] = []
         self.assignments: list[Assignment] = []
+        # Where the next command may run, and where it could be if a `cd` had failed.
         self.folders: tuple[str, ...] = (".",)
+        self.possible: tuple[str, ...] = (".",)
+        # Every command of the list so far has to succeed for the next one to run.
+        self.is_chain = True
         # The delimiter of the here-document whose text begins on the next line.
         self.here: str | None = None
 
@@ -171,6 +177,7 @@ class Reader:
             found = OPERATOR.match(text, self.at)
             if found is None:
                 self.refuse()
+            self.follow(found[0])
             if found[0] == "\n":
                 continue
             self.at = found.end()
@@ -179,6 +186,12 @@ class Reader:
             self.refuse("a list without its last command")
         if self.here is not None:
             self.refuse("a here-document without its end")
+
+    def follow(self, operator: str) -> None:
+        """After `cd x &&` the next command runs in x; after anything else, perhaps."""
+        if operator != "&&" or not self.is_chain:
+            self.folders = self.possible
+        self.is_chain = operator in (";", "\n") or (operator == "&&" and self.is_chain)
 
     def skip(self, *, lines: bool = False) -> None:
         """Blanks and a comment, which must stand where a word could begin; and ends of lines."""
@@ -253,7 +266,9 @@ class Reader:
                 folders=self.folders,
             )
             self.commands.append(command)
-            self.folders = folders_after(command)
+            self.folders = folders_entered(command)
+            after = folders_after(command)
+            self.possible = merged(self.possible, after)
         elif not assignments and not redirected:
             self.refuse("an operator without a command")
         self.assignments += assignments
@@ -266,7 +281,8 @@ class Reader:
                 self.skip()
 
     def negated(self) -> None:
-        """`! command`: a command must follow."""
+        """`! command`: a command must follow, and what follows that runs if it fails."""
+        self.is_chain = False
         found = BLANKS.match(self.text, self.at)
         if found is None or self.text[found.end() : found.end() + 1] in NO_COMMAND:
             self.refuse("an operator without a command")
@@ -465,6 +481,14 @@ class Reader:
             self.refuse("braces that the shell may expand")
         self.at = found.end()
         return found[0]
+
+
+def merged(possible: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]:
+    """All folders; none where one of them is unknown or they are too many."""
+    if not possible or not after:
+        return ()
+    every = tuple(dict.fromkeys((*possible, *after)))
+    return every if len(every) <= MAX_FOLDERS else ()
 
 
 def is_same_reading(ours: Script, theirs: Script) -> bool:

@@ -83,8 +83,11 @@ def bare_name(command: Simple) -> str:
     return name
 
 
-def only_reads(command: Simple) -> bool:
-    """Return whether a command is known to change nothing, whatever files it names."""
+def only_reads(command: Simple, home: str = "") -> bool:
+    """Return whether a command is known to change nothing, whatever files it names.
+
+    `home` is the folder of the session, whose repository git may read.
+    """
     if not all(HARMLESS_VARIABLES.fullmatch(a.name) for a in command.assignments):
         return False
     first = command.words[0]
@@ -98,7 +101,7 @@ def only_reads(command: Simple) -> bool:
     if len(words) == 1 and tells_version(name, words[0]):
         return True
     if name == "git":
-        return git_reads(command)
+        return git_reads(command, home)
     row = row_of(name)
     if row is None:
         return False
@@ -132,7 +135,7 @@ def is_reader(command: Simple) -> bool:
 INTERPRETED = frozenset({"find", "sed", "awk", "gawk", "mawk", "nawk", "jq", "printf", "ps"})
 
 
-def exceeds_reading(command: Simple) -> bool:
+def exceeds_reading(command: Simple, home: str = "") -> bool:
     """Return whether a program made for reading is asked to do more: `find -delete`, `sort -o`.
 
     A rule that merely names such a program hardly meant this.
@@ -140,7 +143,7 @@ def exceeds_reading(command: Simple) -> bool:
     name = command.name.rpartition("/")[2]
     words = command.words[1:]
     if name == "git":
-        return git_exceeds(command) or (command.more_arguments and is_git_reader(command))
+        return git_exceeds(command, home) or (command.more_arguments and is_git_reader(command))
     if name not in ROWS:
         return False
     if command.more_arguments or any(tells_secret(word) for word in words):
