@@ -8,11 +8,14 @@ import os
 import re
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from clew.app.denied import Access, DeniedFiles
+from clew.config.own_git import with_git_settings
+from clew.config.there import is_folder
 from clew.messages.errors import OutsideError
 from clew.permissions.decision import Ask, Decision, NeedsReview, decided
 from clew.permissions.in_session import SessionRules
@@ -23,6 +26,7 @@ from clew.permissions.session_rules import Standing
 from clew.process.spawn import Launcher
 from clew.process.walls import could_stand
 from clew.sandbox.checkouts import written_by_commits
+from clew.sandbox.heeded import Watched
 from clew.sandbox.listing import Listing
 from clew.sandbox.policy import Policy, Settings, both, covers, read_settings
 from clew.sandbox.walled import SandboxError, Walled
@@ -32,11 +36,6 @@ if TYPE_CHECKING:
     from clew.sandbox.box import Box
     from clew.sandbox.violations import Violation
 
-# What the next program would run or heed that was not asked for: of every folder that may be written.
-KEPT = (
-    ".git/hooks", ".git/config", ".gitmodules", ".githooks", ".husky", ".mcp.json", ".vscode", ".idea",
-    ".envrc", ".devcontainer",
-)  # fmt: skip
 # What a command that nobody was asked about finds in its environment, besides what settings name.
 # Nothing that has another program or file run, and nothing that may hold a key.
 VARIABLES = frozenset(
@@ -77,6 +76,8 @@ NO_WALLS = (
     "no read-only wall can be had here (Landlock needs Linux 6.2, bubblewrap is not installed): only a "
     "short list of commands runs without asking"
 )
+# What clew tells git of folders that are not trusted (see `config.git_guard`).
+BARE = ("safe.bareRepository", "explicit")
 NO_WALL = (
     "The command did not run: the read-only wall around commands that nobody is asked about does not "
     "stand here any more ({why})."
@@ -92,8 +93,17 @@ class SessionSandbox:
     around commands that nobody was asked about, which always is on where it can stand."""
 
     def __init__(
-        self, rules: SessionRules, launcher: Launcher, settings: Settings, *, hidden: Sequence[str]
+        self,
+        rules: SessionRules,
+        launcher: Launcher,
+        settings: Settings,
+        *,
+        hidden: Sequence[str],
+        aside: Path,
     ) -> None:
+        """`aside`: where that goes which a command made and programs would heed."""
+        self._aside = aside
+        self._listing = Listing()
         self._rules = rules
         self._launcher = launcher
         self._settings = settings
@@ -107,7 +117,7 @@ class SessionSandbox:
         self.why_no_walls = ""
         # Of agents.
         self._checkouts: set[str] = set()
-        self._denied: DeniedFiles | None = None
+        self._denied = DeniedFiles(self._listing)
 
     @property
     def box(self) -> "Box":
@@ -179,8 +189,6 @@ class SessionSandbox:
 
     def _shut(self, access: Access) -> tuple[str, ...]:
         """What deny rules name at this moment: those of the start, and those that came since."""
-        if self._denied is None:
-            self._denied = DeniedFiles(Listing())
         standings = (self._began, self._rules.standing)
         both_rules = standings[: 1 if standings[0].rules is standings[1].rules else 2]
         return real([path for one in both_rules for path in self._denied.named(one, access)])
@@ -202,11 +210,8 @@ class SessionSandbox:
         tree = next((tree for tree in self._checkouts if covers((tree,), here)), None)
         if tree is None:
             return policy
-        there = [path for one in KEPT if os.path.lexists(path := f"{tree}/{one}")]
-        no_write = both((*policy.no_write, f"{tree}/.claude"), there)
-        return replace(
-            policy, write=(*policy.write, tree, *written_by_commits(tree)), no_write=no_write
-        )
+        write = (*policy.write, tree, *written_by_commits(tree))
+        return replace(policy, write=write, no_write=(*policy.no_write, f"{tree}/.claude"))
 
     @asynccontextmanager
     async def around(
@@ -223,6 +228,8 @@ class SessionSandbox:
             if is_confined:
                 named = self._settings.variables
                 variables = {k: v for k, v in environment.items() if is_passed(k, named)}
+                if BARE[0] in environment.values():
+                    variables = with_git_settings(variables, [BARE])
                 try:
                     wall = self.read_only.around(
                         argv, cwd, variables, policy=self._read_only_policy()
@@ -233,13 +240,25 @@ class SessionSandbox:
             elif self.is_wanted and not self.is_excluded(command):
                 try:
                     policy = self._policy(cwd)
+                    watched = Watched(self._watched(policy), self._listing)
+                    policy = replace(policy, no_write=both(policy.no_write, watched.there))
                     made = await opened.enter_async_context(
                         self.box.around(argv, cwd, environment, policy=policy)
+                    )
+                    # Landlock grants whole trees: nothing inside of one is held.
+                    kept = () if made.walls is not None else policy.no_write
+                    opened.callback(
+                        lambda: made.told.extend(watched.settle(self._aside, held=kept))
                     )
                 except SandboxError as error:
                     if self.is_promised:
                         raise OutsideError(PROMISED.format(why=error)) from None
             yield made
+
+    def _watched(self, policy: Policy) -> list[str]:
+        """The folders that may be written and that people work in."""
+        own = (self.box.temp, *written_by_commits(self._began.context.cwd))
+        return [path for path in policy.write if path not in own and is_folder(Path(path))]
 
     def held_back(self, output: str, walled: Walled, cwd: str) -> "Sequence[Violation]":
         from clew.sandbox.violations import found
@@ -312,13 +331,10 @@ def policy_of(settings: Settings, standing: Standing) -> Policy:
     context, files = standing.context, settings.files
     outside = [path for root in context.roots for path in written_by_commits(root)]
     roots = real((*context.roots, *outside, *files.write))
-    there = [f"{root}/{name}" for root in roots for name in KEPT]
     kept = [f"{root}/.claude" for root in context.roots]
     return Policy(
         write=roots,
-        no_write=real(
-            (*files.no_write, *kept, *filter(os.path.exists, there), context.config_home)
-        ),
+        no_write=real((*files.no_write, *kept, context.config_home)),
         no_read=real(files.no_read),
         read=real(files.read),
         domains=settings.network.domains,
@@ -356,6 +372,7 @@ def session_sandbox(
     """The sandbox of a session, and what is wrong with its settings."""
     standing = rules.standing
     settings, faults = read_settings(standing.layers, home=standing.context.home)
-    sandbox = SessionSandbox(rules, launcher, settings, hidden=hidden)
+    aside = tools.spill_folder / "set-aside"
+    sandbox = SessionSandbox(rules, launcher, settings, hidden=hidden, aside=aside)
     tools.sandbox = sandbox
     return sandbox, faults

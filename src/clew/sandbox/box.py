@@ -19,14 +19,13 @@ from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
-from clew.config.there import is_folder, is_link, is_there
+from clew.config.there import is_folder, is_there
 from clew.process import walls as kernel
 from clew.process.held import held
 from clew.process.output import Output
 from clew.process.run import run
 from clew.process.spawn import Launcher
 from clew.sandbox import bubblewrap, inside, landlock, seatbelt
-from clew.sandbox.checkouts import pointers
 from clew.sandbox.listing import Listing
 from clew.sandbox.policy import Policy, covers
 from clew.sandbox.proxy import Proxy
@@ -188,10 +187,6 @@ class Box:
                 own = opened.enter_context(folder_in(self.temp))
                 open_variables["TMPDIR"] = own
                 policy = replace(policy, write=(own,))
-            else:
-                leading = list(pointers(policy.write))
-                policy = replace(policy, no_write=(*policy.no_write, *map(str, leading)))
-                opened.enter_context(taken_away(leading))
             if kind == "bubblewrap":
                 yield await self._bubblewrapped(argv, cwd, open_variables, policy, opened)
                 return
@@ -288,20 +283,6 @@ def folder_in(parent: str) -> Iterator[str]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def taken_away(leading: Sequence[Path]) -> Iterator[None]:
-    """What leads git elsewhere and was not there before is gone again when the command has ended."""
-    missing = [path for path in leading if not is_there(path)]
-    try:
-        yield
-    finally:
-        for path in missing:
-            if is_folder(path) and not is_link(path):
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
 
 
 @contextmanager

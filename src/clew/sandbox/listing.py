@@ -7,7 +7,7 @@ what it was, and was not of the very moment of the look, in which more could hav
 import os
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Literal
 
 # A change within this of a look may not move the change time: clocks of file systems tick.
@@ -61,6 +61,20 @@ class Listing:
                     waiting.append(path)
             if most is not None and seen > most:
                 return
+
+    def holding(
+        self, top: str, names: Collection[str], *, passed_over: Collection[str], most: int
+    ) -> Iterator[str]:
+        """What has one of these names below a folder, but not in it, nor in what is passed over."""
+        waiting, seen = [top], 0
+        while waiting and seen < most:
+            folder = waiting.pop()
+            seen += 1
+            for name, what in self.entries(folder):
+                if name in names and folder != top:
+                    yield f"{folder}/{name}"
+                elif what == "folder" and name not in passed_over and name not in names:
+                    waiting.append(f"{folder}/{name}")
 
 
 def kind(entry: "os.DirEntry[str]") -> Kind:

@@ -12,7 +12,10 @@ class SandboxError(OutsideError):
 
 
 class Walled(Struct, frozen=True, kw_only=True):
-    """`policy`: what its walls hold; None without any. `refused`: the hosts that its proxy refused."""
+    """`policy`: what its walls hold; None without any. `refused`: the hosts that its proxy refused.
+
+    `told`: what else is to be said of it once it has ended.
+    """
 
     argv: tuple[str, ...]
     environment: dict[str, str]
@@ -20,3 +23,4 @@ class Walled(Struct, frozen=True, kw_only=True):
     walls: Walls | None = None
     policy: Policy | None = None
     refused: list[str] = []
+    told: list[str] = []

@@ -111,7 +111,11 @@ class Command:
         """A sentence about what the walls held back, once it has failed, and of that what it may do
         without them if a user says so."""
         finished, made, session = self.finished, self.made, self._ctx.session
-        if finished is None or made is None or not (finished.exit.code or made.refused):
+        if (
+            finished is None
+            or made is None
+            or not (finished.exit.code or made.refused or made.told)
+        ):
             return "", ""
         texts = [bytes(each.head) + each.tail for each in (self._output, self._errors) if each]
         text = without(b"\n".join(texts).decode("utf-8", "replace"), session.secrets)

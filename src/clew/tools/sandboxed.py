@@ -75,4 +75,5 @@ def held_back(sandbox: Sandbox | None, output: str, made: Walled, cwd: str) -> t
 
     found = sandbox.held_back(output, made, cwd)
     is_open = made.policy.is_read_only and not any(one.kind == "reading" for one in found)
-    return words(found, is_read_only=made.policy.is_read_only), listed(found) if is_open else ""
+    note = words(found, is_read_only=made.policy.is_read_only)
+    return " ".join(filter(None, (note, *made.told))), listed(found) if is_open else ""
