@@ -4,6 +4,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from clew.catalog.lookup import CATALOG
 from clew.messages import factories, kinds, wording
@@ -352,6 +353,25 @@ def test_fields_that_a_request_may_not_have_fall_away() -> None:
         {"type": "page_location", "cited_text": "y"}
     ]
     assert [r.kind for r in made.repairs] == ["fields_dropped"] * 3
+
+
+def test_citations_of_a_user_go_only_to_the_earlier_version() -> None:
+    cited = words("x") | {"citations": [{"type": "page_location", "cited_text": "y"}]}
+    found = {"type": "search_result", "source": "s", "title": "t", "content": [cited]}
+    odd = found | {"content": [words("plain"), 7]}
+    entries = [
+        user(cited, found, odd),
+        answer("m", call("1")),
+        user(result("1", [found])),
+    ]
+    later = for_api(entries, TARGET)
+    assert "citations" not in str(later.messages)
+    assert "plain" in str(later.messages)
+    assert [r.kind for r in later.repairs] == ["fields_dropped"] * 3
+    earlier = for_api(entries, replace(TARGET, api_version="2023-06-01"))
+    assert str(earlier.messages).count("page_location") == 3
+    assert earlier.repairs == []
+    assert for_api(entries[:2], TARGET).violations == []
 
 
 def test_every_kind_of_entry_is_decided() -> None:

@@ -303,3 +303,48 @@ def test_a_family_is_who_signs() -> None:
     assert family_of("us.anthropic.claude-opus-4-5-v1:0") == "claude"
     assert family_of("openai/gpt-5-mini") == "gpt"
     assert family_of(None) == ""
+
+
+CITED = words("x") | {"citations": [{"type": "page_location", "cited_text": "y"}]}
+FOUND = {"type": "search_result", "source": "s", "title": "t", "content": [CITED]}
+EARLIER = Target(api_version="2023-06-01")
+
+
+@pytest.mark.parametrize(
+    ("messages", "where"),
+    [
+        ([says("user", CITED)], "messages[0].content[0].citations"),
+        ([says("user", FOUND)], "messages[0].content[0].content[0].citations"),
+        (
+            after_call(result("t1", [FOUND])),
+            "messages[2].content[0].content[0].content[0].citations",
+        ),
+        ([USER, says("assistant", pdf(), words("so")), USER], "messages[1].content[0]"),
+    ],
+)
+def test_the_later_version_refuses_what_the_earlier_one_takes(
+    messages: list[dict[str, Any]], where: str
+) -> None:
+    assert [(v.rule, v.where) for v in validate(messages, Target())] == [("V1", where)]
+    assert validate(messages, EARLIER) == []
+
+
+def test_citations_stay_where_every_version_takes_them() -> None:
+    kept = [
+        [USER, says("assistant", CITED), USER],
+        [says("user", words("x") | {"citations": []})],
+        after_call(result("t1", [CITED])),
+    ]
+    for messages in kept:
+        assert validate(messages, Target()) == []
+
+
+def test_sampling_is_refused_by_the_later_version() -> None:
+    body = {"max_tokens": 10, "messages": [USER], "temperature": 1.0, "top_p": 1, "top_k": 1}
+    found = validate_body(body, Target())
+    assert [(v.rule, v.where) for v in found] == [
+        ("V1", "temperature"),
+        ("V1", "top_p"),
+        ("V1", "top_k"),
+    ]
+    assert validate_body(body, EARLIER) == []

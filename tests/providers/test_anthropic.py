@@ -104,7 +104,7 @@ def test_what_goes_out_is_the_messages_api() -> None:
             [got] = server.requests
             assert got.target == "/v1/messages?beta=true"
             headers = {name.lower(): value for name, value in got.headers}
-            assert headers["anthropic-version"] == "2023-06-01"
+            assert headers["anthropic-version"] == "2026-10-21"
             assert headers["anthropic-beta"] == (
                 "interleaved-thinking-2025-05-14,context-management-2025-06-27,mine"
             )

@@ -56,6 +56,35 @@ def test_a_valid_request_is_let_through(request_body: dict[str, Any]) -> None:
     assert complaint(request_body) is None
 
 
+CITED = {**TEXT, "citations": [{"type": "page_location"}]}
+FOUND = {"type": "search_result", "source": "s", "title": "t", "content": [CITED]}
+# What only API version 2026-10-21 refuses.
+LATER: list[tuple[Any, str]] = [
+    (body(temperature=1.0), "temperature: Extra inputs are not permitted"),
+    (body(top_p=1), "top_p: Extra"),
+    (body(top_k=1), "top_k: Extra"),
+    (block({"type": "document", "source": {}}, "assistant"), "document blocks are not permitted"),
+    (block(CITED), "messages.0.content.0.text.citations: Extra"),
+    (block(FOUND), "messages.0.content.0.content.0.text.citations"),
+    (answered({**RESULT, "content": [FOUND]}), "content.0.content.0.text.citations"),
+]
+
+
+@pytest.mark.parametrize(("request_body", "words"), LATER)
+def test_the_later_version_refuses_what_the_earlier_one_takes(
+    request_body: dict[str, Any], words: str
+) -> None:
+    assert complaint(request_body, api_version="2023-06-01") is None
+    assert words in (complaint(request_body, api_version="2026-10-21") or "")
+    assert words in (complaint(request_body) or "")
+
+
+def test_citations_stay_where_the_later_version_takes_them() -> None:
+    assert complaint(block(CITED, "assistant")) is None
+    assert complaint(block({**TEXT, "citations": []})) is None
+    assert complaint(answered({**RESULT, "content": [CITED]})) is None
+
+
 INVALID: list[tuple[Any, str]] = [
     ([], "the body is not an object"),
     (body(uuid=1), "uuid: Extra inputs"),

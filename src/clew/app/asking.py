@@ -69,7 +69,7 @@ def binds_thinking(catalog: Catalog, name: str) -> bool:
 
 def target_of(model: Model, endpoint: Endpoint) -> Target:
     """What the model's requests may hold, at this endpoint."""
-    target = Target.of(model)
+    target = replace(Target.of(model), api_version=endpoint.api_version)
     if endpoint.speaks_chat:
         from clew.normalize.openai import for_chat  # most sessions speak the Messages API
 

@@ -13,7 +13,7 @@ from clew.config.paths import Places
 from clew.process.spawn import Launcher
 from clew.providers.answer import Answering, Gate
 from clew.providers.anthropic import MAX_STREAM_BYTES, AnthropicProvider
-from clew.providers.credentials import endpoint_with_key
+from clew.providers.credentials import endpoint_with_key, memory_in
 from clew.providers.endpoint import Endpoint
 from clew.providers.preferences import Preferences, preferences_from
 from clew.providers.watchdog import Limits, limits_from
@@ -72,6 +72,7 @@ async def open_service(
     opened.push_async_callback(transport.aclose)
     provider = speaker(endpoint)(endpoint, transport, catalog=catalog)
     provider.max_stream_bytes = environment.number("max_answer_bytes") or MAX_STREAM_BYTES
+    provider.remember_version = memory_in(places).learn
     provider.warm()
     preferences = preferences_from(environment, settings)
     return Service(

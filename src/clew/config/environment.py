@@ -46,6 +46,12 @@ VARIABLES: tuple[Variable, ...] = (
         "messages",
     ),
     variable(
+        "api_version",
+        "text",
+        "CLEW_API_VERSION",
+        "the version of the Messages API that is spoken; learned from the service where not set",
+    ),
+    variable(
         "custom_headers",
         "secret",
         "CLEW_CUSTOM_HEADERS ANTHROPIC_CUSTOM_HEADERS",

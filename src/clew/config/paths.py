@@ -54,6 +54,10 @@ class Places(Struct, frozen=True, kw_only=True):
     def credentials(self) -> Path:
         return self.own / "credentials.json"
 
+    @property
+    def api_versions(self) -> Path:
+        return self.own / "api-versions.json"
+
     def settings_file(self, scope: str) -> Path:
         """The file that a command writes for a scope."""
         return {

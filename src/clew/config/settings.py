@@ -56,6 +56,11 @@ KEYS: tuple[Key, ...] = (
     key("model", STRING, "the model, or an alias of one"),
     key("models", OBJECT, "models of your own, and what is to be known of them"),
     key("fallbackModel", STRING, "the model to use while the first is overloaded"),
+    key(
+        "apiVersion",
+        STRING,
+        "the version of the Messages API that is spoken; learned from the service where not set",
+    ),
     key("effortLevel", STRING, "how much the model thinks"),
     key("alwaysThinkingEnabled", BOOLEAN, "think in every turn"),
     key("maxThinkingTokens", WHOLE, "the most tokens of thinking in a turn"),

@@ -4,6 +4,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from clew.catalog.api_versions import is_later
 from clew.normalize import shapes
 from clew.normalize.media import media_fault
 from clew.normalize.target import Target
@@ -110,6 +111,21 @@ class BlockJudge:
             known = shapes.CITATIONS.get(kind_of(citation))
             if known is None or not citation.keys() <= known:
                 self._say("V1", f"{where}.citations[{place}]", "is no citation the service takes")
+
+    def uncited(self, block: dict[str, Any], kind: str, where: str) -> None:
+        """Judge what a user says: from API version 2026-10-21 on, text there has no citations,
+        neither directly nor in the search results of a message or of a call."""
+        if not is_later(self._target.api_version):
+            return
+        if kind == "text" and block.get("citations"):
+            self._say("V1", f"{where}.citations", "is not taken in what a user says")
+        if kind not in ("search_result", "tool_result"):
+            return
+        content = block.get("content")
+        for place, inner in enumerate(content if type(content) is list else ()):
+            of_kind = kind_of(inner)
+            if of_kind == ("text" if kind == "search_result" else "search_result"):
+                self.uncited(inner, of_kind, f"{where}.content[{place}]")
 
     def _result(self, block: dict[str, Any], where: str) -> None:
         if type(block.get("is_error", False)) is not bool:

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from clew.catalog.api_versions import is_later
 from clew.messages.wording import NO_CONTENT
 from clew.normalize import shapes
 from clew.normalize.block_rules import kind_of
@@ -84,14 +85,29 @@ class Cleaner:
     def _of_user(self, block: Any) -> Block | None:
         kind = kind_of(block)
         if kind == "text":
-            return self._text(block)
+            return self._text(self._uncited(block))
         if kind == "tool_result":
             return self._result(block)
         if kind in shapes.MEDIA:
             return self._media(block, kind)
         if kind in shapes.USER and _has_required(block, kind):
-            return self._documented(block, kind)
+            return self._documented(self._searched(block), kind)
         return self._foreign(block, kind)
+
+    def _uncited(self, block: Block) -> Block:
+        """A user's text without citations, which the API takes there no more from 2026-10-21 on."""
+        if not block.get("citations") or not is_later(self.target.api_version):
+            return block
+        self._note("fields_dropped", "citations")
+        return {name: value for name, value in block.items() if name != "citations"}
+
+    def _searched(self, block: Block) -> Block:
+        """A search result whose texts are without citations, where they may have none."""
+        content = block.get("content") if block.get("type") == "search_result" else None
+        if type(content) is not list:
+            return block
+        texts = [self._uncited(b) if kind_of(b) == "text" else b for b in content]
+        return block if all(map(_same, texts, content)) else block | {"content": texts}
 
     def _of_assistant(self, block: Any, model: object) -> Block | None:
         kind = kind_of(block)
@@ -190,7 +206,7 @@ class Cleaner:
         if kind == "tool_reference" and not self.target.deferred_tools:
             return text_block(f"The tool {block['tool_name']} is loaded and can be called.")
         if kind in shapes.IN_RESULT and _has_required(block, kind):
-            return self._documented(block, kind)
+            return self._documented(self._searched(block), kind)
         return self._foreign(block, kind)
 
     def _has_tool(self, name: Any) -> bool:

@@ -4,6 +4,7 @@ from typing import Literal, TypeAlias
 
 from msgspec import Struct
 
+from clew.catalog.api_versions import USUAL
 from clew.catalog.models import Model
 
 # The family of a receiver that takes nobody's thinking back.
@@ -15,6 +16,8 @@ ForeignThinking: TypeAlias = Literal["drop", "text"]
 class Target(Struct, frozen=True, kw_only=True):
     """One model behind one endpoint. The defaults are the Messages API's for a current model."""
 
+    # The version of the Messages API that is spoken; some rules hold from the later one on.
+    api_version: str = USUAL
     # Whose signed thinking it takes back: a family of models, as `family_of` names it.
     family: str = "claude"
     foreign_thinking: ForeignThinking = "drop"

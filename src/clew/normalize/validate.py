@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from clew.catalog.api_versions import SAMPLING, is_later
 from clew.normalize import shapes
 from clew.normalize.block_rules import BlockJudge, Violation, is_plain, kind_of
 from clew.normalize.target import Target
@@ -37,7 +38,12 @@ def validate(
 def validate_body(body: dict[str, Any], target: Target) -> list[Violation]:
     """`validate`, and what else a request's body says about itself."""
     messages = body.get("messages")
-    found = validate(messages, target, system=body.get("system"), tools=body.get("tools"))
+    unknown = [name for name in SAMPLING if name in body and is_later(target.api_version)]
+    found = [
+        Violation(rule="V1", where=name, what=f"is not taken by API version {target.api_version}")
+        for name in unknown
+    ]
+    found += validate(messages, target, system=body.get("system"), tools=body.get("tools"))
     thinking = body.get("thinking")
     most = body.get("max_tokens")
     if type(most) is not int or most < 1:
@@ -227,6 +233,7 @@ class Validator:
                     continue
             if not is_plain(block, kind):
                 self._blocks.judge(block, kind, self._at(index, place))
+                self._blocks.uncited(block, kind, self._at(index, place))
         if others and self._server_here:
             self.say(
                 "V3", f"messages[{index}]", "says more than results while a server tool is open"
@@ -254,7 +261,9 @@ class Validator:
             before, kind = kind, kind_of(block)
             if before == "tool_use" != kind:
                 self.say("V3", self._at(index, place), "comes after a call")
-            if kind in shapes.NOT_ASSISTANT or kind in shapes.FOREIGN or not kind:
+            if kind == "document" and not is_later(self._target.api_version):
+                pass
+            elif kind in shapes.NOT_ASSISTANT or kind in shapes.FOREIGN or not kind:
                 self.say(
                     "V1", self._at(index, place), f"no assistant says {kind or 'such a block'}"
                 )

@@ -13,10 +13,18 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from clew.catalog.api_versions import other_version
 from clew.catalog.lookup import CATALOG, Catalog
 from clew.config.environment import freeze
 from clew.providers.base import Description, Failure, Json, Request
-from clew.providers.endpoint import Endpoint, endpoint_from, request_headers
+from clew.providers.endpoint import (
+    VERSION_HEADER,
+    Endpoint,
+    endpoint_from,
+    request_headers,
+    with_header,
+)
+from clew.providers.failure_kinds import refuses_version
 from clew.providers.refusal import failure_of_content, failure_of_response
 from clew.providers.request_body import Built, build, build_count
 from clew.providers.writing import Writing
@@ -58,6 +66,8 @@ class AnthropicProvider:
         self.transport = transport
         self.catalog = catalog
         self.wall_s = wall_s
+        # Keeps for later sessions which version of the API the endpoint takes.
+        self.remember_version: Callable[[str, str], None] = lambda _address, _version: None
         self.refusal_timeout_s = REFUSAL_TIMEOUT_S
         self.max_answer_bytes = MAX_ANSWER_BYTES
         self.max_stream_bytes = MAX_STREAM_BYTES
@@ -69,30 +79,65 @@ class AnthropicProvider:
 
     def stream(self, request: Request) -> "MessagesAttempt":
         model = self.catalog.entry(request.model)
-        built = build(request, model, betas_allowed=self.endpoint.betas_allowed)
+        endpoint = self.endpoint
+        built = build(
+            request,
+            model,
+            betas_allowed=endpoint.betas_allowed,
+            api_version=endpoint.api_version,
+        )
         return MessagesAttempt(self, self._http(MESSAGES, built, request, stream=request.stream))
 
     def adjustments(self, request: Request) -> tuple[str, ...]:
         """What of a request cannot be sent to its model as it was asked for, in words."""
-        return build(request, self.catalog.entry(request.model)).adjusted
+        model = self.catalog.entry(request.model)
+        return build(request, model, api_version=self.endpoint.api_version).adjusted
 
     async def count_tokens(self, request: Request) -> int | Failure:
         missing = self.missing_credentials()
         if missing is not None:
             return missing
         model = self.catalog.entry(request.model)
-        built = build_count(request, model, betas_allowed=self.endpoint.betas_allowed)
-        exchange = self.transport.exchange(self._http(COUNT_TOKENS, built, request, stream=False))
+        endpoint = self.endpoint
+        built = build_count(
+            request,
+            model,
+            betas_allowed=endpoint.betas_allowed,
+            api_version=endpoint.api_version,
+        )
+        asked = self._http(COUNT_TOKENS, built, request, stream=False)
+        counted = await self._count(asked)
+        other = self.other_version(counted, asked) if isinstance(counted, Failure) else None
+        if other is not None:
+            counted = await self._count(with_header(asked, VERSION_HEADER, other))
+            self.take_version(other, counted if isinstance(counted, Failure) else None)
+        return self.hidden(counted) if isinstance(counted, Failure) else counted
+
+    async def _count(self, asked: HttpRequest) -> int | Failure:
+        exchange = self.transport.exchange(asked)
         try:
             async with asyncio.timeout(COUNT_TIMEOUT_S):
-                counted = await self._counted(exchange)
+                return await self._counted(exchange)
         except TransportError as error:
-            counted = failure_of_transport(error, None)
+            return failure_of_transport(error, None)
         except TimeoutError:
-            counted = Failure(kind="stalled", message=f"no count within {COUNT_TIMEOUT_S:g} s")
+            return Failure(kind="stalled", message=f"no count within {COUNT_TIMEOUT_S:g} s")
         finally:
             await exchange.close()
-        return self.hidden(counted) if isinstance(counted, Failure) else counted
+
+    def other_version(self, refused: Failure, asked: HttpRequest) -> str | None:
+        """Return the version in which to ask again, if it is the version that was refused."""
+        if self.endpoint.pins_version or not refuses_version(refused):
+            return None
+        spoken = dict(asked.headers).get(VERSION_HEADER)
+        return None if spoken is None else other_version(spoken)
+
+    def take_version(self, version: str, failure: Failure | None) -> None:
+        """Speak this version from now on, unless it was refused as well."""
+        if failure is not None and (failure.status is None or refuses_version(failure)):
+            return
+        self.endpoint = replace(self.endpoint, api_version=version)
+        self.remember_version(self.endpoint.shown, version)
 
     async def _counted(self, exchange: Exchange) -> int | Failure:
         head = await exchange.open()
@@ -182,7 +227,11 @@ class MessagesAttempt:
 
     def __init__(self, provider: AnthropicProvider, request: HttpRequest) -> None:
         self._provider = provider
+        self._request = request
         self._exchange: Exchange = provider.transport.exchange(request)
+        # The version in which the request is sent again, and what was received before that.
+        self._other_version: str | None = None
+        self._bytes_before = 0
         self._streamed = ("accept", "text/event-stream") in request.headers
         self._head: Head | None = None
         self._refusal: Failure | None = None
@@ -194,7 +243,7 @@ class MessagesAttempt:
 
     @property
     def bytes_received(self) -> int:
-        return self._exchange.bytes_received
+        return self._bytes_before + self._exchange.bytes_received
 
     @property
     def headers(self) -> Mapping[str, str]:
@@ -251,13 +300,35 @@ class MessagesAttempt:
         headers = self._head.headers
         if self._head.status != 200:
             self._refusal = self._provider.hidden(self._refused(b""))
-            self._fail(self._refused(await self._words_of_refusal()))
-        elif _is_page(headers):
+            failure = self._refused(await self._words_of_refusal())
+            if not await self._is_asked_again(failure):
+                self._take_version(failure)
+                self._fail(failure)
+            return
+        self._take_version(None)
+        if _is_page(headers):
             self._fail(failure_of_content(headers, await self._words_of_refusal()))
         elif _is_json(headers) or not (self._streamed or _is_stream(headers)):
             await self._whole(headers)
         else:
             self._decoder = self._provider.decoder()
+
+    async def _is_asked_again(self, refused: Failure) -> bool:
+        """Whether the same request is on its way once more, in another version of the API."""
+        other = self._provider.other_version(refused, self._request)
+        if other is None or self._other_version is not None:
+            return False
+        await self._exchange.close()
+        self._bytes_before += self._exchange.bytes_received
+        self._other_version = other
+        self._request = with_header(self._request, VERSION_HEADER, other)
+        self._exchange = self._provider.transport.exchange(self._request)
+        self._head = self._refusal = None
+        return True
+
+    def _take_version(self, failure: Failure | None) -> None:
+        if self._other_version is not None:
+            self._provider.take_version(self._other_version, failure)
 
     def _refused(self, body: bytes) -> Failure:
         assert self._head is not None

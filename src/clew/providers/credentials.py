@@ -5,6 +5,7 @@ may hold the key; what it prints on standard output is the key.
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,8 @@ from clew.config.paths import Places
 from clew.process.output import Output
 from clew.process.run import run
 from clew.process.spawn import Launcher
-from clew.providers.endpoint import Endpoint, endpoint_from
+from clew.providers.endpoint import Endpoint, endpoint_from, version_hindrance
+from clew.providers.version_memory import VersionMemory
 
 HELPER_TIMEOUT_S = 60.0  # it may ask a person's password manager
 KEY_MAX_BYTES = 65536
@@ -30,7 +32,7 @@ async def endpoint_with_key(
     What was kept is for the service itself; another address gets what its variables or a helper say.
     """
     environment = freeze(environ)
-    endpoint = endpoint_from(environment)
+    endpoint = with_version(endpoint_from(environment), settings, memory_in(places))
     if endpoint.api_key or endpoint.auth_token or endpoint.sends_its_own:
         return endpoint
 
@@ -43,6 +45,22 @@ async def endpoint_with_key(
     if not endpoint.wants_credentials and found.source != "apiKeyHelper":
         return endpoint
     return replace(endpoint, api_key=found.secret)
+
+
+def memory_in(places: Places) -> VersionMemory:
+    return VersionMemory(places.api_versions, today=datetime.now(UTC).date())
+
+
+def with_version(endpoint: Endpoint, settings: dict[str, Any], memory: VersionMemory) -> Endpoint:
+    """Return the endpoint with the version of the settings, or the one that it was found to take."""
+    if endpoint.pins_version:
+        return endpoint
+    asked = settings.get("apiVersion")
+    if asked is not None:
+        hindrance = endpoint.hindrance or version_hindrance(str(asked))
+        return replace(endpoint, api_version=str(asked), pins_version=True, hindrance=hindrance)
+    learned = memory.version_for(endpoint.shown)
+    return endpoint if learned is None else replace(endpoint, api_version=learned)
 
 
 async def printed_by(

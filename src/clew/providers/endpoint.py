@@ -7,13 +7,16 @@ text that leaves this package.
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from clew.catalog.api_versions import USUAL, is_version
 from clew.config.environment import Environment
 from clew.config.mask import all_without_cut, without_cut
+from clew.transport.seam import HttpRequest
 from clew.version import VERSION
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"
-API_VERSION = "2023-06-01"
+VERSION_HEADER = "anthropic-version"
 DIALECTS = ("messages", "chat")
 PLATFORMS = {"bedrock": "Amazon Bedrock", "vertex": "Google's Agent Platform"}
 
@@ -28,6 +31,10 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str], ...] = ()
     betas_allowed: bool = True
     dialect: str = "messages"
+    # The version of the Messages API that is spoken, and whether it was asked for: one that was not
+    # gives way to what the service takes.
+    api_version: str = USUAL
+    pins_version: bool = False
     # Why nothing may be sent at all: somebody asked for a service that clew cannot speak to.
     hindrance: str = ""
 
@@ -106,14 +113,19 @@ def endpoint_from(environment: Environment) -> Endpoint:
         ours = not speaks_chat or (environment.source(field) or "").startswith("CLEW_")
         return environment.text(field) if ours else None
 
+    headers = tuple(_custom_headers(given("custom_headers") or ""))
+    of_header = next((said for name, said in headers if name.lower() == VERSION_HEADER), None)
+    version = of_header or environment.text("api_version")
     return Endpoint(
         base_url=given("base_url") or DEFAULT_BASE_URL,
         api_key=given("api_key"),
         auth_token=given("auth_token"),
-        headers=tuple(_custom_headers(given("custom_headers") or "")),
+        headers=headers,
         betas_allowed=not environment.switch("betas_disabled") and not speaks_chat,
         dialect=dialect,
-        hindrance=_hindrance(environment, dialect),
+        api_version=version or USUAL,
+        pins_version=version is not None,
+        hindrance=_hindrance(environment, dialect) or version_hindrance(version),
     )
 
 
@@ -130,6 +142,15 @@ def _hindrance(environment: Environment, dialect: str) -> str:
     if dialect not in DIALECTS:
         return f"CLEW_DIALECT is {dialect!r}: expected {' or '.join(DIALECTS)}"
     return ""
+
+
+def version_hindrance(version: str | None) -> str:
+    """Say why a version that was asked for cannot be one; empty for one that can."""
+    if version is None or is_version(version):
+        return ""
+    return (
+        f"the API version {version!r} is not a date such as {USUAL} (CLEW_API_VERSION, apiVersion)"
+    )
 
 
 def _custom_headers(text: str) -> list[tuple[str, str]]:
@@ -165,7 +186,7 @@ def request_headers(
     if endpoint.speaks_chat:
         token = token or endpoint.api_key
     else:
-        put("anthropic-version", API_VERSION)
+        put(VERSION_HEADER, endpoint.api_version)
         put("anthropic-beta", ",".join(betas))
         put("x-api-key", endpoint.api_key)
     put("authorization", f"Bearer {token}" if token else None)
@@ -176,3 +197,9 @@ def request_headers(
     for name, said in endpoint.headers:
         put(name, said)
     return tuple(headers.values())
+
+
+def with_header(request: HttpRequest, name: str, said: str) -> HttpRequest:
+    """Return the request with another value of a header that it has."""
+    headers = tuple((n, said if n.lower() == name else v) for n, v in request.headers)
+    return replace(request, headers=headers)

@@ -113,6 +113,9 @@ _LONGEST = re.compile(
     r"|supports at most (\d{1,12}) completion tokens",
     re.I,
 )
+# What services say of a version that they do not take: `anthropic-version: "2026-10-21" is not a
+# valid version`; where it is a member of the body, `anthropic_version`.
+_VERSION = re.compile(r"anthropic[-_]version", re.I)
 # A server that reads its model answers 503 until it has it: llama.cpp's "Loading model".
 _BUSY_WORDS = ("overloaded", "loading model", "currently loading")
 
@@ -188,6 +191,11 @@ def affordable_output(failure: Failure) -> int | None:
     """Return how long an answer the service would give, where it refused only its length."""
     found = _AFFORDED.search(failure.message) or _LONGEST.search(failure.message)
     return None if found is None else int(next(filter(None, found.groups())))
+
+
+def refuses_version(failure: Failure) -> bool:
+    """Whether the service does not take the version of the API that was spoken."""
+    return effective_status(failure) in (400, 422) and bool(_VERSION.search(failure.message))
 
 
 def category_of(failure: Failure) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from clew.catalog.api_versions import SAMPLING, USUAL, is_later
 from clew.catalog.models import EffortLevel, Model
 from clew.normalize.prefix import CONTROLS_BETA
 from clew.providers.base import Adaptive, Budget, CacheTtl, Json, Off, Request
@@ -29,7 +30,10 @@ class Built(Struct, frozen=True, kw_only=True):
     adjusted: tuple[str, ...] = ()
 
 
-def build(request: Request, model: Model, *, betas_allowed: bool = True) -> Built:
+def build(
+    request: Request, model: Model, *, betas_allowed: bool = True, api_version: str = USUAL
+) -> Built:
+    """Return the body that the Messages API of this version takes."""
     adjusted: list[str] = []
     max_tokens = output_limit(request, model)
     body: Json = {"model": model.id, "max_tokens": max_tokens}
@@ -64,13 +68,24 @@ def build(request: Request, model: Model, *, betas_allowed: bool = True) -> Buil
     if request.stream:
         body["stream"] = True
     if request.extra:
-        body |= request.extra
+        body |= _extra(request.extra, api_version, adjusted)
     return Built(body=body, betas=betas, adjusted=tuple(adjusted))
 
 
-def build_count(request: Request, model: Model, *, betas_allowed: bool = True) -> Built:
+def _extra(extra: Json, api_version: str, adjusted: list[str]) -> Json:
+    """Return the members that this version of the API takes: the later one has no sampling."""
+    removed = [name for name in SAMPLING if name in extra and is_later(api_version)]
+    if removed:
+        named = ", ".join(removed)
+        adjusted.append(f"API version {api_version} takes no {named}; it was left out")
+    return {name: value for name, value in extra.items() if name not in removed}
+
+
+def build_count(
+    request: Request, model: Model, *, betas_allowed: bool = True, api_version: str = USUAL
+) -> Built:
     """The body of a request that only counts its tokens."""
-    built = build(request, model, betas_allowed=betas_allowed)
+    built = build(request, model, betas_allowed=betas_allowed, api_version=api_version)
     counted = ("model", "system", "messages", "tools", "tool_choice", "thinking")
     body = {name: built.body[name] for name in counted if name in built.body}
     return Built(body=body, betas=built.betas, adjusted=built.adjusted)

@@ -31,7 +31,7 @@ from clew.testing.listener import Listener
 from clew.testing.options import port, told
 from clew.testing.playing import Playing
 from clew.testing.preserved import Preserving
-from clew.testing.strict import complaint
+from clew.testing.strict import API_VERSIONS, complaint
 
 LOGGED = ("method", "target", "headers", "body", "place", "status")
 
@@ -75,12 +75,14 @@ class LoopbackServer:
         *,
         strict: bool = False,
         api_key: str | None = None,
+        api_versions: tuple[str, ...] = API_VERSIONS,
         port: int = 0,
         on_request: Callable[[Recorded], None] | None = None,
     ) -> None:
         self.requests: list[Recorded] = []
         self._strict = strict
         self._api_key = api_key
+        self._api_versions = api_versions
         self._on_request = on_request
         self._host = host_of(scenario)
         self._preserving = scenario if isinstance(scenario, Preserving) else None
@@ -175,6 +177,9 @@ class LoopbackServer:
             return _error(404, f"no such endpoint: {request.method} {request.target}")
         if not isinstance(body, dict):
             return _error(400, "The request body is not valid JSON")
+        version = request.header("anthropic-version")
+        if version is not None and version not in self._api_versions:
+            return _error(400, f'anthropic-version: "{version}" is not a valid version')
         if self._strict and (wrong := _strict_complaint(request, body, endpoint)):
             return _error(400, wrong)
         if self._preserving is not None and endpoint == "answers":
@@ -189,13 +194,20 @@ def serving(
     *,
     strict: bool = False,
     api_key: str | None = None,
+    api_versions: tuple[str, ...] = API_VERSIONS,
     on_request: Callable[[Recorded], None] | None = None,
 ) -> Iterator[LoopbackServer]:
     """A server in a thread of its own, for tests that have no loop or that start processes.
 
     `on_request` is called there, before the request is answered.
     """
-    server = LoopbackServer(scenario, strict=strict, api_key=api_key, on_request=on_request)
+    server = LoopbackServer(
+        scenario,
+        strict=strict,
+        api_key=api_key,
+        api_versions=api_versions,
+        on_request=on_request,
+    )
     started = threading.Event()
     stop: list[Callable[[], object]] = []
 
@@ -238,11 +250,12 @@ def _carries(request: HttpRequest, key: str) -> bool:
 
 
 def _strict_complaint(request: HttpRequest, body: Any, endpoint: Endpoint) -> str | None:
-    if request.header("anthropic-version") is None:
+    version = request.header("anthropic-version")
+    if version is None:
         return "anthropic-version: header is required"
     if not (request.header("content-type") or "").startswith("application/json"):
         return "content-type: must be application/json"
-    return complaint(body, counting=endpoint == "count_tokens")
+    return complaint(body, counting=endpoint == "count_tokens", api_version=version)
 
 
 def _error(status: int, message: str) -> Reply:

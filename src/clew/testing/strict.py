@@ -51,6 +51,9 @@ BLOCK_KEYS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
     "tool_reference": (frozenset({"tool_name"}), frozenset()),
     "compaction": (frozenset({"content"}), frozenset()),
 }
+# The versions of the API there are, and what only the first one still takes.
+API_VERSIONS = ("2023-06-01", "2026-10-21")
+REMOVED_KEYS = ("temperature", "top_k", "top_p")
 ROLES = ("user", "assistant", "system")
 MAX_CACHE_MARKS = 4
 TOOL_USES = ("tool_use", "server_tool_use", "mcp_tool_use")
@@ -61,10 +64,14 @@ class RefusedError(Exception):
     """A rule of the API that a request breaks, in the API's words."""
 
 
-def complaint(body: Any, *, counting: bool = False) -> str | None:
+def complaint(
+    body: Any, *, counting: bool = False, api_version: str = API_VERSIONS[-1]
+) -> str | None:
     """The first thing wrong with a request, or None. `counting` is for count_tokens."""
     try:
         _check(body, counting=counting)
+        if api_version != API_VERSIONS[0]:
+            _check_later(body)
     except RefusedError as refused:
         return str(refused)
     return None
@@ -88,6 +95,30 @@ def _check(body: Any, *, counting: bool) -> None:
         raise RefusedError(
             f"A maximum of {MAX_CACHE_MARKS} blocks with cache_control may be provided"
         )
+
+
+def _check_later(body: Json) -> None:
+    """What API version 2026-10-21 refuses beside the rest, of a body that is well formed."""
+    for key in REMOVED_KEYS:
+        if key in body:
+            raise RefusedError(f"{key}: Extra inputs are not permitted")
+    for i, message in enumerate(body["messages"]):
+        content = message["content"]
+        for k, block in enumerate(content if isinstance(content, list) else ()):
+            place = f"messages.{i}.content.{k}"
+            if message["role"] == "assistant" and block["type"] == "document":
+                raise RefusedError(f"{place}: document blocks are not permitted here")
+            if message["role"] == "user":
+                _uncited(block, place)
+
+
+def _uncited(block: Json, place: str) -> None:
+    inside = block.get("content") if block["type"] in ("search_result", "tool_result") else None
+    for k, inner in enumerate(inside if isinstance(inside, list) else ()):
+        if block["type"] == "search_result" or inner.get("type") == "search_result":
+            _uncited(inner, f"{place}.content.{k}")
+    if block["type"] == "text" and block.get("citations"):
+        raise RefusedError(f"{place}.text.citations: Extra inputs are not permitted")
 
 
 def _limits(body: Json) -> None:
