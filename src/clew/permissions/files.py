@@ -14,6 +14,7 @@ from clew.permissions.protected import (
     in_workspace,
     is_critical,
     is_own_result,
+    secret_below,
     why_protected_read,
     why_protected_write,
 )
@@ -198,6 +199,11 @@ def judge_spelling(bench: Bench, use: Use, text: str, allow: Rule | None) -> Fin
     return by_place(bench, use.text, path, use.access)
 
 
+def is_outside(bench: Bench, path: ResolvedPath) -> bool:
+    """A session may work in a home folder; what lies there is looked at by its names then."""
+    return not in_workspace(path, bench.context)
+
+
 def reaches(bench: Bench, use: Use, path: ResolvedPath) -> Rule | None:
     """A restraining rule for something below the path, or something a glob could stand for."""
     if path.is_file or not (use.glob or use.below):
@@ -218,6 +224,11 @@ def wide(bench: Bench, use: Use, path: ResolvedPath) -> str | None:
     """Why a glob or a whole tree asks: it may hold protected files."""
     if use.access == "write" and use.below and is_critical(path, bench.context):
         return "would take the workspace, a home or the system with it"
+    is_shown = use.access == "read" and use.below and not (use.linked or path.is_file)
+    if is_shown and is_outside(bench, path):
+        held = secret_below(path.real, bench.context.home)
+        if held is not None:
+            return f"holds credentials ({held})"
     if use.glob:
         met = glob_meets(path.real, writes=use.access == "write")
         if met is not None:

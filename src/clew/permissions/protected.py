@@ -133,11 +133,11 @@ SECRET_PLACES = (
     ".aws/", ".azure/", ".config/gcloud/", ".oci/", ".kube/", ".docker/config.json",
     ".config/containers/auth.json", ".terraform.d/credentials.tfrc.json", ".terraformrc",
     ".pulumi/credentials.json", ".config/doctl/", ".config/hcloud/", ".fly/config.yml",
-    ".config/netlify/", ".local/share/com.vercel.cli/auth.json", ".config/stripe/", ".s3cfg", ".boto",
+    ".config/netlify/", ".config/heroku/", ".config/configstore/", ".local/share/com.vercel.cli/auth.json", ".config/stripe/", ".s3cfg", ".boto",
     ".config/rclone/", ".rclone.conf", ".config/ngrok/", ".ngrok2/",
     # Code and packages.
     ".git-credentials", ".config/git/credentials", ".config/gh/", ".config/hub", ".config/glab-cli/",
-    ".npmrc", ".pypirc", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials",
+    ".npmrc", ".yarnrc.yml", ".pypirc", ".cargo/credentials", ".cargo/credentials.toml", ".gem/credentials",
     ".m2/settings.xml", ".m2/settings-security.xml", ".gradle/gradle.properties",
     ".composer/auth.json", ".config/composer/auth.json", ".nuget/NuGet/NuGet.Config",
     # Databases.
@@ -167,6 +167,8 @@ SECRET_FILES = frozenset(
 SECRET_REST = re.compile(
     r".*/clew/(?:credentials|trust)\.json|.*/keychains(?:/.*)?"
     r"|/etc/(?:shadow|gshadow|sudoers)(?:[-.].*)?|/etc/ssh/.*_key|/proc/[^/]+/(?:task/[^/]+/)?environ"
+    # The memory of another process, and its disk under another name.
+    r"|/proc/(?!(?:thread-)?self/)[^/]+/(?:task/[^/]+/)?(?:mem|root|cwd|fd|fdinfo|map_files|auxv)(?:/.*)?"
     r"|/dev/(?:mem|kmem|disk.*|sd[a-z].*|nvme.*)",
     re.S,
 )
@@ -194,7 +196,8 @@ SECRET_NAMES = tuple(
 def holds_secrets(name: str) -> bool:
     """Whether a folded path is one of the secret places, or lies in one."""
     segments = name.split("/")
-    for index, segment in enumerate(segments):
+    known = SECRETS_BY_SEGMENT.keys()
+    for index, segment in enumerate(() if known.isdisjoint(segments) else segments):
         for place, is_folder in SECRETS_BY_SEGMENT.get(segment, ()):
             end = index + len(place)
             if segments[index:end] == place and (is_folder or end == len(segments)):
@@ -255,6 +258,12 @@ def why_protected_read(path: ResolvedPath) -> str | None:
         if NETWORK.fullmatch(name):
             return "opens a connection"
     return None
+
+
+def secret_below(folder: str, home: str) -> str | None:
+    """A secret place in a folder that is read as a whole."""
+    places = (*(f"{home}/{place.rstrip('/')}" for place in SECRET_PLACES), *SYSTEM_SECRETS)
+    return next((place for place in places if is_below(place, folder)), None)
 
 
 def glob_meets(pattern: str, *, writes: bool) -> str | None:

@@ -152,7 +152,7 @@ def exceeds_reading(command: Simple, home: str = "") -> bool:
         return not only_reads(command)
     row = row_of(name)
     assert row is not None
-    if row.operands == "one" and sum(not word.text.startswith("-") for word in words) > 1:
+    if row.operands == "one" and any(is_operand(word) for word in words):
         arguments = read_arguments(row, words)
         if arguments is None or len(arguments.operands) > 1:
             return True
@@ -160,6 +160,10 @@ def exceeds_reading(command: Simple, home: str = "") -> bool:
     return bool(harmful) and any(
         may_be_option(word) or is_one_of(word.text, harmful) for word in words
     )
+
+
+def is_operand(word: Word) -> bool:
+    return word.dynamic or word.text == "-" or not word.text.startswith("-")
 
 
 def is_one_of(option: str, listed: frozenset[str]) -> bool:

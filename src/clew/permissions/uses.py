@@ -25,7 +25,7 @@ class Use(Struct, frozen=True, kw_only=True):
 
     `paths` are its spellings, one for each folder the command may run in; none if it is not known.
     `glob`: they are patterns. `below`: what lies beneath is touched too. `named`: the command is
-    known to touch it; else the word merely could be a path.
+    known to touch it; else the word merely could be a path. `linked`: it gets another name only.
     """
 
     access: Access
@@ -34,6 +34,7 @@ class Use(Struct, frozen=True, kw_only=True):
     glob: bool = False
     below: bool = False
     named: bool = True
+    linked: bool = False
 
 
 # Commands whose operands are all written, or removed, or both.
@@ -316,9 +317,10 @@ def copy_uses(
     sources = [w for w in operands if w not in targets]
     if not targets and len(sources) > 1:
         targets, sources = sources[-1:], sources[:-1]
-    uses = [touch(command, w, "read", below=below or name in ("mv", "ln")) for w in sources]
+    reads = [touch(command, w, "read", below=below or name in ("mv", "ln")) for w in sources]
     if name == "ln":
-        uses += [touch(command, w, "read", below=True) for w in meant(sources, targets)]
+        reads += [touch(command, w, "read", below=True) for w in meant(sources, targets)]
+    uses = [replace(use, linked=name in ("ln", "mv")) for use in reads]
     if name in WRITES_BOTH:
         uses += [touch(command, w, "write", below=True) for w in sources]
     for target in targets:
