@@ -10,7 +10,7 @@ PYTEST := PYTHONWARNDEFAULTENCODING=1 $(PY) -m pytest -q
 PIP    := PATH="$(CURDIR)/$(BIN):$$PATH" $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test laws e2e crash compat bench lint type imports fmt docs-check docs screenshots parity lock check clean
+.PHONY: help setup demo test laws e2e crash fuzz compat bench lint type imports fmt docs-check docs screenshots parity lock check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -48,6 +48,9 @@ e2e: $(VENV)/.published ## drive whole programs and the published readers
 
 crash: $(READY) ## cut, kill and starve the writers
 	@$(PYTEST) -n 2 -m crash tests --timeout 900
+
+fuzz: $(READY) ## judge generated command lines, run the allowed ones in a sandbox (SECONDS, SEED, HOLES=1)
+	@$(PY) -m tests.fuzz --seconds $(or $(SECONDS),600) --seed $(or $(SEED),1) $(if $(HOLES),--holes)
 
 compat: $(READY) ## run the Agent SDK's own end-to-end tests against clew (SDK=CHECKOUT)
 	@test -d "$(SDK)/e2e-tests" || { echo "name a checkout of the SDK's repository: make compat SDK=FOLDER"; exit 1; }

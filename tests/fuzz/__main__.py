@@ -1,0 +1,130 @@
+"""`make fuzz SECONDS=600 SEED=1`: judge generated command lines, run the allowed ones, print findings."""
+
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from tests.fuzz.holes import HOLES
+from tests.fuzz.hunt import Hunter, Tally, describe_line
+from tests.permissions.configurations import CONFIGURATIONS
+from tests.sandbox.walls import can
+
+MOST_FINDINGS = 20
+
+
+def read_options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=600, help="how long to search")
+    parser.add_argument("--seed", type=int, default=1, help="the same seed gives the same lines")
+    parser.add_argument("--workers", type=int, default=2, help="processes that search")
+    parser.add_argument("--line", help="judge and run this line instead")
+    parser.add_argument("--rules", choices=[*CONFIGURATIONS, "reading"], default="readers, deny")
+    parser.add_argument("--hole", choices=HOLES, help="open this hole first")
+    parser.add_argument(
+        "--holes", action="store_true", help="open each hole in turn; all must be found"
+    )
+    parser.add_argument("--first", action="store_true", help="stop at the first finding")
+    parser.add_argument("--no-shrink", action="store_true", help="print findings as they were made")
+    parser.add_argument("--worker", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--tally", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def main() -> int:
+    options = read_options()
+    missing = [name for name in ("bash", "git") if shutil.which(name) is None]
+    missing += [] if can("bubblewrap") else ["bubblewrap (bwrap), or the right to use it,"]
+    if missing:
+        sys.stderr.write(f"can't fuzz: {', '.join(missing)} not found; install it first\n")
+        return 2
+    if options.line is not None:
+        sys.stdout.write(describe_line(options.line, options.rules))
+        return 0
+    if options.worker is not None:
+        return work(options)
+    if options.holes:
+        return open_holes(options)
+    return search(options)
+
+
+def work(options: argparse.Namespace) -> int:
+    """One worker: findings to standard output, its tally to a file."""
+    if options.hole is not None:
+        HOLES[options.hole]()
+    hunter = Hunter(options.seed, options.worker, shrinks=not options.no_shrink)
+    try:
+        for finding in hunter.rounds(time.monotonic() + options.seconds):
+            sys.stdout.write(finding.describe() + "\n")
+            sys.stdout.flush()
+            if options.first or hunter.tally.findings >= MOST_FINDINGS:
+                break
+    finally:
+        hunter.close()
+    if options.tally is not None:
+        options.tally.write_text(json.dumps(asdict(hunter.tally)), "utf-8")
+    return 1 if hunter.tally.findings else 0
+
+
+def search(options: argparse.Namespace) -> int:
+    total = Tally()
+    with tempfile.TemporaryDirectory() as name:
+        tallies = [Path(name) / str(number) for number in range(options.workers)]
+        workers = [
+            subprocess.Popen(
+                [sys.executable, "-m", "tests.fuzz", "--worker", str(number)]
+                + ["--seed", str(options.seed), "--seconds", str(options.seconds)]
+                + ["--tally", str(tally)]
+                + (["--hole", options.hole] if options.hole else [])
+                + (["--first"] if options.first else [])
+                + (["--no-shrink"] if options.no_shrink else [])
+            )
+            for number, tally in enumerate(tallies)
+        ]
+        codes = [worker.wait() for worker in workers]
+        for tally in tallies:
+            if tally.exists():
+                for key, value in json.loads(tally.read_text("utf-8")).items():
+                    setattr(total, key, getattr(total, key) + value)
+    sys.stdout.write(f"{total.describe()} (seed {options.seed}, {options.seconds:g} s)\n")
+    return max(codes)
+
+
+def hole_command(name: str, seed: int) -> list[str]:
+    """A worker that searches for a minute with one hole open, until it finds a line."""
+    options = ["--worker", "0", "--hole", name, "--first", "--no-shrink", "--seconds", "60"]
+    return [sys.executable, "-m", "tests.fuzz", *options, "--seed", str(seed)]
+
+
+def open_holes(options: argparse.Namespace) -> int:
+    """Open each hole in a worker of its own; every one must lead to a finding."""
+    lost = []
+    for name in HOLES:
+        started = time.monotonic()
+        found = subprocess.run(
+            hole_command(name, options.seed),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        took = time.monotonic() - started
+        line = found.stdout.split("\n", 1)[0] or found.stderr[-200:]
+        sys.stdout.write(
+            f"{name}: {line} ({took:.0f} s)\n"
+            if found.returncode == 1
+            else f"{name}: NOT FOUND {line}\n"
+        )
+        sys.stdout.flush()
+        if found.returncode != 1:
+            lost.append(name)
+    sys.stdout.write(f"{len(HOLES) - len(lost)} of {len(HOLES)} holes found\n")
+    return 1 if lost else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,181 @@
+"""Holes that clew once had, or could have: each is opened on purpose to see that the fuzzer finds it.
+
+Owns the table. A hole changes one small thing in the reading or in a table of this process. The
+fuzzer must then find a line that is allowed only because of it (see tests/fuzz/test_holes.py).
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import structs
+
+from clew.permissions import command_line, git, grammar, programs, readonly, uses
+from clew.permissions.grammar import Unread
+from clew.permissions.shell import Script
+
+Open = Callable[[], None]
+NEVER = re.compile(r"(?!)")
+
+
+def patch(module: Any, name: str, value: Any) -> None:
+    setattr(module, name, value)
+
+
+def misread(pattern: str, instead: str = "", *, flags: int = re.S) -> Open:
+    """A reader that takes some text for other text, with no second reader beside it."""
+    taken = re.compile(pattern, flags)
+
+    def opened() -> None:
+        strict = grammar.read_line
+
+        def read_line(text: str) -> Script | Unread:
+            return strict(taken.sub(instead, text))
+
+        patch(command_line, "read_line", read_line)
+        patch(command_line, "is_same_reading", lambda ours, theirs: True)
+
+    return opened
+
+
+def more_options(name: str, options: str, *, table: Any = programs) -> Open:
+    """Options that a row must not have, and that no rule for the program is held against."""
+
+    def opened() -> None:
+        table.ROWS[name] += options
+        table.row_of.cache_clear()
+        if table is programs:
+            programs.HARMFUL.pop(name, None)
+        else:
+            harmful = tuple(h for h in git.HARMFUL if h not in options.replace(":", ""))
+            patch(git, "HARMFUL", harmful)
+
+    return opened
+
+
+def new_row(name: str, row: str) -> Open:
+    def opened() -> None:
+        programs.ROWS[name] = row
+        programs.row_of.cache_clear()
+
+    return opened
+
+
+def other_operands(name: str, kind: str) -> Open:
+    def opened() -> None:
+        old = programs.ROWS[name].split(" ", 1)[1]
+        new_row(name, f"{kind} {old}")()
+
+    return opened
+
+
+def replaced(module: Any, name: str, value: Any) -> Open:
+    return lambda: patch(module, name, value)
+
+
+def input_is_trusted() -> None:
+    """`xargs` with words that come from input."""
+    only_reads = readonly.only_reads
+
+    def forgetful(command: Any) -> bool:
+        return only_reads(structs.replace(command, more_arguments=False))
+
+    patch(command_line, "only_reads", forgetful)
+    patch(command_line, "exceeds_reading", lambda command: False)
+
+
+def any_variable() -> None:
+    patch(readonly, "HARMLESS_VARIABLES", re.compile(r"\w+"))
+    patch(command_line, "HARMLESS_VARIABLES", re.compile(r"\w+"))
+    patch(command_line, "changes_meaning", lambda name: False)
+
+
+def patterns_are_text() -> None:
+    strict = grammar.read_line
+
+    def read_line(text: str) -> Script | Unread:
+        line = strict(text)
+        if isinstance(line, Unread):
+            return line
+        commands = tuple(
+            structs.replace(c, words=tuple(structs.replace(w, glob=False) for w in c.words))
+            for c in line.commands
+        )
+        return structs.replace(line, commands=commands)
+
+    patch(command_line, "read_line", read_line)
+
+
+def find_also(words: dict[str, int]) -> Open:
+    return lambda: readonly.FIND_WORDS.update(words)
+
+
+def git_remote_verbose() -> None:
+    words_read = git.words_read
+
+    def forgetful(name: str, arguments: Any, rest: Any) -> bool:
+        return words_read(name, arguments, rest) or (name == "remote" and "-v" in arguments.names)
+
+    patch(git, "words_read", forgetful)
+
+
+HOLES: dict[str, Open] = {
+    # readings
+    "a line that begins with a continuation": misread(r"\n[ \t]*\\\n[^\n]*"),
+    "ANSI-C quotes": misread(r"\$'(?:[^'\\]|\\')*\\\\'.*?#'", "x"),
+    "a lone dollar in double quotes": misread(r"\"[^\"$]*\$[ %,./][^\"]*\"", "x"),
+    "a continuation between dollar and parenthesis": misread(r"\$\\\n\([^()]*\)", "x"),
+    "quotes in a parameter expansion": misread(r"\"\$\{\w+:?[-=+]'[^'\n]*'\}\"", "x"),
+    "what follows the delimiter of a here-document": misread(r"(<<-?\s*'?\w+'?)[;|&][^\n]*", r"\1"),
+    "a here-document that expands": misread(r"<<(\w+)\n.*?\n\1(?=\n|\Z)"),
+    "a comment after a pipeline": misread(r"(\|[^|\n]*\|[^|\n#]*)#[^\n]*\n[^\n&]*&& ?", r"\1&& "),
+    "a process substitution": misread(r"[<>]\([^()]*\)", "x"),
+    "a descriptor with a name": misread(r"\{[A-Z]+\}<\S+"),
+    "an assignment with an index": misread(r"(?<!\S)\w+\[\S*\]=\S*(?: \w+\)\]=\S*)?", "a=1"),
+    "a command substitution": misread(r"\$\([^()]*\)|`[^`]*`", "x"),
+    "a comment after an unusual blank": misread("[\u00a0\u2028\r\x0b\x0c\x85]#[^\n]*"),
+    "a background job": misread(r"(?<![&>|])&(?![&>])[^\n]*"),
+    "an array": misread(r"\w+=\([^()]*(?:\([^()]*\))?[^()]*\)", "a=1"),
+    "the value of a variable": replaced(programs, "may_be_option", lambda word: False),
+    # tables
+    "declare": new_row("declare", "text free"),
+    "xargs": input_is_trusted,
+    "the value of sed -l": new_row("sed", programs.ROWS["sed"].replace("-l: ", "-l ")),
+    "the word version": replaced(
+        readonly, "VERSION_OPTIONS", frozenset({"--version", "-V", "version"})
+    ),
+    "programs that load the project for --version": replaced(
+        readonly, "TELLS_VERSION", frozenset({"pytest", "yarn", "cargo", "rustc", "npx"})
+    ),
+    "git remote -v": git_remote_verbose,
+    "git branch --sort": replaced(
+        git, "NAMES_ARE_PATTERNS", git.NAMES_ARE_PATTERNS | {"--sort", "--format"}
+    ),
+    "git --output": more_options("log", " --output:", table=git),
+    "git grep -O": more_options("grep", " -O? --open-files-in-pager?", table=git),
+    "sort -o": more_options("sort", " -o: --output:"),
+    "sort --compress-program": more_options("sort", " -S: --compress-program:"),
+    "rg --pre": more_options("rg", " --pre:"),
+    "fd -x": more_options("fd", " -x: -X: --exec:"),
+    "the second file of uniq": other_operands("uniq", "files"),
+    "find -delete": find_also({"-delete": 0}),
+    "find -fprint": find_also({"-fprint": 1, "-fls": 1}),
+    "find -exec": find_also({"-exec": 3}),
+    "programs of sed": replaced(readonly, "sed_script", lambda text: True),
+    "programs of awk": replaced(readonly, "AWK_ACTS", NEVER),
+    "PATH and its like": any_variable,
+    # denied files
+    "grep -d": more_options("grep", " -d: --directories:"),
+    "grep -f": lambda: (
+        more_options("grep", " -f: --file:")(),
+        patch(uses, "option_uses", lambda command, name, flags: []),
+    )[0],
+    "git show :.env": replaced(uses, "git_uses", lambda command, operands: []),
+    "ARGV of awk": replaced(
+        readonly, "AWK_ACTS", re.compile(readonly.AWK_ACTS.pattern.replace("ARGV|ARGC|", ""))
+    ),
+    "patterns of names": patterns_are_text,
+    "redirections from files": replaced(command_line, "redirect_uses", lambda redirect: []),
+    "cd": replaced(grammar, "folders_after", lambda command: command.folders),
+    "folders that are read whole": replaced(uses, "ALWAYS_BELOW", frozenset()),
+}
