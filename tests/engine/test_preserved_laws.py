@@ -143,7 +143,7 @@ class Life:
         body = build(request, CATALOG.entry(request.model), betas_allowed=self.has_control).body
         judged = self.service.judge(body, betas)
         self._note(self.requests.dropped({"input_transformations": judged.dropped}))
-        calls = self.random.random() < 0.5
+        calls = self.wants_call()
         content = self.service.sign(body, self._answer(calls), judged.last)
         message: Json = {
             "id": f"msg_{self.uuid()}",
@@ -161,6 +161,9 @@ class Life:
             if block["type"] == "tool_use":
                 self.story.add([self._result(block["id"])])
         return calls
+
+    def wants_call(self) -> bool:
+        return self.random.random() < 0.5
 
     def _answer(self, calls: bool) -> list[Any]:
         content: list[Any] = []

@@ -180,6 +180,25 @@ def test_images_that_the_service_refuses_take_only_later_thoughts_along(tmp_path
     assert TOLD not in third.stderr
 
 
+def test_a_summary_that_is_refused_with_the_thoughts_is_written_from_the_record(
+    tmp_path: Path,
+) -> None:
+    def summarises(body: Json) -> Json:
+        is_asked = "<summary>" in json.dumps(body["messages"][-1])
+        words = "We looked around and found that all is well. " * 10
+        return {"text": f"<summary>{words}</summary>"} if is_asked else thinks(body)
+
+    service = Preserving(summarises, rewrites=True, has_control=False)
+    off = {"CLEW_DISABLE_BETAS": "1"}
+    with serving(service) as server:
+        say(tmp_path, server, "one", **off)
+        done = say(tmp_path, server, "/compact", **off)
+        on = say(tmp_path, server, "on", **off)
+    assert (done.returncode, on.returncode, on.stdout) == (0, 0, "Done.\n")
+    assert len(lines(tmp_path, "user")) > 2
+    assert any(line.get("isCompactSummary") for line in lines(tmp_path, "user"))
+
+
 def test_a_terminal_goes_on_behind_an_edit_that_would_have_been_the_end(tmp_path: Path) -> None:
     service = Preserving(thinks)
     with (
@@ -201,6 +220,8 @@ def test_a_terminal_goes_on_behind_an_edit_that_would_have_been_the_end(tmp_path
             terminal.expect("Done.")
             terminal.expect("> ")
         first = lines(tmp_path, "user")[0]["uuid"]
+        terminal.type(f"/context exclude {first}\n")
+        terminal.expect("thoughts: 3 thoughts after it will no longer be shown to the model")
         terminal.type(f"/context exclude {first} now\n")
         terminal.expect("left out")
         terminal.type("three\n")

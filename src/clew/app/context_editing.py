@@ -16,6 +16,7 @@ from clew.messages.messages import User
 from clew.normalize.edits import Edits, Kind, whole
 from clew.normalize.for_api import Projected
 from clew.normalize.select import is_boundary, is_summary, visible
+from clew.normalize.thought import thoughts_of
 from clew.normalize.tokens import message_tokens
 from clew.providers.base import Failure
 from clew.session.breakdown import breakdown
@@ -46,6 +47,8 @@ class Effect(Struct, frozen=True, kw_only=True):
     cached_tokens: int
     anew_tokens: int
     anew_usd: float | None
+    # Thoughts behind the first message that differs; the model is not shown them any more.
+    thoughts: int
     problems: tuple[str, ...]
     repairs: tuple[str, ...]
 
@@ -98,6 +101,7 @@ class Editing:
             cached_tokens=message_tokens(then.messages[:same]),
             anew_tokens=anew if then.messages != now_sent.messages else 0,
             anew_usd=None if cost is None else float(cost),
+            thoughts=_thoughts(then.messages[same:]) if session.requests.binds_thinking else 0,
             problems=tuple(str(each) for each in then.violations),
             repairs=tuple(
                 f"{r.kind} {r.detail}".strip() for r in then.repairs if r not in now_sent.repairs
@@ -151,6 +155,10 @@ def _end_of_turn(entries: Sequence[Json], begin: int) -> int:
 
 def is_prompt(entry: Json) -> bool:
     return entry.get("type") == "user" and User(entry).face == "typed"
+
+
+def _thoughts(messages: Sequence[Json]) -> int:
+    return sum(1 for message in messages for _ in thoughts_of(message["content"]))
 
 
 def _same(one: Projected, other: Projected) -> int:

@@ -77,6 +77,9 @@ def shown(effect: Effect, session: Session, *, is_about: bool = False) -> str:
         f"{about}{effect.anew_tokens:,} are sent and cached anew{cost}",
         "validity: " + ("; ".join(effect.problems) or "the request stays one that the API takes"),
     ]
+    if effect.thoughts:
+        are = count_of(effect.thoughts, "thought", "thoughts")
+        lines.append(f"thoughts: {are} after it will no longer be shown to the model")
     if effect.repairs:
         lines.append(f"mended for it: {'; '.join(effect.repairs)}")
     return "\n".join(lines)

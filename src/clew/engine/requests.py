@@ -93,6 +93,11 @@ class Requests:
             self._system = system_digest(template.system)
         self._template, self._target = template, target
 
+    @property
+    def binds_thinking(self) -> bool:
+        """Whether thoughts are bound to what stands before them."""
+        return self._target.binds_thinking
+
     def deferred(self) -> list[str]:
         """The tools that a request of this session names and does not describe."""
         return [str(one["name"]) for one in self._definitions() if one.get(MARK)]

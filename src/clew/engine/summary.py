@@ -16,7 +16,8 @@ from clew.compaction.boundary import Selection
 from clew.compaction.budget import Room
 from clew.engine.side_question import said
 from clew.messages.messages import Assistant
-from clew.providers.answer_events import Answered, CompactionDue, Ended
+from clew.normalize.prefix import is_bound_elsewhere
+from clew.providers.answer_events import Answered, CompactionDue, Ended, GaveUp
 from clew.providers.base import Failure, Off, Request
 
 Json: TypeAlias = dict[str, Any]
@@ -56,7 +57,7 @@ class Summaries:
             summary = summary_of(ended)
             if summary is not None:
                 return Asked(words=summary, by=request.model)
-            if not isinstance(ended, Answered | CompactionDue):
+            if not isinstance(ended, Answered | CompactionDue) and not is_of_thoughts(ended):
                 return failure_of(ended)
         return await self._from_record(selection.covered, words, request, room)
 
@@ -114,6 +115,11 @@ def summary_of(ended: Ended, *, is_last: bool = False) -> str | None:
     if found is None and is_last and len(text.strip()) >= retelling.LEAST_CHARS:
         return text.strip()
     return found
+
+
+def is_of_thoughts(ended: Ended) -> bool:
+    """Whether the conversation was refused for thoughts that do not fit; its record holds none."""
+    return isinstance(ended, GaveUp) and is_bound_elsewhere(ended.failure.message)
 
 
 def failure_of(ended: Ended) -> str:

@@ -40,6 +40,11 @@ _CONTROLS = ("block_binding", CONTROLS_BETA)
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
+def is_bound_elsewhere(words: str) -> bool:
+    """Whether a request was refused for a thought that does not fit."""
+    return _BOUND_ELSEWHERE in words.lower()
+
+
 class Bound(Struct, frozen=True, kw_only=True):
     """What stood before a thought when it was made: the hash of each part. `after` is the last thought
     before the request's answer; two thoughts of one answer are bound to the same."""
@@ -391,7 +396,7 @@ class Thoughts:
         """Takes in that the service refused the last request with these words; whether the next one will
         be another for it."""
         said = words.lower()
-        if _BOUND_ELSEWHERE in said:
+        if is_bound_elsewhere(said):
             if may_control and not self._is_denied and self._asked != "drop_block":
                 self._has_broken = self._was_refused = True
                 return True
