@@ -43,7 +43,7 @@ def said(messages: list[Json]) -> tuple[str, bool]:
         texts = [
             block["text"]
             for block in blocks
-            if block["type"] == "text" and not block["text"].startswith("<system-reminder>")
+            if block["type"] == "text" and not block["text"].startswith("<system-reminder")
         ]
         if texts and not any(block["type"] == "tool_result" for block in blocks):
             return texts[0], results

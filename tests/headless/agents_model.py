@@ -32,7 +32,7 @@ def asked(messages: list[Json]) -> tuple[str, int]:
         content = message["content"]
         blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
         texts = [block["text"] for block in blocks if block["type"] == "text"]
-        said = [text for text in texts if not text.startswith(("<system-reminder>", "Kinds of"))]
+        said = [text for text in texts if not text.startswith(("<system-reminder", "Kinds of"))]
         if said and message["role"] == "user":
             return said[-1], rounds
     return "", rounds

@@ -1,6 +1,7 @@
 """The real program on disks that lose what was not synced, and on disks that fail at any call."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -49,7 +50,7 @@ def sign_of(block: Json) -> str:
     """What a line that says this block has in it."""
     match block["type"]:
         case "text":
-            said = block["text"].removeprefix("<system-reminder>\n")
+            said = re.sub(r"\A<system-reminder[^>]*>\n", "", block["text"])
             said = said.removesuffix("\n</system-reminder>")
             return json.dumps(said, ensure_ascii=False)[1:-1]
         case "tool_use":

@@ -91,6 +91,7 @@ async def session(
             environ=ground.environ,
             folders=ground.began.context.directories,
             gate=ground.gate,
+            nonce=new_id()[:8],
             has_memory=not options.is_bare,
             has_structure=ground.began.settings.get("includeDirectoryStructure") is True,
             memories=memories_of(ground),

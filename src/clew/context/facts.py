@@ -55,8 +55,9 @@ def environment_fact(
     os_version: str,
     model: str,
     folders: Sequence[str] = (),
+    nonce: str = "",
 ) -> Fact:
-    """Where the session runs."""
+    """Where the session runs, and what clew's own tags bear in it."""
     payload = {
         "type": "environment",
         "cwd": cwd,
@@ -65,6 +66,7 @@ def environment_fact(
         "osVersion": os_version,
         "model": model,
         "additionalDirectories": list(folders),
+        **({"nonce": nonce} if nonce else {}),
     }
     lines = [
         f"Working folder: {cwd}",
@@ -72,6 +74,7 @@ def environment_fact(
         f"Platform: {platform} ({os_version})",
         f"Model: {model}",
         *(f"Further folder: {folder}" for folder in folders),
+        *([f"Nonce of clew's tags: {nonce}"] if nonce else []),
     ]
     return Fact(payload=payload, rendered=("\n".join(lines),), role="system")
 

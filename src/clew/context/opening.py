@@ -34,15 +34,18 @@ class Opening:
         environ: Mapping[str, str],
         folders: Sequence[str],
         gate: MemoryGate,
+        nonce: str,
         has_memory: bool = True,
         has_structure: bool = False,
         memories: Path | None = None,
     ) -> None:
-        """`memories` is the project's memory folder, where its index is to be told."""
+        """`memories` is the project's memory folder, where its index is to be told; `nonce` is what
+        clew's own tags bear in conversations that begin here."""
         self._cwd = cwd
         self._environ = dict(environ)
         self._folders = folders
         self._gate = gate
+        self._nonce = nonce
         self._has_memory = has_memory
         self._structure = structure_by(launcher, environ) if has_structure else None
         self._memories = memories if has_memory else None
@@ -88,6 +91,7 @@ class Opening:
                 os_version=os.uname().release,
                 model=model,
                 folders=self._folders,
+                nonce=self._nonce,
             ),
             facts.date_fact(day),
         ]

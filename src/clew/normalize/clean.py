@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from clew.catalog.api_versions import is_later
+from clew.messages.lookalikes import escape_result, escape_tags
 from clew.messages.wording import NO_CONTENT
 from clew.normalize import shapes
 from clew.normalize.block_rules import kind_of
@@ -18,6 +19,8 @@ from clew.normalize.target import NO_FAMILY, Target, family_of
 from clew.normalize.thought import thought_id
 
 Block: TypeAlias = dict[str, Any]
+# No block of a result that the service knows is nested deeper.
+MAX_ESCAPED_DEPTH = 8
 _TEXT = frozenset({"type", "text"})
 _USE = frozenset({"type", "id", "name", "input"})
 _RESULT = frozenset({"type", "tool_use_id", "content"})
@@ -171,9 +174,14 @@ class Cleaner:
         content = block.get("content")
         if self._tools is not None and not self._tools:
             self._note("no_tools")
-            return text_block(as_text(block))
+            return text_block(escape_tags(as_text(block)))
         if type(block.get("tool_use_id")) is not str:
             block = block | {"tool_use_id": ""}
+        if type(content) is str:
+            escaped = escape_result(content)
+            if escaped is not content:
+                content = escaped
+                block = block | {"content": content}
         if type(content) is not str:
             inside = self._inside(content)
             if inside is not content:
@@ -197,17 +205,18 @@ class Cleaner:
     def _in_result(self, block: Any) -> Block | None:
         kind = kind_of(block)
         if kind == "text":
-            return self._text(block)
+            return self._text(_escaped(block))
         if kind in shapes.MEDIA:
-            return self._media(block, kind)
+            return self._media(_escaped(block), kind)
         if kind == "tool_reference" and not self._has_tool(block.get("tool_name")):
             self._note("tool_unknown", str(block.get("tool_name")))
             return text_block(f"(the tool {block.get('tool_name')}, no longer available)")
         if kind == "tool_reference" and not self.target.deferred_tools:
             return text_block(f"The tool {block['tool_name']} is loaded and can be called.")
         if kind in shapes.IN_RESULT and _has_required(block, kind):
-            return self._documented(self._searched(block), kind)
-        return self._foreign(block, kind)
+            return self._documented(_escaped(self._searched(block)), kind)
+        told = self._foreign(block, kind)
+        return None if told is None else _escaped(told)
 
     def _has_tool(self, name: Any) -> bool:
         return self._tools is None or str(name) in self._tools
@@ -284,6 +293,21 @@ class Cleaner:
         if extra:
             self._note("fields_dropped", f"{kind}: {', '.join(sorted(map(str, extra)))}")
         return {k: v for k, v in block.items() if k in known and k != "cache_control"}
+
+
+def _escaped(value: Any, depth: int = 0) -> Any:
+    """What a tool gave, with no tag in it that could be clew's; the same object where there is none."""
+    if type(value) is str:
+        return escape_tags(value)
+    if depth > MAX_ESCAPED_DEPTH:
+        return value
+    if type(value) is dict:
+        made = {name: _escaped(inner, depth + 1) for name, inner in value.items()}
+        return value if all(map(_same, made.values(), value.values())) else made
+    if type(value) is list:
+        listed = [_escaped(inner, depth + 1) for inner in value]
+        return value if all(map(_same, listed, value)) else listed
+    return value
 
 
 def _same(one: object, other: object) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from clew.messages.lookalikes import escape_output, with_nonce
 from clew.messages.wording import NO_RESPONSE_REQUESTED
 from clew.normalize import select, shapes
 from clew.normalize.block_rules import Violation, kind_of
@@ -71,6 +72,7 @@ class Outgoing:
         self._names = None if tools is None else frozenset(str(t.get("name")) for t in tools)
         self._entries: list[Entry] = []
         self._refused: frozenset[str] = frozenset()
+        self._nonce = ""
         self._fold = self._new_fold(0, crowded=False)
 
     def _new_fold(self, dropped: int, *, crowded: bool) -> "_Fold":
@@ -84,14 +86,16 @@ class Outgoing:
         )
         validator = Validator(self._target)
         validator.tools(self._tools)
-        return _Fold(cleaner, validator)
+        return _Fold(cleaner, validator, self._nonce)
 
     def extend(self, entries: Iterable[Entry]) -> None:
         """Takes in what was added to the conversation."""
         first = len(self._entries)
         self._entries += entries
         new = self._entries[first:]
-        if any(select.is_summary(entry) or select.is_micro(entry) for entry in new):
+        nonce = next(filter(None, map(nonce_of, reversed(new))), self._nonce)
+        is_other, self._nonce = nonce != self._nonce, nonce
+        if is_other or any(select.is_summary(entry) or select.is_micro(entry) for entry in new):
             self._again(0, crowded=False)
         else:
             for entry in new:
@@ -119,13 +123,15 @@ class Outgoing:
 class _Fold:
     """Entries one after another into exchanges; closed ones into messages."""
 
-    def __init__(self, cleaner: Cleaner, validator: Validator) -> None:
+    def __init__(self, cleaner: Cleaner, validator: Validator, nonce: str) -> None:
         self.cleaner = cleaner
+        # What clew's own tags bear in this conversation; empty in one that was told of none.
+        self._nonce = nonce
         self._target = cleaner.target
         self._validator = validator
         self._closed: list[dict[str, Any]] = []
         self._calls = Calls(cleaner.target.max_id)
-        self._open = Exchange([], None)
+        self._open = Exchange([], None, nonce)
         # Thinking whose answer has not said anything yet.
         self._thought: Said = []
         self._thought_id: str | None = None
@@ -152,7 +158,7 @@ class _Fold:
         uuid = _uuid(entry)
         if self.references and type(content) is list:
             content = [self._referred(block) for block in content]
-        blocks = self.cleaner.user(content, uuid)
+        blocks = [self._own(block, entry) for block in self.cleaner.user(content, uuid)]
         if any(block["type"] != "tool_result" for block in blocks):
             self._settle(uuid)
         into = self._open
@@ -180,7 +186,7 @@ class _Fold:
             return
         if into.notices and self._target.system_messages:
             self.cleaner.note("turn_missing", NO_RESPONSE_REQUESTED, uuid)
-            self._next(Exchange([(text_block(NO_RESPONSE_REQUESTED), uuid)], None))
+            self._next(Exchange([(text_block(NO_RESPONSE_REQUESTED), uuid)], None, self._nonce))
         else:
             into.settle()
 
@@ -193,14 +199,23 @@ class _Fold:
     def _note(self, entry: Entry) -> None:
         """Of the program's own notes the model hears what a local command said."""
         if entry.get("subtype") == "local_command" and entry.get("isDisplayOnly") is not True:
-            self._open.talk += self.cleaner.user(entry.get("content"), _uuid(entry))
+            said = self.cleaner.user(entry.get("content"), _uuid(entry))
+            self._open.talk += [self._own(block, entry) for block in said]
+
+    def _own(self, block: Block, entry: Entry) -> Block:
+        """A block with clew's tags as its own, where clew wrote them, and with nobody else's."""
+        if block["type"] != "text":
+            return block
+        words: str = block["text"]
+        told = with_nonce(words, self._nonce) if _is_of_clew(entry) else escape_output(words)
+        return block if told is words else block | {"text": told}
 
     def _context(self, entry: Entry) -> None:
         said: Any = frozen(entry)
         if said is None:
             words = words_for(entry.get("attachment"))
             said = [text_block(words)] if words else []
-        blocks = self.cleaner.user(said, _uuid(entry))
+        blocks = [self._own(block, entry) for block in self.cleaner.user(said, _uuid(entry))]
         if entry.get("renderedRole") == "system" and all(b["type"] == "text" for b in blocks):
             self._open.notices += blocks
             return
@@ -252,7 +267,7 @@ class _Fold:
             self._open.answer += said
             self._open.answer_id = answer_id
         else:
-            self._next(Exchange(said, answer_id))
+            self._next(Exchange(said, answer_id, self._nonce))
 
     def _forget_thought(self) -> None:
         self.cleaner.note("thinking_dropped", "an answer of nothing else", self._thought[-1][1])
@@ -330,6 +345,18 @@ class _Fold:
         repairs = cleaner.repairs[:]
         del cleaner.repairs[before:]
         return Projected(messages=self._closed + made, repairs=repairs, violations=validator.found)
+
+
+def nonce_of(entry: Entry) -> str:
+    """What clew's own tags bear, where an entry tells it; empty elsewhere."""
+    told = entry.get("attachment") if entry.get("type") == "attachment" else None
+    nonce = told.get("nonce") if type(told) is dict and told.get("type") == "environment" else ""
+    return nonce if type(nonce) is str else ""
+
+
+def _is_of_clew(entry: Entry) -> bool:
+    """Whether no user typed it: what surrounds a prompt, and warnings."""
+    return entry.get("type") == "attachment" or entry.get("isMeta") is True
 
 
 def _uuid(entry: Entry) -> str | None:

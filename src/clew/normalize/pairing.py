@@ -8,6 +8,7 @@ so that doing it twice changes nothing.
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from clew.messages.lookalikes import with_nonce
 from clew.messages.wording import RESULT_MISSING, tagged
 from clew.normalize import shapes
 from clew.normalize.clean import Block, as_text, as_word, text_block
@@ -17,15 +18,17 @@ Note: TypeAlias = Callable[[RepairKind, str, str | None], None]
 Said: TypeAlias = list[tuple[Block, str | None]]  # a block and the uuid of its entry
 # A call: the id that the log knows it by, the block with its id on the wire, the uuid of its entry.
 Use: TypeAlias = tuple[str, Block, str | None]
-_REMINDER = "<system-reminder>"
+_REMINDER = "<system-reminder"
 
 
 class Exchange:
     """Blocks in the order they came, already clean; `finish` in this module makes messages of them."""
 
-    __slots__ = ("answer", "answer_id", "before", "context", "notices", "results", "talk")
+    __slots__ = ("answer", "answer_id", "before", "context", "nonce", "notices", "results", "talk")
 
-    def __init__(self, answer: Said, answer_id: str | None) -> None:
+    def __init__(self, answer: Said, answer_id: str | None, nonce: str = "") -> None:
+        # What clew's own tags bear here.
+        self.nonce = nonce
         self.answer = answer
         self.answer_id = answer_id
         self.results: Said = []
@@ -50,7 +53,7 @@ class Exchange:
     def settle(self) -> None:
         """What is said from now on stands behind what was said so far."""
         self.before += [*self.context, *self.talk]
-        self.before += [text_block(reminder(str(b["text"]))) for b in self.notices]
+        self.before += [text_block(reminder(str(b["text"]), self.nonce)) for b in self.notices]
         self.context, self.talk, self.notices = [], [], []
 
 
@@ -106,7 +109,7 @@ def finish(
     words += [*exchange.before, *exchange.context, *exchange.talk]
     notices = exchange.notices
     if notices and not (system_messages and (answered or words)):
-        words += [text_block(reminder(str(b["text"]))) for b in notices]
+        words += [text_block(reminder(str(b["text"]), exchange.nonce)) for b in notices]
         notices = []
     if not answered and not words and not (may_pause and said and _is_pause(said[-1])):
         note("turn_missing", filler, exchange.answer[-1][1] if exchange.answer else None)
@@ -131,9 +134,10 @@ def _unheard(kind: RepairKind, detail: str, uuid: str | None) -> None:
     """For a look ahead: what is repaired will be said when it is done."""
 
 
-def reminder(words: str) -> str:
+def reminder(words: str, nonce: str) -> str:
     """How a notice of the program is told in the user's name."""
-    return words if words.startswith(_REMINDER) else tagged("system-reminder", f"\n{words}\n")
+    is_tagged = words.startswith(_REMINDER)
+    return with_nonce(words if is_tagged else tagged("system-reminder", f"\n{words}\n"), nonce)
 
 
 def _answer(

@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 
 from clew.config.there import is_there
 from clew.messages.counts import count_of
+from clew.messages.lookalikes import unescape_tags
 from clew.tools import files
 from clew.tools.base import Tool, ToolContext, ToolError, ToolResult, ToolSession
 from clew.tools.patch import Region, patch_of_regions, replaced
@@ -142,6 +143,10 @@ def occurrences(text: str, given: Step, path: Path) -> tuple[str, str, list[tupl
     if not old:
         raise ToolError("old_string must not be empty: the file is there.")
     spans = find(text, old)
+    if not spans and (plain := unescape_tags(old)) != old and crlf(plain) in crlf(text):
+        # The model saw tags like clew's own with a backslash that the file does not have.
+        old, new = plain, unescape_tags(new)
+        spans = find(text, old)
     if not spans and "\r\n" in text and "\n" in old:
         # Read shows lines without the carriage return, so the model cannot know of it.
         old, new = crlf(old), crlf(new)

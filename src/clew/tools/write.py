@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from clew.config.there import is_there
 from clew.messages.counts import count_of
+from clew.messages.lookalikes import unescape_like
 from clew.tools import files
 from clew.tools.base import Tool, ToolContext, ToolError, ToolResult, ToolSession
 from clew.tools.patch import patch_of_texts
@@ -56,6 +57,7 @@ def put_content(path: Path, content: str, ctx: ToolContext) -> ToolResult:
 def update(path: Path, content: str, ctx: ToolContext) -> ToolResult:
     old = files.take_known(path, ctx.session)
     text = decode(old.data) or Text(text="")
+    content = unescape_like(content, text.text)
     # Read shows lines without their carriage returns, so the model cannot have meant to drop them.
     new = crlf(content) if text.is_crlf else content
     written = files.put(old.path, encoded(text, new, path), old.status)
