@@ -15,6 +15,7 @@ from clew.permissions.protected import (
     is_critical,
     is_own_result,
     secret_below,
+    secret_met,
     why_protected_read,
     why_protected_write,
 )
@@ -231,6 +232,8 @@ def wide(bench: Bench, use: Use, path: ResolvedPath) -> str | None:
             return f"holds credentials ({held})"
     if use.glob:
         met = glob_meets(path.real, writes=use.access == "write")
+        if met is None and use.access == "read" and is_outside(bench, path):
+            met = secret_met(path.real, bench.context.home)
         if met is not None:
             return f"could stand for {met}"
     return None

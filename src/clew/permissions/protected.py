@@ -7,7 +7,7 @@ a shell or an editor runs next, or who can log in. Some hold secrets and ask bef
 import re
 from collections.abc import Iterable
 
-from clew.permissions.patterns import GLOB, normal, segments_meet
+from clew.permissions.patterns import GLOB, may_meet, normal, segments_meet
 from clew.permissions.request import Context, ResolvedPath
 
 # Folders, wherever they lie: nothing below them is written unasked.
@@ -264,6 +264,17 @@ def secret_below(folder: str, home: str) -> str | None:
     """A secret place in a folder that is read as a whole."""
     places = (*(f"{home}/{place.rstrip('/')}" for place in SECRET_PLACES), *SYSTEM_SECRETS)
     return next((place for place in places if is_below(place, folder)), None)
+
+
+def secret_met(pattern: str, home: str) -> str | None:
+    """A secret place of the home folder that a pattern of the shell could stand for."""
+    segments = tuple(pattern.strip("/").split("/"))
+    for place in SECRET_PLACES:
+        rest = ("**",) if place.endswith("/") else ()
+        named = (*home.strip("/").split("/"), *place.rstrip("/").split("/"), *rest)
+        if may_meet(segments, named):
+            return f"~/{place}"
+    return None
 
 
 def glob_meets(pattern: str, *, writes: bool) -> str | None:
