@@ -10,7 +10,7 @@ PYTEST := PYTHONWARNDEFAULTENCODING=1 $(PY) -m pytest -q
 PIP    := PATH="$(CURDIR)/$(BIN):$$PATH" $(PY) -m pip install --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test laws e2e crash fuzz compat bench lint type imports fmt docs-check docs screenshots parity lock check clean
+.PHONY: help setup demo test laws e2e crash fuzz compat bench lint type imports fmt docs-check docs screenshots parity lock secret-rules check clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -83,6 +83,10 @@ docs: $(READY) ## write the generated parts of the docs anew
 
 parity: $(READY) ## print the table of requirements and their state
 	@$(PY) -m tests.requirements
+
+secret-rules: $(READY) ## convert the rules of a checkout of gitleaks (FROM=CHECKOUT)
+	@test -f "$(FROM)/config/gitleaks.toml" || { echo "name a checkout of gitleaks: make secret-rules FROM=FOLDER"; exit 1; }
+	@$(PY) -m scripts.secret_rules "$(FROM)"
 
 lock: $(READY) ## resolve the dependencies anew into locks/
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header pyproject.toml -o locks/core.txt

@@ -1,60 +1,13 @@
 """Takes secrets out of text that leaves the process: logs, errors, exports.
 
-Owns the one function `mask` and its table of shapes. It must be linear in the text and never show
-more than the head that tells which kind of secret stood there.
+Owns the one function `mask`; what secrets look like is in `clew.config.secret_search`, which is imported
+when something is masked. It must be linear in the text and never show more than the head that tells
+which kind of secret stood there.
 """
 
 import re
 from collections.abc import Callable, Iterable
-from functools import cache
 from typing import Any
-
-# Each shape: words of which one must be there (without regard to case: finding them is a tenth of the
-# work), then what stays visible, group 1, and the secret.
-SHAPES: tuple[tuple[tuple[str, ...], str], ...] = (
-    (
-        ("private key-----",),
-        (
-            r"(-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----)"
-            r"[\s\S]{0,20000}?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)"
-        ),
-    ),
-    (("sk-",), r"\b(sk-(?:ant-|proj-)?)[A-Za-z0-9_-]{12,}"),
-    (
-        (
-            "ghp_",
-            "gho_",
-            "ghu_",
-            "ghs_",
-            "ghr_",
-            "github_pat_",
-            "glpat-",
-            "xox",
-            "npm_",
-            "pypi-",
-            "hf_",
-        ),
-        r"\b(gh[pousr]_|github_pat_|glpat-|xox[abeprs]-|npm_|pypi-|hf_)[A-Za-z0-9_-]{10,}",
-    ),
-    (("akia", "asia", "aiza"), r"\b(AKIA|ASIA|AIza)[A-Za-z0-9_-]{12,}"),
-    (("eyj",), r"\b(eyJ)[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]*"),
-    (
-        ("authorization",),
-        r"(?i)(authorization[\"']?\s{0,5}[:=]\s{0,5}[\"']?[a-z]{1,20}\s+)[^\s\"',;]{6,}",
-    ),
-    (("bearer",), r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{16,}"),
-    (
-        ("://",),
-        r"(?i)(\b[a-z][a-z0-9+.-]{0,20}://[^\s/:@\"']{0,100}:)[^\s/@\"']{1,200}(?=@)",
-    ),
-    (
-        ("api", "secret", "token", "password", "passwd", "authorization", "credential"),
-        (
-            r"(?i)((?:api[_-]?key|secret|token|password|passwd|authorization|credential)[a-z_-]{0,20}"
-            r"[\"']?\s{0,5}[:=]\s{0,5}[\"']?)(?!(?:true|false|null|none|bearer|basic|\d+)\b)[^\s\"',;&}]{6,}"
-        ),
-    ),
-)
 
 HIDDEN = "[masked]"
 # Shorter values are words that any text may hold.
@@ -65,19 +18,34 @@ SECRET_HEADER = re.compile(r"auth|cookie|secret|token|(?<!idempotency-)key", re.
 
 
 def mask(text: str, known: Iterable[str] = ()) -> str:
-    """The text with every secret replaced: those named in `known`, and those of a known shape."""
+    """Replace every secret in a text: those named in `known`, and those of a known shape."""
+    from clew.config.secret_search import secret_spans
+
     text = without(text, known)
-    folded = text.casefold()  # as the patterns do, for which a long s is an s
-    for words, shape in _shapes():
-        if any(word in folded for word in words):
-            text = shape.sub(lambda match: match[1] + HIDDEN, text)
-    return text
+    return _hidden(text, secret_spans(text))
 
 
-@cache
-def _shapes() -> tuple[tuple[tuple[str, ...], re.Pattern[str]], ...]:
-    """Made when something is masked: most starts end without it."""
-    return tuple((words, re.compile(shape)) for words, shape in SHAPES)
+def mask_member(name: str, text: str) -> str:
+    """Replace every secret in the value of a field, of which the name may tell that it is one."""
+    from clew.config.secret_search import member_spans
+
+    return _hidden(text, member_spans(name, text))
+
+
+def mask_lines(lines: list[str]) -> list[str]:
+    """Replace every secret in a text that was split, also one that goes over several lines."""
+    from clew.config.secret_search import spans_of_lines
+
+    return [_hidden(line, spans) for line, spans in zip(lines, spans_of_lines(lines), strict=True)]
+
+
+def _hidden(text: str, spans: list[tuple[int, int]]) -> str:
+    kept = []
+    at = 0
+    for begin, end in spans:
+        kept += [text[at:begin], HIDDEN]
+        at = end
+    return "".join([*kept, text[at:]])
 
 
 def without(text: str, known: Iterable[str]) -> str:
