@@ -9,8 +9,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.config.mask import mask
+from clew.config.mask import mask, mask_lines, mask_member
 
+# Longer keys are no names of fields: file names, for one.
+_LONGEST_NAME = 24
+_ENCODED = re.compile(r"[A-Za-z0-9+/=_\s-]*+")
 _ADDRESS = re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+\b")
 
 
@@ -23,7 +26,9 @@ class Redaction(Struct, frozen=True, kw_only=True):
     only_secrets: bool = False
 
     def text(self, text: str) -> str:
-        text = mask(text)
+        return self._rest(mask(text))
+
+    def _rest(self, text: str) -> str:
         if self.only_secrets:
             return text
         for folder, instead in self.folders:
@@ -39,18 +44,22 @@ class Redaction(Struct, frozen=True, kw_only=True):
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
+            if len(value) > 1 and all(isinstance(item, str) for item in value):
+                return [self._rest(line) for line in mask_lines(value)]
             return [self.value(item) for item in value]
         if isinstance(value, dict):
-            return {key: self._member(key, item) for key, item in value.items()}
+            return {self._key(key): self._member(key, item) for key, item in value.items()}
         return value
+
+    def _key(self, key: str) -> str:
+        return self.text(key) if len(key) > _LONGEST_NAME else key
 
     def _member(self, key: str, item: Any) -> Any:
         if not isinstance(item, str):
             return self.value(item)
-        if key in ("signature", "data") and len(item) > 200:
+        if key in ("signature", "data") and len(item) > 200 and _ENCODED.fullmatch(item):
             return item if self.only_secrets else "[removed]"
-        # The name of a field may be what tells that its value is a secret.
-        return self.text(mask(f"{key}={item}")[len(key) + 1 :])
+        return self._rest(mask_member(key, item))
 
 
 # Whatever leaves clew may come before others: what is secret in it is nobody's business.
