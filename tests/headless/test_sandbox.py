@@ -39,14 +39,18 @@ def bash(text: str, **more: Any) -> Json:
 
 
 def run(
-    home: Path, *answers: Json, args: tuple[str, ...] = (), without_walls: bool = False
+    home: Path,
+    *answers: Json,
+    args: tuple[str, ...] = (),
+    without_walls: bool = False,
+    prompt: str = "go",
 ) -> tuple[subprocess.CompletedProcess[str], list[Json]]:
     """One run, and the results that the model read."""
     plan = {"scenario": 1, "answers": [*answers, {"text": "Done.", "times": "always"}]}
     (home / "work").mkdir(exist_ok=True)
     with serving(plan, strict=True) as server:
         variables = environment(home, server.url)
-        program = command("-p", "go", *args)
+        program = command("-p", prompt, *args)
         if without_walls:
             # A kernel without Landlock, and a bwrap that the system does not let do its work.
             fake = write(home / "bin" / "bwrap", "#!/bin/sh\necho 'not permitted' >&2; exit 1\n")
@@ -64,7 +68,7 @@ def run(
             timeout=60,
             check=False,
         )
-        messages = server.requests[-1].body["messages"]
+        messages = server.requests[-1].body["messages"] if server.requests else []
     return done, [
         block
         for message in messages

@@ -14,7 +14,7 @@ from pathlib import Path
 import pyte
 
 from tests.headless.clew_process import command, environment
-from tests.tui.terminal import OnTerminal
+from tests.tui.terminal import OnTerminal, began_before
 
 COLUMNS, ROWS = 80, 24
 # What an ordinary terminal answers when it is asked what it can do.
@@ -50,9 +50,12 @@ class OnScreen(OnTerminal):
         argv: Sequence[str] | None = None,
         columns: int = COLUMNS,
         rows: int = ROWS,
+        is_first: bool = False,
     ) -> None:
         work = home / "work"
         work.mkdir(exist_ok=True)
+        if not is_first:
+            began_before(home)
         self._fd, theirs = pty.openpty()
         self.resize(columns, rows)
         colours = {"TERM": "xterm-256color", "COLUMNS": "", "LINES": "", "NO_COLOR": "1"}

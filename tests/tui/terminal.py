@@ -15,6 +15,12 @@ from typing import Self
 from tests.headless.clew_process import command, environment
 
 
+def began_before(home: Path) -> None:
+    """At the first start of all, a sandbox is offered (see `test_sandbox_offer`)."""
+    if (home / "config").is_dir() or not (home / "config").exists():
+        (home / "config" / "clew").mkdir(parents=True, exist_ok=True)
+
+
 class OnTerminal:
     """A child that is the leader of a terminal's session, killed if a test leaves it."""
 
@@ -46,9 +52,19 @@ class Terminal(OnTerminal):
     """One `clew ARGS` with a terminal of its own; `seen` is what it wrote and nobody expected yet, `all`
     everything."""
 
-    def __init__(self, home: Path, url: str, *args: str, columns: int = 0, **environ: str) -> None:
+    def __init__(
+        self,
+        home: Path,
+        url: str,
+        *args: str,
+        columns: int = 0,
+        is_first: bool = False,
+        **environ: str,
+    ) -> None:
         work = home / "work"
         work.mkdir(exist_ok=True)
+        if not is_first:
+            began_before(home)
         self._fd, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         self.child = subprocess.Popen(

@@ -14,6 +14,7 @@ import pytest
 from clew.testing.server import serving
 from tests.headless.clew_process import clew, command, environment
 from tests.requirements import requirement
+from tests.tui.terminal import began_before
 from tests.tui.test_dialogs import settings
 from tests.tui.test_first_run import NO_KEY
 from tests.tui.test_linear import HELLO, NEVER_ENDS, WRITES
@@ -39,6 +40,7 @@ class Tmux:
 
     def start(self, url: str, argv: list[str], **more: str) -> None:
         (self._home / "work").mkdir(exist_ok=True)
+        began_before(self._home)
         env = environment(self._home, url) | {"NO_COLOR": "1"} | more
         said = [f"{name}={value}" for name, value in env.items()]
         line = shlex.join(["env", *said, *argv])

@@ -198,6 +198,7 @@ async def session(
                 *lead.faults,
                 *copies.news(),
             ),
+            sandbox=hands.sandbox,
             copies=copies,
             requests=requests,
             tools=hands.tools,

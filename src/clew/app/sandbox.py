@@ -78,6 +78,8 @@ NO_WALLS = (
 )
 # What clew tells git of folders that are not trusted (see `config.git_guard`).
 BARE = ("safe.bareRepository", "explicit")
+# The modes in which it is on where settings say nothing.
+OWN_MODES = ("auto", "acceptEdits")
 NO_WALL = (
     "The command did not run: the read-only wall around commands that nobody is asked about does not "
     "stand here any more ({why})."
@@ -146,7 +148,7 @@ class SessionSandbox:
     @property
     def is_wanted(self) -> bool:
         if self._settings.enabled is None:
-            return self._rules.mode == "auto"
+            return self._rules.mode in OWN_MODES
         return self._settings.enabled
 
     @property
@@ -182,6 +184,36 @@ class SessionSandbox:
                 then = "no command will run" if self.is_promised else "commands run without one"
                 news = (*news, f"no sandbox works here, {then}: {error}")
         return news
+
+    async def page(self) -> list[tuple[str, str]]:
+        """What holds here and why not, in rows."""
+        await self.can_confine()
+        kind = await self.read_only.kind() if self.has_walls else ""
+        why = self.why_no_walls or "no Landlock of Linux 6.2, no bubblewrap"
+        rows = [("read-only wall", f"holds ({kind})" if kind else f"cannot be had: {why}")]
+        try:
+            kind, weakness = await self.box.kind(), self.box.weakness
+            rows.append(("sandbox", f"{self._switched}; {weakness or f'{kind} holds here'}"))
+        except SandboxError as error:
+            rows.append(("sandbox", f"{self._switched}; it cannot be had: {error}"))
+        policy = self._policy(self._began.context.cwd)
+        denied = len(self._shut("read"))
+        rows += [
+            ("may write", ", ".join(policy.write)),
+            ("may not read", f"{len(policy.no_read)} places, {denied} of them by rules that deny"),
+            ("may reach", ", ".join(policy.domains) or "no host"),
+            ("outside", ", ".join(self._settings.excluded) or "no command"),
+            ("variables", ", ".join(self._settings.variables) or "none named by settings"),
+        ]
+        return rows
+
+    @property
+    def _switched(self) -> str:
+        """Whether the sandbox is on, and by whose word."""
+        state = "on" if self.is_wanted else "off"
+        if self._settings.enabled is None:
+            return f"{state} in mode {self._rules.mode} (on by itself in {' and '.join(OWN_MODES)})"
+        return f"{state} by the settings"
 
     def opens(self, tree: str) -> None:
         """An agent has a checkout of its own there."""

@@ -23,6 +23,7 @@ from clew.app.own import OwnSession
 from clew.app.planning import planning
 from clew.app.plugins import SessionPlugins
 from clew.app.reloading import Reloading
+from clew.app.sandbox import SessionSandbox
 from clew.app.skills import SessionSkills
 from clew.app.speaking import Speaking
 from clew.app.stamps import now
@@ -84,6 +85,8 @@ class Session(Struct, frozen=True, kw_only=True):
     commands: list[Command["Session"]]
     own: OwnSession
     agents: AllAgents
+    # The walls around commands.
+    sandbox: SessionSandbox
     # Puts the session's own work into the background.
     leaving: Leaving
     skills: SessionSkills

@@ -293,6 +293,8 @@ async def model(session: Session, name: str) -> Outcome:
 
 
 async def permissions(session: Session, word: str) -> Outcome:
+    if word == "sandbox":
+        return Show(text=table(await session.sandbox.page()))
     if word:
         return Show(text=f"mode {session.rules.set_mode(word)}")
     standing = session.rules.standing
@@ -300,6 +302,7 @@ async def permissions(session: Session, word: str) -> Outcome:
     rows += [
         (f"{rule.behavior} {rule.text}", standing.where(rule)) for rule in standing.rules.rules
     ]
+    rows.append(("sandbox", "/permissions sandbox says what holds here"))
     return Show(text=table(rows))
 
 
@@ -355,7 +358,7 @@ BUILTIN: tuple[Command[Session], ...] = (
     Command(name="memory", description="show which memory speaks here; choose where notes go; review proposals", run=elsewhere("clew.app.slash_memory", "memory"), hint="[to | list | show | forget | review | accept | drop]"),
     Command(name="model", description="show or choose the model", run=model, hint="[MODEL]"),
     Command(name="output-style", description="show or choose how the model speaks", run=elsewhere(PARTS, "output_style"), hint="[NAME]"),
-    Command(name="permissions", description="show the rules, or go over to a mode", run=permissions, hint="[MODE]", aliases=("allowed-tools",)),
+    Command(name="permissions", description="show the rules, or what the sandbox holds; go over to a mode", run=permissions, hint="[MODE | sandbox]", aliases=("allowed-tools",)),
     Command(name="plugin", description="list the plugins of this session", run=elsewhere(PARTS, "plugins"), aliases=("plugins",)),
     Command(name="reload-plugins", description="look for plugins, skills, agents and output styles again", run=elsewhere(PARTS, "reload"), aliases=("reload",)),
     Command(name="remember", description="keep words for later sessions, or find in this one what to keep", run=elsewhere("clew.app.slash_memory", "remember"), hint="[WORDS]"),

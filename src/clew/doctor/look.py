@@ -59,6 +59,7 @@ async def look(standing: Standing, *, offline: bool, launcher: Launcher) -> list
     return [
         *found,
         *transcripts(standing),
+        await read_only_wall(launcher),
         await sandbox(standing, launcher),
         *hooks(standing),
         *definitions(standing),
@@ -144,6 +145,16 @@ def keys(standing: Standing, environment: Environment, endpoint: Endpoint) -> It
         yield note(subject, f"no key, for {endpoint.shown}, which may need none")
 
 
+async def read_only_wall(launcher: Launcher) -> Finding:
+    subject = "read-only wall"
+    try:
+        with closing(Box(Policy(write=(), is_read_only=True), launcher)) as box:
+            return fine(subject, f"{await box.kind()} holds it around commands that only look")
+    except SandboxError as error:
+        remedy = "install bubblewrap (apt-get install bubblewrap), or use Linux 6.2 or newer"
+        return fault(subject, f"few commands run without asking: {error}", remedy)
+
+
 async def sandbox(standing: Standing, launcher: Launcher) -> Finding:
     subject = "sandbox"
     settings, faults = read_settings(standing.layers, home=standing.context.home)
@@ -151,13 +162,13 @@ async def sandbox(standing: Standing, launcher: Launcher) -> Finding:
         return fault(subject, faults[0], "mend that line of the settings")
     try:
         with closing(Box(Policy(write=(str(standing.places.cwd),)), launcher)) as box:
-            kind = await box.kind()
+            kind, weakness = await box.kind(), box.weakness
     except SandboxError as error:
         remedy = "install bubblewrap (apt-get install bubblewrap), or a kernel with Landlock"
         made = fault if settings.enabled else note
         return made(subject, f"no walls hold here: {error}", remedy)
-    is_on = {True: "on", False: "off", None: "on in mode auto"}[settings.enabled]
-    return fine(subject, f"{kind} holds here; by the settings it is {is_on}")
+    is_on = {True: "on", False: "off", None: "on in modes auto and acceptEdits"}[settings.enabled]
+    return fine(subject, f"{weakness or f'{kind} holds here'}; by the settings it is {is_on}")
 
 
 def hooks(standing: Standing) -> Iterator[Finding]:

@@ -36,7 +36,7 @@ class Network(Struct, frozen=True, kw_only=True):
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """The `sandbox` object. `enabled` unsaid: on in mode auto where a sandbox works."""
+    """The `sandbox` object. `enabled` unsaid: on in modes auto and acceptEdits, where it works."""
 
     enabled: bool | None = None
     must_work: bool | None = field(name="failIfUnavailable", default=None)

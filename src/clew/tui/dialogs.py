@@ -16,6 +16,7 @@ from clew.tui.choosing import Body, Choice, Chooser
 from clew.tui.proposed import Proposed
 from clew.tui.render.rows import Line, Span, line, wrapped
 from clew.tui.render.safe import one_line, visible
+from clew.tui.sandbox_offer import EXPLANATION, QUESTION
 from clew.tui.stage import Stage
 
 Json: TypeAlias = dict[str, Any]
@@ -151,6 +152,22 @@ class Dialogs:
         )
         answer = await self._stage.ask(chooser)
         return answer is not None and answer.chosen == (0,)
+
+    async def sandbox(self) -> bool | None:
+        """Whether commands run in a sandbox: in every mode, in none; None: as it is by itself."""
+        choices = [
+            Choice(label="yes, in every mode", key="y"),
+            Choice(label="in modes auto and acceptEdits only", key="a"),
+            Choice(label="never", key="n"),
+        ]
+        chooser = Chooser(
+            QUESTION,
+            choices,
+            body=lambda width: self._lines(f"  {EXPLANATION}", width, ""),
+            at=1,
+        )
+        answer = await self._stage.ask(chooser)
+        return None if answer is None or answer.chosen == (1,) else answer.chosen == (0,)
 
     async def server(self, name: str, reach: str) -> bool | None:
         """Whether a server that the project brings along may begin; None: not decided now."""

@@ -29,6 +29,7 @@ from clew.tui.paper import Paper
 from clew.tui.questions import Questions
 from clew.tui.render.notices import closing
 from clew.tui.render.recalled import PERSON
+from clew.tui.sandbox_offer import is_first_start, offered
 from clew.tui.seeing import see
 from clew.tui.telling import Telling
 
@@ -80,6 +81,7 @@ async def one_session(
 ) -> int | Options:
     """An exit code, or the options of the session that follows."""
     questions = Questions(keyboard, telling)
+    is_new = is_first_start() and keyboard.is_terminal
     async with open_session(
         options, os.environ, str(Path.cwd()), questions.ask, entrypoint="cli"
     ) as session:
@@ -95,6 +97,8 @@ async def one_session(
             ask = keyboard.line if keyboard.is_terminal else None
             if await ways(session, telling.line, ask):
                 return options
+        if is_new and await offered(session, questions.sandbox):
+            return options
         if session.resumed is not None:
             telling.history(session.resumed.messages, session.tools.title)
         then = await Dialogue(session, telling, keyboard, paper).run(options.prompt)

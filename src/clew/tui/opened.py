@@ -30,6 +30,7 @@ from clew.tui.following import following
 from clew.tui.render.abilities import abilities
 from clew.tui.render.safe import one_line
 from clew.tui.render.transcript import Transcript
+from clew.tui.sandbox_offer import is_first_start, offered
 from clew.tui.stage import Stage
 from clew.tui.start import stands
 from clew.tui.status import Status
@@ -50,10 +51,11 @@ async def one_session(front: Front, options: Options) -> int | Options:
         if chosen_session is None:
             return 0
         options = replace(options, resume=chosen_session)
+    is_new = is_first_start()
     async with open_session(
         options, os.environ, str(Path.cwd()), dialogs.ask, entrypoint="cli"
     ) as session:
-        then = await while_open(front, session, options, dialogs)
+        then = await while_open(front, session, options, dialogs, is_new=is_new)
     for words in session.parting():
         note(front, words)
     front.screen.changed()
@@ -61,7 +63,7 @@ async def one_session(front: Front, options: Options) -> int | Options:
 
 
 async def while_open(
-    front: Front, session: Session, options: Options, dialogs: Dialogs
+    front: Front, session: Session, options: Options, dialogs: Dialogs, *, is_new: bool
 ) -> int | Options:
     dialogs.rules = session.rules
     dialogs.cwd = session.where
@@ -71,6 +73,8 @@ async def while_open(
         session.copies.heard = partial(tell, front, session)
         if await settled(dialogs, session) or await has_way(front, dialogs, session):
             return options  # what now counts does from the session's beginning on
+        if is_new and await offered(session, dialogs.sandbox):
+            return options
         return await conversed(front, session, options)
     finally:
         front.talk, front.desk.files = None, None
@@ -151,7 +155,7 @@ def arguments(session: Session, command: str) -> list[tuple[str, str]]:
         case "model":
             return sorted(session.speaking.catalog.aliases.items())
         case "permissions" | "allowed-tools":
-            return [(mode, "") for mode in dict.fromkeys(MODES.values())]
+            return [(word, "") for word in dict.fromkeys((*MODES.values(), "sandbox"))]
         case "help":
             return [(one.name, one.description) for one in known(session)]
         case "mcp":

@@ -8,11 +8,13 @@ from clew.permissions.in_session import SessionRules
 from clew.tui.answers import offered, take, whole
 from clew.tui.keyboard import Keyboard
 from clew.tui.render.safe import visible
+from clew.tui.sandbox_offer import EXPLANATION, QUESTION
 from clew.tui.telling import Telling
 
 Json: TypeAlias = dict[str, Any]
 YES = ("y", "yes")
 NO = ("", "n", "no")
+SANDBOX_CHOICES = "  y = in every mode; n = never; Enter = in modes auto and acceptEdits: "
 REASON = "  n = no; anything else = no, and this is why: "
 PLAN_CHOICES = "  y = begin; n = stop here; anything else = go on planning, and this is why: "
 
@@ -35,6 +37,12 @@ class Questions:
                 return await self._plan(question.body)
             case "permission":
                 return await self._permission(question)
+
+    async def sandbox(self) -> bool | None:
+        """Whether commands run in a sandbox: in every mode, in none; None: as it is by itself."""
+        self._telling.line(f"? {QUESTION} {EXPLANATION}")
+        answer = (await self._keyboard.line(SANDBOX_CHOICES) or "").strip().lower()
+        return {"y": True, "yes": True, "n": False, "no": False}.get(answer)
 
     async def _choices(self, given: Json) -> Verdict:
         """Every question in turn; a number, several, or words of the person's own."""
