@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -20,12 +21,14 @@ from clew.process.output import Output
 from clew.process.run import run
 from clew.process.spawn import Launcher
 from clew.sandbox.box import Box, Kind
+from clew.sandbox.listing import TICK_NS, Listing
 from clew.sandbox.policy import Policy
 from clew.sandbox.walled import SandboxError
 
 RUNS = 60
 TEN = 10
 NAP_S = 0.2
+TREE_FOLDERS = 2000
 
 
 async def best(work: Callable[[], Awaitable[object]], *, runs: int = RUNS) -> float:
@@ -89,9 +92,14 @@ async def of_hooks(folder: str) -> list[Figure]:
 
 async def of_walls(folder: str, kind: Kind, at_most_ms: float, **more: Any) -> Figure:
     launcher = Launcher()
-    policy = Policy(write=(folder,), no_read=(str(Path.home() / ".ssh"),), **more)
+    shut = (str(Path.home() / ".ssh"),)
+    if more.get("is_read_only"):
+        policy = Policy(write=(), no_read=shut, is_read_only=True)
+        name = f"the read-only wall ({kind}) adds to a command"
+    else:
+        policy = Policy(write=(folder,), no_read=shut, **more)
+        name = f"{kind} adds to a command" + (" with hosts" if more else "")
     box = Box(policy, launcher, only=kind)
-    name = f"{kind} adds to a command" + (" with hosts" if more else "")
 
     async def bare() -> None:
         await run(
@@ -121,12 +129,34 @@ async def of_walls(folder: str, kind: Kind, at_most_ms: float, **more: Any) -> F
         await launcher.aclose()
 
 
+async def of_denied(folder: str) -> Figure:
+    """A pattern that denies, in a tree that was looked through before: what looking again costs."""
+    top = Path(folder, "tree")
+    for number in range(TREE_FOLDERS):
+        (top / str(number % 40) / str(number)).mkdir(parents=True)
+        (top / str(number % 40) / str(number) / ".env").touch()
+    await asyncio.sleep(2 * TICK_NS / 1e9)
+    listing, names = Listing(), re.compile(r".*/\.env")
+
+    async def look() -> None:
+        assert sum(1 for _ in listing.named(str(top), names)) == TREE_FOLDERS
+
+    first_s = await best(look, runs=1)
+    again_s = await best(look, runs=20)
+    return Figure(
+        name=f"looking through {TREE_FOLDERS} folders again", value=again_s / first_s,
+        unit="x the first look", at_most=0.7, note=f"{again_s * 1000:.1f} ms",
+    )  # fmt: skip
+
+
 async def measured(folder: str) -> list[Figure]:
     figures = await of_hooks(folder)
     walls: tuple[tuple[Kind, float], ...] = (("bubblewrap", 30.0), ("landlock", 3.0))
     for kind, at_most_ms in walls:
         figures.append(await of_walls(folder, kind, at_most_ms))
         figures.append(await of_walls(folder, kind, at_most_ms, domains=("example.com",)))
+        figures.append(await of_walls(folder, kind, at_most_ms, is_read_only=True))
+    figures.append(await of_denied(folder))
     return figures
 
 
