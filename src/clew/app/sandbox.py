@@ -78,6 +78,7 @@ NO_WALLS = (
 )
 # What clew tells git of folders that are not trusted (see `config.git_guard`).
 BARE = ("safe.bareRepository", "explicit")
+SECRETS_AT_HOME = tuple(place.rstrip("/") for place in SECRET_PLACES)
 # The modes in which it is on where settings say nothing.
 OWN_MODES = ("auto", "acceptEdits")
 NO_WALL = (
@@ -227,7 +228,7 @@ class SessionSandbox:
 
     def _read_only_policy(self) -> Policy:
         files, began = self._settings.files, self._began
-        shut = (*real(files.no_read), *secrets_of(began), *self._shut("read"))
+        shut = (*real(files.no_read), *secrets_of(began, self._listing), *self._shut("read"))
         return Policy(write=(), no_read=both(shut, ()), read=real(files.read), is_read_only=True)
 
     def _policy(self, cwd: str) -> Policy:
@@ -236,7 +237,7 @@ class SessionSandbox:
         policy, here = self.box.policy, os.path.realpath(cwd)
         policy = replace(
             policy,
-            no_read=both((*policy.no_read, *secrets_of(self._began)), self._shut("read")),
+            no_read=both((*policy.no_read, *secrets_of(self._began, self._listing)), self._shut("read")),
             no_write=both(policy.no_write, self._shut("edit")),
         )
         tree = next((tree for tree in self._checkouts if covers((tree,), here)), None)
@@ -375,12 +376,14 @@ def policy_of(settings: Settings, standing: Standing) -> Policy:
     )
 
 
-def secrets_of(standing: Standing) -> tuple[str, ...]:
-    """The secret places that are there now."""
+def secrets_of(standing: Standing, listing: Listing) -> tuple[str, ...]:
+    """The secret places that are there now. Few are: the home folder is looked at first."""
     home, places = standing.context.home, standing.places
-    named = (*(f"{home}/{place.rstrip('/')}" for place in SECRET_PLACES), *SYSTEM_SECRETS)
+    there = {name for name, _ in listing.entries(home)}
+    named = [f"{home}/{place}" for place in SECRETS_AT_HOME if place.partition("/")[0] in there]
     own = (str(places.own / "credentials"), str(places.credentials))
-    return real([path for path in (*named, *own) if os.path.lexists(path)])
+    system = SYSTEM_SECRETS if os.geteuid() == 0 else ()
+    return real([path for path in (*named, *own, *system) if os.path.lexists(path)])
 
 
 def real(paths: Iterable[str]) -> tuple[str, ...]:

@@ -1,0 +1,71 @@
+"""Which calls run behind the read-only wall, and what becomes of one that has none."""
+
+from typing import Any
+
+import pytest
+
+from clew.engine.confining import decide
+from clew.permissions.decision import Allow, Ask, Decision, Effect, Finding, decided
+
+BASH = {"name": "Bash", "input": {"command": "ls"}}
+
+
+class Walls:
+    """A toolset whose wall stands, or turns out not to."""
+
+    def __init__(self, *, stands: bool = True, is_known: bool = False) -> None:
+        self.has_walls = stands or not is_known
+        self._stands = stands
+        self.tries = 0
+
+    async def can_confine(self) -> bool:
+        self.tries += 1
+        self.has_walls = self._stands
+        return self._stands
+
+
+def finding(effect: Effect, *, asks: bool = False) -> Decision:
+    return decided(
+        [Finding(subject="x", verdict="ask" if asks else "allow", reason="r", effect=effect)]
+    )
+
+
+@pytest.mark.parametrize(
+    ("block", "decision", "confined"),
+    [
+        (BASH, finding("look"), True),
+        (BASH | {"name": "Monitor"}, finding("look"), True),
+        (BASH, finding("change"), False),
+        (BASH, finding("unknown"), False),
+        (BASH, finding("look", asks=True), False),
+        (BASH | {"name": "Read"}, finding("look"), False),
+        (BASH | {"name": "PowerShell"}, finding("look"), False),
+    ],
+)
+async def test_a_shell_that_only_looks_and_was_not_asked_about_is_confined(
+    block: dict[str, Any], decision: Decision, confined: bool
+) -> None:
+    walls = Walls()
+    assert await decide(walls, block, lambda: decision) == (decision, confined)
+    assert walls.tries == int(confined)
+
+
+async def test_where_no_wall_stands_after_all_the_call_is_judged_again() -> None:
+    walls = Walls(stands=False)
+    judged: list[bool] = []
+
+    def judge() -> Decision:
+        judged.append(walls.has_walls)
+        return finding("look", asks=not walls.has_walls)
+
+    decision, is_confined = await decide(walls, BASH, judge)
+    assert (isinstance(decision, Ask), is_confined, judged) == (True, False, [True, False])
+    # From then on it is known.
+    assert not (await decide(walls, BASH, judge))[1]
+    assert walls.tries == 1
+
+
+async def test_where_none_stands_what_is_allowed_all_the_same_runs_without() -> None:
+    walls = Walls(stands=False, is_known=True)
+    decision, is_confined = await decide(walls, BASH, lambda: finding("look"))
+    assert (isinstance(decision, Allow), is_confined, walls.tries) == (True, False, 0)
