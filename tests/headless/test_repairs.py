@@ -52,6 +52,8 @@ def test_a_repair_makes_the_check_hold(path: Path, tmp_path: Path) -> None:
         done = clew(
             tmp_path, server.url, "-p", task["prompt"], "--session-id", SESSION,
             "--permission-mode", "acceptEdits", "--allowedTools", "Bash",
+                # In a sandbox a server of one command is not to be reached by another.
+                "--settings", '{"sandbox": {"enabled": false}}',
         )  # fmt: skip
         places = [(request.place, request.status) for request in server.requests]
     assert places == [(f"answers[{n}]", 200) for n in range(len(task["answers"]))]
