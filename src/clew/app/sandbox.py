@@ -237,7 +237,9 @@ class SessionSandbox:
         policy, here = self.box.policy, os.path.realpath(cwd)
         policy = replace(
             policy,
-            no_read=both((*policy.no_read, *secrets_of(self._began, self._listing)), self._shut("read")),
+            no_read=both(
+                (*policy.no_read, *secrets_of(self._began, self._listing)), self._shut("read")
+            ),
             no_write=both(policy.no_write, self._shut("edit")),
         )
         tree = next((tree for tree in self._checkouts if covers((tree,), here)), None)
