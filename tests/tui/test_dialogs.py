@@ -112,6 +112,37 @@ def test_a_long_command_is_scrolled_through_and_none_of_it_is_hidden(tmp_path: P
         assert all(f"touch file-{number}\n" in seen for number in range(60))
 
 
+CONTROLS = {
+    "\x1b[2K": "\\x1b[2K",
+    "\r": "\\x0d",
+    "\b\b": "\\x08\\x08",
+    "\x0b": "\\x0b",
+    "\x1c": "\\x1c",
+    "\x85": "\\x85",
+    "\u2028": "\\u2028",
+    "\u202e": "\\u202e",
+    "\u2066": "\\u2066",
+}
+
+
+@pytest.mark.parametrize("sign", CONTROLS)
+@pytest.mark.parametrize("before", ["", "touch first\n"])
+def test_the_history_shows_a_command_with_the_signs_that_the_question_showed(
+    tmp_path: Path, sign: str, before: str
+) -> None:
+    shown = f"touch a{CONTROLS[sign]}b"
+    command = f"{before}touch a{sign}b"
+    given = {"command": command} | ({"description": "looks around"} if before else {})
+    scenario = {"scenario": 1, "answers": [call("Bash", **given), {"text": "Done with it."}]}
+    with serving(scenario, strict=True) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("yes, this once")
+        assert shown in screen.picture
+        screen.type("y")
+        screen.expect("Done with it.")
+        screen.expect_gone("yes, this once")
+        assert shown in screen.text
+
+
 def test_what_was_not_seen_in_whole_is_not_taken_by_its_letter(tmp_path: Path) -> None:
     command = "make one && cargo two && npm three && mkdir -p four && touch five"
     call = {"content": [{"tool": "Bash", "input": {"command": command}}]}

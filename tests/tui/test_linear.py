@@ -318,6 +318,24 @@ def test_control_characters_of_the_model_do_not_reach_the_terminal(tmp_path: Pat
         terminal.expect("a\\x1b]0;owned\\x07b")
 
 
+@pytest.mark.parametrize(
+    ("sign", "shown"), [("\x1b[2K", "\\x1b[2K"), ("\r", "\\x0d"), ("\u202e", "\\u202e")]
+)
+def test_a_command_shows_the_same_signs_when_it_is_asked_about_and_afterwards(
+    tmp_path: Path, sign: str, shown: str
+) -> None:
+    asked = {"content": [{"tool": "Bash", "input": {"command": f"touch a{sign}b"}}]}
+    plan = {"scenario": 1, "answers": [asked, {"text": "Done with it."}]}
+    with serving(plan, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
+        terminal.expect("> ")
+        terminal.type("go\n")
+        terminal.expect(f"command: touch a{shown}b")
+        terminal.expect("why: ")
+        terminal.type("y\n")
+        terminal.expect(f"touch a{shown}b")
+        terminal.expect("Done with it.")
+
+
 def test_a_rule_that_a_person_adds_holds_from_the_next_turn_on(tmp_path: Path) -> None:
     look = {"content": [{"tool": "Read", "input": {"file_path": "a.txt"}}]}
     plan = {"scenario": 1, "answers": [look, {"text": "One."}, look, {"text": "Two."}]}

@@ -92,7 +92,7 @@ class Bash(Tool[CommandInput]):
         return may_destroy(given.command)
 
     def title(self, given: CommandInput) -> str:
-        return given.description or given.command.strip().split("\n", 1)[0]
+        return given.description or given.command.strip(" \t\n").split("\n", 1)[0]
 
     async def call(self, given: CommandInput, ctx: ToolContext) -> ToolResult:
         refuse_odd(given.command, "A command")

@@ -41,7 +41,7 @@ class Monitor(Tool[MonitorInput]):
     owns_its_time = True
 
     def title(self, given: MonitorInput) -> str:
-        return given.description or given.command.strip().split("\n", 1)[0]
+        return given.description or given.command.strip(" \t\n").split("\n", 1)[0]
 
     async def call(self, given: MonitorInput, ctx: ToolContext) -> ToolResult:
         refuse_odd(given.command, "A command")

@@ -105,7 +105,7 @@ class Status:
         running = self._session.tasks.running
         if not running:
             return []
-        first = visible(" ".join(running[0].title.split()))[:30]
+        first = one_line(running[0].title)[:30]
         rest = f" and {len(running) - 1} more" if len(running) > 1 else ""
         return [Span(f"  running: {first}{rest}", theme["quiet"])]
 

@@ -96,6 +96,7 @@ def test_what_could_rule_a_terminal_is_made_visible_and_what_writing_needs_stays
         == "👩\u200d👩 می\u200cخواهم　x\u00a0y\n\t"
     )
     assert one_line(" a\nb\t\x07c ") == "a b \\x07c"
+    assert one_line("a\r\x0bb\x1c\u2028c\x85") == "a\\x0d\\x0bb\\x1c\\u2028c\\x85"
     assert address("https://a.b/c?d") == "https://a.b/c?d"
     assert address("https://a.b/\x1b\\") == address("javascript:x") == address("file:///x y") == ""
 

@@ -24,9 +24,13 @@ def _shown(found: re.Match[str]) -> str:
     return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
 
 
+_BLANKS = re.compile("[ \t\n]+")
+
+
 def one_line(text: str) -> str:
-    """The text as a part of a line: what breaks or widens a line is a space."""
-    return visible(" ".join(text.split()))
+    """The text as a part of a line: line ends, tabs and runs of spaces are a space, and nothing else is,
+    so that a control character is seen here as where the text stands whole."""
+    return _BLANKS.sub(" ", visible(text)).strip(" ")
 
 
 # Of an address: nothing that could end the sequence it stands in.

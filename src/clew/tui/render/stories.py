@@ -23,6 +23,7 @@ PROGRESS_ROWS = 3
 _TELLING = ("file_path", "notebook_path", "pattern", "path", "url", "query", "subject", "description",
             "command", "prompt", "skill", "task_id")  # fmt: skip
 _TITLE_CHARACTERS = 300
+BLANKS = " \t\n"
 INDENT = "  "
 
 
@@ -112,8 +113,9 @@ class Story:
         """The command, where the title has other words for it; what hooks said; what an agent did."""
         given = self.block.get("input")
         command = given.get("command") if isinstance(given, dict) else None
-        if isinstance(command, str) and command.strip() not in self.title:
-            for number, words in enumerate(lines_of(command)[:PROGRESS_ROWS]):
+        if isinstance(command, str) and visible(command.strip(BLANKS)) not in self.title:
+            # As the question shows it: nothing is overwritten, no sequence is taken out.
+            for number, words in enumerate(command.strip("\n").split("\n")[:PROGRESS_ROWS]):
                 sign = "$ " if number == 0 else "  "
                 yield clipped([Span(f"{sign}{visible(words.expandtabs(8))}", look.theme["quiet"])],
                               look.width)  # fmt: skip

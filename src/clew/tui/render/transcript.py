@@ -223,7 +223,7 @@ class Transcript:
 
     def _thinking(self, look: Look, rows: int) -> list[Row]:
         text = "".join(self._thought[-60:])[-4 * look.width :]
-        spans = [Span(visible(" ".join(text.split())), self.theme["thinking"])]
+        spans = [Span(one_line(text), self.theme["thinking"])]
         return list(wrapped(spans, look.width))[-rows:]
 
     def _think_over(self) -> list[Line]:
