@@ -373,13 +373,25 @@ def test_entries_without_thoughts_or_sense_are_passed() -> None:
 def test_a_message_that_stands_is_read_once() -> None:
     chain = Chain()
     first, second = user("one"), said(thought("a"), text("b"))
-    chain.follow([first, second])
+    assert chain.follow([first, second]) == 0
     state = chain.state
-    chain.follow([first, second, user("two")])
+    assert chain.follow([first, second, user("two"), said(thought("c"))]) == 1
     assert chain.state != state
-    chain.follow([first, second])
+    assert chain.follow([first, second]) == 1
+    assert chain.state == state
+    assert chain.follow([user("one"), second]) == 0
     assert chain.state == state
     assert Chain().state == prefix.START
+
+
+def test_a_change_far_behind_is_seen() -> None:
+    case = Case()
+    for n in range(10):
+        case.turn(f"prompt {n}", f"thought {n}")
+    assert case.ask() == Look()
+    case.messages = [*case.messages]
+    case.messages[2] = user("another prompt")
+    assert len(case.look().repairs) == 9
 
 
 def test_a_person_reads_how_many_thoughts_and_why() -> None:

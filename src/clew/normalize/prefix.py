@@ -6,8 +6,9 @@ after, judges every request before it leaves, and says what is left out. The rul
 described in docs/requests.md. Must never change a message: `Outgoing` leaves out what is named here.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha256
+from operator import is_
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -107,37 +108,49 @@ class Place(Struct, frozen=True, kw_only=True):
 
 
 class _Link(Struct, frozen=True):
-    message: Json
+    """A message, the prefix that ends with it, and how many thoughts stand up to its end."""
+
     state: str
-    places: tuple[Place, ...]
+    thoughts: int
 
 
 class Chain:
     """The prefixes of a growing request. A message that stands where it stood is not read again."""
 
     def __init__(self) -> None:
+        self._messages: list[Json] = []
         self._links: list[_Link] = []
+        # The thoughts of all messages, in order.
+        self.places: list[Place] = []
 
-    def follow(self, messages: Sequence[Json]) -> None:
-        """Takes in the messages of the next request."""
-        same = 0
-        for link, message in zip(self._links, messages, strict=False):
-            if link.message is not message:
-                break
-            same += 1
-        del self._links[same:]
-        for at in range(same, len(messages)):
-            self._links.append(_link(self.state, messages[at], at))
+    def follow(self, messages: Sequence[Json]) -> int:
+        """Takes in the messages of the next request; how many thoughts stand where they stood."""
+        same = _same(self._messages, messages)
+        del self._messages[same:], self._links[same:]
+        kept = self._links[-1].thoughts if self._links else 0
+        del self.places[kept:]
+        for message in messages[same:]:
+            state = self._add(self.state, message, len(self._messages))
+            self._messages.append(message)
+            self._links.append(_Link(state, len(self.places)))
+        return kept
+
+    def _add(self, state: str, message: Json, at: int) -> str:
+        """The prefix that a message ends. Thoughts are no part of it; they have a chain of their own."""
+        starts = [state]
+        for block in message["content"]:
+            if block.get("type") in shapes.THINKING:
+                place = Place(thought=thought_id(block), message=at, starts=tuple(starts))
+                self.places.append(place)
+            else:
+                said = [starts[-1], message["role"], block]
+                starts.append(sha256(_encode(said)).hexdigest()[:SHORT])
+        return starts[-1]
 
     @property
     def state(self) -> str:
         """The prefix that the next answer is made after."""
         return self._links[-1].state if self._links else START
-
-    @property
-    def places(self) -> Iterator[Place]:
-        for link in self._links:
-            yield from link.places
 
     def thought_at(self, path: object) -> str | None:
         """Which thought the service means by `messages.1.content.0`; None if there is none."""
@@ -145,25 +158,23 @@ class Chain:
         if len(words) != 4 or not (words[1].isdecimal() and words[3].isdecimal()):
             return None
         message, block = int(words[1]), int(words[3])
-        if message >= len(self._links):
+        if message >= len(self._messages):
             return None
-        blocks = self._links[message].message["content"]
+        blocks = self._messages[message]["content"]
         if block >= len(blocks) or blocks[block].get("type") not in shapes.THINKING:
             return None
         return thought_id(blocks[block])
 
 
-def _link(state: str, message: Json, at: int) -> _Link:
-    """A message behind a prefix. Thoughts are no part of a prefix; they have a chain of their own."""
-    role = message["role"]
-    starts, places = [state], []
-    for block in message["content"]:
-        if block.get("type") in shapes.THINKING:
-            places.append(Place(thought=thought_id(block), message=at, starts=tuple(starts)))
-        else:
-            state = sha256(_encode([state, role, block])).hexdigest()[:SHORT]
-            starts.append(state)
-    return _Link(message, state, tuple(places))
+def _same(before: Sequence[Json], now: Sequence[Json]) -> int:
+    """How many messages from the first on are the very same objects."""
+    most = min(len(before), len(now))
+    # Nearly always it is all but the last ones.
+    sure = max(0, most - 4)
+    at = sure if all(map(is_, before[:sure], now[:sure])) else 0
+    while at < most and before[at] is now[at]:
+        at += 1
+    return at
 
 
 class Thought(Struct, frozen=True, kw_only=True):
@@ -175,49 +186,14 @@ class Thought(Struct, frozen=True, kw_only=True):
     is_free: bool
 
 
-class Judged(Struct, frozen=True, kw_only=True):
-    """The rule's word on a request: the thoughts that do not fit, each with the reason, and the last
-    thought that the model is shown."""
+class _Mark(Struct, frozen=True):
+    """How a request stands behind one of its thoughts: the last that the model is shown and what that is
+    bound to, whether any is of another model, and whether any is bound to what nobody recorded."""
 
-    broken: dict[str, str]
-    last: str
-
-
-def judge(
-    places: Iterable[Place],
-    known: Mapping[str, Thought],
-    *,
-    system: str,
-    tools: str,
-    unseen: Container[str] = frozenset(),
-) -> Judged:
-    """What the service finds where it leaves out each thought that does not fit; `unseen` are those that
-    the model is not shown anyway."""
-    broken: dict[str, str] = {}
-    last, last_bound = "", None
-    for place in places:
-        if place.thought in unseen:
-            continue
-        thought = known.get(place.thought)
-        bound = None if thought is None else thought.bound
-        why = "" if bound is None else _misfit(bound, place, system, tools)
-        # The first thought that is shown may be any: the oldest ones may go.
-        if bound is not None and not why and last not in ("", bound.after) and last_bound != bound:
-            why = GAP
-        if why:
-            broken[place.thought] = why
-        else:
-            last, last_bound = place.thought, bound
-    return Judged(broken=broken, last=last)
-
-
-def _misfit(bound: Bound, place: Place, system: str, tools: str) -> str:
-    """Why a thought does not fit what stands before it; empty if it does."""
-    if bound.system != system:
-        return SYSTEM
-    if bound.tools != tools:
-        return TOOLS
-    return "" if bound.messages in place.starts else MESSAGES
+    last: str = ""
+    bound: Bound | None = None
+    has_other: bool = False
+    has_guessed: bool = False
 
 
 class Look(Struct, frozen=True, kw_only=True):
@@ -255,7 +231,10 @@ class Thoughts:
         self._chain = Chain()
         self._known: dict[str, Thought] = {}
         self._told = {repair.uuid for repair in told if repair.kind == "thought_unbound"}
-        self._told_unread = [(r.uuid, r.detail) for r in told if r.kind == "thought_unread"]
+        self._told_unread: dict[str | None, set[str]] = {}
+        for repair in told:
+            if repair.kind == "thought_unread":
+                self._told_unread.setdefault(repair.uuid, set()).add(repair.detail)
         # Those that do not fit any more, and for each model those that it cannot read.
         self._gone: set[str] = set()
         self._unread: set[tuple[str, str]] = set()
@@ -267,9 +246,13 @@ class Thoughts:
         self._is_denied = self._was_refused = False
         self._asked: Behavior = ""
         self._reader = self._system = self._tools = ""
+        # What was found of each thought of the last request; void where what it hangs on is another.
+        self._marks: list[_Mark] = []
+        self._regime: tuple[str, str, str, int] = ("", "", "", 0)
+        # Rises with every thought that is shown no more; and how far neighbours were looked at.
+        self._lost = 0
+        self._torn_at = -1
         self._news: list[Repair] = []
-        # What the thoughts of the next answer are bound to; None for a model that binds nothing.
-        self.bound: Bound | None = None
 
     def learn(self, entries: Iterable[Json]) -> None:
         """Takes in entries of the log."""
@@ -292,7 +275,7 @@ class Thoughts:
         )
         if uuid in self._told:
             self._gone.add(thought)
-        self._unread |= {(thought, reader) for of, reader in self._told_unread if of == uuid}
+        self._unread |= {(thought, reader) for reader in self._told_unread.get(uuid, ())}
 
     def look(
         self,
@@ -305,26 +288,23 @@ class Thoughts:
     ) -> Look:
         """Judges a request for `reader` before it leaves. Where `leave_out` names thoughts that stand in
         it, it is made without them and looked at again."""
-        self._chain.follow(messages)
+        kept = self._chain.follow(messages)
+        del self._marks[kept:]
         self._reader, self._system, self._tools = reader, system, tools
         can_control = may_control and not self._is_denied
-        others = [p.thought for p in self._chain.places if self._is_of_another(p.thought)]
-        is_mixed = bool(others)
-        self._asked = "report" if is_mixed and can_control else ""
-        self.bound = None
+        broken = self._judge()
+        self._asked = "report" if self._mark.has_other and can_control else ""
         if self._binds(reader):
-            self._guess()
-            if not can_control:
-                # What another model can read nobody says here, and what follows hangs on it.
-                for thought in others:
-                    self._skip(thought)
-            for thought, why in self._judge().items():
+            if not can_control and self._mark.has_other and self._skip_others():
+                broken = self._judge()
+            for thought, why in broken.items():
                 self._lose(thought, why)
             if not can_control:
                 self._lose_neighbours()
-            if can_control and (is_mixed or self._has_broken or self._has_guessed()):
-                self._asked = "drop_block"
             self._judge()
+            has_guessed = self._mark.has_guessed and not self._is_as_recorded
+            if can_control and (self._mark.has_other or self._has_broken or has_guessed):
+                self._asked = "drop_block"
         repairs, self._news = self._news, []
         return Look(
             leave_out=frozenset(self._refused if can_control else self._refused | self._unseen()),
@@ -332,53 +312,91 @@ class Thoughts:
             repairs=repairs,
         )
 
-    def _judge(self) -> dict[str, str]:
-        """The thoughts that no longer fit; sets what the next answer is bound to."""
-        judged = judge(
-            self._chain.places,
-            self._known,
-            system=self._system,
-            tools=self._tools,
-            unseen=self._unseen(),
-        )
-        self.bound = Bound(
+    @property
+    def bound(self) -> Bound | None:
+        """What the thoughts of the next answer are bound to; None for a model that binds nothing."""
+        if not self._binds(self._reader):
+            return None
+        return Bound(
             system=self._system,
             tools=self._tools,
             messages=self._chain.state,
-            after=judged.last,
+            after=self._mark.last,
         )
-        return judged.broken
+
+    @property
+    def _mark(self) -> _Mark:
+        return self._marks[-1] if self._marks else _Mark()
+
+    def _judge(self) -> dict[str, str]:
+        """The thoughts that do not fit, of those that were not judged before."""
+        regime = (self._system, self._tools, self._reader, self._lost)
+        if regime != self._regime:
+            self._regime = regime
+            self._marks.clear()
+        broken: dict[str, str] = {}
+        binds = self._binds(self._reader)
+        for place in self._chain.places[len(self._marks) :]:
+            mark = self._mark
+            thought = self._known.get(place.thought)
+            if binds and thought is not None and thought.bound is None and not thought.is_free:
+                thought = self._guess(thought, place, mark.last)
+            is_other = thought is not None and thought.maker != self._reader
+            bound = thought.bound if thought is not None and binds else None
+            shown = (mark.last, mark.bound)
+            if not self._is_unseen(place.thought):
+                why = "" if bound is None else self._misfit(bound, place, mark)
+                if why:
+                    broken[place.thought] = why
+                else:
+                    shown = (place.thought, bound)
+            self._marks.append(
+                _Mark(
+                    *shown,
+                    mark.has_other or is_other,
+                    mark.has_guessed or place.thought in self._guessed,
+                )
+            )
+        return broken
+
+    def _misfit(self, bound: Bound, place: Place, before: _Mark) -> str:
+        """Why a thought does not fit what stands before it; empty if it does."""
+        if bound.system != self._system:
+            return SYSTEM
+        if bound.tools != self._tools:
+            return TOOLS
+        if bound.messages not in place.starts:
+            return MESSAGES
+        # The first thought that is shown may be any: the oldest ones may go.
+        is_next = before.last in ("", bound.after) or before.bound == bound
+        return "" if is_next else GAP
+
+    def _guess(self, thought: Thought, place: Place, last: str) -> Thought:
+        """Takes a thought of which nobody recorded anything as bound to what stands before it now."""
+        bound = Bound(system=self._system, tools=self._tools, messages=place.starts[0], after=last)
+        self._guessed.add(place.thought)
+        self._known[place.thought] = replace(thought, bound=bound)
+        return self._known[place.thought]
+
+    def _is_unseen(self, thought: str) -> bool:
+        """Whether the model is not shown a thought anyway."""
+        return thought in self._gone or (thought, self._reader) in self._unread
 
     def _unseen(self) -> set[str]:
-        """The thoughts that the model is not shown."""
         return self._gone | {thought for thought, model in self._unread if model == self._reader}
 
-    def _is_of_another(self, thought: str) -> bool:
-        """Whether another model made it than the one that is asked now."""
-        known = self._known.get(thought)
-        return known is not None and known.maker != self._reader
-
-    def _guess(self) -> None:
-        """Takes a thought of which nobody recorded anything as bound to what stands before it now."""
-        last = ""
+    def _skip_others(self) -> bool:
+        """What another model can read nobody says, and what follows hangs on it: none of theirs is sent."""
+        before = self._lost
         for place in self._chain.places:
-            thought = self._known.get(place.thought)
-            if thought is not None and thought.bound is None and not thought.is_free:
-                bound = Bound(
-                    system=self._system, tools=self._tools, messages=place.starts[0], after=last
-                )
-                self._known[place.thought] = replace(thought, bound=bound)
-                self._guessed.add(place.thought)
-            if place.thought not in self._gone:
-                last = place.thought
-
-    def _has_guessed(self) -> bool:
-        return not self._is_as_recorded and any(
-            place.thought in self._guessed for place in self._chain.places
-        )
+            known = self._known.get(place.thought)
+            if known is not None and known.maker != self._reader:
+                self._skip(place.thought)
+        return self._lost > before
 
     def _lose(self, thought: str, why: str) -> None:
         self._gone.add(thought)
+        self._lost += 1
         self._has_broken = True
         known = self._known.get(thought)
         uuid = None if known is None else known.uuid
@@ -386,11 +404,14 @@ class Thoughts:
 
     def _lose_neighbours(self) -> None:
         """Of one message all thoughts are left out, or none."""
+        if self._torn_at == self._lost:
+            return
         unseen = self._unseen()
         torn = {place.message for place in self._chain.places if place.thought in unseen}
         for place in self._chain.places:
             if place.message in torn and place.thought not in unseen:
                 self._lose(place.thought, GAP)
+        self._torn_at = self._lost
 
     def refused(self, words: str, *, may_control: bool) -> bool:
         """Takes in that the service refused the last request with these words; whether the next one will
@@ -425,8 +446,7 @@ class Thoughts:
                 thought = self._chain.thought_at(each.get("path"))
                 if thought is not None:
                     self._drop(thought, each.get("reason"))
-        if self._news and self.bound is not None:
-            self._judge()
+        self._judge()
         repairs, self._news = self._news, before
         return repairs
 
@@ -442,6 +462,7 @@ class Thoughts:
         """The model that is asked does not read this one; another may."""
         if (thought, self._reader) not in self._unread:
             self._unread.add((thought, self._reader))
+            self._lost += 1
             known = self._known.get(thought)
             uuid = None if known is None else known.uuid
             self._news.append(Repair(kind="thought_unread", uuid=uuid, detail=self._reader))
