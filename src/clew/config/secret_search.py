@@ -163,22 +163,12 @@ def _table() -> Table:
     ]
     rules += [(word, _assigned) for word in shapes.NAME_WORDS if word]
     finders: dict[str, list[tuple[int, str, Finder]]] = {}
-    for word in _shortest({start for start, _ in rules}):
-        finders[word] = [
-            (number, start, find)
-            for number, (start, find) in enumerate(rules)
-            if start.startswith(word)
-        ]
+    word = ""
+    for number, (start, find) in sorted(enumerate(rules), key=lambda rule: rule[1][0]):
+        # Words that begin with another are looked at where that one was found.
+        word = word if word and start.startswith(word) else start
+        finders.setdefault(word, []).append((number, start, find))
     return re.compile(_trie(finders)), finders, wanted
-
-
-def _shortest(words: Iterable[str]) -> list[str]:
-    """Those that no other word begins."""
-    kept: list[str] = []
-    for word in sorted(words):
-        if not kept or not word.startswith(kept[-1]):
-            kept.append(word)
-    return kept
 
 
 def _trie(words: Iterable[str]) -> str:
