@@ -8,8 +8,13 @@ from typing import Any
 import pytest
 
 from tests.config.test_repository import (
+    WAYS,
+    by_a_bare_repository,
+    by_a_false_folder_first,
     by_a_filter,
+    by_a_folder_below,
     by_a_hook,
+    by_a_linked_worktree,
     by_a_repository_within,
     by_config,
 )
@@ -56,6 +61,34 @@ def test_a_session_begins_without_what_the_repository_names(tmp_path: Path, way:
     assert "Branch: " in str(sent[0]["messages"])
     assert len(results) == 2
     assert not (tmp_path / "ran").exists()
+
+
+ELSEWHERE = (
+    by_a_bare_repository,
+    by_a_false_folder_first,
+    by_a_folder_below,
+    by_a_linked_worktree,
+)
+
+
+@pytest.mark.parametrize("way", [way for way in WAYS if way not in ELSEWHERE])
+def test_a_look_with_git_asks_where_an_untrusted_repository_names_a_program(
+    tmp_path: Path, way: Way
+) -> None:
+    way(repository(tmp_path), tmp_path / "mark")
+    (tmp_path / "ran").unlink(missing_ok=True)
+    looks = [call("Bash", command=f"git {word}") for word in ("status", "diff", "log -1")]
+    _, results = run(tmp_path, [*looks, {"text": "Done."}])
+    assert not (tmp_path / "ran").exists()
+    for result in results:
+        assert "git would start programs that this untrusted repository names" in result["content"]
+
+
+def test_a_look_with_git_is_not_asked_about_once_the_folder_is_trusted(tmp_path: Path) -> None:
+    by_config(repository(tmp_path), tmp_path / "mark")
+    assert clew(tmp_path, "http://127.0.0.1:1", "config", "trust").returncode == 0
+    _, results = run(tmp_path, [call("Bash", command="git status --short"), {"text": "Done."}])
+    assert "is_error" not in results[0]
 
 
 def test_git_of_a_command_refuses_a_bare_repository_that_nobody_named(tmp_path: Path) -> None:
