@@ -9,7 +9,6 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -18,7 +17,7 @@ from msgspec import Struct
 
 from clew.app.asking import chosen_model, template
 from clew.app.attaching import attachments
-from clew.app.stamps import now
+from clew.app.stamps import new_id, now
 from clew.app.standing import as_before, recorded, spoke_with
 from clew.app.taking import memory_folder
 from clew.catalog.lookup import known_models
@@ -94,14 +93,18 @@ async def look(session: str | None, model_name: str | None) -> Window:
     begins = as_before(made, options, prompts, record).standing
     if loaded is None:
         tells = found.settings.get("autoMemoryEnabled") is not False
-        opening = partial(
-            Opening,
-            cwd=cwd,
-            environ=found.environ,
-            folders=found.context.directories,
-            gate=MemoryGate(lambda: found),
-            memories=memory_folder(found.places) if tells else None,
-        )
+
+        def opening(launcher: Launcher) -> Opening:
+            return Opening(
+                launcher,
+                cwd=cwd,
+                environ=found.environ,
+                folders=found.context.directories,
+                gate=MemoryGate(lambda: found),
+                nonce=new_id()[:8],
+                memories=memory_folder(found.places) if tells else None,
+            )
+
         entries = await _around(opening, model, toolbox)
     else:
         entries = loaded.messages
