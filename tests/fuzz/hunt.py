@@ -225,19 +225,18 @@ class Hunter:
             seen = self.box.run([text for text, _ in part], may_open="deny" not in name)
             self.tally.run += len(part)
             for (text, classes), one in zip(part, seen, strict=True):
-                did = harm(one, text, name)
-                if did:
+                if harm(one, text, name) and any(self.harm_of(text, name) for _ in range(3)):
                     self.tally.findings += 1
-                    yield self.finding(text, classes, name, did)
+                    yield self.finding(text, classes, name)
 
-    def finding(self, text: str, classes: tuple[str, ...], name: str, did: str) -> Finding:
+    def finding(self, text: str, classes: tuple[str, ...], name: str) -> Finding:
         if self.shrinks:
 
             def is_finding(candidate: str) -> bool:
                 return self.allows(candidate, name) and bool(self.harm_of(candidate, name))
 
             text = shrink(text, is_finding)
-            did = self.harm_of(text, name) or did
+        did = self.harm_of(text, name) or "did harm once, and not again"
         return Finding(line=text, configuration=name, classes=classes, did=did, seed=self.seed)
 
     def harm_of(self, text: str, name: str) -> str:
