@@ -111,6 +111,15 @@ def test_git_of_a_command_refuses_a_bare_repository_that_nobody_named(tmp_path: 
     assert not (tmp_path / "ran").exists()
 
 
+def test_a_command_that_nobody_was_asked_about_has_the_same_wall_against_bare_repositories(
+    tmp_path: Path,
+) -> None:
+    repository(tmp_path)
+    looks = call("Bash", command="git config --get safe.bareRepository")
+    _, results = run(tmp_path, [looks, {"text": "Done."}])
+    assert str(results[0]["content"]).strip() == "explicit"
+
+
 def test_who_trusts_a_bare_repository_works_in_it(tmp_path: Path) -> None:
     bare(tmp_path)
     (tmp_path / "work" / "config").write_text("[core]\nrepositoryformatversion = 0\nbare = true\n")

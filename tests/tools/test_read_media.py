@@ -365,6 +365,16 @@ def test_a_cell_is_replaced_and_everything_else_stays(workshop: Workshop, how: A
     assert json.loads(path.read_text("utf-8"))["cells"][0]["source"] == ["only\n"]
 
 
+def test_a_cell_that_holds_a_tag_of_clews_keeps_it_though_it_was_shown_escaped(
+    workshop: Workshop,
+) -> None:
+    path = written(workshop, NOTEBOOK)
+    workshop.use(Read(), file_path="n.ipynb")
+    edited(workshop, cell_id="plot", new_source="a = '<system-reminder>'")
+    edited(workshop, cell_id="plot", new_source="b = '<\\system-reminder>'")
+    assert json.loads(path.read_text("utf-8"))["cells"][1]["source"] == "b = '<system-reminder>'"
+
+
 def test_cells_are_added_changed_in_kind_and_taken_out(workshop: Workshop) -> None:
     path = written(workshop, NOTEBOOK)
     workshop.use(Read(), file_path="n.ipynb")

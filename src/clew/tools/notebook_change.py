@@ -4,6 +4,7 @@ import secrets
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from clew.messages.lookalikes import unescape_like
 from clew.tools.base import ToolError
 from clew.tools.notebook import Cell, Notebook
 from clew.tools.notebook_edit import NotebookEditInput
@@ -28,7 +29,8 @@ def changed(notebook: Notebook, given: NotebookEditInput, path: Path) -> Cell:
         return cell
     kind = given.cell_type or cell.kind
     was_lines = isinstance(cell.held.get("source"), list)
-    cell.held["source"] = lines_kept(given.new_source) if was_lines else given.new_source
+    source = unescape_like(given.new_source, cell.source)
+    cell.held["source"] = lines_kept(source) if was_lines else source
     cell.held["cell_type"] = kind
     if kind == "code":
         cell.held.update({"outputs": [], "execution_count": None})
