@@ -265,3 +265,40 @@ def test_credit_for_a_shorter_answer_is_used(tmp_path: Path) -> None:
         done = chat(tmp_path, service, "go")
     assert done.stdout == "Short.\n", done.stderr
     assert service.requests[1]["max_completion_tokens"] == row.limit
+
+
+def failed(home: Path) -> list[Json]:
+    return [e for e in entries(home) if e.get("subtype") == "api_error"]
+
+
+def test_each_failed_request_stands_in_the_transcript_and_in_no_request(tmp_path: Path) -> None:
+    busy = {"status": 503, "error": {"type": "api_error", "message": "No"}}
+    answers = [
+        busy | {"headers": {"retry-after-ms": "40", "request-id": "req_a"}},
+        {"text": "cut", "faults": [{"after_events": 1, "cut": "close"}]},
+        {"text": "At last."},
+        {"status": 401, "error": {"type": "authentication_error", "message": "bad key"}},
+        {"text": "Gone on."},
+    ]
+    with serving({"scenario": 1, "answers": answers}, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "go")
+        assert done.stdout == "At last.\n", done.stderr
+        assert clew(tmp_path, server.url, "-p", "and?", "--continue").returncode == 1
+        assert clew(tmp_path, server.url, "-p", "again", "--continue").stdout == "Gone on.\n"
+        assert "bad key" not in json.dumps(server.requests[-1].body["messages"])
+    refused, broken, given_up = failed(tmp_path)
+    assert refused["error"]["status"] == 503
+    assert refused["error"]["requestId"] == "req_a"
+    assert (refused["source"], refused["retryAttempt"]) == ("request_retry", 1)
+    assert 40 <= refused["retryInMs"] <= 1040
+    assert refused["maxRetries"] == 10
+    assert (broken["source"], broken["retryAttempt"]) == ("connection_retry", 2)
+    assert broken["error"]["connection"]["code"] == "truncated"
+    assert given_up["error"]["status"] == 401
+    assert "retryInMs" not in given_up
+    chain = [e["uuid"] for e in entries(tmp_path) if "parentUuid" in e]
+    assert {e["uuid"] for e in (refused, broken, given_up)} <= set(chain)
+    checked = clew(
+        tmp_path, "http://127.0.0.1:9", "sessions", "check", str(transcripts(tmp_path)[0])
+    )
+    assert checked.returncode == 0, checked.stdout

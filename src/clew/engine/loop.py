@@ -23,7 +23,7 @@ from clew.engine.events import (
     TurnEnded,
 )
 from clew.engine.executor import ToolExecutor
-from clew.engine.failure_words import api_error_words, with_advice
+from clew.engine.failure_words import api_error_words, failed_request, with_advice
 from clew.engine.hooked import STOP_FEEDBACK, calls_of, fire, heard, join, last_words
 from clew.engine.repetition import Repetition
 from clew.engine.requests import Prepared
@@ -55,6 +55,8 @@ from clew.providers.answer_events import (
     FellBack,
     GaveUp,
     Incomplete,
+    Retrying,
+    Shrunk,
     Withdrawn,
 )
 from clew.providers.base import Failure
@@ -291,6 +293,7 @@ class Hearing:
         self._took = ApiTimed(duration_ms=0)
         self._attempt_s = deps.monotonic_s()
         self._asked_model = ""
+        self._attempt = 1
         self._begin()
 
     def _begin(self) -> None:
@@ -330,6 +333,8 @@ class Hearing:
         """Whether a conversation that did not fit was made to, so that it can be sent again."""
         if not isinstance(ended, CompactionDue):
             return False
+        if ended.failure is not None:
+            self._note_failed(ended.failure)
         return await self._deps.compaction.after_overflow(
             self._deps, self._request, ended, tries, self._emit
         )
@@ -341,7 +346,12 @@ class Hearing:
     async def _heard(self, event: DriverEvent) -> None:
         match event:
             case Asking():
-                self._attempt_s = self._deps.monotonic_s()
+                self._attempt_s, self._attempt = self._deps.monotonic_s(), event.attempt
+            case Retrying():
+                most = event.max_attempts
+                self._note_failed(event.failure, max_attempts=most, delay_s=event.delay_s)
+            case Shrunk():
+                self._note_failed(event.failure, delay_s=0)
             case MessageStarted():
                 self._message = event.message
                 await tell_repairs(
@@ -351,6 +361,7 @@ class Hearing:
                 self._blocks.append(event.block)
                 self._uuids.append(self._deps.new_id())
             case FellBack():
+                self._note_failed(event.failure, delay_s=0)
                 self._asked_model = event.model
             case Withdrawn():
                 self._charge_withdrawn(event.message)
@@ -364,6 +375,20 @@ class Hearing:
             case ToolUseUnusable():
                 words = f"{event.message}. The input arrived as: {event.raw[:2000]}"
                 await self.running.refuse(event.block, self._uuids[-1], words)
+
+    def _note_failed(
+        self, failure: Failure, *, max_attempts: int | None = None, delay_s: float | None = None
+    ) -> None:
+        """Leave a failed request in the transcript; the fronts hear of it by the driver's event."""
+        entry = failed_request(
+            failure,
+            uuid=self._deps.new_id(),
+            at=self._deps.now(),
+            attempt=self._attempt,
+            max_attempts=max_attempts,
+            delay_s=delay_s,
+        )
+        self._deps.story.add([entry])
 
     def _last_block(self) -> Json:
         """The entry of the block that has just ended."""
@@ -412,6 +437,7 @@ class Hearing:
                 await self._emit(Recorded(entries=entries))
                 return self._reply(ended)
             case GaveUp():
+                self._note_failed(ended.failure)
                 words = with_advice(ended, self._deps.now())
                 return await self._failed(ended.failure, ended.why, reason="api_error", words=words)
             case Held():
