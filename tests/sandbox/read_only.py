@@ -5,6 +5,7 @@ with their modes and times, listeners, a process, shared memory, the machine's n
 """
 
 import asyncio
+import fcntl
 import os
 import shutil
 import socket
@@ -26,6 +27,7 @@ OTHER_USER = 65534
 ESCAPED = "escaped-from-the-wall"
 SECRET, DENIED, KEY = "ssh-secret-1", "denied-secret-2", "key-secret-3"
 WAIT_S = 60.0
+GET_FLAGS = 0x80086601
 
 
 class World:
@@ -82,6 +84,7 @@ class World:
                 )
                 for path in sorted((self.base, *self.base.rglob("*")))
             },
+            "flags": flags(self.work / "file"),
             "elsewhere": sorted(
                 str(path) for top in ("/tmp", "/var/tmp", "/dev/shm") for path in Path(top).glob(f"{ESCAPED}*")
             ),
@@ -105,6 +108,17 @@ class World:
     def policy(self) -> Policy:
         shut = (str(self.base / ".ssh"), str(self.work / ".env"))
         return Policy(write=(), no_read=shut, is_read_only=True)
+
+
+def flags(path: Path) -> bytes:
+    """What chattr(1) changes; nothing where the file system has none."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        return fcntl.ioctl(descriptor, GET_FLAGS, bytes(8))
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
 
 
 def attributes(path: Path) -> list[str]:

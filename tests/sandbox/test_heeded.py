@@ -85,3 +85,15 @@ def test_what_changed_where_no_wall_holds_it_is_named(tmp_path: Path) -> None:
     assert told[1].endswith(f"{config}.")
     assert watched.settle(tmp_path / "aside", held=(f"{work}/.git",)) == []
     assert [path.name for path in (tmp_path / "aside").iterdir()] == ["pre-push"]
+
+
+def test_what_clew_itself_writes_is_left_alone(tmp_path: Path) -> None:
+    """In the home folder the settings and records of clew lie among what is looked at."""
+    own = tmp_path / ".claude"
+    own.mkdir()
+    watched = Watched([str(tmp_path)], Listing(), own=str(own))
+    (own / "new").write_text("of clew", "utf-8")
+    (tmp_path / ".envrc").write_text("x", "utf-8")
+    (told,) = watched.settle(tmp_path / "aside", held=())
+    assert ".envrc" in told
+    assert (own / "new").exists()

@@ -7,7 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.config.layers import Layer, Scope
-from clew.sandbox.policy import Files, Network, Policy, Settings, is_domain, read_settings
+from clew.sandbox.policy import (
+    Files,
+    Network,
+    Policy,
+    Settings,
+    is_domain,
+    is_written,
+    read_settings,
+)
 
 Json = dict[str, Any]
 
@@ -216,3 +224,12 @@ def test_no_words_of_a_folder_open_anything(said: Json) -> None:
     assert (after.excluded, after.files.write, after.files.read) == ((), (), ())
     assert after.network.domains == before.network.domains
     assert not after.network.unix_sockets
+
+
+def test_the_deepest_place_says_whether_a_path_is_written() -> None:
+    places = {"/": False, "/a": True, "/a/b": False}
+    assert [is_written(places, path) for path in ("/a/c", "/a/b/c", "/x", "/")] == [
+        True, False, False, False,
+    ]  # fmt: skip
+    assert not is_written({"/a": True}, "/")
+    assert not is_written({"/a": True}, "relative")

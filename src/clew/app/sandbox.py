@@ -275,7 +275,11 @@ class SessionSandbox:
             elif self.is_wanted and not self.is_excluded(command):
                 try:
                     policy = self._policy(cwd)
-                    watched = Watched(self._watched(policy), self._listing)
+                    watched = Watched(
+                        self._watched(policy),
+                        self._listing,
+                        own=self._began.context.config_home,
+                    )
                     policy = replace(policy, no_write=both(policy.no_write, watched.there))
                     made = await opened.enter_async_context(
                         self.box.around(argv, cwd, environment, policy=policy)

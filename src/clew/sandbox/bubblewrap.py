@@ -10,7 +10,7 @@ from pathlib import Path
 
 from clew.config.there import is_folder, is_there
 from clew.sandbox.filters import INET, INET6, NETLINK, UNIX, read_only_filter, socket_filter
-from clew.sandbox.policy import Policy, covers
+from clew.sandbox.policy import Policy, covers, is_written
 
 PROGRAM = "bwrap"
 # What takes the privileges of root from a command, from the strongest on: a version or a system that
@@ -54,13 +54,14 @@ def held(policy: Policy) -> list[tuple[str, bool]]:
     A folder that is no place of its own could be moved away with what is shut in it, and another be put
     there.
     """
-    places = {path: may for path, may in policy.written if may or covers(policy.write, path)}
+    every = dict(policy.written)
+    places = {path: may for path, may in every.items() if may or covers(policy.write, path)}
     between = {
         str(parent): True
         for path, may_write in places.items()
         if not may_write
         for parent in Path(path).parents
-        if policy.may_write(str(parent))
+        if is_written(every, str(parent))
     }
     found = {path: may for path, may in (between | places).items() if is_there(path)}
     return sorted(found.items(), key=lambda place: place[0].count("/"))

@@ -53,11 +53,17 @@ def of_git(folder: str, listing: Listing) -> Iterator[str]:
 class Watched:
     """The places as they were before a command."""
 
-    def __init__(self, roots: Sequence[str], listing: Listing) -> None:
-        self._roots, self._listing = roots, listing
+    def __init__(self, roots: Sequence[str], listing: Listing, *, own: str = "") -> None:
+        """`own`: the folder of clew's settings and records, which clew writes all the time."""
+        self._roots, self._listing, self._own = roots, listing, own
         # What leads git elsewhere is looked for now alone: clew makes checkouts meanwhile.
-        places = (*heeded(roots, listing), *map(str, pointers(roots)))
+        places = (*self._places(), *map(str, pointers(roots)))
         self._before = {place: files(place) for place in places}
+
+    def _places(self) -> Iterator[str]:
+        for place in heeded(self._roots, self._listing):
+            if not (self._own and (covers((self._own,), place) or covers((place,), self._own))):
+                yield place
 
     @property
     def there(self) -> tuple[str, ...]:
@@ -71,7 +77,7 @@ class Watched:
         """
         moved: list[str] = []
         changed: list[str] = []
-        for place in dict.fromkeys((*self._before, *heeded(self._roots, self._listing))):
+        for place in dict.fromkeys((*self._before, *self._places())):
             if covers(held, place):
                 continue
             before, now = self._before.get(place, {}), files(place)

@@ -5,7 +5,7 @@ model that may write those files must not be able to open the walls it stands be
 """
 
 import posixpath
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import msgspec
@@ -148,8 +148,7 @@ class Policy(Struct, frozen=True, kw_only=True):
         return bool(self.domains)
 
     def may_write(self, path: str) -> bool:
-        said = [may for place, may in self.written if covers((place,), path)]
-        return bool(said) and said[-1]
+        return is_written(dict(self.written), path)
 
     @property
     def written(self) -> list[tuple[str, bool]]:
@@ -166,6 +165,16 @@ class Policy(Struct, frozen=True, kw_only=True):
         if any(is_domain(pattern, name) for pattern in self.no_domains):
             return False
         return any(is_domain(pattern, name) for pattern in self.domains)
+
+
+def is_written(places: Mapping[str, bool], path: str) -> bool:
+    """Whether a path may be written: the deepest place that it lies in says so."""
+    place = path
+    while place not in places:
+        if place in ("", "/"):
+            return False
+        place = place.rpartition("/")[0] or "/"
+    return places[place]
 
 
 def covers(roots: Iterable[str], path: str) -> bool:
