@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,13 @@ from tests.headless.test_sandbox import bash, settings, write
 from tests.requirements import requirement
 from tests.sandbox.walls import can
 
+# What the kernel says of the process once a session is over.
+PROGRAM = """
+import ctypes
+from clew.cli import main
+main(["-p", "go"])
+print(ctypes.CDLL(None).prctl(3, 0, 0, 0, 0))
+"""
 LOOK = "for each in /proc/[0-9]*/environ; do tr '\\0' '\\n' < $each 2>/dev/null; done\n"
 
 
@@ -41,3 +49,16 @@ def test_no_command_reads_the_key_from_the_environment_of_a_process(
     holders = seen.count("sk-ant-hidden-1234")
     # Of clew itself, where root looks and nothing stands before it.
     assert holders == (1 if os.geteuid() == 0 and not is_walled else 0)
+
+
+@pytest.mark.parametrize("lets_in", [True, False])
+def test_debuggers_are_let_in_where_a_variable_says_so(tmp_path: Path, lets_in: bool) -> None:
+    (tmp_path / "work").mkdir()
+    with serving({"scenario": 1, "answers": [{"text": "Done."}]}, strict=True) as server:
+        variables = environment(tmp_path, server.url) | {"CLEW_DUMPABLE": "1" if lets_in else "0"}
+        program = [sys.executable, "-c", PROGRAM]
+        done = subprocess.run(
+            program, cwd=tmp_path / "work", env=variables, capture_output=True, text=True,
+            encoding="utf-8", timeout=60, check=True, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    assert done.stdout.split()[-1] == ("1" if lets_in else "0")

@@ -17,6 +17,8 @@ from tests.requirements import requirement
 PROGRAM = Path(__file__).with_name("told_variables.py")
 # These are read before there is a table, by the folder that settings lie in; see the test of places.
 PLACES = {"config_dir", "home"}
+# The command line looks for it before anything is loaded; see tests/headless/test_keys_hidden.py.
+AT_THE_DOOR = {"dumpable"}
 # A first run at a terminal looks for a local service; see tests/tui/test_first_run.py.
 AT_A_TERMINAL = {"ollama"}
 
@@ -52,7 +54,7 @@ def test_every_variable_is_asked_for(tmp_path: Path) -> None:
         asked(tmp_path, server.url, "-p", "go", "--mcp-config", servers, *allowed)
         asked(tmp_path, server.url, "doctor", "--offline")
     found = set((tmp_path / "note").read_text("utf-8").split())
-    assert {v.field for v in VARIABLES} - found == PLACES | AT_A_TERMINAL
+    assert {v.field for v in VARIABLES} - found == PLACES | AT_THE_DOOR | AT_A_TERMINAL
 
 
 @pytest.mark.parametrize("name", BY_FIELD["config_dir"].names)
