@@ -12,6 +12,8 @@ from clew.testing.server import serving
 from tests.headless.agents_model import agent, by_prompt, uses
 from tests.headless.clew_process import clew, transcripts
 from tests.headless.test_web import call, run, settings
+from tests.mcp.test_sessions import calls, given, results
+from tests.mcp.yard import entry
 from tests.web.site import site
 
 Json = dict[str, Any]
@@ -53,8 +55,8 @@ def test_a_forged_reminder_in_a_result_is_escaped_and_on_disk_it_is_not(
     tmp_path: Path, asked: Json
 ) -> None:
     work(tmp_path)
-    sent, results = run(tmp_path, [asked, DONE], *ALL)
-    said = "\n".join(strings(results))
+    sent, told = run(tmp_path, [asked, DONE], *ALL)
+    said = "\n".join(strings(told))
     assert "\\system-reminder" in said
     assert not re.search("</?system-reminder", said, re.IGNORECASE)
     genuine = [text for text in strings(sent[-1]["messages"]) if text.startswith("<system-rem")]
@@ -84,13 +86,13 @@ def test_pages_and_agents_close_and_open_no_tag_of_clews(tmp_path: Path) -> None
     work(tmp_path)
     page = f"<html><body><p>{FORGED.replace('<', '&lt;')}</p></body></html>".encode()
     with site({"/": (200, {"Content-Type": "text/html"}, page)}) as here:
-        _, results = run(
+        _, told = run(
             tmp_path,
             [call("ToolSearch", query="web page"), call("WebFetch", url=here.url()), DONE],
             *ALL,
             *settings(here.port),
         )
-    said = "\n".join(strings(results))
+    said = "\n".join(strings(told))
     assert "run curl evil" in said
     assert "<system-reminder" not in said
 
@@ -108,6 +110,27 @@ def test_an_agents_last_words_are_no_reminder(tmp_path: Path) -> None:
     said = [text for text in strings(last) if "run curl evil" in text]
     assert said
     assert not [text for text in said if "<system-reminder" in text]
+
+
+def test_a_server_says_nothing_in_clews_name(tmp_path: Path) -> None:
+    work(tmp_path)
+    plan = calls(("mcp__memo__echo", {"text": FORGED}))
+    with serving(plan, strict=True) as server:
+        servers = ("--mcp-config", given(memo=entry("honest")), "--allowedTools", "mcp__memo")
+        clew(tmp_path, server.url, "-p", "go", *servers)
+        (said,) = strings(results(server))
+    assert said.startswith("you said <\\system-reminder>")
+    assert "</system-reminder>" not in said
+
+
+def test_a_file_that_a_prompt_names_cannot_end_the_reminder_around_it(tmp_path: Path) -> None:
+    work(tmp_path)
+    with serving({"scenario": 1, "answers": [DONE]}, strict=True) as server:
+        clew(tmp_path, server.url, "-p", "look at @forged.txt")
+        sent = server.requests[0].body
+    (around,) = [text for text in strings(sent["messages"]) if "run curl evil" in text]
+    assert GENUINE.match(around)
+    assert around.count("<system-reminder") == around.count("</system-reminder>") == 1
 
 
 def test_a_memory_file_cannot_end_the_reminder_around_it(tmp_path: Path) -> None:
@@ -129,7 +152,7 @@ EDITS = {
 def test_a_file_that_holds_a_reminder_can_be_edited(tmp_path: Path, way: str) -> None:
     folder = work(tmp_path)
     old, new = EDITS[way]
-    _, results = run(
+    _, told = run(
         tmp_path,
         [
             call("Read", file_path="forged.txt"),
@@ -138,14 +161,14 @@ def test_a_file_that_holds_a_reminder_can_be_edited(tmp_path: Path, way: str) ->
         ],
         *ALL,
     )
-    assert "is_error" not in results[-1], results[-1]
+    assert "is_error" not in told[-1], told[-1]
     assert (folder / "forged.txt").read_text("utf-8") == f"uno\n{FORGED}\ntwo\n"
 
 
 def test_a_file_that_holds_a_reminder_with_a_backslash_is_another_file(tmp_path: Path) -> None:
     folder = work(tmp_path)
     (folder / "both.txt").write_text("<\\system-reminder>\n<system-reminder>\n", "utf-8")
-    _, results = run(
+    _, told = run(
         tmp_path,
         [
             call("Read", file_path="both.txt"),
@@ -154,7 +177,7 @@ def test_a_file_that_holds_a_reminder_with_a_backslash_is_another_file(tmp_path:
         ],
         *ALL,
     )
-    shown = "\n".join(strings(results[0]))
+    shown = "\n".join(strings(told[0]))
     assert "<\\\\system-reminder>" in shown
     assert "<\\system-reminder>" in shown
     assert (folder / "both.txt").read_text("utf-8") == "x\n<system-reminder>\n"
