@@ -77,11 +77,23 @@ def test_a_link_out_of_an_untrusted_project_is_not_sent_and_that_is_said(
     told, noticed = sent(tmp_path, below=below)
     assert SECRET not in told
     if not below:
-        assert noticed.count("is not sent as a memory file: it is a link to") == 1
+        assert noticed.count("is not sent to the model: it is a link to") == 1
     assert clew(tmp_path, "http://127.0.0.1:1", "config", "trust").returncode == 0
     told, noticed = sent(tmp_path, below=below)
     assert SECRET in told
-    assert "memory file" not in noticed
+    assert "is not sent" not in noticed
+
+
+@pytest.mark.parametrize("name", [".claude/skills/a/SKILL.md", ".claude/commands/b.md"])
+def test_a_skill_or_command_that_is_such_a_link_is_not_listed(
+    tmp_path: Path, work: Path, name: str
+) -> None:
+    a_file(name)(work)
+    told, noticed = sent(tmp_path)
+    assert SECRET not in told
+    assert f"{name} is not sent to the model: it is a link to" in noticed
+    assert clew(tmp_path, "http://127.0.0.1:1", "config", "trust").returncode == 0
+    assert SECRET in sent(tmp_path)[0]
 
 
 def test_links_within_the_project_and_own_files_elsewhere_are_sent(
@@ -97,7 +109,7 @@ def test_links_within_the_project_and_own_files_elsewhere_are_sent(
     assert "plum" in told
     assert "cherry" in told
     assert SECRET in told
-    assert "memory file" not in noticed
+    assert "is not sent" not in noticed
 
 
 def test_a_link_to_credentials_is_not_sent_by_a_trusted_project_either(
@@ -109,7 +121,7 @@ def test_a_link_to_credentials_is_not_sent_by_a_trusted_project_either(
     assert clew(tmp_path, "http://127.0.0.1:1", "config", "trust").returncode == 0
     told, noticed = sent(tmp_path)
     assert SECRET not in told
-    assert "CLAUDE.md is not sent as a memory file: holds credentials" in noticed
+    assert "CLAUDE.md is not sent to the model: holds credentials" in noticed
 
 
 def denied_by_its_name(work: Path) -> str:

@@ -20,6 +20,7 @@ from clew.app.skill_lines import LineRefusedError, way_out
 from clew.app.stamps import new_id
 from clew.commands.outcome import Invoke, Outcome
 from clew.commands.registry import Command
+from clew.context.explain import project_of
 from clew.context.facts import Fact
 from clew.context.memory import matches
 from clew.context.nearby import touched
@@ -33,7 +34,7 @@ from clew.permissions.decision import Allow, Decision, Deny, decided, reason
 from clew.skills.find import body_of
 from clew.skills.folders import FromPlugin, Place, Shelf, places_of
 from clew.skills.listing import found, kept_facts, listing_fact, told
-from clew.skills.skill import Skill
+from clew.skills.skill import Origin, Skill
 from clew.skills.tool import Loaded
 from clew.tools.base import ToolError
 
@@ -67,7 +68,17 @@ class SessionSkills:
     ) -> None:
         options, began = ground.options, ground.began
         sources = SOURCES if options.sources is None else options.sources
-        self._shelf = Shelf(places_of(began.places, sources, began.context.directories), plugins)
+        root = project_of(began.places)
+
+        def refuses(path: str, origin: Origin) -> str | None:
+            """A project's file that leads out of it is nobody's skill."""
+            is_of_project = origin == "project"
+            return (
+                ground.gate.refusal_of_link(Path(path), root, "project") if is_of_project else None
+            )
+
+        places = places_of(began.places, sources, began.context.directories)
+        self._shelf = Shelf(places, plugins, refuses)
         self._rules = ground.rules
         # Whether the model has any part in it.
         self._is_told = options.has_commands and not options.is_bare

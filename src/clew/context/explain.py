@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from clew.config.paths import find_places
+from clew.config.paths import Places, find_places
 from clew.config.there import is_folder, is_there
 from clew.config.words import Group
 from clew.context.memory import FileCache, Memory, MemoryFile, Sources, load, nested
@@ -23,12 +23,17 @@ def sources(environ: dict[str, str], cwd: Path, gate: MemoryGate) -> Sources:
     places = find_places(environ, cwd)
     return Sources(
         cwd=cwd,
-        root=_repository(cwd, places.home) or places.root,
+        root=project_of(places),
         home=places.home,
         config_home=places.config_home,
         managed_folders=places.managed_folders,
         refuses=gate.refusal,
     )
+
+
+def project_of(places: Places) -> Path:
+    """The folder of the project: the repository's, else the one with settings of its own."""
+    return _repository(places.cwd, places.home) or places.root
 
 
 def _repository(cwd: Path, home: Path) -> Path | None:

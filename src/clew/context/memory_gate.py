@@ -47,8 +47,12 @@ class MemoryGate:
             return "it cannot be told which file this is"
         why = why_protected_read(resolved) or _leads_out(standing, resolved, path, root)
         if why is not None:
-            self._news[f"{path} is not sent as a memory file: {why}"] = None
+            self._news[f"{path} is not sent to the model: {why}"] = None
         return why
+
+    def refusal_of_link(self, path: Path, root: Path, layer: "Layer") -> str | None:
+        """Return the same for a skill or command, which is judged only where a link leads to its file."""
+        return None if os.path.realpath(path) == str(path) else self.refusal(path, root, layer)
 
     def news(self) -> tuple[str, ...]:
         """Return what you should know of and were not told yet, in one sentence."""

@@ -3,7 +3,9 @@
 Must never follow a folder for ever, or end a session for a file: what cannot be read is a complaint.
 """
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeAlias
 
 from msgspec import Struct
 
@@ -19,11 +21,20 @@ MAX_FILE_BYTES = 512 * 1024
 CUT = f"(Only the first {MAX_FILE_BYTES // 1024} KiB of {{file}} are here.)"
 
 
+# Why a file may not be sent to the model, by its path and where it is from.
+Refuses: TypeAlias = Callable[[str, Origin], str | None]
+
+
+def refuses_none(_: str, __: Origin) -> str | None:
+    return None
+
+
 class Found(Struct):
     """What was found so far, and what is wrong with it."""
 
     skills: list[Skill]
     faults: list[str]
+    refuses: Refuses = refuses_none
 
 
 def skills_in(folder: Path, origin: Origin, found: Found, *, space: str = "") -> None:
@@ -50,6 +61,8 @@ def command_at(path: Path, origin: Origin, found: Found, *, space: str = "") -> 
 
 def take(path: str, name: str, origin: Origin, found: Found, *, folder: str = "") -> None:
     """Adds the skill of a file; no file is no skill, and one that has no name to call it by neither."""
+    if found.refuses(path, origin) is not None:
+        return
     try:
         with open(path, "rb", buffering=0, opener=only_files) as file:
             data = file.read(HEAD_BYTES)

@@ -12,7 +12,15 @@ from msgspec import Struct, structs
 from clew.config.load import stamp
 from clew.config.paths import Places
 from clew.config.there import is_folder, is_there
-from clew.skills.find import Found, command_at, commands_in, skill_at, skills_in
+from clew.skills.find import (
+    Found,
+    Refuses,
+    command_at,
+    commands_in,
+    refuses_none,
+    skill_at,
+    skills_in,
+)
 from clew.skills.skill import Origin, Skill, ranked
 
 BUNDLED = Path(__file__).parent / "bundled"
@@ -69,8 +77,14 @@ def upwards(places: Places) -> Iterator[Path]:
 class Shelf:
     """Everything that was found, by name; looked for when first asked, and again when asked to."""
 
-    def __init__(self, places: Sequence[Place], plugins: Sequence[FromPlugin] = ()) -> None:
+    def __init__(
+        self,
+        places: Sequence[Place],
+        plugins: Sequence[FromPlugin] = (),
+        refuses: Refuses = refuses_none,
+    ) -> None:
         self._places = list(places)
+        self._refuses = refuses
         self._plugins = list(plugins)
         self._by_name: dict[str, Skill] | None = None
         self._stamps: dict[Path, object] = {}
@@ -104,7 +118,7 @@ class Shelf:
         self._plugins, self._by_name = list(plugins), None
 
     def _look(self) -> dict[str, Skill]:
-        found = Found([], [])
+        found = Found([], [], self._refuses)
         self._stamps = {}
         for place in self._places:
             for name, look in (("skills", skills_in), ("commands", commands_in)):
