@@ -15,6 +15,7 @@ from clew.messages import factories
 from clew.normalize.history_changes import HISTORY_CHANGES, HistoryChange, Keeps
 from clew.normalize.thought import thoughts_of
 from clew.providers.request_body import build
+from clew.tools.ask_user import AskUserQuestion
 from clew.tools.base import ToolResult
 from clew.tools.bash import Bash
 from clew.tools.glob import Glob
@@ -122,6 +123,11 @@ async def other_words(life: Turns) -> None:
     resumed(life, system=[*life.system, {"type": "text", "text": "Be brief."}])
 
 
+async def on_a_terminal(life: Turns) -> None:
+    life.box.gain([AskUserQuestion()])
+    resumed(life, tools=life.box.definitions())
+
+
 async def told_of_memory(life: Turns) -> None:
     life.story.add(
         [
@@ -213,6 +219,7 @@ ACTS: dict[str, Callable[[Turns], Any]] = {
     "fork, resume": forked,
     "resume where the system prompt is not kept": elsewhere,
     "--append-system-prompt, output style": other_words,
+    "resume with -p, then on a terminal": on_a_terminal,
     "memory files, date, git status": told_of_memory,
     "other model": other_model,
     "new MCP tool": loaded_on_demand,

@@ -42,6 +42,11 @@ HISTORY_CHANGES: tuple[HistoryChange, ...] = (
         how="you asked for other instructions; they take effect at once",
     ),
     HistoryChange(
+        feature="resume with -p, then on a terminal",
+        keeps="none",
+        how="the tool that puts questions to you is there only where somebody can answer",
+    ),
+    HistoryChange(
         feature="memory files, date, git status",
         keeps="all",
         how="what is new is appended; what was told stays as it was told",
