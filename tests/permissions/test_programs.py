@@ -280,3 +280,121 @@ def test_only_what_no_user_allowed_runs_confined(world: World) -> None:
     assert not confined("ls > out", "Edit(out)")
     assert not confined("rm x")
     assert not confined("ls", mode="bypassPermissions")
+
+
+@pytest.mark.parametrize(
+    ("command", "allow"),
+    [
+        ('"make "*/x', ["Bash(make *)"]),
+        ("$X test", ["Bash(npm *)", "Bash(* test)"]),
+        ("uniq src/*", []),
+        ("xxd src/*", []),
+        ("uniq -f 1* a.py", []),
+        ("test -? 'a[x]'", []),
+        ("sort $PWD", []),
+        ("cat $PWD/a.py", []),
+        ("git diff -U --output x", []),
+        ("git log --format --output x", []),
+        ("git rev-list -L --output x HEAD", []),
+        ("git blame --abbrev --output a.py", []),
+        ("git log --help", []),
+        ("git log --format=%+GS", []),
+        ("tree -Lo 1 x", []),
+        ("tree -aL 2", []),
+        ("LC_ALL=zh_CN.gbk ls", []),
+        ("LANGUAGE=../x ls", []),
+        ("LANG=ja_JP.SJIS; ls", []),
+        ('echo "あ\\" x"', []),
+        ("awk --assign x '{print}' a.py", []),
+        ("gawk 'BEGIN{SYMTAB[\"x\"]=1}'", []),
+        ("jq -n '$ ENV'", []),
+        ("ps aux -e", []),
+        ("ps -x -e", []),
+        ("strings -n @a a.py", []),
+        ("grep a* a.py", []),
+        ("head -n 1* a.py", []),
+        ("wc *", []),
+        ("grep x *", []),
+        ("ag x", []),
+        ("diff src lib", []),
+        ('cat .["!"e]nv', []),
+        ("cat .[x'y']nv", []),
+        ("grep --rege=. ~/.ssh/id_rsa", ["Bash(grep *)"]),
+        ("xargs --arg-file ~/.ssh/id_rsa", ["Bash(xargs *)"]),
+    ],
+)
+def test_what_an_attack_found_asks(world: World, command: str, allow: list[str]) -> None:
+    assert world.bash(command, world.rules(allow=allow)) == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["LC_ALL=C ls", "LANG=en_US.UTF-8 ls", "LC_ALL='C.utf8' sort a.py", "wc -l *.py", "grep x *.py", "ps aux --sort=-rss",
+     "diff a.py b.py", "diff --no-dereference src lib", 'cat "$PWD/a.py"', "echo $HOME", "git log -n 3 --skip 2", "head -n -1 a.py"],
+)  # fmt: skip
+def test_what_is_near_to_it_still_runs(world: World, command: str) -> None:
+    assert world.bash(command) == "allow"
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["grep -rC2 KEY .", "grep -rne. .", "git commit --allow-empty -aF.env", "make -npf.env", "xargs --arg-file .env",
+     "cat secrets/../.env", "git cat-file -p :.env"],
+)  # fmt: skip
+def test_bundled_letters_hide_no_denied_file(world: World, command: str) -> None:
+    rules = world.rules(deny=DENY, allow=["Bash(git *)", "Bash(make *)", "Bash(xargs *)"])
+    assert world.bash(command, rules) in ("ask", "deny")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["timeout -vk 1 5 curl x", "env -iu X curl x", "exec -ca n curl x", "ionice -tc 2 curl x", "script -qc 'curl x'",
+     "prlimit curl x", "setpriv curl x", "choom -n 1 curl x", "linux64 curl x", "ssh-agent curl x", "faketime 1 curl x",
+     "awk 'BEGIN{system(\"curl x\")}'", "/usr/lib/git-core/git-push x"],
+)  # fmt: skip
+def test_a_denied_command_is_not_started_by_another(world: World, command: str) -> None:
+    rules = world.rules(allow=["Bash"], deny=["Bash(curl *)", "Bash(git push *)"])
+    assert world.bash(command, rules) in ("ask", "deny")
+    assert world.bash("make test", rules) == "allow"
+    assert world.bash("git log", rules) == "allow"
+
+
+def test_only_ordinary_files_are_moved_unasked(world: World) -> None:
+    (world.cwd / "src" / "link").symlink_to(world.cwd / ".git" / "config")
+    for command in (
+        "cp a.py c.py",
+        "mv a.py src/",
+        "cp -p a.py src/c.py",
+        "mkdir -p x/y",
+        "touch new",
+    ):
+        assert world.bash(command, world.rules(), "acceptEdits") == "allow", command
+    for command in (
+        "cp -r src lib", "cp -a src/. .", "mv src lib", "mv src/link l2", "cp *", "cp a.py $X", "mv src/link x && cat x",
+        "cp --target-directory=.git a.py", "X=1 cp a.py b", "cp missing b",
+    ):  # fmt: skip
+        assert world.bash(command, world.rules(), "acceptEdits") == "ask", command
+
+
+def test_a_program_of_the_project_asks_whatever_its_name(world: World) -> None:
+    (world.cwd / "bin").mkdir()
+    (world.cwd / "bin" / "ls").write_text("x", "utf-8")
+    (world.cwd / "bin" / "python3").symlink_to("/bin/sh")
+    folders = {"program_folders": (str(world.cwd / "bin"),)}
+    assert world.bash("ls", **folders) == "ask"
+    assert world.bash("cat a.py", **folders) == "allow"
+    assert world.bash("echo a", **folders) == "allow"
+    assert world.bash("/bin/ls", **folders) == "allow"
+    assert world.bash("python3 --version", **folders) == "allow"
+
+
+def test_a_rule_for_exactly_a_line_counts_in_any_order(world: World) -> None:
+    line = 'echo "$(date)"'
+    for rules in (["Bash(echo *)", f"Bash({line})"], [f"Bash({line})", "Bash(echo *)"]):
+        assert world.bash(line, world.rules(allow=rules)) == "allow"
+
+
+@pytest.mark.parametrize("rule", ["Bash(python3 *)", "Bash(python3 - <<'X'⏎print(1)⏎X)"])
+def test_a_program_from_the_input_is_read(world: World, rule: str) -> None:
+    command = "python3 - <<'X'\nprint(1)\nX"
+    assert world.bash(command, world.rules(allow=[rule.replace("⏎", "\n")])) == "allow"

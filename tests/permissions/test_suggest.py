@@ -88,3 +88,22 @@ def test_a_line_outside_the_strict_grammar_is_allowed_by_its_text_alone(world: W
     assert offered("npm test $(date)") == ["Bash(npm test $(date))"]
     assert offered("npm test $(date) *") == []
     assert offered(f"npm test $({'x' * 80})") == []
+
+
+@pytest.mark.parametrize(
+    ("command", "rules"),
+    [
+        ("git ls-files | xargs wc -l", ["Bash(git ls-files | xargs wc -l)"]),
+        ("FOO=1 ls", ["Bash(FOO=1 ls)"]),
+        ("cd src && git status", ["Bash(cd src && git status)"]),
+        ("npm test > o.log", ["Bash(npm test > o.log)"]),
+        ("npm test | tail -3", ["Bash(npm test *)"]),
+    ],
+)
+def test_what_is_offered_stops_the_next_question(
+    world: World, command: str, rules: list[str]
+) -> None:
+    request = Request(tool="Bash", input={"command": command})
+    offered = suggestions(request, world.decide("Bash", request.input))
+    assert offered == rules
+    assert world.bash(command, world.rules(allow=offered)) == "allow"

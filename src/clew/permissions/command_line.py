@@ -14,27 +14,28 @@ from clew.permissions.files import Bench, judge_use
 from clew.permissions.git import git_plain
 from clew.permissions.grammar import Unread, is_same_reading, read_line
 from clew.permissions.index import CommandEntry
-from clew.permissions.indirect import reaches_otherwise
-from clew.permissions.protected import is_critical
+from clew.permissions.indirect import INTERPRETERS, NAMES, reaches_otherwise
+from clew.permissions.programs import ROWS
+from clew.permissions.protected import in_workspace, is_critical
 from clew.permissions.readonly import (
-    HARMLESS_VARIABLES,
     SHORT_LIST,
     bare_name,
-    changes_meaning,
     exceeds_reading,
+    is_harmless,
     is_reader,
     only_reads,
 )
 from clew.permissions.rules import Behavior, Rule
-from clew.permissions.shell import Problem, Script, Simple, split
-from clew.permissions.uses import TEXT_ONLY, Use, redirect_uses, uses_of
+from clew.permissions.shell import Assignment, Problem, Script, Simple, split
+from clew.permissions.uses import TEXT_ONLY, Use, redirect_uses, spelled, uses_of
+from clew.permissions.words import Word
 from clew.permissions.wrappers import Part, basename, env_assignments, opened_wrappers
 
 # What mode acceptEdits runs unasked inside the workspace, with the options it may have.
 EDITING: dict[str, frozenset[str]] = {
     "mkdir": frozenset({"-p", "-v", "-pv", "--parents"}),
     "touch": frozenset({"-c", "-a", "-m"}),
-    "cp": frozenset({"-r", "-R", "-a", "-p", "-f", "-v", "-n", "-i", "-rf", "-pr", "-rp"}),
+    "cp": frozenset({"-p", "-f", "-v", "-n", "-i"}),
     "mv": frozenset({"-f", "-v", "-n", "-i", "-u"}),
 }
 # What clew's own commands change, and the options of a session that loosen its rules.
@@ -65,8 +66,7 @@ def judge_command_line(bench: Bench, command: str, allow: Rule | None) -> list[F
     """A finding for each part. `allow` is a rule that allows the tool as a whole."""
     text = command.strip(BLANKS)
     findings = [f for f in (restrained_by_text(bench, text),) if f is not None]
-    exact = bench.rules.commands["allow"].find((text,), untrusted=True)
-    whole = allow or (exact.rule if exact is not None and exact.exact else None)
+    whole = allow or exact_rule(bench, text)
     line = read_line(text)
     if isinstance(line, Unread):
         findings += unread(bench, text, line.why, whole)
@@ -92,7 +92,7 @@ def judge_script(bench: Bench, script: Script, whole: Rule | None) -> list[Findi
         told = [judge_use(bench, use, whole) for use in redirect_uses(redirect)]
         findings += [f for f in told if f is not None]
     findings += judge_patterns(bench, seen.parts, [a.name for a in seen.script.assignments])
-    findings += judge_variables(bench, seen.parts, [a.name for a in seen.script.assignments], whole)
+    findings += judge_variables(bench, seen.parts, seen.script.assignments, whole)
     return findings
 
 
@@ -112,14 +112,15 @@ def unread(bench: Bench, text: str, why: str, whole: Rule | None) -> list[Findin
     A rule for every command needs no reading unless others restrain; one for exactly this line never.
     """
     restrains = bench.rules.restrains_commands or bench.rules.restrains_paths
-    if whole is not None and (not restrains or is_exact(bench, text)):
+    if whole is not None and (not restrains or exact_rule(bench, text) is not None):
         return []
     return [Finding(subject=text[:60].split("\n", 1)[0], verdict="ask", reason=why)]
 
 
-def is_exact(bench: Bench, text: str) -> bool:
-    entry = bench.rules.commands["allow"].find((text,), untrusted=True)
-    return entry is not None and entry.exact
+def exact_rule(bench: Bench, text: str) -> Rule | None:
+    """The rule that allows exactly this text, wherever it stands among others."""
+    entries = bench.rules.commands["allow"].candidates(text)
+    return next((e.rule for e in entries if e.exact and e.matches(text)), None)
 
 
 def restrained_by_text(bench: Bench, text: str) -> Finding | None:
@@ -148,6 +149,8 @@ def by_rule(subject: str, rule: Rule) -> Finding:
 
 def from_problem(bench: Bench, problem: Problem, whole: Rule | None) -> Finding:
     """Text that nobody can vouch for asks; a rule for exactly this line settles what it can."""
+    if whole is not None and whole.is_exact:
+        return by_rule(problem.text, whole)
     if problem.syntax or bench.rules.restrains_commands:
         return Finding(subject=problem.text, verdict="ask", reason=problem.why, nature="guard")
     if whole is not None:
@@ -188,6 +191,25 @@ def restrained_command(bench: Bench, command: Simple) -> Finding | None:
         entry = bench.rules.commands[behavior].find(texts, untrusted=bench.untrusted)
         if entry is not None:
             return by_rule(command.text, entry.rule)
+    return may_start_restrained(bench, command) if bench.rules.restrains_commands else None
+
+
+def may_start_restrained(bench: Bench, command: Simple) -> Finding | None:
+    """A program that could start what a rule restrains: its words, or its code, name that."""
+    name = basename(command.words[0])
+    is_code = INTERPRETERS.fullmatch(name) is not None
+    if (name in ROWS and not is_code) or name == "git":
+        return None
+    words = [word.text for word in command.words[1:]]
+    texts = [" ".join(words[i:]) for i in range(len(words))]
+    if is_code:
+        texts += [code[found.start() :] for code in words for found in NAMES.finditer(code)]
+    for behavior in RESTRAINING:
+        index = bench.rules.commands[behavior]
+        entry = index.find(texts, untrusted=bench.untrusted) if index.size else None
+        if entry is not None:
+            why = f"could start what {entry.rule.text} restrains"
+            return Finding(subject=command.text, verdict="ask", reason=why, nature="guard")
     return None
 
 
@@ -201,6 +223,9 @@ def spellings(command: Simple) -> tuple[str, ...]:
     plain = git_plain(command)
     if plain is not None:
         texts.append(plain)
+    name = basename(command.words[0])
+    if name.startswith("git-"):  # what git itself starts: `/usr/lib/git-core/git-push`
+        texts.append(f"git {name[4:]}{command.text[len(command.words[0].shown) :]}")
     if command.assignments:
         front = " ".join(a.raw for a in command.assignments)
         texts.append(f"{front} {command.text}")
@@ -208,8 +233,13 @@ def spellings(command: Simple) -> tuple[str, ...]:
 
 
 def permitted_command(bench: Bench, command: Simple) -> CommandEntry | None:
-    """The allow rule for a command, or one that spells out the command which starts it."""
-    front = [a for a in command.assignments if not HARMLESS_VARIABLES.fullmatch(a.name)]
+    """The allow rule for a command, or one that spells out the command which starts it.
+
+    A program that is known only when it runs is named by no rule.
+    """
+    if command.words[0].dynamic or command.words[0].glob:
+        return None
+    front = [a for a in command.assignments if not is_harmless(a)]
     text = command.text
     raw = command.raw
     if front:
@@ -257,16 +287,34 @@ def judge_itself(bench: Bench, part: Part, allow: Rule | None, *, looks: bool) -
         return Finding(
             subject=text, verdict="allow", reason="runs the command it names", effect="look"
         )
-    if bench.context.mode == "acceptEdits" and bench.context.has_walls and edits(command):
+    if bench.context.mode == "acceptEdits" and bench.context.has_walls and edits(bench, command):
         return Finding(
             subject=text, verdict="allow", reason="changes files (acceptEdits)", effect="change"
         )
     return Finding(subject=text, verdict="ask", reason="no rule allows it")
 
 
+# The shell runs these by itself, whatever program has the same name.
+OF_THE_SHELL = frozenset(
+    ["cd", "echo", "printf", "test", "[", "true", "false", ":", "pwd", "type", "command"]
+)
+
+
+def is_of_project(bench: Bench, command: Simple) -> bool:
+    """Whether the program that runs lies in the workspace, by a folder of it in PATH."""
+    name = command.name
+    if "/" in name or name in OF_THE_SHELL:
+        return False
+    found = [bench.resolve(f"{folder}/{name}") for folder in bench.context.program_folders]
+    return any(path.is_file and in_workspace(path, bench.context) for path in found)
+
+
 def reads_unasked(bench: Bench, command: Simple) -> Finding:
     """A command that only reads; without a wall that holds, only the plainest run unasked."""
     text, context = command.text, bench.context
+    if is_of_project(bench, command):
+        why = "is a program of the project, by a folder in PATH"
+        return Finding(subject=text, verdict="ask", reason=why)
     if not context.has_walls and bare_name(command) not in SHORT_LIST:
         why = "only looks, but no wall can be put around it here"
         return Finding(subject=text, verdict="ask", reason=why, effect="look")
@@ -275,13 +323,29 @@ def reads_unasked(bench: Bench, command: Simple) -> Finding:
     return Finding(subject=text, verdict="allow", reason="only looks", effect=effect)
 
 
-def edits(command: Simple) -> bool:
+def edits(bench: Bench, command: Simple) -> bool:
+    """Whether a command changes ordinary files that it names, and nothing else.
+
+    What is copied or moved must be such a file itself: below a folder, or behind a link, could lie
+    what is protected.
+    """
     options = EDITING.get(command.name)
     if options is None or command.assignments or command.more_arguments:
         return False
     words = command.words[1:]
-    flags = [w for w in words if w.text.startswith("-")]
-    return all(f.text in options for f in flags) and not any(w.dynamic for w in words)
+    operands = [w for w in words if not w.text.startswith("-")]
+    if any(w.dynamic or w.glob for w in words) or any(
+        w.text not in options for w in words if w.text.startswith("-")
+    ):
+        return False
+    return command.name not in ("cp", "mv") or all(
+        is_ordinary(bench, command, word) for word in operands[:-1]
+    )
+
+
+def is_ordinary(bench: Bench, command: Simple, word: Word) -> bool:
+    paths = [bench.resolve(text) for text in spelled(word, command.folders)]
+    return bool(paths) and all(path.is_file and len(path.names) == 1 for path in paths)
 
 
 def removes_too_much(bench: Bench, command: Simple, uses: list[Use]) -> Finding | None:
@@ -342,15 +406,11 @@ def judge_patterns(bench: Bench, parts: tuple[Part, ...], names: list[str]) -> l
 
 
 def judge_variables(
-    bench: Bench, parts: tuple[Part, ...], names: list[str], whole: Rule | None
+    bench: Bench, parts: tuple[Part, ...], assigned: tuple[Assignment, ...], whole: Rule | None
 ) -> list[Finding]:
     """Variables that decide which program runs or what it loads ask."""
-    given = [*names, *(n for part in parts for n in env_assignments(part.command))]
-    risky = [
-        name
-        for name in dict.fromkeys(given)
-        if changes_meaning(name) or not HARMLESS_VARIABLES.fullmatch(name)
-    ]
+    through = [a for part in parts for a in env_assignments(part.command)]
+    risky = dict.fromkeys(a.name for a in (*assigned, *through) if not is_harmless(a))
     if whole is not None or not risky:
         return []
     covered = spelled_out(bench, parts)

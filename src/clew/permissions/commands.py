@@ -128,11 +128,11 @@ def example_of(tool: str) -> str:
 def input_of(tool: str, text: str) -> dict[str, Any]:
     """The tool's name first: an input for no tool is wrong in any form."""
     wrong = unknown_tool(tool)
-    if tool == "Bash" and not text.lstrip().startswith("{"):
-        return {"command": text}
     try:
         data = json.loads(text)
     except ValueError as error:
+        if tool == "Bash" and text.strip():
+            return {"command": text}
         if wrong is not None:
             raise CommandLineError(wrong) from error
         hint = f"; {tool} takes an object, as {example_of(tool)}"

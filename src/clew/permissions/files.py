@@ -209,15 +209,17 @@ def reaches(bench: Bench, use: Use, path: ResolvedPath) -> Rule | None:
     """A restraining rule for something below the path, or something a glob could stand for."""
     if path.is_file or not (use.glob or use.below):
         return None
-    pattern = f"{path.real}/**" if use.below else path.real
     families = FAMILIES if use.access == "write" else FAMILIES[:1]
-    for behavior in RESTRAINING:
-        for family in families:
-            found = bench.rules.paths[behavior, family].may_touch(
-                pattern, untrusted=bench.untrusted
-            )
-            if found is not None:
-                return found
+    # Shells go up by name, the kernel by what is there: `a/link/..` is either folder.
+    for name in path.names:
+        pattern = f"{name.rstrip('/')}/**" if use.below else name
+        for behavior in RESTRAINING:
+            for family in families:
+                found = bench.rules.paths[behavior, family].may_touch(
+                    pattern, untrusted=bench.untrusted
+                )
+                if found is not None:
+                    return found
     return None
 
 
@@ -226,6 +228,8 @@ def wide(bench: Bench, use: Use, path: ResolvedPath) -> str | None:
     if use.access == "write" and use.below and is_critical(path, bench.context):
         return "would take the workspace, a home or the system with it"
     is_shown = use.access == "read" and use.below and not (use.linked or path.is_file)
+    if is_shown and use.follows and use.named:
+        return "follows the links below a folder, wherever they lead"
     if is_shown and is_outside(bench, path):
         held = secret_below(path.real, bench.context.home)
         if held is not None:

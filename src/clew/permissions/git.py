@@ -21,7 +21,7 @@ GLOBAL_VALUES = frozenset(
 )
 
 DIFF = (
-    " -p -u --patch -s --no-patch -U: --unified: --raw --patch-with-raw --minimal --patience"
+    " -p -u --patch -s --no-patch -U? --unified? --raw --patch-with-raw --minimal --patience"
     " --histogram --anchored: --diff-algorithm: --stat? --compact-summary --numstat --shortstat"
     " --dirstat? -X? --cumulative --summary --patch-with-stat -z --name-only --name-status"
     " --submodule? --color? --no-color --color-moved? --no-color-moved --color-moved-ws:"
@@ -41,12 +41,12 @@ COMMITS = (
     " --mailmap --use-mailmap --no-mailmap --full-diff --log-size -L: -n: -NUM --max-count: --skip:"
     " --since: --after: --until: --before: --since-as-filter: --author: --committer: --grep:"
     " --grep-reflog: --all-match --invert-grep -i --regexp-ignore-case --basic-regexp -E"
-    " --extended-regexp -F --fixed-strings -P --perl-regexp --merges --no-merges --min-parents:"
-    " --max-parents: --no-min-parents --no-max-parents --first-parent --not --all --branches?"
+    " --extended-regexp -F --fixed-strings -P --perl-regexp --merges --no-merges --min-parents?"
+    " --max-parents? --no-min-parents --no-max-parents --first-parent --not --all --branches?"
     " --tags? --remotes? --glob: --exclude: --reflog --boundary --cherry-mark --cherry-pick"
     " --left-only --right-only --cherry -g --walk-reflogs --merge --simplify-by-decoration"
     " --full-history --dense --sparse --simplify-merges --ancestry-path? --show-pulls --date-order"
-    " --author-date-order --topo-order --reverse --no-walk? --do-walk --pretty? --format:"
+    " --author-date-order --topo-order --reverse --no-walk? --do-walk --pretty? --format?"
     " --abbrev-commit --no-abbrev-commit --encoding: --expand-tabs? --no-expand-tabs --notes?"
     " --no-notes --relative-date --date: --parents --children --left-right --graph --no-graph"
     " --show-linear-break? --follow --count --clear-decorations --remove-empty"
@@ -66,9 +66,10 @@ ROWS: dict[str, str] = {
     "range-diff": "files --creation-factor: --no-dual-color --left-only --right-only" + DIFF,
     **dict.fromkeys(
         ["diff-tree", "diff-files", "diff-index"],
-        "files -r --root --no-commit-id --pretty? --format: -0 -1 -2 -3 -q" + DIFF,
+        "files -r --root --no-commit-id --pretty? --format? -0 -1 -2 -3 -q" + DIFF,
     ),
-    "rev-list": "files --objects --objects-edge --disk-usage? --use-bitmap-index" + COMMITS,
+    "rev-list": "files --objects --objects-edge --disk-usage? --use-bitmap-index"
+    + COMMITS.replace(" --decorate-refs: --decorate-refs-exclude:", "").replace(" -L:", ""),
     "shortlog": "files -s -n -e -c -w? --numbered --summary --email --committer --group: --format:"
     " --date: --since: --after: --until: --before: --author: --grep: --no-merges --merges"
     " --first-parent --all --branches? --tags? --remotes?",
@@ -102,7 +103,7 @@ ROWS: dict[str, str] = {
     **dict.fromkeys(
         ["blame", "annotate"],
         "files -L: -l -t -e -f -n -s -w -M? -C? -p -c --porcelain --line-porcelain --show-name"
-        " --show-number --show-email --date: --root --since: --abbrev: --color-lines"
+        " --show-number --show-email --date: --root --since: --abbrev? --color-lines"
         " --color-by-age --incremental --reverse --first-parent --ignore-rev: --show-stats",
     ),
     "version": "none --build-options",
@@ -146,14 +147,15 @@ CREATE = frozenset({"branch", "tag"})
 READERS = frozenset(ROWS) - CREATE - frozenset(FIRST) - {"remote", "reflog"}
 
 # Fields of a format that have git check a signature, for which it starts a program.
-SIGNATURE = re.compile(r"%G|signature")
+SIGNATURE = re.compile(r"%[-+ ]?G|signature")
 FORMATS = ("--format", "--pretty", "--sort")
 
 
 @cache
 def row_of(name: str) -> Row | None:
     text = ROWS.get(name)
-    return None if text is None else parse_row(text)
+    # `git log --help` opens a manual with a program that settings name.
+    return None if text is None else parse_row(text, ())
 
 
 def split_git(command: Simple) -> tuple[tuple[Word, ...], str, tuple[Word, ...]]:

@@ -354,11 +354,14 @@ class Reader:
         text, begin = self.text, self.at
         pieces: list[str] = []
         variables: list[str] = []
-        glob = tilde = dynamic = False
+        glob = tilde = dynamic = in_brackets = False
         while self.at < len(text):
             sign = text[self.at]
             if sign in WORD_ENDS:
                 break
+            if in_brackets and sign in "'\"\\$":
+                # What it stands for depends on what is quoted in it.
+                self.refuse("a bracket expression with quotes in it")
             found = PLAIN.match(text, self.at)
             if found is not None:
                 pieces.append(found[0])
@@ -383,7 +386,7 @@ class Reader:
                 case "$":
                     found = VARIABLE.match(text, self.at)
                     if found is not None:
-                        dynamic |= self.variable(found, pieces, variables, begin)
+                        dynamic |= self.variable(found, pieces, variables, begin, is_quoted=False)
                     elif LONE_DOLLAR.match(text, self.at):
                         pieces.append("$")
                         self.at += 1
@@ -391,6 +394,7 @@ class Reader:
                         self.refuse("")
                 case "*" | "?" | "[" | "]":
                     glob |= sign != "]"
+                    in_brackets = sign == "[" or (in_brackets and sign != "]")
                     pieces.append(sign)
                     self.at += 1
                 case "~":
@@ -430,6 +434,9 @@ class Reader:
             if found is not None:
                 part = found[0]
                 self.no_line_in_quotes(part)
+                if part[0] == "\\" and not text[self.at - 1].isascii():
+                    # In some encodings the backslash is the end of the letter before it.
+                    self.refuse("a backslash after a letter outside ASCII")
                 if part[0] == "\\" and part[1] in '$"\\':
                     part = part[1]
                 pieces.append(part)
@@ -442,11 +449,19 @@ class Reader:
             found = VARIABLE.match(text, self.at)
             if found is None:
                 self.refuse("a quote without its end" if self.at == len(text) else "")
-            dynamic |= self.variable(found, pieces, variables, begin if is_first else -1)
+            dynamic |= self.variable(
+                found, pieces, variables, begin if is_first else -1, is_quoted=True
+            )
             is_first = False
 
     def variable(
-        self, found: re.Match[str], pieces: list[str], variables: list[str], begin: int
+        self,
+        found: re.Match[str],
+        pieces: list[str],
+        variables: list[str],
+        begin: int,
+        *,
+        is_quoted: bool,
     ) -> bool:
         """A variable by its name. Returns whether its value is unknown: `$HOME` at the head is not."""
         name = found[1] or found[2]
@@ -454,7 +469,8 @@ class Reader:
         variables.append(name)
         if name in KNOWN_FOLDERS and begin >= 0 and not any(pieces):
             pieces.append(KNOWN_FOLDERS[name])
-            return False
+            # Without quotes the shell splits what it holds, and spreads its patterns.
+            return not is_quoted
         return True
 
     def tilde(self, begin: int) -> bool:
@@ -491,16 +507,21 @@ def merged(possible: tuple[str, ...], after: tuple[str, ...]) -> tuple[str, ...]
     return every if len(every) <= MAX_FOLDERS else ()
 
 
+def words_of(script: Script, *, without: str = "") -> list[list[str]]:
+    return [
+        [word.text for word in command.words if word.text != without]
+        for command in script.commands
+        if command.name != "["  # a node of its own to the other parser
+    ]
+
+
 def is_same_reading(ours: Script, theirs: Script) -> bool:
     """Return whether two readings of a line hold the same commands, words and redirections."""
+    # The other parser passes over a lone dash before a here-document, and says so.
+    passed = "-" if theirs.problems and all(p.text == "-" for p in theirs.problems) else ""
     return (
-        not theirs.problems
-        and [
-            [word.text for word in command.words]
-            for command in ours.commands
-            if command.name != "["  # a node of its own to the other parser
-        ]
-        == [[word.text for word in command.words] for command in theirs.commands]
+        (not theirs.problems or bool(passed))
+        and words_of(ours, without=passed) == words_of(theirs, without=passed)
         and [(r.word.text, r.reads, r.writes) for r in ours.redirects]
         == [(r.word.text, r.reads, r.writes) for r in theirs.redirects]
         and [a.raw for a in ours.assignments] == [a.raw for a in theirs.assignments]

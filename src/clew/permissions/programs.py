@@ -27,11 +27,13 @@ KINDS: dict[str, Operands] = {
 }
 
 NUMBER = re.compile(r"-[0-9]+")
+VALUE = re.compile(r"-(?:[0-9]+)?")
 
 # Each row is the kind of the operands and then the options. `-n:` takes a value, attached or as the
 # next word; `--color?` takes one only behind `=`, `-U?` only attached; `--arg::` takes two words;
-# `-NUM` stands for a number. Four words say more: `loose`: no option of the program does harm, so
-# that `*` may stand for words that turn out to be options; `exact`: letters do not bundle; `posix`:
+# `-NUM` stands for a number. Five words say more: `loose`: no option of the program does harm, so
+# that `*` may stand for words that turn out to be options; `suffixed`: `*.py` may, since what ends so
+# does none; `exact`: letters do not bundle; `posix`:
 # the first operand ends the options; `free`: no word is an option, whatever it looks like.
 ROWS: dict[str, str] = {
     "cat": "files loose -A -b -e -E -n -s -t -T -u -v --show-all --number-nonblank --show-ends"
@@ -85,8 +87,8 @@ ROWS: dict[str, str] = {
     "base64": "files -d -i -w: --decode --ignore-garbage --wrap:",
     "base32": "files -d -i -w: --decode --ignore-garbage --wrap:",
     # `--files0-from` reads names from a file; nothing else of these does harm.
-    "wc": "files loose -c -m -l -L -w --bytes --chars --lines --max-line-length --words --total:",
-    "du": "files loose -a -A -b -B: -c -d: -h -H -k -L -m -P -s -S -t: -x -0 --all --apparent-size"
+    "wc": "files suffixed -c -m -l -L -w --bytes --chars --lines --max-line-length --words --total:",
+    "du": "files suffixed -a -A -b -B: -c -d: -h -H -k -L -m -P -s -S -t: -x -0 --all --apparent-size"
     " --block-size: --bytes --total --max-depth: --exclude: --human-readable --inodes"
     " --one-file-system --separate-dirs --si --summarize --threshold: --time? --time-style: --null",
     **dict.fromkeys(
@@ -116,12 +118,12 @@ ROWS: dict[str, str] = {
     "xxd": "one exact -a -b -c: -C -d -e -E -g: -i -l: -n: -o: -p -ps -plain -s: -u",
     "file": "files -b -i -k -L -h -N -r -0 --brief --mime --mime-type --mime-encoding"
     " --keep-going --dereference --no-dereference --no-pad --raw --print0 --extension",
-    "tree": "files -a -d -f -i -x -L: -P: -I: -p -s -h -u -g -D -F -q -N -v -r -t -c -U -C -n -A -S"
+    "tree": "files exact -a -d -f -i -x -L: -P: -I: -p -s -h -u -g -D -F -q -N -v -r -t -c -U -C -n -A -S"
     " -J -X --gitignore --noreport --dirsfirst --filesfirst --filelimit: --prune --matchdirs"
     " --ignore-case --du --si --charset: --sort: --inodes --device",
     **dict.fromkeys(
         ["grep", "egrep", "fgrep"],
-        "pattern loose -A: -B: -C: -E -F -G -P -e: -i -y -v -w -x -c -l -L -m: -o -q -s -b -H -h"
+        "pattern suffixed -A: -B: -C: -E -F -G -P -e: -i -y -v -w -x -c -l -L -m: -o -q -s -b -H -h"
         " -n -T -u -U -Z -z -a -I -r -NUM --extended-regexp --fixed-strings --basic-regexp"
         " --perl-regexp --regexp: --ignore-case --no-ignore-case --invert-match --word-regexp"
         " --line-regexp --count --color? --colour? --files-with-matches --files-without-match"
@@ -143,8 +145,6 @@ ROWS: dict[str, str] = {
     " --pretty --quiet --regexp: --replace: --smart-case --sort: --sortr: --stats --text"
     " --threads: --trim --no-trim --type: --type-not: --type-list --unrestricted --vimgrep"
     " --with-filename --word-regexp",
-    "ag": "pattern -i -l -c -n -w -v -L -Q -s -S -A: -B: -C: -G: -m: --nocolor --nogroup --hidden"
-    " --ignore: --literal --word-regexp --files-with-matches --count --stats",
     **dict.fromkeys(
         ["fd", "fdfind"],
         "pattern -H -I -u -s -i -g -F -a -p -d: -E: -t: -e: -S: -c: -0 -1 -q --hidden --no-ignore"
@@ -195,7 +195,7 @@ ROWS: dict[str, str] = {
     "cal": "text -1 -3 -j -m -s -y",
     "ncal": "text -1 -3 -j -m -s -y",
     "getconf": "text -a",
-    "ps": "text exact -e -f -ef -A -a -x -l -p: -u: -C: --forest --sort: --no-headers -eo: -o: -axo:"
+    "ps": "text exact -e -f -ef -A -a -l -p: -u: -C: --forest --sort: --no-headers -eo: -o: -axo:"
     " --ppid: --pid:",
     "cd": "files -P -L -e",
     "jq": "pattern -r -R -c -n -s -S -e -C -M -a -j --raw-output --raw-input --compact-output"
@@ -205,7 +205,7 @@ ROWS: dict[str, str] = {
     "find": "files",
     "sed": "pattern -n -e: -E -r -s -u -z -l: --quiet --silent --expression: --regexp-extended"
     " --separate --unbuffered --null-data --line-length: --posix --debug --sandbox",
-    "awk": "pattern posix -F: -v: --field-separator: --assign:",
+    "awk": "pattern posix -F: -v:",
     "gawk": "pattern posix -F: -v: --field-separator: --assign:",
     "mawk": "pattern posix -F: -v:",
     "nawk": "pattern posix -F: -v:",
@@ -312,9 +312,9 @@ class Arguments(Struct, frozen=True, kw_only=True):
         return [value for name, value in self.options if name in names and value is not None]
 
 
-def parse_row(text: str) -> Row:
+def parse_row(text: str, common: tuple[str, ...] = ("--help", "--version")) -> Row:
     kind, *options = text.split()
-    flags = {"--help", "--version"}
+    flags = set(common)
     valued, optional, pairs = set[str](), set[str](), set[str]()
     for option in options:
         if option.endswith("::"):
@@ -346,6 +346,16 @@ def may_be_option(word: Word) -> bool:
     return word.dynamic or (word.glob and word.text[:1] in "*?[-")
 
 
+SUFFIX = re.compile(r"[*?]\.[A-Za-z0-9_]+\Z")
+
+
+def is_open(row: Row, word: Word) -> bool:
+    """Return whether a word could turn into an option of a program that does harm."""
+    if row.is_loose or not may_be_option(word):
+        return False
+    return "suffixed" not in row.flags or word.dynamic or SUFFIX.search(word.text) is None
+
+
 def read_arguments(row: Row, words: tuple[Word, ...]) -> Arguments | None:
     """Return the arguments as a row reads them; None where it has no such option.
 
@@ -362,7 +372,7 @@ def read_arguments(row: Row, words: tuple[Word, ...]) -> Arguments | None:
         if word.dynamic and row.operands != "text":
             return None
         if not text.startswith("-") or text == "-":
-            if may_be_option(word) and not row.is_loose:
+            if is_open(row, word):
                 return None
             operands.append(word)
             if "posix" in row.flags:
@@ -442,7 +452,10 @@ def take_value(
     options.append((name, value))
     if value.dynamic:
         return row.operands == "text"
-    return row.is_loose or not may_be_option(value)
+    # A pattern may stand for several words, and a program may take no value where it looks like none.
+    return not value.glob and (
+        not value.text.startswith("-") or VALUE.fullmatch(value.text) is not None
+    )
 
 
 def attached(word: Word, text: str) -> Word:

@@ -19,7 +19,7 @@ from clew.permissions.programs import (
     read_arguments,
     row_of,
 )
-from clew.permissions.shell import Simple
+from clew.permissions.shell import Assignment, Simple
 from clew.permissions.words import SECRET_NAME, Word
 
 SYSTEM_FOLDERS = ("/bin/", "/usr/bin/")
@@ -53,7 +53,7 @@ SHORT_LIST = frozenset(
 )
 
 HARMLESS_VARIABLES = re.compile(
-    r"LANG|LANGUAGE|LC_\w+|TZ|TERM|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR(?:_FORCE)?|CI|DEBUG"
+    r"LANG|LC_\w+|TZ|TERM|COLUMNS|LINES|NO_COLOR|FORCE_COLOR|CLICOLOR(?:_FORCE)?|CI|DEBUG"
     r"|NODE_ENV|RUST_BACKTRACE|RUST_LOG|GOOS|GOARCH|CGO_ENABLED|PYTHONUNBUFFERED"
     r"|PYTHONDONTWRITEBYTECODE|[a-z_][a-z0-9_]*"
 )
@@ -75,6 +75,19 @@ def changes_meaning(name: str) -> bool:
     return MEANING.fullmatch(name) is not None
 
 
+# In other encodings a backslash or a quote may be part of a letter.
+LOCALES = re.compile(r"(?:C|POSIX|(?:C|[a-z]{2,3}_[A-Z]{2})\.(?:UTF-?8|utf-?8))?")
+
+
+def is_harmless(assignment: Assignment) -> bool:
+    """Return whether a variable that is set changes nothing of what runs or how it is read."""
+    name, _, value = assignment.raw.partition("=")
+    if changes_meaning(name) or HARMLESS_VARIABLES.fullmatch(name) is None:
+        return False
+    is_locale = name == "LANG" or name.startswith("LC_")
+    return not is_locale or LOCALES.fullmatch(value.strip("'\"")) is not None
+
+
 def bare_name(command: Simple) -> str:
     """The name of the program, without the folder where systems keep theirs."""
     name = command.words[0].text
@@ -88,7 +101,7 @@ def only_reads(command: Simple, home: str = "") -> bool:
 
     `home` is the folder of the session, whose repository git may read.
     """
-    if not all(HARMLESS_VARIABLES.fullmatch(a.name) for a in command.assignments):
+    if not all(map(is_harmless, command.assignments)):
         return False
     first = command.words[0]
     name = bare_name(command)
@@ -113,8 +126,10 @@ def only_reads(command: Simple, home: str = "") -> bool:
     if row.operands == "none":
         return not arguments.operands
     if row.operands == "one":
-        # A second operand of these is the file they write.
-        return len(arguments.operands) <= 1
+        # A second operand of these is the file they write, and a pattern may stand for two.
+        return len(arguments.operands) <= 1 and not any(w.glob for w in arguments.operands)
+    if row.operands == "pattern" and arguments.operands and arguments.operands[0].glob:
+        return False  # `grep a* b`: what is the pattern, and what a file?
     check = CHECKS.get(name)
     return check is None or check(arguments)
 
@@ -228,7 +243,8 @@ def test_reads(arguments: Arguments) -> bool:
     if words and words[-1].raw == "]":
         del words[-1]
     if any(
-        word.text in EVALUATING_TESTS or (word.dynamic and not is_quoted(word)) for word in words
+        word.glob or word.text in EVALUATING_TESTS or (word.dynamic and not is_quoted(word))
+        for word in words
     ):
         return False
     if not any(word.dynamic for word in words):
@@ -248,7 +264,9 @@ def is_quoted(word: Word) -> bool:
     return word.raw[:1] == '"' and word.raw[-1:] == '"' and word.raw.count('"') == 2
 
 
-PROCESS_LISTS = frozenset(["aux", "ax", "auxww", "auxf", "axf", "axu", "x", "-"])
+PROCESS_LISTS = frozenset(["aux", "ax", "auxww", "auxf", "axf", "axu", "x"])
+# Beside such a word `-e` would mean the environment.
+BESIDE_LISTS = frozenset(["--sort", "--no-headers", "--forest"])
 PROCESS_COLUMNS = re.compile(
     r"(?:pid|ppid|pgid|sid|user|uid|euser|comm|command|cmd|args|ucmd|etime|etimes|stat|state|time"
     r"|%cpu|%mem|pcpu|pmem|rss|vsz|tty|tname|start|lstart|nice|ni|pri|nlwp|wchan)(?:=\w*)?"
@@ -259,6 +277,8 @@ SORT_SIGNS = "+-"
 def ps_reads(arguments: Arguments) -> bool:
     """`ps e` shows the environment of programs; the words and columns without it are listed."""
     shown = [column for value in arguments.values("-o", "-eo", "-axo") for column in split(value)]
+    if arguments.operands and not arguments.names <= BESIDE_LISTS:
+        return False
     return all(word.text in PROCESS_LISTS for word in arguments.operands) and all(
         PROCESS_COLUMNS.fullmatch(column) for column in shown
     )
@@ -404,7 +424,7 @@ def sed_script(text: str) -> bool:
 
 
 AWK_ACTS = re.compile(
-    r"system|getline|[|>@`]|ENVIRON|ARGV|ARGC|PROCINFO|FILENAME\s*=|close|fflush|include|load"
+    r"system|getline|[|>@`]|ENVIRON|ARGV|ARGC|PROCINFO|SYMTAB|FUNCTAB|FILENAME\s*=|close|fflush|include|load"
 )
 
 
@@ -419,7 +439,7 @@ def awk_reads(arguments: Arguments) -> bool:
 
 
 JQ_ACTS = re.compile(
-    r"\benv\b|\$ENV|\binput_filename\b|\bimport\b|\binclude\b|\bdebug\b|\$__prog|\bmodulemeta\b"
+    r"\benv\b|\bENV\b|\binput_filename\b|\bimport\b|\binclude\b|\bdebug\b|\$__prog|\bmodulemeta\b"
     r"|\bget_search_list\b"
 )
 
@@ -431,7 +451,8 @@ def jq_reads(arguments: Arguments) -> bool:
 
 def strings_reads(arguments: Arguments) -> bool:
     """`@file` stands for the options in a file."""
-    return not any(word.text.startswith("@") for word in arguments.operands)
+    values = [value for _, value in arguments.options if value is not None]
+    return not any(word.text.startswith("@") for word in (*arguments.operands, *values))
 
 
 CHECKS = {

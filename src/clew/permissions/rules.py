@@ -72,6 +72,11 @@ class Rule(Struct, frozen=True, kw_only=True):
         return content is None or "*" not in content or not content.strip("*: ")
 
     @property
+    def is_exact(self) -> bool:
+        """Whether it allows one command line, word for word."""
+        return self.kind == "command" and self.content is not None and "*" not in self.content
+
+    @property
     def says(self) -> str:
         """What the rule does, for people."""
         words = {"deny": "denied by", "ask": "to be asked by", "allow": "allowed by"}

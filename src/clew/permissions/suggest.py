@@ -8,7 +8,7 @@ import re
 
 from clew.permissions.decision import ORDER, Decision, Finding
 from clew.permissions.grammar import Unread, read_line
-from clew.permissions.readonly import changes_meaning
+from clew.permissions.readonly import changes_meaning, exceeds_reading, is_harmless
 from clew.permissions.request import MCP_PREFIX, Request, canonical, domain_of, subject_of, tool_of
 from clew.permissions.shell import Simple
 from clew.permissions.wrappers import SHELLS, WRAPPERS, basename, everything
@@ -153,13 +153,32 @@ def for_commands(line: str, asked: set[str]) -> list[str]:
     if isinstance(read_line(line), Unread):
         return exactly(line)
     rules: list[str] = []
+    left = set(asked)
     for part in everything(line).parts:
-        if part.command.text in asked:
-            rule = for_command(part.command)
+        command = part.command
+        if command.text in asked:
+            left.discard(command.text)
+            rule = for_command(command)
             if rule is None:
                 return []
+            # A rule for a reader does not let it do more, nor elsewhere, nor with other variables.
+            if is_refused(command):
+                return exactly(line)
+            if not rule.endswith("*)"):
+                # Word for word it answers for the files of the command, too.
+                left -= {word.raw for word in command.words}
             rules.append(rule)
-    return list(dict.fromkeys(rules))[:MAX_RULES]
+    # Files and variables that are asked about too are answered for by the whole line alone.
+    return exactly(line) if left else list(dict.fromkeys(rules))[:MAX_RULES]
+
+
+def is_refused(command: Simple) -> bool:
+    """Whether a rule for the command's name would be asked about again."""
+    return (
+        exceeds_reading(command)
+        or basename(command.words[0]) == "xargs"
+        or not all(map(is_harmless, command.assignments))
+    )
 
 
 def exactly(line: str) -> list[str]:

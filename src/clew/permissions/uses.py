@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from clew.permissions.patterns import GLOB, without_classes
 from clew.permissions.programs import GIVES_PATTERN, ROWS, Row, read_arguments, row_of
 from clew.permissions.shell import Redirect, Simple, joined
-from clew.permissions.words import Word
+from clew.permissions.words import KNOWN_FOLDERS, Word
 from clew.permissions.wrappers import WRAPPERS, basename, find_starts
 
 Access = Literal["read", "write"]
@@ -26,6 +26,7 @@ class Use(Struct, frozen=True, kw_only=True):
     `paths` are its spellings, one for each folder the command may run in; none if it is not known.
     `glob`: they are patterns. `below`: what lies beneath is touched too. `named`: the command is
     known to touch it; else the word merely could be a path. `linked`: it gets another name only.
+    `follows`: links below are followed, wherever they lead.
     """
 
     access: Access
@@ -35,6 +36,7 @@ class Use(Struct, frozen=True, kw_only=True):
     below: bool = False
     named: bool = True
     linked: bool = False
+    follows: bool = False
 
 
 # Commands whose operands are all written, or removed, or both.
@@ -102,6 +104,7 @@ WRITING_LETTERS = {
     "ffmpeg": "",
     "pandoc": "-o",
 }
+PATH_SIGN = re.compile(r"[./~]")
 TARGET_OPTIONS = frozenset({"-t", "--target-directory"})
 IN_PLACE = re.compile(r"-[a-zA-Z]*i|--in-place")
 
@@ -149,7 +152,7 @@ def uses_of(command: Simple) -> list[Use]:
         return [touch(command, word, "read") for word in tested(command.words[1:])]
     row = row_of(name)
     if row is not None:
-        return [*uses, *reader_uses(command, name, row, below=below)]
+        return [*uses, *reader_uses(command, name, row)]
     reads = operands[1:] if name in PATTERN_FIRST and not pattern_by_option(flags) else operands
     known = name in PATTERN_FIRST
     uses += [touch(command, w, "read", below=below, named=known) for w in reads]
@@ -158,7 +161,8 @@ def uses_of(command: Simple) -> list[Use]:
         values += [part(w, w.text) for w in reads if w.text[:1] == "@"]
         uses += [touch(command, value, "read", named=False) for value in values]
     if name == "xargs":
-        uses += [touch(command, w, "read") for w in values_of(command, "-a")]
+        named = [*values_of(command, "-a"), *values_of(command, "--arg-file")]
+        uses += [touch(command, w, "read") for w in named]
     if in_place(name, flags):
         uses += [touch(command, w, "write") for w in reads]
     if command.more_arguments and known:
@@ -166,25 +170,37 @@ def uses_of(command: Simple) -> list[Use]:
     return uses
 
 
-def reader_uses(command: Simple, name: str, row: Row, *, below: bool) -> list[Use]:
+READS_BELOW_NAMES = frozenset({"-r", "-R", "--recursive", "--dereference-recursive"})
+
+
+def reader_uses(command: Simple, name: str, row: Row) -> list[Use]:
     """What a program of the table reads, by its row."""
     _, operands = parted(command.words[1:])
     arguments = read_arguments(row, command.words[1:])
+    follows = False
     if arguments is None:
-        # An option that nobody knows may take a whole tree, or read from a file of names.
+        # An option that nobody knows may take a whole tree, read from a file of names, or be the
+        # pattern itself: every word may be a file.
         below = name not in LISTS_NAMES
         reads = list(operands)
-        flags = [word for word in command.words[1:] if word.text.startswith("-")]
-        if row.operands == "pattern" and not pattern_by_option(flags):
-            reads = reads[1:]
     else:
+        below = name in ALWAYS_BELOW or (
+            name in CAN_READ_BELOW and not READS_BELOW_NAMES.isdisjoint(arguments.names)
+        )
+        follows = name == "diff" and "--no-dereference" not in arguments.names
         reads = list(arguments.operands)
         if row.operands == "pattern" and GIVES_PATTERN.isdisjoint(arguments.names):
             reads = reads[1:]
-    uses = [touch(command, word, "read", below=below and name not in LISTS_NAMES) for word in reads]
+    uses = [
+        replace(
+            touch(command, word, "read", below=below and name not in LISTS_NAMES), follows=follows
+        )
+        for word in reads
+    ]
     # `@file` names a file of further words.
     uses += [touch(command, part(w, w.text), "read") for w in reads if w.text[:1] == "@"]
-    if below and not reads and name not in LISTS_NAMES:
+    is_pattern_alone = row.operands == "pattern" and arguments is None and len(reads) == 1
+    if below and (not reads or is_pattern_alone) and name not in LISTS_NAMES:
         uses.append(touch(command, Word(raw=".", text="."), "read", below=True))
     flags, _ = parted(command.words[1:])
     if in_place(name, flags):
@@ -232,9 +248,14 @@ def touch(
     )
 
 
+def begins_with_folder(word: Word) -> bool:
+    """`$HOME/x` without quotes: what the variable holds is known, though not that it is one word."""
+    return len(word.variables) == 1 and word.variables[0] in KNOWN_FOLDERS and word.text[:1] in "~."
+
+
 def spelled(word: Word, folders: tuple[str, ...]) -> tuple[str, ...]:
     """A word as a path from where the session stands, once for each folder it may be in."""
-    if word.dynamic:
+    if word.dynamic and not begins_with_folder(word):
         return ()
     path = without_classes(word.path) if word.glob else word.path
     if path.startswith(("/", "~")):
@@ -264,8 +285,10 @@ def option_uses(command: Simple, name: str, flags: list[Word]) -> list[Use]:
             continue
         _, equals, value = word.text.partition("=")
         attached = value if equals else word.text[2:] if not word.text.startswith("--") else ""
-        if attached:
-            uses.append(touch(command, part(word, attached), "read", named=False))
+        # In a bundle (`-aF.env`) the value may begin behind any letter.
+        bundled = PATH_SIGN.search(attached) is not None and not equals
+        texts = [attached[i:] for i in range(len(attached) if bundled else 1)]
+        uses += [touch(command, part(word, t), "read", named=False) for t in texts if t]
     letter = WRITING_LETTERS.get(name)
     if letter:
         uses += [touch(command, w, "write") for w in values_of(command, letter)]

@@ -22,6 +22,7 @@ META = frozenset(";|&<>()\"'`$\n")
 
 # Text that means itself without quotes; the plainest words need no further reading at all.
 UNQUOTED = re.compile(r"[\w@%+=:,./~^{}\[\]-]+")
+UNQUOTED_PATTERN = re.compile(r"[\w@%+=:,./~^{}\[\]*?!-]+")
 PLAIN = re.compile(rb"[A-Za-z0-9_@%+=:,./-]+")
 
 ANSI_C = re.compile(
@@ -54,7 +55,7 @@ class Word(Struct, frozen=True, kw_only=True):
     @property
     def shown(self) -> str:
         """One spelling for a word however it was quoted; it is quoted only where it must be."""
-        if self.dynamic:
+        if self.dynamic or (self.glob and UNQUOTED_PATTERN.fullmatch(self.text) is None):
             return self.raw
         if self.glob or UNQUOTED.fullmatch(self.text):
             return self.text

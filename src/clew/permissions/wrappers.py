@@ -8,7 +8,7 @@ import re
 
 from msgspec import Struct, structs
 
-from clew.permissions.shell import Problem, Script, Simple, split
+from clew.permissions.shell import Assignment, Problem, Script, Simple, split
 from clew.permissions.words import Word
 
 MAX_DEPTH = 6
@@ -89,6 +89,12 @@ WRAPPERS: dict[str, Wrapper] = {
     "fakeroot": Wrapper(),
     "proxychains": Wrapper(values=options("-f")),
     "rtk": Wrapper(),
+    "prlimit": Wrapper(),
+    "setpriv": Wrapper(),
+    "choom": Wrapper(values=options("-n")),
+    "linux32": Wrapper(),
+    "linux64": Wrapper(),
+    "ssh-agent": Wrapper(values=options("-a -t -E -O")),
 }
 
 SHELLS = frozenset(
@@ -179,14 +185,20 @@ def wrapped(command: Simple, wrapper: Wrapper) -> Unwrapped:
             break
         if name.startswith("--"):
             takes = name in wrapper.values and "=" not in word.text
+            letters = [name]
         else:
-            name, takes = word.text[:2], word.text in wrapper.values
+            # Letters bundle (`-vk 1`): the first that takes a value ends them.
+            letters = [f"-{letter}" for letter in word.text[1:]] or ["-"]
+            ending = next((i for i, one in enumerate(letters) if one in wrapper.values), None)
+            takes = ending == len(letters) - 1
+            letters = letters if ending is None else letters[: ending + 1]
+            name = word.text[:2]
         if name in ("-S", "--split-string") and basename(words[0]) == "env":
             return env_string(command, place)
         if name in ("-v", "-V") and basename(words[0]) == "command":
             return NOTHING
         chdir = chdir or name in ("-C", "-D", "-R", "--chdir", "--chroot")
-        plain = plain and not word.dynamic and wrapper.plain is not None and name in wrapper.plain
+        plain = plain and wrapper.plain is not None and wrapper.plain.issuperset(letters)
         place += 2 if takes else 1
     while wrapper.assigns and place < len(words) and is_assignment(words[place]):
         plain = plain and not words[place].dynamic
@@ -218,12 +230,16 @@ def is_assignment(word: Word) -> bool:
     return bool(equals) and name.replace("_", "a").isalnum() and not name[0].isdigit()
 
 
-def env_assignments(command: Simple) -> list[str]:
-    """The names that `env A=1 B=2 command` and `sudo A=1 command` set."""
+def env_assignments(command: Simple) -> list[Assignment]:
+    """What `env A=1 B=2 command` and `sudo A=1 command` set."""
     wrapper = WRAPPERS.get(basename(command.words[0]))
     if wrapper is None or not wrapper.assigns:
         return []
-    return [w.text.partition("=")[0] for w in command.words[1:] if is_assignment(w)]
+    return [
+        Assignment(name=w.text.partition("=")[0], raw=w.text)
+        for w in command.words[1:]
+        if is_assignment(w)
+    ]
 
 
 def env_string(command: Simple, place: int) -> Unwrapped:
@@ -261,8 +277,11 @@ def code(command: Simple, words: tuple[Word, ...]) -> Unwrapped:
 
 
 def flag_value(command: Simple, flag: str) -> tuple[Word, ...]:
+    """The word that follows an option, which may stand last in a bundle (`-qc`)."""
     for i, word in enumerate(command.words[1:], 1):
-        if word.text == flag:
+        text = word.text
+        bundles = text.startswith("-") and not text.startswith("--") and text.endswith(flag[1])
+        if bundles:
             return command.words[i + 1 : i + 2]
     return ()
 
