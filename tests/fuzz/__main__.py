@@ -55,9 +55,7 @@ def main() -> int:
 
 def work(options: argparse.Namespace) -> int:
     """One worker: findings to standard output, its tally to a file."""
-    if options.hole is not None:
-        HOLES[options.hole]()
-    hunter = Hunter(options.seed, options.worker, shrinks=not options.no_shrink)
+    hunter = Hunter(options.seed, options.worker, shrinks=not options.no_shrink, hole=options.hole)
     try:
         for finding in hunter.rounds(time.monotonic() + options.seconds):
             sys.stdout.write(finding.describe() + "\n")

@@ -316,6 +316,11 @@ ASSIGNMENTS = (
     "a[$(tripwire)]=1 ",
     "a+=1 ",
     "a=(1 2) ",
+    "a=($(tripwire)) ",
+    "a+=(`tripwire`); ",
+    "a=([$(tripwire)]=1); ",
+    "a[`tripwire`]+=1; ",
+    "a[$(tripwire)]=1; ",
     "a=$(tripwire) ",
     "BASH_ENV=run.sh ",
     "LD_PRELOAD=x ",
@@ -509,8 +514,13 @@ def operand(rng: Random) -> str:
     return with_payload(rng, one_of(rng, TRICKS))
 
 
+VERSIONED = ("make", "python3", "node", "npx", "pytest", "cargo", "yarn", "bash", "go", "rustc")
+
+
 def program_words(rng: Random) -> str:
     """One command with options and operands in any order."""
+    if rng.random() < 0.02:
+        return one_of(rng, VERSIONED) + one_of(rng, (" version", " --version", " -V", " -v"))
     if rng.random() < 0.3:
         name = one_of(rng, SUBCOMMANDS)
         words = ["git", *(["--no-pager"] if rng.random() < 0.05 else []), name]

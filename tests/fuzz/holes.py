@@ -6,20 +6,47 @@ fuzzer must then find a line that is allowed only because of it (see tests/fuzz/
 
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from msgspec import structs
 
-from clew.permissions import command_line, git, grammar, programs, readonly, uses
+from clew.permissions import command_line, git, grammar, programs, readonly, uses, wrappers
 from clew.permissions.grammar import Unread
 from clew.permissions.shell import Script
 
-Open = Callable[[], None]
+Open = Callable[[], object]
 NEVER = re.compile(r"(?!)")
 
 
+# What closes the open hole again, the last change first.
+UNDO: list[Open] = []
+
+
 def patch(module: Any, name: str, value: Any) -> None:
+    UNDO.append(partial(setattr, module, name, getattr(module, name)))
     setattr(module, name, value)
+
+
+def enter(table: dict[str, Any], name: str, value: Any) -> None:
+    """Change a row of a table; a value of None takes it away."""
+    old = table.get(name)
+    UNDO.append(lambda: table.pop(name, None) if old is None else table.update({name: old}))
+    if value is None:
+        table.pop(name, None)
+    else:
+        table[name] = value
+
+
+def close() -> None:
+    while UNDO:
+        UNDO.pop()()
+    forget_rows()
+
+
+def forget_rows() -> None:
+    programs.row_of.cache_clear()
+    git.row_of.cache_clear()
 
 
 def misread(pattern: str, instead: str = "", *, flags: int = re.S) -> Open:
@@ -42,10 +69,10 @@ def more_options(name: str, options: str, *, table: Any = programs) -> Open:
     """Options that a row must not have, and that no rule for the program is held against."""
 
     def opened() -> None:
-        table.ROWS[name] += options
-        table.row_of.cache_clear()
+        enter(table.ROWS, name, table.ROWS[name] + options)
+        forget_rows()
         if table is programs:
-            programs.HARMFUL.pop(name, None)
+            enter(programs.HARMFUL, name, None)
         else:
             harmful = tuple(h for h in git.HARMFUL if h not in options.replace(":", ""))
             patch(git, "HARMFUL", harmful)
@@ -55,8 +82,8 @@ def more_options(name: str, options: str, *, table: Any = programs) -> Open:
 
 def new_row(name: str, row: str) -> Open:
     def opened() -> None:
-        programs.ROWS[name] = row
-        programs.row_of.cache_clear()
+        enter(programs.ROWS, name, row)
+        forget_rows()
 
     return opened
 
@@ -77,11 +104,11 @@ def input_is_trusted() -> None:
     """`xargs` with words that come from input."""
     only_reads = readonly.only_reads
 
-    def forgetful(command: Any) -> bool:
-        return only_reads(structs.replace(command, more_arguments=False))
+    def forgetful(command: Any, *rest: Any) -> bool:
+        return only_reads(structs.replace(command, more_arguments=False), *rest)
 
     patch(command_line, "only_reads", forgetful)
-    patch(command_line, "exceeds_reading", lambda command: False)
+    patch(command_line, "exceeds_reading", lambda *rest: False)
 
 
 def any_variable() -> None:
@@ -107,7 +134,25 @@ def patterns_are_text() -> None:
 
 
 def find_also(words: dict[str, int]) -> Open:
-    return lambda: readonly.FIND_WORDS.update(words)
+    """Words of `find` that it must not have, with what they touch and start forgotten."""
+
+    def opened() -> None:
+        for name, takes in words.items():
+            enter(readonly.FIND_WORDS, name, takes)
+        patch(uses, "find_uses", lambda command: [])
+        patch(wrappers, "found_by", lambda command: wrappers.NOTHING)
+
+    return opened
+
+
+def both(*holes: Open) -> Open:
+    """Two walls stand before some harm: both are opened."""
+
+    def opened() -> None:
+        for hole in holes:
+            hole()
+
+    return opened
 
 
 def git_remote_verbose() -> None:
@@ -131,11 +176,11 @@ HOLES: dict[str, Open] = {
     "a comment after a pipeline": misread(r"(\|[^|\n]*\|[^|\n#]*)#[^\n]*\n[^\n&]*&& ?", r"\1&& "),
     "a process substitution": misread(r"[<>]\([^()]*\)", "x"),
     "a descriptor with a name": misread(r"\{[A-Z]+\}<\S+"),
-    "an assignment with an index": misread(r"(?<!\S)\w+\[\S*\]=\S*(?: \w+\)\]=\S*)?", "a=1"),
+    "an assignment with an index": misread(r"(?<!\S)\w+\[[^\]\n]*\]\+?=\S*", "a=1"),
     "a command substitution": misread(r"\$\([^()]*\)|`[^`]*`", "x"),
     "a comment after an unusual blank": misread("[\u00a0\u2028\r\x0b\x0c\x85]#[^\n]*"),
     "a background job": misread(r"(?<![&>|])&(?![&>])[^\n]*"),
-    "an array": misread(r"\w+=\([^()]*(?:\([^()]*\))?[^()]*\)", "a=1"),
+    "an array": misread(r"\w+\+?=\([^()]*(?:\([^()]*\))?[^()]*\)", "a=1"),
     "the value of a variable": replaced(programs, "may_be_option", lambda word: False),
     # tables
     "declare": new_row("declare", "text free"),
@@ -156,26 +201,31 @@ HOLES: dict[str, Open] = {
     "sort -o": more_options("sort", " -o: --output:"),
     "sort --compress-program": more_options("sort", " -S: --compress-program:"),
     "rg --pre": more_options("rg", " --pre:"),
-    "fd -x": more_options("fd", " -x: -X: --exec:"),
+    "fd -x": both(
+        more_options("fd", " -x: -X: --exec:"),
+        more_options("fdfind", " -x: -X: --exec:"),
+        replaced(wrappers, "after_flag", lambda command, flags: wrappers.NOTHING),
+    ),
     "the second file of uniq": other_operands("uniq", "files"),
-    "find -delete": find_also({"-delete": 0}),
-    "find -fprint": find_also({"-fprint": 1, "-fls": 1}),
-    "find -exec": find_also({"-exec": 3}),
+    "find -delete and -fprint": find_also({"-delete": 0, "-fprint": 1, "-fls": 1}),
+    "find -exec": both(find_also({}), replaced(readonly, "find_reads", lambda words: True)),
     "programs of sed": replaced(readonly, "sed_script", lambda text: True),
     "programs of awk": replaced(readonly, "AWK_ACTS", NEVER),
     "PATH and its like": any_variable,
     # denied files
     "grep -d": more_options("grep", " -d: --directories:"),
-    "grep -f": lambda: (
-        more_options("grep", " -f: --file:")(),
-        patch(uses, "option_uses", lambda command, name, flags: []),
-    )[0],
+    "grep -f": both(
+        more_options("grep", " -f: --file:"),
+        replaced(uses, "option_uses", lambda command, name, flags: []),
+    ),
     "git show :.env": replaced(uses, "git_uses", lambda command, operands: []),
-    "ARGV of awk": replaced(
-        readonly, "AWK_ACTS", re.compile(readonly.AWK_ACTS.pattern.replace("ARGV|ARGC|", ""))
+    "ARGV of awk": both(
+        replaced(
+            readonly, "AWK_ACTS", re.compile(readonly.AWK_ACTS.pattern.replace("ARGV|ARGC|", ""))
+        ),
+        replaced(command_line, "reaches_otherwise", lambda bench, command: []),
     ),
     "patterns of names": patterns_are_text,
     "redirections from files": replaced(command_line, "redirect_uses", lambda redirect: []),
-    "cd": replaced(grammar, "folders_after", lambda command: command.folders),
     "folders that are read whole": replaced(uses, "ALWAYS_BELOW", frozenset()),
 }
