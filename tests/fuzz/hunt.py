@@ -54,7 +54,8 @@ EDITING = frozenset({"touch", "mkdir", "rm", "rmdir", "mv", "cp", "ln", "chmod"}
 NAMES_DENIED = re.compile(
     r"env|secret|key|token|[*?\[~$]|grep|batch|no-index|xargs|\.\.|link", re.I
 )
-HISTORY = re.compile(r"\bgit\b")
+# These bring the index up to date on their way, which changes nothing that it says.
+REFRESHING = re.compile(r"\bgit\b.*\b(?:diff|describe|status)\b", re.S)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,16 +286,27 @@ def harm(seen: Seen, text: str, configuration: str) -> str:
     if trips:
         parts.append("ran " + ", ".join(trips[:3]))
     writes = [w for w in seen.writes if not allowed_write(w, configuration)]
+    if REFRESHING.search(text):
+        writes = [w for w in writes if w not in ("/work/.git/index", "/work/.git/index.lock")]
     if writes:
         parts.append("wrote " + ", ".join(writes[:3]))
     if "deny" in configuration:
         if seen.opened:
             parts.append("opened " + ", ".join(seen.opened[:3]))
-        if seen.shown and not (HISTORY.search(text) and not NAMES_DENIED.search(text)):
+        if seen.shown and names_denied(text):
             parts.append("printed the content of a denied file")
     if seen.network:
         parts.append("tried to connect")
     return "; ".join(parts)
+
+
+def names_denied(text: str) -> bool:
+    """Whether a command of a line may have named the denied file that was printed."""
+    script = read_line(text.strip(BLANKS))
+    if isinstance(script, Unread):
+        return NAMES_DENIED.search(text) is not None
+    raws = [command.raw for command in script.commands]
+    return any(NAMES_DENIED.search(raw) for raw in raws if "git" in raw) or "git" not in text
 
 
 def allowed_write(path: str, configuration: str) -> bool:
