@@ -52,7 +52,7 @@ EDITING = frozenset({"touch", "mkdir", "rm", "rmdir", "mv", "cp", "ln", "chmod"}
 # A name in the line that leads to a denied file. A patch of the whole history shows what was
 # committed once, which no rule for a file of the working tree can know.
 NAMES_DENIED = re.compile(
-    r"env|secret|key|token|[*?\[~$]|grep|batch|no-index|xargs|\.\.|link", re.I
+    r"env|secret|key|token|[*?\[$]|(?<!\S)~|grep|batch|no-index|xargs|\.\.|link", re.I
 )
 # These bring the index up to date on their way, which changes nothing that it says.
 REFRESHING = re.compile(r"\bgit\b.*\b(?:diff|describe|status)\b", re.S)
