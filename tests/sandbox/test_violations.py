@@ -52,6 +52,8 @@ def test_each_is_named_with_what_would_allow_it(line: str, violation: str) -> No
     "line",
     [
         "cat: /work/none: No such file or directory",
+        "cat: none: No such file or directory",
+        "ls: cannot access '/etc/none': No such file or directory",
         "ls: cannot access '/work/x': Permission denied",
         "all is well with /etc/x",
         "Permission denied (publickey)",
@@ -118,3 +120,12 @@ def test_the_note_of_the_read_only_wall_names_no_setting() -> None:
     note = words([Violation(kind="writing", target="/x")], is_read_only=True)
     assert "read-only wall, which blocked writing /x." in note
     assert "sandbox." not in note
+
+
+@pytest.mark.parametrize(
+    "line", ["cat: missing: No such file or directory", "ls: cannot access 'x'"]
+)
+def test_what_is_missing_is_not_blamed_on_the_read_only_wall(line: str) -> None:
+    wall = Policy(write=(), is_read_only=True)
+    violations = found(line, wall, cwd="/tmp", home="/home/me", can_do=lambda _, __: True)
+    assert violations == []

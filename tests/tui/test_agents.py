@@ -115,7 +115,7 @@ def test_an_agent_is_looked_at_while_it_works_and_told_something(tmp_path: Path)
         ],
         "deeper": [{"text": "said deeper"}],
     }
-    allowed = ("--allowedTools", "Bash(until:*),Bash(sleep:*),Bash([:*)")
+    allowed = ("--allowedTools", f"Bash({waits})")
     with (
         serving(by_prompt(asked), strict=True) as server,
         OnScreen(tmp_path, server.url, *allowed) as screen,

@@ -164,11 +164,10 @@ def for_commands(line: str, asked: set[str]) -> list[str]:
             # A rule for a reader does not let it do more, nor elsewhere, nor with other variables.
             if is_refused(command):
                 return exactly(line)
-            if not rule.endswith("*)"):
-                # Word for word it answers for the files of the command, too.
-                left -= {word.raw for word in command.words}
+            # It answers for the files that the command names, too.
+            left -= {word.raw for word in command.words}
             rules.append(rule)
-    # Files and variables that are asked about too are answered for by the whole line alone.
+    # What the shell itself opens or sets is answered for by the whole line alone.
     return exactly(line) if left else list(dict.fromkeys(rules))[:MAX_RULES]
 
 

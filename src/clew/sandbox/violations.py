@@ -17,6 +17,7 @@ HELD_BACK = re.compile(
     r"(?:Read-only file system|Permission denied|Operation not permitted|"
     r"No such file or directory|Invalid cross-device link)"
 )
+MISSING = "No such file or directory"
 # Quoted; else what stands right before the reason; else what looks like a path.
 QUOTED = re.compile(r"['\"‘`]([^'\"’`\n]+)['\"’`]")
 BEFORE = re.compile(rf"(?:^|: )([^:\s]+|[~./][^:]*): {HELD_BACK.pattern}")
@@ -68,7 +69,9 @@ def found(
         before = len(held)
         if HELD_BACK.search(line):
             for text in paths_in(line):
-                held += about_path(text, policy, cwd, home, can_do)
+                about = about_path(text, policy, cwd, home, can_do)
+                # What is missing is missing, unless a wall hides it: no write was blocked.
+                held += [one for one in about if MISSING not in line or one.kind == "reading"]
         network = NO_NETWORK.search(line)
         if network is not None and not refused:
             held.append(
