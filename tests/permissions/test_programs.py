@@ -183,7 +183,7 @@ DENY = ["Read(./.env)", "Read(./secrets/**)"]
         "git grep --no-index x", "git grep --untracked x", "git diff -- '.en[v]'", "git log -p -- ':(top).env'",
         "git diff ':/.env'", "git show 'HEAD:.en?'", "find -O3 secrets -type f -newer .env", "cat .e*",
         "[ -s .env ]", "test .env -nt a.py", "cat < .env", "rg x", "ls && cat ./.env", "cat src/../.env",
-        "cat .[[:alpha:]]nv", "cat .e[^[:digit:]]v", "cat .[]e[:space:]]nv", "git grep x", "git grep x HEAD",
+        "grep */key x", "grep secrets/* a.py", "cat .[[:alpha:]]nv", "cat .e[^[:digit:]]v", "cat .[]e[:space:]]nv", "git grep x", "git grep x HEAD",
         "git --no-pager grep -n x | head", "xargs -a .env", "xargs -n1 -a.env",
         "head -n1 secrets/key", "cut -c1- .env", "date -f .env", "wc --files0-from=.env", "du -X .env",
     ],
@@ -316,6 +316,14 @@ def test_only_what_no_user_allowed_runs_confined(world: World) -> None:
         ("wc *", []),
         ("grep x *", []),
         ("ag x", []),
+        ("xxd a.py -e", []),
+        ("xxd - -a", ["Bash(xxd *)"]),
+        ("git diff -*", ["Bash(git diff *)"]),
+        ("git log --remerge-diff", ["Bash(git log *)"]),
+        ("grep [-]d rec .", []),
+        ("grep */key x", []),
+        ("cat /proc/$PPID/environ", ["Read", "Bash(cat *)"]),
+        ('cat "/proc/$PPID/environ"', ["Read", "Bash(cat *)"]),
         ("diff src lib", []),
         ('cat .["!"e]nv', []),
         ("cat .[x'y']nv", []),
@@ -360,7 +368,7 @@ def test_a_denied_command_is_not_started_by_another(world: World, command: str) 
 
 
 def test_only_ordinary_files_are_moved_unasked(world: World) -> None:
-    (world.cwd / "src" / "link").symlink_to(world.cwd / ".git" / "config")
+    (world.cwd / "src" / "leads").symlink_to(world.cwd / ".git" / "config")
     for command in (
         "cp a.py c.py",
         "mv a.py src/",
@@ -370,7 +378,7 @@ def test_only_ordinary_files_are_moved_unasked(world: World) -> None:
     ):
         assert world.bash(command, world.rules(), "acceptEdits") == "allow", command
     for command in (
-        "cp -r src lib", "cp -a src/. .", "mv src lib", "mv src/link l2", "cp *", "cp a.py $X", "mv src/link x && cat x",
+        "cp -r src lib", "cp -a src/. .", "mv src lib", "mv src/leads l2", "cp *", "cp a.py $X", "mv src/leads x && cat x",
         "cp --target-directory=.git a.py", "X=1 cp a.py b", "cp missing b",
     ):  # fmt: skip
         assert world.bash(command, world.rules(), "acceptEdits") == "ask", command

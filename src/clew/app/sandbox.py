@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from clew.app.denied import Access, DeniedFiles
-from clew.config.own_git import with_git_settings
+from clew.config.own_git import WITHOUT_FETCHING, with_git_settings
 from clew.config.there import is_folder
 from clew.messages.errors import OutsideError
 from clew.permissions.decision import Ask, Decision, NeedsReview, decided
@@ -55,7 +55,12 @@ VARIABLES = frozenset(
         "COLUMNS",
         "LINES",
         "CLEW",
+        "CI",
         "GIT_EDITOR",
+        # Which repository git reads; without them it would read another than approved commands do.
+        "GIT_DIR",
+        "GIT_WORK_TREE",
+        "GIT_INDEX_FILE",
         "VIRTUAL_ENV",
         "CONDA_PREFIX",
         "CONDA_DEFAULT_ENV",
@@ -263,6 +268,8 @@ class SessionSandbox:
             if is_confined:
                 named = self._settings.variables
                 variables = {k: v for k, v in environment.items() if is_passed(k, named)}
+                # git in a partial clone would start what fetches the missing part.
+                variables |= WITHOUT_FETCHING
                 if BARE[0] in environment.values():
                     variables = with_git_settings(variables, [BARE])
                 try:

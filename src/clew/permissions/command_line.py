@@ -20,6 +20,7 @@ from clew.permissions.protected import in_workspace, is_critical
 from clew.permissions.readonly import (
     SHORT_LIST,
     bare_name,
+    changes_meaning,
     exceeds_reading,
     is_harmless,
     is_reader,
@@ -59,6 +60,8 @@ OTHER_RULES = frozenset(
         "--add-dir",
     ]
 )
+# Why a program made for reading asks: an option that no row has, or a place it cannot be judged in.
+BEYOND_READING = "is not known to only read with these words, here"
 REMOVING = frozenset({"rm", "rmdir", "shred", "srm", "trash", "unlink"})
 
 
@@ -291,7 +294,8 @@ def judge_itself(bench: Bench, part: Part, allow: Rule | None, *, looks: bool) -
         return Finding(
             subject=text, verdict="allow", reason="changes files (acceptEdits)", effect="change"
         )
-    return Finding(subject=text, verdict="ask", reason="no rule allows it")
+    why = BEYOND_READING if is_reader(command) else "no rule allows it"
+    return Finding(subject=text, verdict="ask", reason=why)
 
 
 # The shell runs these by itself, whatever program has the same name.
@@ -415,10 +419,16 @@ def judge_variables(
         return []
     covered = spelled_out(bench, parts)
     return [
-        Finding(subject=f"{name}=", verdict="ask", reason="changes what programs run or load")
+        Finding(
+            subject=f"{name}=", verdict="ask", reason=CHANGES if changes_meaning(name) else SETS
+        )
         for name in risky
         if name not in covered
     ]
+
+
+CHANGES = "changes what programs run or load"
+SETS = "sets a variable that programs may act on"
 
 
 def spelled_out(bench: Bench, parts: tuple[Part, ...]) -> set[str]:

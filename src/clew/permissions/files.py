@@ -24,6 +24,8 @@ from clew.permissions.rules import Behavior, Rule, RuleSet
 from clew.permissions.uses import Access, Use
 
 RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
+# Below these lie the memory and the environment of programs, and devices.
+OF_THE_SYSTEM = ("/proc/", "/dev/")
 OUTSIDE = "would change a file outside the workspace"
 FAMILIES: tuple[str, ...] = ("read", "edit")
 
@@ -160,6 +162,8 @@ def behind_links(bench: Bench, use: Use, allow: Rule | None) -> list[Finding | N
 
 def unknown_path(bench: Bench, use: Use, allow: Rule | None) -> Finding | None:
     why = "names a file that is known only when it runs"
+    if use.text.lstrip("\"'").startswith(OF_THE_SYSTEM):
+        return guard(use.text, why, use.access)
     if bench.rules.restrains_paths:
         return guard(use.text, f"{why}, and some files are denied", use.access)
     if allow is not None:

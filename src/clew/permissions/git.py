@@ -245,6 +245,7 @@ HARMFUL = (
     "--no-index",
     "--untracked",
     "--stdin",
+    "--remerge-diff",
 )
 # Before the subcommand: settings for this run, which may name programs (`-c alias.x='!...'`).
 SETS = re.compile(r"-c|--config-env|--exec-path=")
@@ -275,7 +276,7 @@ def is_harmful(word: Word) -> bool:
     """A harmful option, or a word that may turn out to be one."""
     if word.dynamic and not re.match(r"\"?[\w./@^~:-]*[\w./]", word.text):
         return True
-    if word.glob and word.text[:1] in "*?[":
+    if word.glob and word.text[:1] in "*?[-":
         return True
     name = word.text.partition("=")[0]
     if name == "--" or not name.startswith("--"):

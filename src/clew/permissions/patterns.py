@@ -64,7 +64,7 @@ def class_end(segment: str, start: int) -> int:
 def class_regex(body: str) -> str:
     negated = body[0] in "!^"
     body = body[1:] if negated else body
-    inside = re.sub(r"([\\\[\]&~|^])", r"\\\1", body)
+    inside = re.sub(r"([\\\[\]&~|^])", r"\\\1", body).replace("--", r"-\-")
     try:
         re.compile(f"[{inside}]")
     except re.error:  # a range written backwards names nothing

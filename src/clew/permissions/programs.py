@@ -115,7 +115,7 @@ ROWS: dict[str, str] = {
     " --minimal --speed-large-files --recursive --new-file --exclude: --no-dereference",
     "uniq": "one -c -d -D -f: -i -s: -u -w: -z --count --repeated --all-repeated? --group?"
     " --skip-fields: --ignore-case --skip-chars: --unique --check-chars: --zero-terminated",
-    "xxd": "one exact -a -b -c: -C -d -e -E -g: -i -l: -n: -o: -p -ps -plain -s: -u",
+    "xxd": "one exact posix -a -b -c: -C -d -e -E -g: -i -l: -n: -o: -p -ps -plain -s: -u",
     "file": "files -b -i -k -L -h -N -r -0 --brief --mime --mime-type --mime-encoding"
     " --keep-going --dereference --no-dereference --no-pad --raw --print0 --extension",
     "tree": "files exact -a -d -f -i -x -L: -P: -I: -p -s -h -u -g -D -F -q -N -v -r -t -c -U -C -n -A -S"

@@ -189,7 +189,8 @@ def reader_uses(command: Simple, name: str, row: Row) -> list[Use]:
         )
         follows = name == "diff" and "--no-dereference" not in arguments.names
         reads = list(arguments.operands)
-        if row.operands == "pattern" and GIVES_PATTERN.isdisjoint(arguments.names):
+        is_given = not GIVES_PATTERN.isdisjoint(arguments.names)
+        if row.operands == "pattern" and not is_given and not (reads and reads[0].glob):
             reads = reads[1:]
     uses = [
         replace(
