@@ -37,7 +37,12 @@ def test_what_is_no_file_is_passed_over(kind: str, tmp_path: Path) -> None:
     with serving(plan, strict=True) as server:
         done = clew(tmp_path, server.url, "-p", "hi")
     assert (done.returncode, done.stdout) == (0, "Done.\n"), done.stderr
-    for name in SAID.split():
+    said = SAID.split()
+    if kind == "device":
+        # A link out of a project that nobody trusts is not looked into at all.
+        said.remove(".claude/commands/x.md")
+        assert "is a link to /dev/zero" in done.stderr
+    for name in said:
         assert any(
             name in line and "is not a regular file" in line for line in done.stderr.splitlines()
         ), name

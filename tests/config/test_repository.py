@@ -14,7 +14,7 @@ from clew.config.repository import is_bare, programs_of_repository
 def git(folder: Path, *words: str) -> str:
     ran = subprocess.run(
         ["git", "-c", "protocol.file.allow=always", *words],
-        cwd=folder, env={**os.environ, **IDENTITY}, check=False, capture_output=True, text=True,
+        cwd=folder, env={**os.environ, **IDENTITY}, check=False, capture_output=True, encoding="utf-8",
     )  # fmt: skip
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
@@ -33,11 +33,11 @@ def top(tmp_path: Path) -> Path:
     folder = tmp_path / "top"
     folder.mkdir()
     git(folder, "init", "-q")
-    (folder / "a").write_text("a\n")
+    (folder / "a").write_text("a\n", "utf-8")
     git(folder, "add", "a")
     git(folder, "commit", "-q", "-m", "one")
     mark = tmp_path / "mark"
-    mark.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
+    mark.write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n", "utf-8")
     mark.chmod(0o755)
     return folder
 
@@ -59,13 +59,13 @@ def by_a_folder_below(top: Path, mark: Path) -> Path:
 
 
 def by_an_include(top: Path, mark: Path) -> Path:
-    (top / "more").write_text(f"[core] fsmonitor = {mark}\n")
+    (top / "more").write_text(f"[core] fsmonitor = {mark}\n", "utf-8")
     git(top, "config", "include.path", "../more")
     return top
 
 
 def by_a_condition(top: Path, mark: Path) -> Path:
-    (top / "more").write_text(f"[core] fsmonitor = {mark}\n")
+    (top / "more").write_text(f"[core] fsmonitor = {mark}\n", "utf-8")
     git(top, "config", f"includeIf.gitdir:{top}/.path", "../more")
     return top
 
@@ -85,7 +85,7 @@ def by_a_linked_worktree(top: Path, mark: Path) -> Path:
 def by_a_file_that_names_the_folder(top: Path, mark: Path) -> Path:
     by_config(top, mark)
     (top / ".git").rename(top / "meta")
-    (top / ".git").write_text("gitdir: meta\n")
+    (top / ".git").write_text("gitdir: meta\n", "utf-8")
     return top
 
 
@@ -93,7 +93,7 @@ def by_a_bare_repository(top: Path, mark: Path) -> Path:
     git(top.parent, "clone", "-q", "--bare", str(top), "bare")
     bare = top.parent / "bare"
     (bare / "config").write_text(
-        f"[core]\nrepositoryformatversion = 0\nworktree = .\nfsmonitor = {mark}\n"
+        f"[core]\nrepositoryformatversion = 0\nworktree = .\nfsmonitor = {mark}\n", "utf-8"
     )
     return bare
 
@@ -125,9 +125,9 @@ def by_a_folder_of_hooks(top: Path, mark: Path) -> Path:
 
 
 def by_a_filter(top: Path, mark: Path) -> Path:
-    (top / ".gitattributes").write_text("* filter=f\n")
+    (top / ".gitattributes").write_text("* filter=f\n", "utf-8")
     git(top, "config", "filter.f.clean", f"{mark}; cat")
-    (top / "a").write_text("b\n")
+    (top / "a").write_text("b\n", "utf-8")
     return top
 
 
@@ -187,9 +187,9 @@ def test_a_change_of_the_settings_is_seen_at_the_next_look(top: Path) -> None:
     for file in (top / ".git").rglob("*"):
         later(file)
     assert programs_of_repository(str(top)) == ()
-    (top / ".git" / "config").write_text("[core]\npager = x\n")
+    (top / ".git" / "config").write_text("[core]\npager = x\n", "utf-8")
     assert programs_of_repository(str(top)) == ("core.pager",)
-    (top / ".git" / "config").write_text("[core]\neditor = x\n")
+    (top / ".git" / "config").write_text("[core]\neditor = x\n", "utf-8")
     assert programs_of_repository(str(top)) == ("core.editor",)
 
 
@@ -202,7 +202,7 @@ def test_a_working_tree_elsewhere_is_named_because_its_files_would_be_shown(top:
 
 @pytest.mark.parametrize("text", ["[core\n", "[a]\nb = \\x\n", "[a]\nb=" + "x" * 2_000_000])
 def test_settings_that_cannot_be_read_are_named_as_such(top: Path, text: str) -> None:
-    (top / ".git" / "config").write_text(text)
+    (top / ".git" / "config").write_text(text, "utf-8")
     (named,) = programs_of_repository(str(top))
     assert named.startswith(".git/config: ")
 

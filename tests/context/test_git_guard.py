@@ -22,7 +22,7 @@ def environment(folder: Path, *, trusted: bool = False) -> dict[str, str]:
     home = folder.parent / "home"
     store = home / ".claude" / "clew" / "trust.json"
     store.parent.mkdir(parents=True, exist_ok=True)
-    store.write_text(json.dumps({"folders": [str(folder.resolve())] if trusted else []}))
+    store.write_text(json.dumps({"folders": [str(folder.resolve())] if trusted else []}), "utf-8")
     return {"PATH": os.environ["PATH"], "HOME": str(home), **IDENTITY}
 
 
@@ -51,9 +51,9 @@ def test_what_has_changed_is_seen_without_the_filter(top: Path) -> None:
 
 def test_the_filter_of_a_trusted_folder_has_its_say(top: Path) -> None:
     """A filter that takes out what somebody's own work added: git shows nothing."""
-    (top / ".gitattributes").write_text("a filter=f\n")
+    (top / ".gitattributes").write_text("a filter=f\n", "utf-8")
     run_git(top, "config", "filter.f.clean", "head -n 1")
-    (top / "a").write_text("a\nmine\n")
+    (top / "a").write_text("a\nmine\n", "utf-8")
     plain = environment(top)
     assert "+mine" in with_launcher(lambda launcher: git.difference(launcher, top, plain))
     trusted = environment(top, trusted=True)
@@ -76,4 +76,4 @@ def test_a_worktree_of_an_untrusted_repository_with_a_filter_is_refused(top: Pat
     made = with_launcher(
         lambda launcher: make(Git(launcher, environment(where, trusted=True)), str(where), "one")
     )
-    assert Path(made.path, "a").read_text() == "a\n"
+    assert Path(made.path, "a").read_text(encoding="utf-8") == "a\n"

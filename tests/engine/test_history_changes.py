@@ -12,7 +12,7 @@ from clew.catalog.lookup import CATALOG
 from clew.compaction import boundary, micro
 from clew.compaction.receipt import summary_entry
 from clew.messages import factories
-from clew.normalize.history_changes import HISTORY_CHANGES, HistoryChange, Keeps
+from clew.normalize.history_changes import HISTORY_CHANGES, HistoryChange, Keeps, table
 from clew.normalize.thought import thoughts_of
 from clew.providers.request_body import build
 from clew.tools.ask_user import AskUserQuestion
@@ -268,3 +268,9 @@ async def test_each_change_keeps_the_thoughts_that_the_table_says(
 
 def test_the_table_says_all_that_is_driven() -> None:
     assert [change.feature for change in HISTORY_CHANGES] == list(ACTS)
+
+
+def test_the_docs_have_a_row_for_each_change() -> None:
+    rows = table().split("\n")
+    assert rows[0].startswith("| what changes |")
+    assert [row.split(" | ")[0].strip("| ") for row in rows[2:]] == list(ACTS)

@@ -12,3 +12,14 @@ def test_secrets_are_taken_out_alone_or_with_all_that_says_who() -> None:
     whole = Redaction(folders=(("/home/ada", "~"),), names=("ada",)).text(TEXT)
     assert whole.startswith("[address] in ~ has sk-ant-")
     assert "abcdefghijklmnop" not in whole
+
+
+def test_lines_of_a_list_are_looked_at_together() -> None:
+    key = [
+        "-----BEGIN RSA PRIVATE KEY-----",
+        "MIIEowIBAAKCAQEA" * 3,
+        "-----END RSA PRIVATE KEY-----",
+    ]
+    whole = Redaction(folders=(("/home/ada", "~"),), names=("ada",)).value([*key, "in /home/ada"])
+    assert "MIIEowIBAAKCAQEA" not in str(whole)
+    assert whole[-1] == "in ~"

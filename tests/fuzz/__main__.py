@@ -107,7 +107,7 @@ def open_holes(options: argparse.Namespace) -> int:
         found = subprocess.run(
             hole_command(name, options.seed),
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             check=False,
         )
         took = time.monotonic() - started

@@ -75,7 +75,7 @@ class Comparison:
     def __init__(self, box: Box) -> None:
         self.box = box
         listed = subprocess.run(
-            ["bash", "-c", "compgen -b"], check=True, capture_output=True, text=True
+            ["bash", "-c", "compgen -b"], check=True, capture_output=True, encoding="utf-8"
         )
         self.builtins = set(listed.stdout.split()) - KEEP
 

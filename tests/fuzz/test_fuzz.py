@@ -114,7 +114,7 @@ def test_one_line_is_judged_and_run_or_the_program_says_what_is_missing() -> Non
     done = subprocess.run(
         [sys.executable, "-m", "tests.fuzz", "--line", "cat .env", "--rules", "deny"],
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
         cwd=Path(__file__).parents[2],
     )

@@ -26,7 +26,7 @@ def test_a_hole_is_found_within_a_minute(name: str, world: World) -> None:
     done = subprocess.run(
         hole_command(name, seed=1),
         capture_output=True,
-        text=True,
+        encoding="utf-8",
         check=False,
         cwd=Path(__file__).parents[2],
     )
@@ -34,7 +34,7 @@ def test_a_hole_is_found_within_a_minute(name: str, world: World) -> None:
     found = FOUND.match(done.stdout)
     assert found is not None
     line = subprocess.run(
-        ["bash", "-c", f"printf %s {found[1]}"], check=True, capture_output=True, text=True
+        ["bash", "-c", f"printf %s {found[1]}"], check=True, capture_output=True, encoding="utf-8"
     ).stdout
     # It is the hole that let it through.
     if found[2] in CONFIGURATIONS:

@@ -31,11 +31,11 @@ def repository(home: Path) -> Path:
     work = home / "work"
     work.mkdir()
     run_git(work, "init", "-q")
-    (work / "a").write_text("a\n")
+    (work / "a").write_text("a\n", "utf-8")
     run_git(work, "add", "a")
     run_git(work, "commit", "-q", "-m", "one")
     mark = home / "mark"
-    mark.write_text(f"#!/bin/sh\ntouch {home}/ran\n")
+    mark.write_text(f"#!/bin/sh\ntouch {home}/ran\n", "utf-8")
     mark.chmod(0o755)
     return work
 
@@ -46,7 +46,7 @@ def bare(home: Path) -> Path:
     (home / "work").rename(home / "plain")
     run_git(home, "clone", "-q", "--bare", "plain", "work")
     text = f"[core]\nrepositoryformatversion = 0\nworktree = .\nfsmonitor = {home}/mark\n"
-    (home / "work" / "config").write_text(text)
+    (home / "work" / "config").write_text(text, "utf-8")
     return home / "work"
 
 
@@ -122,7 +122,9 @@ def test_a_command_that_nobody_was_asked_about_has_the_same_wall_against_bare_re
 
 def test_who_trusts_a_bare_repository_works_in_it(tmp_path: Path) -> None:
     bare(tmp_path)
-    (tmp_path / "work" / "config").write_text("[core]\nrepositoryformatversion = 0\nbare = true\n")
+    (tmp_path / "work" / "config").write_text(
+        "[core]\nrepositoryformatversion = 0\nbare = true\n", "utf-8"
+    )
     assert clew(tmp_path, "http://127.0.0.1:1", "config", "trust").returncode == 0
     _, results = run(
         tmp_path,
