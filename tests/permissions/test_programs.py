@@ -320,6 +320,8 @@ def test_only_what_no_user_allowed_runs_confined(world: World) -> None:
         ("xxd - -a", ["Bash(xxd *)"]),
         ("git diff -*", ["Bash(git diff *)"]),
         ("git log --remerge-diff", ["Bash(git log *)"]),
+        ("git grep --help", ["Bash(git grep *)"]),
+        ("git ls-files --eol", []),
         ("grep [-]d rec .", []),
         ("grep */key x", []),
         ("cat /proc/$PPID/environ", ["Read", "Bash(cat *)"]),

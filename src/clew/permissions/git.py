@@ -84,7 +84,7 @@ ROWS: dict[str, str] = {
     "ls-files": "files -c -d -m -o -i -s -u -k -z -t -v -f -x: --cached --deleted --modified"
     " --others --ignored --stage --unmerged --killed --directory --no-empty-directory"
     " --error-unmatch --exclude: --exclude-standard --full-name --recurse-submodules --abbrev?"
-    " --eol --format: --deduplicate",
+    " --format: --deduplicate",
     "ls-tree": "files -d -r -t -l -z --name-only --name-status --full-name --full-tree --abbrev?"
     " --long --object-only --format:",
     "cat-file": "files -p -t -s -e",
@@ -246,6 +246,7 @@ HARMFUL = (
     "--untracked",
     "--stdin",
     "--remerge-diff",
+    "--help",
 )
 # Before the subcommand: settings for this run, which may name programs (`-c alias.x='!...'`).
 SETS = re.compile(r"-c|--config-env|--exec-path=")
