@@ -25,31 +25,9 @@ from clew.permissions.shell import (
     folders_entered,
 )
 from clew.permissions.words import KNOWN_FOLDERS, Word
+from clew.permissions.wrappers import RESERVED
 
-RESERVED = frozenset(
-    [
-        "if",
-        "then",
-        "elif",
-        "else",
-        "fi",
-        "for",
-        "while",
-        "until",
-        "do",
-        "done",
-        "case",
-        "esac",
-        "in",
-        "function",
-        "select",
-        "coproc",
-        "{",
-        "}",
-        "[[",
-        "]]",
-    ]
-)
+KEYWORDS = RESERVED | {"coproc"}
 
 # One unquoted run of characters that mean themselves wherever they stand in a word.
 PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,+@%=^-]+(?=[ \t\n;|&]|\Z)")
@@ -251,7 +229,7 @@ class Reader:
                         assignments.append(self.assignment(named[1], word, begin))
                         self.blanks()
                         continue
-                    if word.raw in RESERVED or OTHER_ASSIGNMENT.match(word.raw):
+                    if word.raw in KEYWORDS or OTHER_ASSIGNMENT.match(word.raw):
                         self.at = begin
                         self.refuse()
                 words.append(word)
