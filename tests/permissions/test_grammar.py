@@ -1,9 +1,11 @@
 """The strict grammar: what it reads it reads as bash does, and everything else is not read."""
 
 import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
 
 from clew.permissions.decision import verdict
-from clew.permissions.grammar import Unread, is_same_reading, read_line
+from clew.permissions.grammar import Unread, is_same_reading, is_sure, read_line
 from clew.permissions.shell import MAX_CHARACTERS, split
 from tests.permissions.world import World
 
@@ -179,14 +181,107 @@ def test_a_line_that_can_be_read_in_two_ways_asks(
 ) -> None:
     deny = world.rules(deny=["Read(.env)"])
     test = world.rules(allow=["Bash(npm test *)"])
-    assert world.bash("ls a", deny) == world.bash("npm test", test) == "allow"
+    assert world.bash("ls a*", deny) == world.bash("npm test  x", test) == "allow"
     monkeypatch.setattr("clew.permissions.command_line.is_same_reading", lambda *_: False)
     for decision in (
-        world.decide("Bash", {"command": "ls a"}, deny),
-        world.decide("Bash", {"command": "npm test"}, test),
-        world.decide("Bash", {"command": "ls a"}, has_walls=False),
+        world.decide("Bash", {"command": "ls a*"}, deny),
+        world.decide("Bash", {"command": "npm test  x"}, test),
+        world.decide("Bash", {"command": "ls a*"}, has_walls=False),
     ):
         assert verdict(decision) == "ask"
         assert "two ways" in str(decision.findings)
     # Behind the wall a line that only reads does no harm however it is read.
-    assert world.bash("ls a") == "allow"
+    assert world.bash("ls a*") == "allow"
+    # A line of plain words is too plain to be read in two ways.
+    assert world.bash("ls a", deny) == "allow"
+
+
+SURE = [
+    "git log --oneline -5",
+    "cd src && npm run test -- --watch=false 2>&1 | tail -20",
+    "cat a; echo 'b c' || grep -n \"x y\" z.txt",
+]
+UNSURE = [
+    *(
+        "ls  a",
+        "ls\ta",
+        "ls;ls",
+        "ls a|cat",
+        "a=b ls",
+        "ls a=b",
+        "if true; then ls",
+        "ls; if x",
+        "time ls",
+    ),
+    *(
+        "ls a*",
+        "ls $A",
+        "ls ~",
+        "ls 'a$b'",
+        'ls "a',
+        "ls 'a'b",
+        "ls > a",
+        "ls &",
+        "ls \\a",
+        "ls #a",
+        "ls {a,b}",
+    ),
+    *("ls\nls", "! ls", "2>&1 ls", "ls é", "ls `a`", "[ a ]", "(ls)", "", "ls |", "| ls"),
+]
+
+
+@pytest.mark.parametrize("line", SURE)
+def test_plain_words_need_no_second_reading(line: str) -> None:
+    assert is_sure(line)
+    ours = read_line(line)
+    assert not isinstance(ours, Unread)
+    assert is_same_reading(ours, split(line))
+
+
+@pytest.mark.parametrize("line", UNSURE)
+def test_all_else_is_read_twice(line: str) -> None:
+    assert not is_sure(line)
+
+
+SURE_PARTS = [
+    "ls",
+    "a",
+    "-n",
+    "--x=y",
+    "2>&1",
+    "'a b'",
+    '"a b"',
+    "''",
+    "a,b",
+    "@",
+    "^",
+    "%1",
+    "=",
+    "-",
+    "--",
+]
+SURE_PARTS += [
+    "|",
+    "&&",
+    "||",
+    ";",
+    "a;",
+    "test",
+    "then",
+    "!",
+    "[",
+    "cd",
+    "export",
+    "case",
+    "in",
+    "x.y",
+    "2",
+]
+
+
+@given(st.lists(st.sampled_from(SURE_PARTS), min_size=1, max_size=12).map(" ".join))
+def test_what_needs_no_second_reading_has_one_reading(line: str) -> None:
+    assume(is_sure(line))
+    ours = read_line(line)
+    assert not isinstance(ours, Unread)
+    assert is_same_reading(ours, split(line))

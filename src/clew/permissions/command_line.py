@@ -12,7 +12,7 @@ from msgspec import structs
 from clew.permissions.decision import Effect, Finding
 from clew.permissions.files import Bench, judge_use
 from clew.permissions.git import git_plain
-from clew.permissions.grammar import Unread, is_same_reading, read_line
+from clew.permissions.grammar import Unread, is_same_reading, is_sure, read_line
 from clew.permissions.index import CommandEntry
 from clew.permissions.indirect import INTERPRETERS, NAMES, reaches_otherwise
 from clew.permissions.programs import ROWS
@@ -76,7 +76,11 @@ def judge_command_line(bench: Bench, command: str, allow: Rule | None) -> list[F
         findings += judge_script(bench, split(text), whole)
     else:
         told = judge_script(bench, line, whole)
-        if needs_second_reading(bench, told) and not is_same_reading(line, tree := split(text)):
+        if (
+            needs_second_reading(bench, told)
+            and not is_sure(text)
+            and not is_same_reading(line, tree := split(text))
+        ):
             told += unread(bench, text, "can be read in two ways", whole)
             told += judge_script(bench, tree, whole)
         findings += told

@@ -44,10 +44,12 @@ EFFECTS: dict[Access, Effect] = {"read": "look", "write": "change"}
 
 def restraint(bench: Bench, behavior: Behavior, path: ResolvedPath, access: Access) -> Rule | None:
     """A restraining rule for the path; what may not be read may not be written either."""
-    found = bench.rules.paths[behavior, "read"].find(path, "", untrusted=bench.untrusted)
-    if found is None and access == "write":
-        found = bench.rules.paths[behavior, "edit"].find(path, "", untrusted=bench.untrusted)
-    return found
+    for family in FAMILIES if access == "write" else FAMILIES[:1]:
+        index = bench.rules.paths[behavior, family]
+        found = index.find(path, "", untrusted=bench.untrusted) if index.size else None
+        if found is not None:
+            return found
+    return None
 
 
 def permit(bench: Bench, path: ResolvedPath, access: Access, tool: str) -> Rule | None:

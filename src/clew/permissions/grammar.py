@@ -28,6 +28,8 @@ from clew.permissions.words import KNOWN_FOLDERS, Word
 from clew.permissions.wrappers import RESERVED
 
 KEYWORDS = RESERVED | {"coproc"}
+# These mean something of their own in front of a command, so a line that holds one is not sure.
+UNSURE = KEYWORDS | {"time", "!"}
 
 # One unquoted run of characters that mean themselves wherever they stand in a word.
 PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,+@%=^-]+(?=[ \t\n;|&]|\Z)")
@@ -41,6 +43,16 @@ ESCAPED = re.compile(r"\\([!-~ ])")
 REVISION = re.compile(r"(?<=[@^])\{[A-Za-z0-9_/+-]+(?:\.[A-Za-z0-9_/+-]+)*\}")
 AFTER_REVISION = re.compile(r"[A-Za-z0-9_^~}@]")
 LONE_DOLLAR = re.compile(r"\$(?=[ \t\n]|\Z)")
+
+# A line that no reader can take apart in another way: plain words with one blank between them, plain
+# text in quotes, and operators with blanks around them. Possessive, so that a match is linear.
+SURE_TEXT = r"[A-Za-z0-9_ ./:,+@%^=-]*+"
+SURE_WORD = (
+    r"(?:--?[A-Za-z0-9_./:,+@%^=-]++|[A-Za-z0-9_./:,+@%^-]++|2>&1"
+    rf"|'{SURE_TEXT}'|\"{SURE_TEXT}\")(?=[ ;]|\Z)"
+)
+SURE_COMMAND = rf"[A-Za-z0-9_./-]++(?: {SURE_WORD})*+"
+SURE_LINE = re.compile(rf"{SURE_COMMAND}(?:(?: (?:[|]|&&|[|][|])|;) {SURE_COMMAND})*+")
 
 BLANKS = re.compile(r"[ \t]+")
 COMMENT = re.compile(r"#[^\n]*")
@@ -244,8 +256,8 @@ class Reader:
                 folders=self.folders,
             )
             self.commands.append(command)
-            self.folders = folders_entered(command)
             after = folders_after(command)
+            self.folders = folders_entered(command, after)
             self.possible = merged(self.possible, after)
         elif not assignments and not redirected:
             self.refuse("an operator without a command")
@@ -491,6 +503,11 @@ def words_of(script: Script, *, without: str = "") -> list[list[str]]:
         for command in script.commands
         if command.name != "["  # a node of its own to the other parser
     ]
+
+
+def is_sure(text: str) -> bool:
+    """Return whether a line is too plain to be read in two ways: a second reading adds nothing."""
+    return SURE_LINE.fullmatch(text) is not None and UNSURE.isdisjoint(text.split())
 
 
 def is_same_reading(ours: Script, theirs: Script) -> bool:

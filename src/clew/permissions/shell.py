@@ -289,9 +289,8 @@ def folders_after(command: Simple) -> tuple[str, ...]:
     return tuple(sorted(after)) if len(after) <= MAX_FOLDERS else ()
 
 
-def folders_entered(command: Simple) -> tuple[str, ...]:
-    """Where the next command runs if this one, a `cd`, went where it was told; else as before."""
-    after = folders_after(command)
+def folders_entered(command: Simple, after: tuple[str, ...]) -> tuple[str, ...]:
+    """Where the next command runs if this one, a `cd`, went where it was told; else `after`."""
     if command.name != "cd" or not after:
         return after
     target = next((w for w in command.words[1:] if not w.text.startswith("-")), None)
