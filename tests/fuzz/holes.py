@@ -113,7 +113,7 @@ def input_is_trusted() -> None:
 
 def any_variable() -> None:
     patch(readonly, "HARMLESS_VARIABLES", re.compile(r"\w+"))
-    patch(command_line, "HARMLESS_VARIABLES", re.compile(r"\w+"))
+    patch(readonly, "changes_meaning", lambda name: False)
     patch(command_line, "changes_meaning", lambda name: False)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.fuzz.__main__ import hole_command
-from tests.fuzz.holes import HOLES
+from tests.fuzz.holes import HOLES, close
 from tests.permissions.configurations import CONFIGURATIONS
 from tests.permissions.world import World
 from tests.sandbox.walls import can
@@ -16,6 +16,14 @@ from tests.sandbox.walls import can
 # Holes that harm only where this program is installed.
 NEEDS = {"rg --pre": "rg", "fd -x": "fdfind"}
 FOUND = re.compile(r"(.*)\n(?:  .*\n)*?  allowed under: (.*)\n")
+
+
+@pytest.mark.parametrize("name", HOLES)
+def test_a_hole_can_be_opened(name: str) -> None:
+    try:
+        HOLES[name]()
+    finally:
+        close()
 
 
 @pytest.mark.laws

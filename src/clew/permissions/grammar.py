@@ -28,8 +28,8 @@ from clew.permissions.words import KNOWN_FOLDERS, Word
 from clew.permissions.wrappers import RESERVED
 
 KEYWORDS = RESERVED | {"coproc"}
-# These mean something of their own in front of a command, so a line that holds one is not sure.
-UNSURE = KEYWORDS | {"time", "!"}
+# These read what follows them in their own way, so a line that holds one is not sure.
+UNSURE = KEYWORDS | {"time", "!", "declare", "export", "local", "readonly", "typeset", "unset"}
 
 # One unquoted run of characters that mean themselves wherever they stand in a word.
 PLAIN_WORD = re.compile(r"[A-Za-z0-9_./:,+@%=^-]+(?=[ \t\n;|&]|\Z)")
@@ -48,10 +48,10 @@ LONE_DOLLAR = re.compile(r"\$(?=[ \t\n]|\Z)")
 # text in quotes, and operators with blanks around them. Possessive, so that a match is linear.
 SURE_TEXT = r"[A-Za-z0-9_ ./:,+@%^=-]*+"
 SURE_WORD = (
-    r"(?:--?[A-Za-z0-9_./:,+@%^=-]++|[A-Za-z0-9_./:,+@%^-]++|2>&1"
+    r"(?:--?[A-Za-z0-9_./:,+@%^=-]++|[A-Za-z0-9_./:,+@%^-]++"
     rf"|'{SURE_TEXT}'|\"{SURE_TEXT}\")(?=[ ;]|\Z)"
 )
-SURE_COMMAND = rf"[A-Za-z0-9_./-]++(?: {SURE_WORD})*+"
+SURE_COMMAND = rf"[A-Za-z0-9_./][A-Za-z0-9_./-]*+(?: {SURE_WORD})*+(?: 2>&1(?=[ ;]|\Z))?+"
 SURE_LINE = re.compile(rf"{SURE_COMMAND}(?:(?: (?:[|]|&&|[|][|])|;) {SURE_COMMAND})*+")
 
 BLANKS = re.compile(r"[ \t]+")
@@ -507,7 +507,9 @@ def words_of(script: Script, *, without: str = "") -> list[list[str]]:
 
 def is_sure(text: str) -> bool:
     """Return whether a line is too plain to be read in two ways: a second reading adds nothing."""
-    return SURE_LINE.fullmatch(text) is not None and UNSURE.isdisjoint(text.split())
+    return SURE_LINE.fullmatch(text) is not None and UNSURE.isdisjoint(
+        text.replace(";", " ").split()
+    )
 
 
 def is_same_reading(ours: Script, theirs: Script) -> bool:
