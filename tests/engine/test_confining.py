@@ -17,6 +17,11 @@ class Walls:
         self.has_walls = stands or not is_known
         self._stands = stands
         self.tries = 0
+        self.lacks = False
+
+    async def look_up(self) -> bool:
+        lacked, self.lacks = self.lacks, False
+        return lacked
 
     async def can_confine(self) -> bool:
         self.tries += 1
@@ -69,3 +74,10 @@ async def test_where_none_stands_what_is_allowed_all_the_same_runs_without() -> 
     walls = Walls(stands=False, is_known=True)
     decision, is_confined = await decide(walls, BASH, lambda: finding("look"))
     assert (isinstance(decision, Allow), is_confined, walls.tries) == (True, False, 0)
+
+
+async def test_what_a_decision_could_not_know_is_looked_up_and_the_call_judged_again() -> None:
+    walls = Walls()
+    walls.lacks = True
+    decision, is_confined = await decide(walls, BASH, lambda: finding("look", asks=walls.lacks))
+    assert (isinstance(decision, Allow), is_confined) == (True, True)

@@ -83,6 +83,9 @@ class Tools:
     async def can_confine(self) -> bool:
         return True
 
+    async def look_up(self) -> bool:
+        return False
+
     async def run(
         self,
         block: Json,

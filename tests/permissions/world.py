@@ -6,7 +6,7 @@ from typing import Any
 
 from clew.permissions.decide import decide
 from clew.permissions.decision import Decision, verdict
-from clew.permissions.request import Context, Mode, Request, Resolve
+from clew.permissions.request import Context, HeldByGit, Mode, Request, Resolve
 from clew.permissions.resolver import make_resolver
 from clew.permissions.rules import LISTS, Anchors, Rejected, Rule, RuleSet, Source, parse_rule
 
@@ -32,6 +32,8 @@ class World:
         (self.cwd / "link-to-env").symlink_to(self.cwd / ".env")
         (self.cwd / "link-to-secrets").symlink_to("secrets")
         (self.cwd / "link-to-home").symlink_to(self.home)
+        # What git keeps of what rules restrain; by default nothing.
+        self.held_by_git = HeldByGit(is_known=True, top=str(self.cwd))
         self.resolve: Resolve = make_resolver(cwd=str(self.cwd), home=str(self.home))
 
     def rules(self, **lists: Iterable[str]) -> RuleSet:
@@ -56,7 +58,7 @@ class World:
             home=str(self.home),
             mode=mode,
             config_home=str(self.home / ".claude"),
-            **more,
+            **{"held_by_git": lambda _: self.held_by_git} | more,
         )
 
     def decide(

@@ -18,6 +18,7 @@ from clew.config.own_git import WITHOUT_FETCHING, with_git_settings
 from clew.config.there import is_folder
 from clew.messages.errors import OutsideError
 from clew.permissions.decision import Ask, Decision, NeedsReview, decided
+from clew.permissions.git_history import GitHistory
 from clew.permissions.in_session import SessionRules
 from clew.permissions.protected import SECRET_PLACES, SYSTEM_SECRETS
 from clew.permissions.request import Request
@@ -83,6 +84,8 @@ NO_WALLS = (
 )
 # What clew tells git of folders that are not trusted (see `config.git_guard`).
 BARE = ("safe.bareRepository", "explicit")
+# Differences within submodules, whose histories nobody searched for what is denied.
+SHORTER = (("diff.submodule", "short"),)
 SECRETS_AT_HOME = tuple(place.rstrip("/") for place in SECRET_PLACES)
 # The modes in which it is on where settings say nothing.
 OWN_MODES = ("auto", "acceptEdits")
@@ -126,6 +129,8 @@ class SessionSandbox:
         # Of agents.
         self._checkouts: set[str] = set()
         self._denied = DeniedFiles(self._listing)
+        self._history = GitHistory(launcher, self._began.environ)
+        rules.held_by_git = self._history.held
 
     @property
     def box(self) -> "Box":
@@ -179,6 +184,9 @@ class SessionSandbox:
             except SandboxError as error:
                 self._has_walls, self.why_no_walls = False, str(error)
         return self.has_walls
+
+    async def look_up(self) -> bool:
+        return await self._history.look_up()
 
     async def news(self) -> tuple[str, ...]:
         """What people should know at the start."""
@@ -270,6 +278,7 @@ class SessionSandbox:
                 variables = {k: v for k, v in environment.items() if is_passed(k, named)}
                 # git in a partial clone would start what fetches the missing part.
                 variables |= WITHOUT_FETCHING
+                variables = with_git_settings(variables, SHORTER)
                 if BARE[0] in environment.values():
                     variables = with_git_settings(variables, [BARE])
                 try:

@@ -21,15 +21,22 @@ class Confining(Protocol):
         """Return whether one stands, found out by a run; from then on `has_walls` is true to it."""
         ...
 
+    async def look_up(self) -> bool:
+        """Find out what a decision could not know; return whether there was such a thing."""
+        ...
+
 
 async def decide(
     tools: Confining, block: Json, judge: Callable[[], Decision]
 ) -> tuple[Decision, bool]:
     """The decision on a call, and whether it must run behind the read-only wall.
 
-    A decision relies on the wall: where none stands after all, the call is judged again.
+    A decision relies on the wall: where none stands after all, the call is judged again. So it is
+    once that is looked up which a decision could not know.
     """
     decision = judge()
+    if await tools.look_up():
+        decision = judge()
     is_shell = tool_of(block["name"]).family == "shell"
     if not (is_shell and tools.has_walls and runs_confined(decision)):
         return decision, False

@@ -101,6 +101,8 @@ class Toolset(Protocol):
 
     async def can_confine(self) -> bool: ...
 
+    async def look_up(self) -> bool: ...
+
     async def run(
         self,
         block: Json,

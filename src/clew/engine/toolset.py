@@ -144,6 +144,9 @@ class SessionTools:
     async def can_confine(self) -> bool:
         return self._session.sandbox is not None and await self._session.sandbox.can_confine()
 
+    async def look_up(self) -> bool:
+        return self._session.sandbox is not None and await self._session.sandbox.look_up()
+
     async def run(
         self,
         block: Json,

@@ -12,6 +12,7 @@ from msgspec import structs
 from clew.permissions.decision import Effect, Finding
 from clew.permissions.files import Bench, judge_use
 from clew.permissions.git import git_plain
+from clew.permissions.git_contents import shows_held
 from clew.permissions.grammar import Unread, is_same_reading, is_sure, read_line
 from clew.permissions.index import CommandEntry
 from clew.permissions.indirect import INTERPRETERS, NAMES, reaches_otherwise
@@ -184,6 +185,7 @@ def judge_part(bench: Bench, part: Part, whole: Rule | None) -> list[Finding]:
         removes_too_much(bench, command, uses),
         changes_rules(command, looks=looks),
         starts_programs_of_repository(bench, command, allow),
+        None if kept is not None and kept.is_exact else shows_held(bench, command),
     )
     for guarded in guards:
         if guarded is not None:

@@ -4,6 +4,7 @@ Owns the words of the command line and how an answer is shown. It decides nothin
 """
 
 import argparse
+import asyncio
 import json
 import os
 import shlex
@@ -23,12 +24,14 @@ from clew.messages.errors import CommandLineError, SettingsError, in_words
 from clew.permissions.decide import decide
 from clew.permissions.decision import Decision, Finding, reason, strictest, verdict
 from clew.permissions.edit_rules import add_rule, remove_rule
+from clew.permissions.git_history import GitHistory
 from clew.permissions.modes import MODES, Refused, disabled_modes, enter_mode
 from clew.permissions.named import unknown_tool
-from clew.permissions.request import Mode, Request, tool_of
+from clew.permissions.request import Context, Mode, Request, tool_of
 from clew.permissions.rules import LISTS
 from clew.permissions.session_rules import Standing, given, in_vain, stand
 from clew.permissions.suggest import suggestions
+from clew.process.spawn import Launcher
 from clew.process.walls import could_stand
 
 
@@ -152,7 +155,26 @@ def asked(options: argparse.Namespace) -> tuple[Standing, Request, Decision]:
         untrusted=tuple(options.untrusted),
     )
     context = structs.replace(found.context, has_walls=could_stand())
-    return found, request, decide(request, found.rules, context, found.resolve)
+    return found, request, decided_here(found, request, context)
+
+
+def decided_here(found: Standing, request: Request, context: Context) -> Decision:
+    """The decision, made again where it needs to know what git keeps."""
+    launcher = Launcher()
+    history = GitHistory(launcher, found.environ)
+    context = structs.replace(context, held_by_git=lambda folder: history.held(folder, found.rules))
+    decision = decide(request, found.rules, context, found.resolve)
+    if history.is_asked:
+        asyncio.run(looked_up(history, launcher))
+        decision = decide(request, found.rules, context, found.resolve)
+    return decision
+
+
+async def looked_up(history: GitHistory, launcher: Launcher) -> None:
+    try:
+        await history.look_up()
+    finally:
+        await launcher.aclose()
 
 
 def run_check(options: argparse.Namespace) -> int:
@@ -260,7 +282,7 @@ def tested(found: Standing, number: int, case: Any) -> str | None:
     request = Request(tool=tool, input=given_input, untrusted=tuple(case.get("untrusted", ())))
     mode = mode_of(case.get("mode")) or found.context.mode
     context = structs.replace(found.context, mode=mode)
-    decision = decide(request, found.rules, context, found.resolve)
+    decision = decided_here(found, request, context)
     if verdict(decision) == case["expect"]:
         return None
     shown = case.get("name") or json.dumps(given_input)

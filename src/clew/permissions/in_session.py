@@ -26,7 +26,7 @@ from clew.permissions.modes import ALIASES, Refused, disabled_modes, enter_mode
 from clew.permissions.plan import plan_file
 from clew.permissions.protected import in_workspace, is_own_result
 from clew.permissions.provenance import Source
-from clew.permissions.request import Mode, Request, ResolvedPath, tool_of
+from clew.permissions.request import HeldByGit, Mode, Request, ResolvedPath, tool_of
 from clew.permissions.resolver import make_resolver
 from clew.permissions.rules import LISTS, Rejected, Rule, RuleSet, parse_rule
 from clew.permissions.rules import Source as RuleSource
@@ -75,6 +75,8 @@ class SessionRules:
         self.is_walled: Callable[[], bool] = lambda: False
         # Whether a read-only wall can stand around a command that nobody was asked about.
         self.has_walls: Callable[[], bool] = lambda: True
+        # What git keeps, in the repository around a folder, of what rules restrain.
+        self.held_by_git: Callable[[str, RuleSet], HeldByGit] = lambda _folder, _rules: HeldByGit()
         settled = entered(found)
         if isinstance(settled, Refused):
             raise SettingsError(f"permission mode {settled.mode}: {settled.why}")
@@ -105,6 +107,7 @@ class SessionRules:
 
         now = self.standing
         resolve = make_resolver(cwd=os.path.realpath(cwd), home=now.context.home)
+        rules = self._narrowed(denied) if denied else now.rules
         context = structs.replace(
             now.context,
             results=self._results,
@@ -114,10 +117,11 @@ class SessionRules:
             has_walls=self.has_walls(),
             directories=(*now.context.directories, *folders),
             git_programs=self.git_programs(cwd) if tool_of(tool).family == "shell" else (),
+            held_by_git=lambda folder: self.held_by_git(folder, rules),
         )
         return decide(
             Request(tool=tool, input=given, untrusted=tuple(untrusted)),
-            self._narrowed(denied) if denied else now.rules,
+            rules,
             context,
             resolve,
         )

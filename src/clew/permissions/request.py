@@ -41,6 +41,23 @@ class ResolvedPath(Struct, frozen=True, kw_only=True):
 Resolve = Callable[[str], ResolvedPath]
 
 
+class HeldByGit(Struct, frozen=True, kw_only=True):
+    """What a repository keeps of files that rules deny or ask about: in its index and its history.
+
+    `paths` are from `top`, the top of the working tree; `blobs` are the names of their contents, in
+    lower case. `is_known` is false where nobody could tell.
+    """
+
+    is_known: bool = False
+    top: str = ""
+    paths: tuple[str, ...] = ()
+    blobs: frozenset[str] = frozenset()
+
+
+def not_searched(_: str) -> HeldByGit:
+    return HeldByGit()
+
+
 class Request(Struct, frozen=True, kw_only=True):
     """One call of a tool.
 
@@ -80,6 +97,9 @@ class Context(Struct, frozen=True, kw_only=True):
     # Whether a read-only wall can stand around a command that nobody was asked about. Without one,
     # only a short list of commands runs unasked.
     has_walls: bool = True
+    # What git keeps of restrained files in the repository around a folder. Asked only about commands
+    # that print contents, where rules restrain reading.
+    held_by_git: Callable[[str], HeldByGit] = not_searched
 
     @property
     def roots(self) -> tuple[str, ...]:

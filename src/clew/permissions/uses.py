@@ -390,6 +390,7 @@ def dd_uses(command: Simple) -> list[Use]:
 
 # `:(top)x`, `:/x`: a path of git's own, from the top of the repository or with signs of its own.
 PATHSPEC_MAGIC = re.compile(r":[(/^!]")
+EXCLUDED = re.compile(r":(?:[!^]|\(exclude\))[^:!^()*?\[\]]+\Z")
 
 
 def git_uses(command: Simple, operands: list[Word]) -> list[Use]:
@@ -398,6 +399,8 @@ def git_uses(command: Simple, operands: list[Word]) -> list[Use]:
     uses: list[Use] = []
     for word in operands[1:]:
         text = word.text
+        if EXCLUDED.match(text):
+            continue  # it leaves out what it names
         if PATHSPEC_MAGIC.match(text):
             # Whatever it stands for, it may be anything of the repository.
             uses.append(

@@ -27,6 +27,10 @@ class Sandbox(Protocol):
         """Return whether a read-only wall stands here, found out by a run."""
         ...
 
+    async def look_up(self) -> bool:
+        """Find out what decisions could not know; return whether there was such a thing."""
+        ...
+
     def around(
         self,
         command: str,

@@ -1,0 +1,313 @@
+"""Which git command lines print contents that git keeps of files which rules deny or ask about.
+
+Owns the table of subcommands that print contents, and what a pathspec leaves of them. What git keeps
+is told by `Context.held_by_git`; nothing here looks at a repository.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
+
+from msgspec import Struct
+
+from clew.permissions.decision import Finding
+from clew.permissions.files import Bench, guard
+from clew.permissions.git import row_of, split_git
+from clew.permissions.index import PathEntry
+from clew.permissions.patterns import GLOB
+from clew.permissions.programs import Arguments, read_arguments
+from clew.permissions.request import HeldByGit, ResolvedPath
+from clew.permissions.rules import Behavior, Rule, RuleSet
+from clew.permissions.shell import Simple, joined
+from clew.permissions.words import Word
+
+RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
+
+# These print contents unless they are told to print a summary instead.
+BY_THEMSELVES = frozenset({"show", "diff", "stash"})
+# These print contents if they are told to.
+IF_TOLD = frozenset({"log", "whatchanged", "reflog", "diff-tree", "diff-files", "diff-index"})
+PATCHES = frozenset(
+    [
+        "-p",
+        "-u",
+        "--patch",
+        "-U",
+        "--unified",
+        "--patch-with-raw",
+        "--patch-with-stat",
+        "-c",
+        "--cc",
+        "-m",
+        "--diff-merges",
+        "-L",
+        "-W",
+        "--function-context",
+        "--word-diff",
+        "--word-diff-regex",
+        "--color-words",
+        "--binary",
+        "--check",
+        # These tell, one guess after another, what a file holds.
+        "-S",
+        "-G",
+    ]
+)
+SUMMARIES = frozenset(
+    [
+        "-s",
+        "--no-patch",
+        "--stat",
+        "--compact-summary",
+        "--numstat",
+        "--shortstat",
+        "--dirstat",
+        "-X",
+        "--cumulative",
+        "--summary",
+        "--raw",
+        "--name-only",
+        "--name-status",
+        "--quiet",
+    ]
+)
+# With these a pathspec does not say what is printed.
+BEYOND_PATHS = frozenset({"--follow", "--full-diff", "-L"})
+EVERYTHING = "."
+
+# A blob or tree by its path: `HEAD:x`, `:0:x`, `stash@{1}:x`, `HEAD^{tree}:x`.
+NAMED = re.compile(r"[\w./~^@-]*(?:@\{\d+\}|\^\{\w*\})?:(?:[0-3]:)?([^:{}]+)")
+HASH = re.compile(r"[0-9a-fA-F]{4,64}")
+EXCLUDED = re.compile(r":(?:[!^]|\(exclude\))([^:!^()*?\[\]]+)")
+PLAIN = re.compile(r"[\w./@+-]+")
+MOST_NAMED = 3
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    """The part of a repository whose contents a command prints.
+
+    `below`: paths, each with all beneath it. `without`: paths left out. `objects`: names of contents.
+    `has_trees`: paths may be those of a tree within the repository's.
+    """
+
+    below: tuple[str, ...]
+    without: tuple[str, ...] = ()
+    objects: tuple[str, ...] = ()
+    has_trees: bool = False
+
+
+def shows_held(bench: Bench, command: Simple) -> Finding | None:
+    """Why a git command asks: it could print what git keeps of a file that a rule denies."""
+    rules = bench.rules
+    if not any(rules.paths[b, "read"].size for b in RESTRAINING):
+        return None
+    if command.name.rpartition("/")[2] != "git":
+        return None
+    front, name, rest = split_git(command)
+    shown = contents_shown(bench, name, rest)
+    if shown is None:
+        return None
+    for place in folders_of(command, front):
+        folder = bench.resolve(place).real if place else ""
+        held = bench.context.held_by_git(folder) if folder else HeldByGit()
+        if not held.is_known:
+            if is_open(shown):
+                why = "could show what rules deny: what git keeps of it could not be found out here"
+                return guard(command.text, why, "read")
+            continue
+        if any(oid.startswith(text) for text in shown.objects for oid in held.blobs):
+            return guard(command.text, "names the contents of a file that is denied", "read")
+        met = [path for path in held.paths if is_shown(shown, path, held, folder)]
+        if met:
+            return guard(command.text, why_met(rules, held, met, command, folder), "read")
+    return None
+
+
+def why_met(rules: RuleSet, held: HeldByGit, met: list[str], command: Simple, folder: str) -> str:
+    found = restrained(rules, f"{held.top}/{met[0]}")
+    named = found.text if found is not None else "a rule"
+    verb = "asks about" if found is not None and found.behavior == "ask" else "denies"
+    why = f"could show {met[0]}, which {named} {verb} and git keeps"
+    is_said = folder == held.top and not any(word.text == "--" for word in command.words)
+    if not is_said or len(met) > MOST_NAMED or not all(map(PLAIN.fullmatch, met)):
+        return why
+    without = " ".join(f"':!{path}'" for path in met)
+    return f'{why} ("-- . {without}" leaves it out)'
+
+
+def restrained(rules: RuleSet, path: str) -> Rule | None:
+    """A rule that keeps a path from being read, in whatever letters."""
+    resolved = ResolvedPath(names=(path,), folds_case=True)
+    for behavior in RESTRAINING:
+        rule = rules.paths[behavior, "read"].find(resolved, "", untrusted=True)
+        if rule is not None:
+            return rule
+    return None
+
+
+def folders_of(command: Simple, front: tuple[Word, ...]) -> list[str]:
+    """The folders that git may run in; an empty one where that cannot be told."""
+    leading = [word.text for word in front]
+    if any(text.startswith(("--git-dir", "--work-tree", "--namespace")) for text in leading):
+        return [""]
+    inside = "."
+    for option, value in pairwise(front):
+        if option.text == "-C":
+            if value.dynamic or value.glob:
+                return [""]
+            inside = joined(inside, value.path)
+    return [joined(folder, inside) for folder in command.folders] or [""]
+
+
+def is_open(shown: Shown) -> bool:
+    """Return whether something is printed that no path names: of a repository nobody searched."""
+    return EVERYTHING in shown.below or bool(shown.objects)
+
+
+def is_shown(shown: Shown, path: str, held: HeldByGit, folder: str) -> bool:
+    parts = path.split("/")
+    # A tree within the repository's, or a folder below its top, names a file by the end of its path.
+    ends = ["/".join(parts[i:]) for i in range(len(parts))]
+    if not any(is_below(end, place) for end in ends for place in shown.below):
+        return False
+    if shown.has_trees:
+        return True
+    whole = f"{held.top.rstrip('/')}/{path}"
+    here = whole.removeprefix(f"{folder.rstrip('/')}/")
+    return here == whole or not any(is_below(here, place) for place in shown.without)
+
+
+def is_below(path: str, place: str) -> bool:
+    return place == EVERYTHING or path == place or path.startswith(f"{place}/")
+
+
+def contents_shown(bench: Bench, name: str, rest: tuple[Word, ...]) -> Shown | None:
+    """The contents that a subcommand prints; None if it prints none."""
+    row = row_of(name)
+    if name in ("stash", "reflog") and rest and not rest[0].text.startswith("-"):
+        # `git stash list` is a log, `git stash show` a diff.
+        name = "log" if rest[0].text != "show" or name == "reflog" else name
+        rest = rest[1:]
+    if row is None or name not in BY_THEMSELVES | IF_TOLD | {"range-diff", "status", "cat-file"}:
+        return None
+    arguments = read_arguments(row, rest)
+    if arguments is None:
+        return Shown(below=(EVERYTHING,), has_trees=True)
+    names = arguments.names
+    told = not names.isdisjoint(PATCHES)
+    if name == "status":
+        told = not names.isdisjoint({"-v", "-vv", "--verbose"})
+    elif name in BY_THEMSELVES:
+        told = told or names.isdisjoint(SUMMARIES)
+    elif name in ("range-diff", "cat-file"):
+        told = True
+    objects = tuple(hashes(arguments.operands))
+    if not told:
+        # `git show --stat HASH` prints a blob all the same.
+        return Shown(below=named_below(arguments), objects=objects) if name == "show" else None
+    return limited(bench, name, arguments, rest, objects)
+
+
+def named_below(arguments: Arguments) -> tuple[str, ...]:
+    return tuple(path for word in arguments.operands for path in named_paths(word.text))
+
+
+def named_paths(text: str) -> list[str]:
+    named = NAMED.fullmatch(text)
+    return [] if named is None or text.startswith(":/") else [plain(named[1])]
+
+
+def plain(path: str) -> str:
+    """A literal path from here; everything where it is none."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts or path.startswith("/") or GLOB.search(path) or not parts:
+        return EVERYTHING
+    return "/".join(parts)
+
+
+def hashes(words: Iterable[Word]) -> Iterator[str]:
+    """What could be the name of an object, wherever it stands in a word."""
+    for word in words:
+        yield from (text.lower() for text in HASH.findall(word.text))
+
+
+def limited(
+    bench: Bench, name: str, arguments: Arguments, rest: tuple[Word, ...], objects: tuple[str, ...]
+) -> Shown:
+    """What operands and pathspecs leave of the contents of a whole repository."""
+    operands = list(arguments.operands)
+    texts = [word.text for word in rest]
+    count = len(texts) - texts.index("--") - 1 if "--" in texts else 0
+    before = operands[: len(operands) - count] if count else operands
+    specs = [word.text for word in operands[len(before) :]]
+    by_path = [word for word in before if named_paths(word.text)]
+    others = [word for word in before if word not in by_path]
+    files = [word.text for word in others if is_file(bench, word)]
+    commits = [word for word in others if word.text not in files]
+    below = [path for word in by_path for path in named_paths(word.text)]
+    without = [spec[1] for text in specs if (spec := EXCLUDED.fullmatch(text)) is not None]
+    if name == "cat-file":
+        return Shown(below=tuple(below), objects=objects)
+    if commits or not by_path:
+        places = [text for text in specs if not EXCLUDED.fullmatch(text)]
+        below += [
+            EVERYTHING if text.startswith(":") else plain(text) for text in (*files, *places)
+        ] or [EVERYTHING]
+    beyond = not BEYOND_PATHS.isdisjoint(arguments.names) or any(
+        word.text == "diff" for word in arguments.values("--submodule")
+    )
+    is_between_trees = name not in ("log", "show", "stash", "status") and bool(objects)
+    return Shown(
+        below=(EVERYTHING,) if beyond else tuple(below),
+        without=tuple(p for p in map(plain, without) if p != EVERYTHING and not beyond),
+        objects=objects,
+        has_trees=bool(by_path) or is_between_trees,
+    )
+
+
+def is_file(bench: Bench, word: Word) -> bool:
+    """Whether an operand is a file: git refuses a word that is a file and a revision."""
+    return not (word.dynamic or word.glob) and bench.resolve(word.text).is_file
+
+
+# -- rules in git's own terms
+
+ODD = re.compile(r"[^ -~]+|[*?\[\]\\]")
+UNSURE = re.compile(r"[^ -~]|[\[\]\\]|\*\*")
+MOST_SPECS = 400
+
+
+def pathspecs(rules: RuleSet, top: str) -> tuple[str, ...] | None:
+    """Pathspecs for all that restraining rules could name in a repository, and perhaps for more.
+
+    None if there are too many.
+    """
+    specs: dict[str, None] = {}
+    for behavior in RESTRAINING:
+        for entry in rules.paths[behavior, "read"].entries:
+            specs |= dict.fromkeys(of_entry(entry, top))
+            if len(specs) > MOST_SPECS:
+                return None
+    return tuple(specs)
+
+
+def of_entry(entry: PathEntry, top: str) -> Iterator[str]:
+    segments = tuple(
+        "**" if UNSURE.search(part) and part != "**" else part for part in entry.segments
+    )
+    base = entry.base.rstrip("/")
+    floating = ("**",) if entry.floating else ()
+    if f"{base}/".casefold().startswith(f"{top}/".casefold()):
+        inside = [ODD.sub("*", part) for part in base[len(top) :].split("/") if part]
+        yield from spec((*inside, *floating, *segments))
+    elif f"{top}/".casefold().startswith(f"{base}/".casefold()):
+        # The pattern may have spent some of its segments on the way to the repository.
+        for i in range(len(segments) or 1):
+            yield from spec(("**", *segments[i:]))
+
+
+def spec(parts: tuple[str, ...]) -> Iterator[str]:
+    text = "/".join(parts)
+    yield f":(top,glob,icase){text}" if text else ":(top)"
+    if text:
+        yield f":(top,glob,icase){text}/**"

@@ -1,0 +1,227 @@
+"""What a repository keeps of files that rules deny or ask about: in its index, and in every commit that a
+ref or a reflog leads to.
+
+Owns the search, which git itself does, and for how long its result holds. Must never start a program that
+the repository names, nor run for longer than its limit; what could not be searched is unknown.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from clew.config.git_guard import reading_git
+from clew.config.own_git import OWN_GIT, WITHOUT_FETCHING
+from clew.config.there import is_there
+from clew.permissions.git_contents import pathspecs, restrained
+from clew.permissions.request import HeldByGit
+from clew.permissions.rules import RuleSet
+from clew.process.output import Output
+from clew.process.run import run
+from clew.process.spawn import Launcher
+
+SEARCH_LIMIT_S = 4.0
+KEEP_BYTES = 8 << 20
+# A file that changed so shortly before a search may change again without a trace.
+UNSETTLED_NS = 1_000_000_000
+QUIET = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+    "LC_ALL": "C.UTF-8",
+}
+WHERE = ("rev-parse", "--show-toplevel", "--absolute-git-dir", "--git-common-dir")
+INDEX = ("ls-files", "-s", "-z", "--full-name", "--")
+COMMITS = (
+    "log",
+    "--all",
+    "--reflog",
+    "--full-history",
+    "-m",
+    "--raw",
+    "--no-abbrev",
+    "--no-renames",
+    "--ignore-submodules=none",
+    "--no-color",
+    "--format=",
+    "-z",
+)
+# Names of commits that are neither refs nor in a reflog of their own.
+HEADS = ("HEAD", "FETCH_HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD")
+WATCHED = ("index", "logs/HEAD", "packed-refs", "reftable", *HEADS)
+STAGED = re.compile(rb"\d{6} ([0-9a-f]{40,64}) \d\t([^\0]+)\0")
+CHANGED = re.compile(rb":\d{6} \d{6} ([0-9a-f]{40,64}) ([0-9a-f]{40,64}) [A-Z]\d*\0([^\0]+)\0")
+NO_REPOSITORY = b"not a git repository"
+
+Stamp: TypeAlias = tuple[tuple[int, ...] | None, ...]
+Shape: TypeAlias = tuple[tuple[str, bool, tuple[str, ...]], ...]
+
+
+class Searched(Struct, frozen=True, kw_only=True):
+    """What one search found, and what it rests on; without folders it holds for one decision."""
+
+    held: HeldByGit
+    folders: tuple[str, ...] = ()
+    stamp: Stamp = ()
+    at_ns: int = 0
+
+
+class GitHistory:
+    """`held` answers at once with what is known; `look_up` finds out what it could not answer."""
+
+    def __init__(
+        self,
+        launcher: Launcher,
+        environ: Mapping[str, str],
+        *,
+        limit_s: float = SEARCH_LIMIT_S,
+        unsettled_ns: int = UNSETTLED_NS,
+        monotonic_s: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._launcher = launcher
+        self._environ = environ
+        self._limit_s = limit_s
+        self._unsettled_ns = unsettled_ns
+        self._monotonic_s = monotonic_s
+        self._known: dict[tuple[str, Shape], Searched] = {}
+        self._fresh: set[tuple[str, Shape]] = set()
+        self._wanted: dict[tuple[str, Shape], RuleSet] = {}
+        # Repositories that are too large to be searched.
+        self._given_up: set[str] = set()
+
+    def held(self, folder: str, rules: RuleSet) -> HeldByGit:
+        key = (folder, shape(rules))
+        known = self._known.get(key)
+        if known is not None and (key in self._fresh or holds(known, self._unsettled_ns)):
+            self._fresh.discard(key)
+            return known.held
+        if folder not in self._given_up:
+            self._wanted[key] = rules
+        return HeldByGit()
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether something was asked that `look_up` could find out."""
+        return bool(self._wanted)
+
+    async def look_up(self) -> bool:
+        """Search what was asked about and not known; return whether anything was."""
+        wanted, self._wanted = self._wanted, {}
+        for key, rules in wanted.items():
+            self._known[key] = await self._search(key[0], rules)
+            self._fresh.add(key)
+        return bool(wanted)
+
+    async def _search(self, folder: str, rules: RuleSet) -> Searched:
+        unknown = Searched(held=HeldByGit())
+        until_s = self._monotonic_s() + self._limit_s
+        code, said, errors = await self._ask(folder, WHERE, until_s)
+        if code != 0:
+            if NO_REPOSITORY in errors:
+                return Searched(held=HeldByGit(is_known=True))
+            return unknown
+        lines = said.rstrip(b"\n").split(b"\n")
+        if len(lines) != len(WHERE) - 1:
+            return unknown  # a name with a line break
+        top, git, common = map(os.fsdecode, lines)
+        folders = (git, str(Path(folder, common)))
+        at_ns, stamp = time.time_ns(), stamp_of(folders)
+        specs = pathspecs(rules, top)
+        if specs is None:
+            return unknown
+        if not specs:
+            held = HeldByGit(is_known=True, top=top)
+            return Searched(held=held, folders=folders, stamp=stamp, at_ns=at_ns)
+        heads = [name for name in HEADS if is_there(Path(git, name))]
+        staged, now, _ = await self._ask(folder, (*INDEX, *specs), until_s)
+        logged, then, _ = await self._ask(
+            folder, (*COMMITS, "--ignore-missing", *heads, "--", *specs), until_s
+        )
+        if staged != 0 or logged != 0:
+            if self._monotonic_s() > until_s:
+                self._given_up.add(folder)
+            return unknown
+        held = found(rules, top, STAGED.findall(now), CHANGED.findall(then))
+        return Searched(held=held, folders=folders, stamp=stamp, at_ns=at_ns)
+
+    async def _ask(
+        self, folder: str, arguments: tuple[str, ...], until_s: float
+    ) -> tuple[int, bytes, bytes]:
+        """The exit code of git, -1 if it told not all, what it printed, and its complaints."""
+        environ = {**self._environ, **QUIET, **WITHOUT_FETCHING}
+        environ = reading_git(environ, Path(folder)).environment
+        output, errors = Output(keep_bytes=KEEP_BYTES), Output(keep_bytes=4_096)
+        left_s = until_s - self._monotonic_s()
+        if left_s <= 0:
+            return -1, b"", b""
+        try:
+            ended = await run(
+                self._launcher,
+                [*OWN_GIT, "-c", "log.showRoot=true", *arguments],
+                cwd=folder,
+                env=environ,
+                stdout=output,
+                stderr=errors,
+                timeout_s=left_s,
+            )
+        except OSError:
+            return -1, b"", b""
+        is_whole = not ended.timed_out and output.size == len(output.head)
+        return ended.exit.code if is_whole else -1, bytes(output.head), bytes(errors.head)
+
+
+def shape(rules: RuleSet) -> Shape:
+    """What of the rules a search depends on."""
+    return tuple(
+        (entry.base, entry.floating, entry.segments)
+        for behavior in ("deny", "ask")
+        for entry in rules.paths[behavior, "read"].entries
+    )
+
+
+def found(
+    rules: RuleSet, top: str, staged: list[tuple[bytes, bytes]], changed: list[tuple[bytes, ...]]
+) -> HeldByGit:
+    """The paths that rules restrain, of those that git named, and their contents."""
+    contents: dict[str, set[str]] = {}
+    for *oids, path in (*staged, *changed):
+        named = contents.setdefault(os.fsdecode(path), set())
+        named.update(oid.decode() for oid in oids if oid.strip(b"0"))
+    paths = [path for path in sorted(contents) if restrained(rules, f"{top}/{path}") is not None]
+    blobs = frozenset(oid for path in paths for oid in contents[path])
+    return HeldByGit(is_known=True, top=top, paths=tuple(paths), blobs=blobs)
+
+
+def holds(known: Searched, unsettled_ns: int) -> bool:
+    """Whether nothing changed on which a search rests, nor was changing when it began."""
+    if not known.folders or stamp_of(known.folders) != known.stamp:
+        return False
+    changed_at = max((part[0] for part in known.stamp if part is not None), default=0)
+    return known.at_ns - changed_at > unsettled_ns
+
+
+def stamp_of(folders: tuple[str, ...]) -> Stamp:
+    """How the index and all refs of a repository look."""
+    return tuple(
+        look(path)
+        for folder in folders
+        for path in (*(f"{folder}/{name}" for name in WATCHED), *ref_folders(folder))
+    )
+
+
+def ref_folders(folder: str) -> Iterator[str]:
+    """The folders of refs: what is made, changed or removed in one changes its own time."""
+    for each, _, _ in os.walk(f"{folder}/refs"):
+        yield each
+
+
+def look(path: str) -> tuple[int, ...] | None:
+    try:
+        seen = Path(path).stat()
+    except OSError:
+        return None
+    return seen.st_ctime_ns, seen.st_size, seen.st_ino
