@@ -31,6 +31,7 @@ from clew.context.nearby import Nearby
 from clew.context.opening import Opening
 from clew.context.prompts import Prompts
 from clew.context.system_prompt import agent_prompt
+from clew.engine.cache_watch import CacheWatch
 from clew.engine.conversation import Inbox
 from clew.engine.deps import Deps, Question, Verdict, nothing_new, stays
 from clew.engine.measuring import Measure
@@ -241,6 +242,7 @@ def deps_of(
         background=lambda: running(hands.tool_session),
         leaves=stays,
         where=lambda: hands.tool_session.cwd,
+        cache=CacheWatch(thread.story.history, catalog=service.catalog),
     )
 
 

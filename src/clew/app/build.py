@@ -50,6 +50,7 @@ from clew.config.there import is_folder
 from clew.context.nearby import Nearby
 from clew.context.opening import Opening
 from clew.context.prompts import Prompts
+from clew.engine.cache_watch import CacheWatch
 from clew.engine.conversation import Conversation, Inbox
 from clew.engine.deps import Deps, Question, Verdict
 from clew.engine.measuring import Measure
@@ -133,11 +134,13 @@ async def session(
         )
         begin_servers(ground, thread, hands, judge, ask, brought)
         measure = Measure(ground.service.provider.count_tokens, ground.service.catalog)
+        cache = CacheWatch(thread.story.history, catalog=ground.service.catalog)
         keeping = Keeping(ground, thread, hands, requests, opening, judge, measure)
         leaving = Leaving()
         deps = replace(
             deps_of(ground, thread, hands, requests, judge, ask, inbox, measure, keeping, copies),
             leaves=leaving.is_time,
+            cache=cache,
         )
         crew = Crew(
             ground=ground,
@@ -232,6 +235,7 @@ async def session(
             goal=hands.goal,
             lent=lent,
             keeping=keeping,
+            cache=cache,
         )
         if ground.began.settings.get("memoryExtraction") is True and not options.is_bare:
             opened.push_async_callback(remembered, made, thread.story.said)

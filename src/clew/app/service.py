@@ -72,7 +72,8 @@ async def open_service(
     opened.push_async_callback(transport.aclose)
     provider = speaker(endpoint)(endpoint, transport, catalog=catalog)
     provider.max_stream_bytes = environment.number("max_answer_bytes") or MAX_STREAM_BYTES
-    provider.remember_version = memory_in(places).learn
+    memory = memory_in(places)
+    provider.remember_version, provider.remember_refusal = memory.learn, memory.learn_refusal
     provider.warm()
     preferences = preferences_from(environment, settings)
     return Service(

@@ -35,6 +35,7 @@ from clew.commands.parse import Command as Typed
 from clew.commands.registry import Command
 from clew.context.opening import Opening
 from clew.context.tool_listing import listing_fact, told
+from clew.engine.cache_watch import CacheWatch
 from clew.engine.conversation import Conversation
 from clew.engine.deps import Emit
 from clew.engine.file_record import FileRecord
@@ -101,6 +102,8 @@ class Session(Struct, frozen=True, kw_only=True):
     lent: Lent
     # How the conversation is kept within its window.
     keeping: Keeping
+    # Why the service's prompt cache missed.
+    cache: CacheWatch
     # Its copy in a store, if there is one.
     copies: Elsewhere
     requests: Requests

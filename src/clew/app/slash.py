@@ -15,7 +15,7 @@ from clew.commands.parse import Command as Typed
 from clew.commands.registry import Command, Registry
 from clew.commands.rows import table
 from clew.config.answers import assign, explained, listed, parsed
-from clew.config.clock import here
+from clew.config.clock import here, written_here
 from clew.config.there import is_there
 from clew.engine.intake import Raw
 from clew.messages import factories
@@ -24,12 +24,14 @@ from clew.messages.errors import ClewError
 from clew.normalize.offered import offered, references
 from clew.permissions.in_session import of_own
 from clew.session.breakdown import Part, breakdown
+from clew.session.cache_miss import sum_up
 from clew.session.ledger import Spend
 from clew.transcript import choose
 from clew.transcript.light import Outline
 from clew.version import VERSION
 
 SHOWN_SESSIONS = 50
+SHOWN_MISSES = 5
 RECORD, SETUP = "clew.app.slash_session", "clew.app.slash_setup"
 SCREEN = "clew.app.slash_screen"
 PARTS, LOOPS = "clew.app.slash_parts", "clew.app.slash_loops"
@@ -233,7 +235,18 @@ async def cost(session: Session, _: str) -> Outcome:
     ledger = session.ledger()
     rows = [("total", money(ledger.total))]
     rows += [(model, money(spend)) for model, spend in ledger.by_model().items()]
-    return Show(text=table(rows))
+    return Show(text=table([*rows, *cache_rows(session)]))
+
+
+def cache_rows(session: Session) -> list[tuple[str, str]]:
+    """Why the prompt cache missed: all misses in a sentence, the last ones one by one."""
+    misses = session.cache.misses
+    if not misses:
+        return []
+    last = misses[-SHOWN_MISSES:]
+    named = f"the last {len(last)}" if len(misses) > len(last) else ""
+    rows = [("cache misses", "; ".join(filter(None, [sum_up(misses), named])))]
+    return rows + [(f"  {written_here(miss.at)[11:]}", str(miss)) for miss in last]
 
 
 def money(spend: Spend) -> str:

@@ -61,6 +61,11 @@ KEYS: tuple[Key, ...] = (
         STRING,
         "the version of the Messages API that is spoken; learned from the service where not set",
     ),
+    key(
+        "cacheDiagnostics",
+        BOOLEAN,
+        "ask the service why its prompt cache missed; where not set, only the vendor's own is asked",
+    ),
     key("effortLevel", STRING, "how much the model thinks"),
     key("alwaysThinkingEnabled", BOOLEAN, "think in every turn"),
     key("maxThinkingTokens", WHOLE, "the most tokens of thinking in a turn"),

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from clew.catalog.lookup import CATALOG, Catalog
 from clew.commands.outcome import Compact
+from clew.engine.cache_watch import NoWatch, Watch
 from clew.engine.events import EngineEvent, TurnEnded
 from clew.engine.requests import Prepared
 from clew.engine.story import Story
@@ -317,6 +318,8 @@ class Deps(Struct, frozen=True, kw_only=True):
     # What is known of models, a person's own among them.
     catalog: Catalog = CATALOG
     thoughts: Thoughts = NoThoughts()
+    # Looks on at what is sent, and says why the service's cache missed.
+    cache: Watch = NoWatch()
     # Looks, before a turn, at what may have changed outside; returns what people should know of it.
     refresh: Callable[[], Awaitable[tuple[str, ...]]] = nothing_new
     # What the model is told beside the results of a round, as entries: memory of the folders it enters.

@@ -61,6 +61,7 @@ from clew.providers.answer_events import (
 )
 from clew.providers.base import Failure
 from clew.providers.failure_kinds import category_of, without_credit
+from clew.session.cache_miss import RECORD as CACHE_MISS
 from clew.session.ledger import charges
 from clew.session.state import ApiTimed
 from clew.stream.events import (
@@ -319,6 +320,7 @@ class Hearing:
         request = await deps.measured(prepared.request, deps.story.history)
         begin_s = self._attempt_s = deps.monotonic_s()
         self._asked_model = request.model
+        deps.cache.sent(request, deps.story.history, deps.now())
         try:
             return await self._answer.run(request, self._heard)
         finally:
@@ -454,7 +456,11 @@ class Hearing:
         charge = next(charges(entries, self._deps.catalog), None)
         cost_usd = None if charge is None or charge.usd is None else float(charge.usd)
         took_ms = round(self._took.duration_ms)
-        return [with_cost(entry, cost_usd=cost_usd, duration_ms=took_ms) for entry in entries]
+        costed = [with_cost(entry, cost_usd=cost_usd, duration_ms=took_ms) for entry in entries]
+        miss = self._deps.cache.answered(costed[0]["message"], self._asked_model, self._deps.now())
+        if miss is not None:
+            costed[0] |= {CACHE_MISS: miss.as_json()}
+        return costed
 
     def _note_cost(self, entry: Json) -> None:
         """The request as a line of its own: what an answer's entries cannot say is said there."""

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from clew.engine.cache_watch import last_answer_id
 from clew.engine.story import Story
 from clew.normalize.block_rules import Violation
 from clew.normalize.for_api import Outgoing, Projected
@@ -137,6 +138,7 @@ class Requests:
                 messages=projected.messages,
                 tools=tools,
                 thought_binding=look.behavior,
+                compares_with=last_answer_id(history),
             ),
             repairs=projected.repairs,
             violations=projected.violations,

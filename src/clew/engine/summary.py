@@ -101,6 +101,7 @@ def with_question(request: Request, words: str, max_tokens: int, size: int) -> R
         request,
         messages=messages,
         unshared_tail=unshared,
+        compares_with=None,
         max_tokens=max_tokens,
         input_tokens=size,
     )

@@ -280,6 +280,7 @@ class Controls:
             "total_cost_usd": cost_of(ledger.total),
             "usage": usage_of(ledger.total),
             "modelUsage": usage_by_model(ledger),
+            "cacheMisses": [miss.as_json() for miss in self._serving.session.cache.misses],
         }
 
     async def get_settings(self, _: Json) -> Json:

@@ -13,6 +13,7 @@ from clew.engine.events import EndReason, ToolFinished, TurnEnded
 from clew.engine.hooked import DEFERRED_KIND
 from clew.engine.intake import Taken
 from clew.messages.messages import Assistant
+from clew.session.cache_miss import RECORD as CACHE_MISS
 from clew.session.ledger import Spend
 from clew.tools.structured_output import StructuredOutput
 
@@ -52,6 +53,8 @@ class Tally(Struct, kw_only=True):
     turns: int = 1
     api_ms: int = 0
     denials: list[Json] = []
+    # Why the service's prompt cache missed, by the entry that says so.
+    cache_misses: dict[str, Json] = {}
     # The answer in the shape that was asked for, where one was.
     structured: Json | None = None
     # The call that a hook put off, and with it the turn's end.
@@ -61,6 +64,8 @@ class Tally(Struct, kw_only=True):
         """Takes note of an entry that joined the conversation."""
         if entry.get("type") == "assistant":
             said = Assistant(entry)
+            if isinstance(miss := entry.get(CACHE_MISS), dict):
+                self.cache_misses[entry["uuid"]] = miss
             if said.text and self.structured is None:
                 self.text = said.text
 
@@ -180,6 +185,7 @@ def result(
         "modelUsage": model_usage,
         "permission_denials": tally.denials,
         "uuid": uuid,
+        **({"cache_misses": list(tally.cache_misses.values())} if tally.cache_misses else {}),
         **({} if tally.structured is None else {"structured_output": tally.structured}),
         **(
             {}

@@ -9,6 +9,7 @@ import contextlib
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -24,7 +25,7 @@ from clew.providers.endpoint import (
     request_headers,
     with_header,
 )
-from clew.providers.failure_kinds import refuses_version
+from clew.providers.failure_kinds import refuses_diagnostics, refuses_version
 from clew.providers.refusal import failure_of_content, failure_of_response
 from clew.providers.request_body import Built, build, build_count
 from clew.providers.writing import Writing
@@ -68,6 +69,8 @@ class AnthropicProvider:
         self.wall_s = wall_s
         # Keeps for later sessions which version of the API the endpoint takes.
         self.remember_version: Callable[[str, str], None] = lambda _address, _version: None
+        # Keeps for later sessions that the endpoint refuses to compare requests.
+        self.remember_refusal: Callable[[str], None] = lambda _address: None
         self.refusal_timeout_s = REFUSAL_TIMEOUT_S
         self.max_answer_bytes = MAX_ANSWER_BYTES
         self.max_stream_bytes = MAX_STREAM_BYTES
@@ -85,8 +88,24 @@ class AnthropicProvider:
             model,
             betas_allowed=endpoint.betas_allowed,
             api_version=endpoint.api_version,
+            diagnoses=endpoint.diagnoses,
         )
-        return MessagesAttempt(self, self._http(MESSAGES, built, request, stream=request.stream))
+        http = self._http(MESSAGES, built, request, stream=request.stream)
+        if "diagnostics" not in built.body:
+            return MessagesAttempt(self, http)
+        plain = replace(request, compares_with=None)
+        return MessagesAttempt(self, http, without_diagnostics=partial(self._plain, plain))
+
+    def _plain(self, request: Request) -> HttpRequest:
+        """The request to a service that compares none."""
+        endpoint = self.endpoint
+        built = build(
+            request,
+            self.catalog.entry(request.model),
+            betas_allowed=endpoint.betas_allowed,
+            api_version=endpoint.api_version,
+        )
+        return self._http(MESSAGES, built, request, stream=request.stream)
 
     def adjustments(self, request: Request) -> tuple[str, ...]:
         """What of a request cannot be sent to its model as it was asked for, in words."""
@@ -138,6 +157,12 @@ class AnthropicProvider:
             return
         self.endpoint = replace(self.endpoint, api_version=version)
         self.remember_version(self.endpoint.shown, version)
+
+    def take_no_diagnostics(self, failure: Failure | None) -> None:
+        """Ask for no comparison from now on, if the request was taken without it."""
+        if failure is None:
+            self.endpoint = replace(self.endpoint, diagnoses=False)
+            self.remember_refusal(self.endpoint.shown)
 
     async def _counted(self, exchange: Exchange) -> int | Failure:
         head = await exchange.open()
@@ -225,9 +250,18 @@ class Decoder(Protocol):
 class MessagesAttempt:
     """One request on its way; see `clew.providers.base.Attempt`."""
 
-    def __init__(self, provider: AnthropicProvider, request: HttpRequest) -> None:
+    def __init__(
+        self,
+        provider: AnthropicProvider,
+        request: HttpRequest,
+        *,
+        without_diagnostics: Callable[[], HttpRequest] | None = None,
+    ) -> None:
+        """`without_diagnostics` makes the request for a service that refuses the member."""
         self._provider = provider
         self._request = request
+        self._without_diagnostics = without_diagnostics
+        self._is_plain = False
         self._exchange: Exchange = provider.transport.exchange(request)
         # The version in which the request is sent again, and what was received before that.
         self._other_version: str | None = None
@@ -302,10 +336,10 @@ class MessagesAttempt:
             self._refusal = self._provider.hidden(self._refused(b""))
             failure = self._refused(await self._words_of_refusal())
             if not await self._is_asked_again(failure):
-                self._take_version(failure)
+                self._learn(failure)
                 self._fail(failure)
             return
-        self._take_version(None)
+        self._learn(None)
         if _is_page(headers):
             self._fail(failure_of_content(headers, await self._words_of_refusal()))
         elif _is_json(headers) or not (self._streamed or _is_stream(headers)):
@@ -314,21 +348,31 @@ class MessagesAttempt:
             self._decoder = self._provider.decoder()
 
     async def _is_asked_again(self, refused: Failure) -> bool:
-        """Whether the same request is on its way once more, in another version of the API."""
+        """Whether the same request is on its way once more: in another version of the API, or
+        without a member that the service does not know."""
         other = self._provider.other_version(refused, self._request)
-        if other is None or self._other_version is not None:
+        if other is not None and self._other_version is None:
+            self._other_version = other
+            self._request = with_header(self._request, VERSION_HEADER, other)
+        elif self._without_diagnostics is not None and refuses_diagnostics(refused):
+            self._request, self._without_diagnostics = self._without_diagnostics(), None
+            self._is_plain = True
+            if self._other_version is not None:
+                self._request = with_header(self._request, VERSION_HEADER, self._other_version)
+        else:
             return False
         await self._exchange.close()
         self._bytes_before += self._exchange.bytes_received
-        self._other_version = other
-        self._request = with_header(self._request, VERSION_HEADER, other)
         self._exchange = self._provider.transport.exchange(self._request)
         self._head = self._refusal = None
         return True
 
-    def _take_version(self, failure: Failure | None) -> None:
+    def _learn(self, failure: Failure | None) -> None:
+        """Keep what the endpoint takes, as its answer to a request that was sent again shows it."""
         if self._other_version is not None:
             self._provider.take_version(self._other_version, failure)
+        if self._is_plain:
+            self._provider.take_no_diagnostics(failure)
 
     def _refused(self, body: bytes) -> Failure:
         assert self._head is not None

@@ -65,6 +65,9 @@ class Request(Struct, frozen=True, kw_only=True):
     # so that the mark stays on the last message that later requests share.
     unshared_tail: int = 0
     betas: tuple[str, ...] = ()
+    # The message whose request the service compares the cached beginning of this one with: its id,
+    # empty for a conversation's first request. None asks for no comparison.
+    compares_with: str | None = None
     session_id: str | None = None
     agent_id: str | None = None
     # Which try this is, told to the service; the driver sets it.

@@ -32,7 +32,9 @@ async def endpoint_with_key(
     What was kept is for the service itself; another address gets what its variables or a helper say.
     """
     environment = freeze(environ)
-    endpoint = with_version(endpoint_from(environment), settings, memory_in(places))
+    memory = memory_in(places)
+    endpoint = with_version(endpoint_from(environment), settings, memory)
+    endpoint = with_diagnostics(endpoint, settings, memory)
     if endpoint.api_key or endpoint.auth_token or endpoint.sends_its_own:
         return endpoint
 
@@ -61,6 +63,18 @@ def with_version(endpoint: Endpoint, settings: dict[str, Any], memory: VersionMe
         return replace(endpoint, api_version=str(asked), pins_version=True, hindrance=hindrance)
     learned = memory.version_for(endpoint.shown)
     return endpoint if learned is None else replace(endpoint, api_version=learned)
+
+
+def with_diagnostics(
+    endpoint: Endpoint, settings: dict[str, Any], memory: VersionMemory
+) -> Endpoint:
+    """Return the endpoint that is asked why the prompt cache missed, if it is: the vendor's own is,
+    another one where the settings say so; none that refused it."""
+    asked = settings.get("cacheDiagnostics")
+    wanted = endpoint.is_default if asked is None else asked is True
+    if not wanted or endpoint.speaks_chat or memory.refuses_diagnostics(endpoint.shown):
+        return endpoint
+    return replace(endpoint, diagnoses=True)
 
 
 async def printed_by(

@@ -35,6 +35,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     # gives way to what the service takes.
     api_version: str = USUAL
     pins_version: bool = False
+    # Whether requests ask why the prompt cache missed. A service that refuses to say is not asked.
+    diagnoses: bool = False
     # Why nothing may be sent at all: somebody asked for a service that clew cannot speak to.
     hindrance: str = ""
 

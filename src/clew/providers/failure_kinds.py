@@ -116,6 +116,9 @@ _LONGEST = re.compile(
 # What services say of a version that they do not take: `anthropic-version: "2026-10-21" is not a
 # valid version`; where it is a member of the body, `anthropic_version`.
 _VERSION = re.compile(r"anthropic[-_]version", re.I)
+# What services say of a member of the body that they do not know: `diagnostics: Extra inputs are not
+# permitted`, `Unknown parameter: 'diagnostics'`.
+_DIAGNOSTICS = re.compile(r"\bdiagnostics\b", re.I)
 # A server that reads its model answers 503 until it has it: llama.cpp's "Loading model".
 _BUSY_WORDS = ("overloaded", "loading model", "currently loading")
 
@@ -196,6 +199,11 @@ def affordable_output(failure: Failure) -> int | None:
 def refuses_version(failure: Failure) -> bool:
     """Whether the service does not take the version of the API that was spoken."""
     return effective_status(failure) in (400, 422) and bool(_VERSION.search(failure.message))
+
+
+def refuses_diagnostics(failure: Failure) -> bool:
+    """Whether the service refused to compare a request with the one before."""
+    return effective_status(failure) in (400, 422) and bool(_DIAGNOSTICS.search(failure.message))
 
 
 def category_of(failure: Failure) -> str:

@@ -31,9 +31,15 @@ class Built(Struct, frozen=True, kw_only=True):
 
 
 def build(
-    request: Request, model: Model, *, betas_allowed: bool = True, api_version: str = USUAL
+    request: Request,
+    model: Model,
+    *,
+    betas_allowed: bool = True,
+    api_version: str = USUAL,
+    diagnoses: bool = False,
 ) -> Built:
-    """Return the body that the Messages API of this version takes."""
+    """Return the body that the Messages API of this version takes; `diagnoses`: the service compares
+    requests."""
     adjusted: list[str] = []
     max_tokens = output_limit(request, model)
     body: Json = {"model": model.id, "max_tokens": max_tokens}
@@ -65,6 +71,8 @@ def build(
         body["stop_sequences"] = request.stop_sequences
     if request.user_id is not None:
         body["metadata"] = {"user_id": request.user_id}
+    if diagnoses and request.compares_with is not None:
+        body["diagnostics"] = {"previous_message_id": request.compares_with or None}
     if request.stream:
         body["stream"] = True
     if request.extra:

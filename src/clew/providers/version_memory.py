@@ -1,7 +1,7 @@
-"""Remember which version of the Messages API each endpoint takes, where it is not the usual one.
+"""Remember what each endpoint does not take: the usual version of the Messages API, or diagnostics.
 
 Owns the file `api-versions.json` in clew's own folder: an object of addresses, each with the version and
-the day on which it was learned. A file that cannot be read or written is no reason to stop: the next
+the day on which it was learned, and the day on which it refused diagnostics. A file that cannot be read or written is no reason to stop: the next
 session learns again from one refusal. An address holds no user and no password (`Endpoint.shown`).
 """
 
@@ -19,6 +19,7 @@ Json: TypeAlias = dict[str, Any]
 # After so long the usual version is tried again: gateways are brought up to date.
 FORGOTTEN_AFTER = timedelta(days=30)
 MAX_ENDPOINTS = 50
+REFUSED = "refusedDiagnostics"
 
 
 class VersionMemory:
@@ -30,8 +31,8 @@ class VersionMemory:
 
     def version_for(self, address: str) -> str | None:
         """Return the version that this endpoint was found to take; None where nothing is known."""
-        known = self._known().get(address)
-        if not isinstance(known, dict) or not self._is_fresh(known.get("learned")):
+        known = self._about(self._known(), address)
+        if not self._is_fresh(known.get("learned")):
             return None
         version = known.get("version")
         return version if isinstance(version, str) and is_version(version) else None
@@ -40,11 +41,34 @@ class VersionMemory:
         """Keep that an endpoint takes this version; the usual one is kept by forgetting."""
         with contextlib.suppress(OSError), alone(self._path.parent):
             known = self._known()
-            known.pop(address, None)
+            about = self._about(known, address)
+            about = {name: about[name] for name in about if name not in ("version", "learned")}
             if version != USUAL:
-                known[address] = {"version": version, "learned": self._today.isoformat()}
-            kept = dict(list(known.items())[-MAX_ENDPOINTS:])
-            replace(self._path, json.dumps(kept, indent=2) + "\n")
+                about |= {"version": version, "learned": self._today.isoformat()}
+            self._keep(known, address, about)
+
+    def refuses_diagnostics(self, address: str) -> bool:
+        """Whether this endpoint was found to refuse the member `diagnostics`."""
+        return self._is_fresh(self._about(self._known(), address).get(REFUSED))
+
+    def learn_refusal(self, address: str) -> None:
+        """Keep that an endpoint refuses the member `diagnostics`."""
+        with contextlib.suppress(OSError), alone(self._path.parent):
+            known = self._known()
+            about = self._about(known, address) | {REFUSED: self._today.isoformat()}
+            self._keep(known, address, about)
+
+    @staticmethod
+    def _about(known: Json, address: str) -> Json:
+        about = known.get(address)
+        return about if isinstance(about, dict) else {}
+
+    def _keep(self, known: Json, address: str, about: Json) -> None:
+        known.pop(address, None)
+        if about:
+            known[address] = about
+        kept = dict(list(known.items())[-MAX_ENDPOINTS:])
+        replace(self._path, json.dumps(kept, indent=2) + "\n")
 
     def _known(self) -> Json:
         try:

@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from clew.catalog.lookup import known_models
-from clew.config.clock import here
+from clew.config.clock import here, written_here
 from clew.config.paths import find_config_home
 from clew.config.there import held_open
 from clew.config.words import Group
@@ -25,6 +25,7 @@ from clew.messages.errors import SessionError, SettingsError, in_words
 from clew.permissions.session_rules import stand
 from clew.reports.costs import Costs, SessionCost, gather
 from clew.reports.table import bar, table
+from clew.session.cache_miss import sum_up
 from clew.session.ledger import Charge, Spend
 from clew.transcript import choose, light, paths
 
@@ -32,6 +33,7 @@ Sums: TypeAlias = Callable[[SessionCost], dict[str, Spend]]
 
 NO_DAY = "(no date)"
 BARS = 24
+SHOWN_MISSES = 5
 
 
 @lru_cache(maxsize=4096)
@@ -141,6 +143,7 @@ def as_json(costs: Costs, by: str | None) -> dict[str, Any]:
             ]
             for name in ([by] if by else BY)
         },
+        "cacheMisses": [miss.as_json() | {"at": miss.at} for miss in costs.misses],
         "unreadLines": costs.unread,
     }
 
@@ -186,8 +189,19 @@ def shown(costs: Costs, by: str | None) -> Iterator[str]:
             yield ""
             yield from _table(name, _rows(costs, name), total)
         yield from _unpriced(costs)
+        yield from _missed(costs)
     if costs.unread:
         yield f"{count_of(costs.unread, 'line')} could not be read; `clew sessions check` says which."
+
+
+def _missed(costs: Costs) -> Iterator[str]:
+    """Why the prompt cache missed: all in a sentence, the last ones one by one."""
+    misses = costs.misses
+    if misses:
+        yield ""
+        yield f"The prompt cache missed {sum_up(misses)}."
+        for miss in misses[-SHOWN_MISSES:]:
+            yield f"  {written_here(miss.at)}  {miss}"
 
 
 def _table(by: str, rows: list[tuple[str, Spend]], total: Spend) -> Iterator[str]:

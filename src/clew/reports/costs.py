@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from clew.catalog.lookup import Catalog
 from clew.messages.encoding import decode
+from clew.session.cache_miss import CacheMiss, recorded_misses
 from clew.session.ledger import Charge, Ledger, Spend, begins_turn, charges
 from clew.transcript import light
 from clew.transcript.agents import agents
@@ -34,6 +35,8 @@ class SessionCost(Struct, frozen=True, kw_only=True):
     project: str
     ledger: Ledger
     unread: int = 0
+    # Why the service's prompt cache missed.
+    misses: tuple[CacheMiss, ...] = ()
 
 
 class Costs(Struct, frozen=True, kw_only=True):
@@ -48,6 +51,12 @@ class Costs(Struct, frozen=True, kw_only=True):
     @property
     def unread(self) -> int:
         return sum(one.unread for one in self.sessions)
+
+    @property
+    def misses(self) -> list[CacheMiss]:
+        """Why the prompt cache missed, oldest first."""
+        found = [miss for one in self.sessions for miss in one.misses]
+        return sorted(found, key=lambda miss: miss.at)
 
     def by(self, sums_of: Callable[[SessionCost], dict[str, Spend]]) -> dict[str, Spend]:
         """Sums over all sessions; together they are the total."""
@@ -82,7 +91,9 @@ def gather(
             for charge in _charges(found, catalog)
             if owner.setdefault(charge.key, number) == number and counts(charge)
         )
-        sessions.append(_named(path, mine, found.unread))
+        known = {charge.key for charge in mine}
+        entries = (entry for entry in found.entries if _key(entry) in known)
+        sessions.append(_named(path, mine, found.unread, tuple(recorded_misses(entries))))
     return Costs(sessions=sessions)
 
 
@@ -103,7 +114,12 @@ def _in_time(charge: Charge, begins: list[str]) -> Charge:
     return replace(charge, turn=bisect_right(begins, charge.at))
 
 
-def _named(path: Path, ledger: Ledger, unread: int) -> SessionCost:
+def _key(entry: dict[str, Any]) -> tuple[Any, Any]:
+    message = entry.get("message")
+    return message.get("id") if isinstance(message, dict) else None, entry.get("requestId")
+
+
+def _named(path: Path, ledger: Ledger, unread: int, misses: tuple[CacheMiss, ...]) -> SessionCost:
     ends = light.read_ends(path)
     outline = light.outline(path)
     cwd = None if ends is None else light.string_field(ends.head, "cwd")
@@ -113,6 +129,7 @@ def _named(path: Path, ledger: Ledger, unread: int) -> SessionCost:
         project=cwd or path.parent.name,
         ledger=ledger,
         unread=unread,
+        misses=misses,
     )
 
 

@@ -33,6 +33,7 @@ BODY_KEYS = frozenset(
         "inference_geo",
         "cache_control",
         "speed",
+        "diagnostics",
     }
 )
 BLOCK_KEYS: dict[str, tuple[frozenset[str], frozenset[str]]] = {
@@ -88,6 +89,7 @@ def _check(body: Any, *, counting: bool) -> None:
         if key not in body:
             raise RefusedError(f"{key}: Field required")
     _limits(body)
+    _diagnostics(body.get("diagnostics"))
     _tools(body.get("tools"))
     _system(body.get("system"))
     _messages(body.get("messages"))
@@ -123,8 +125,10 @@ def _uncited(block: Json, place: str) -> None:
 
 def _limits(body: Json) -> None:
     most = body.get("max_tokens")
-    if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 1):
-        raise RefusedError("max_tokens: must be an integer of at least 1")
+    if most is not None and (not isinstance(most, int) or isinstance(most, bool) or most < 0):
+        raise RefusedError("max_tokens: must be an integer of at least 0")
+    if most == 0:
+        _only_fills_the_cache(body)
     if not isinstance(body.get("model", ""), str):
         raise RefusedError("model: must be a string")
     thinking = body.get("thinking")
@@ -135,6 +139,31 @@ def _limits(body: Json) -> None:
         raise RefusedError("thinking.budget_tokens: must be an integer of at least 1024")
     if isinstance(most, int) and budget >= most:
         raise RefusedError("thinking.budget_tokens: must be less than max_tokens")
+
+
+def _only_fills_the_cache(body: Json) -> None:
+    """`max_tokens: 0` fills the prompt cache and answers with nothing: what asks for words is refused."""
+    thinking, config = body.get("thinking"), body.get("output_config")
+    choice = body.get("tool_choice")
+    wanted = {
+        "stream": body.get("stream") is True,
+        "thinking.type enabled": isinstance(thinking, dict) and thinking.get("type") == "enabled",
+        "output_config.format": isinstance(config, dict) and config.get("format") is not None,
+        "output_format": body.get("output_format") is not None,
+        "tool_choice": isinstance(choice, dict) and choice.get("type") in ("any", "tool"),
+    }
+    for member, is_there in wanted.items():
+        if is_there:
+            raise RefusedError(f"max_tokens: 0 is not supported with {member}")
+
+
+def _diagnostics(asked: Any) -> None:
+    if asked is None:
+        return
+    if not isinstance(asked, dict) or asked.keys() - {"previous_message_id"}:
+        raise RefusedError("diagnostics: Extra inputs are not permitted")
+    if not isinstance(asked.get("previous_message_id"), str | None):
+        raise RefusedError("diagnostics.previous_message_id: Input should be a valid string")
 
 
 def _tools(tools: Any) -> None:
