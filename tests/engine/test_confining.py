@@ -81,3 +81,29 @@ async def test_what_a_decision_could_not_know_is_looked_up_and_the_call_judged_a
     walls.lacks = True
     decision, is_confined = await decide(walls, BASH, lambda: finding("look", asks=walls.lacks))
     assert (isinstance(decision, Allow), is_confined) == (True, True)
+
+
+HIDDEN = Finding(
+    subject=".", verdict="ask", reason="r", nature="guard", effect="look", is_hidden=True
+)
+OUTSIDE = Finding(subject="/x", verdict="ask", reason="r", effect="look")
+
+
+@pytest.mark.parametrize(
+    ("others", "confined"),
+    [
+        ([], True),
+        ([OUTSIDE], True),
+        ([Finding(subject="/k", verdict="ask", reason="r", nature="guard", effect="look")], False),
+        ([Finding(subject="rm", verdict="ask", reason="r", effect="change")], False),
+        ([Finding(subject="make", verdict="allow", reason="r")], False),
+        ([Finding(subject="x", verdict="deny", reason="r", effect="look")], False),
+    ],
+)
+async def test_what_asks_for_a_denied_file_alone_is_confined_after_a_yes_too(
+    others: list[Finding], confined: bool
+) -> None:
+    decision = decided([HIDDEN, *others])
+    assert await decide(Walls(), BASH, lambda: decision) == (decision, confined)
+    assert (await decide(Walls(), BASH, lambda: decided([OUTSIDE])))[1] is False
+    assert (await decide(Walls(stands=False), BASH, lambda: decision))[1] is False

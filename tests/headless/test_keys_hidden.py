@@ -62,3 +62,28 @@ def test_debuggers_are_let_in_where_a_variable_says_so(tmp_path: Path, lets_in: 
             encoding="utf-8", timeout=60, check=True, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     assert done.stdout.split()[-1] == ("1" if lets_in else "0")
+
+
+def test_a_server_that_quotes_a_secret_of_a_request_is_not_repeated(tmp_path: Path) -> None:
+    """It reaches neither the screen nor the transcript's record of the failure."""
+    secret = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+    (tmp_path / "work").mkdir()
+    message = f"messages.0.content: {secret} is not allowed here"
+    refusal = {"status": 400, "error": {"type": "invalid_request_error", "message": message}}
+    with serving({"scenario": 1, "answers": [refusal | {"times": "always"}]}) as server:
+        done = subprocess.run(
+            command("-p", "go", "--output-format", "json", "--debug"),
+            cwd=tmp_path / "work",
+            env=environment(tmp_path, server.url),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            encoding="utf-8",
+            timeout=60,
+            check=False,
+        )
+    assert "is not allowed here" in done.stdout
+    assert secret not in done.stdout + done.stderr
+    kept = [path.read_text("utf-8") for path in (tmp_path / "config").rglob("*.jsonl")]
+    assert any("is not allowed here" in text for text in kept)
+    assert not any(secret in text for text in kept)

@@ -96,6 +96,21 @@ def test_a_skill_or_command_that_is_such_a_link_is_not_listed(
     assert SECRET in sent(tmp_path)[0]
 
 
+def test_an_agent_that_is_such_a_link_is_no_agent_until_the_project_is_trusted(
+    tmp_path: Path, work: Path
+) -> None:
+    secret = tmp_path / "private" / "agent.md"
+    secret.write_text(f"---\nname: spy\ndescription: {SECRET}\n---\nDo.\n", "utf-8")
+    agents = work / ".claude" / "agents"
+    agents.mkdir(parents=True)
+    (agents / "spy.md").symlink_to(secret)
+    told, noticed = sent(tmp_path)
+    assert SECRET not in told
+    assert ".claude/agents/spy.md is not sent to the model: it is a link to" in noticed
+    assert clew(tmp_path, "http://127.0.0.1:1", "config", "trust").returncode == 0
+    assert SECRET in sent(tmp_path)[0]
+
+
 def test_links_within_the_project_and_own_files_elsewhere_are_sent(
     tmp_path: Path, work: Path
 ) -> None:

@@ -238,3 +238,38 @@ def test_of_the_variables_that_hooks_left_it_finds_those_that_are_passed(tmp_pat
     _, told = run(tmp_path, bash("wc"), PATH=path)
     assert "VIRTUAL_ENV=/venv" in said(told)
     assert ("token-1" in said(told)) is not WORKS
+
+
+def test_a_yes_to_a_search_does_not_show_what_a_rule_denies(tmp_path: Path) -> None:
+    """The sandbox is off: the read-only wall stands around it all the same."""
+    rules = {"permissions": {"deny": ["Read(.env)"]}}
+    write(tmp_path / "config" / "settings.json", json.dumps(rules))
+    write(tmp_path / "work" / ".env", "plum=hunter2\n")
+    write(tmp_path / "work" / "a.py", "plum = 1\n")
+    calls = [bash("grep -r plum ."), bash("grep -r plum . && echo x > made")]
+    plan = {"scenario": 1, "answers": [*calls, {"text": "Done.", "times": "always"}]}
+    with (
+        serving(plan, strict=True) as server,
+        Hosted(tmp_path, server.url, "--permission-prompt-tool", "stdio") as host,
+    ):
+        host.say("go")
+        asked = host.request("can_use_tool")
+        assert "could touch what Read(.env) denies" in json.dumps(asked["request"])
+        host.answer(asked, behavior="allow", updatedInput=asked["request"]["input"])
+        host.answer(host.request("can_use_tool"), behavior="deny", message="no")
+        host.result()
+        assert host.end() == 0
+        told = said(results(server)[:1])
+    assert "plum = 1" in told
+    assert ("hunter2" not in told) is WORKS
+    assert ("blocked reading" in told) is WORKS
+
+
+def test_a_variable_does_not_lead_cd_elsewhere(tmp_path: Path) -> None:
+    for folder in (tmp_path / "work", tmp_path / "other"):
+        write(folder / "sub" / "file", f"of {folder.name}")
+    startup = write(tmp_path / "startup", f"CDPATH={tmp_path / 'other'}")
+    more = {"CDPATH": str(tmp_path / "other"), "BASH_ENV": str(startup)}
+    lines = [bash("cd sub && cat file && cd .."), bash("cd sub; cat file; touch x")]
+    _, told = run(tmp_path, *lines, args=("--allowedTools", "Bash"), **more)
+    assert [said([one]) for one in told] == ['"of work"', '"of work"']

@@ -112,6 +112,8 @@ def test_untrusted_text_is_named_on_the_command_line(terminal: Terminal) -> None
     ("words", "complaint"),
     [
         (["check", "Read", "{"], "the input is not JSON"),
+        (["check", "Bash", ""], "clew permissions: the command is empty"),
+        (["explain", "Bash", " "], "clew permissions: the command is empty"),
         (["check", "Read", "x"], 'Read takes an object, as {"file_path": "..."}'),
         (["check", "Bsh", "ls"], "clew permissions: there is no tool Bsh; did you mean Bash?"),
         (["add", "deny", "Bsh"], "clew permissions add --list deny Bsh\n"),
@@ -306,9 +308,12 @@ def test_login_keeps_the_key_in_a_private_file_and_logout_forgets_it(terminal: T
 
 def test_a_rule_for_a_tool_that_nobody_has_stands_and_is_remarked_upon(terminal: Terminal) -> None:
     why = "there is no tool Bsh; did you mean Bash?"
-    code, _, err = terminal.run("permissions", "add", "Bsh", "--list", "deny", "--scope", "user")
-    assert (code, err) == (0, f"Bsh: {why}\n")
+    code, out, err = terminal.run("permissions", "add", "Bsh", "--list", "deny", "--scope", "user")
+    assert (code, out) == (2, "")
+    assert err.startswith(f"clew permissions: Bsh: {why}; the rule was not written")
     path = terminal.home / ".claude" / "settings.json"
+    assert not path.exists()
+    terminal.user({"permissions": {"deny": ["Bsh"]}})
     code, out, err = terminal.run("permissions", "list")
     (line,) = err.splitlines()
     assert line.startswith(f"{path}:")
@@ -317,3 +322,12 @@ def test_a_rule_for_a_tool_that_nobody_has_stands_and_is_remarked_upon(terminal:
     code, out, err = terminal.run("permissions", "check", "Bsh")
     assert (code, err.splitlines()[-1]) == (1, why)
     assert "denied by Bsh" in out
+
+
+@pytest.mark.parametrize("expect", ['"allowed"', "null", "true"])
+def test_a_case_that_expects_no_decision_is_an_error(terminal: Terminal, expect: str) -> None:
+    file = terminal.home / "cases.json"
+    file.write_text(f'[{{"command": "ls", "expect": {expect}}}]', "utf-8")
+    code, out, err = terminal.run("permissions", "test", str(file))
+    assert (code, out) == (2, "")
+    assert f"case 0: expect must be one of allow, review, ask, deny, got {expect}" in err

@@ -60,6 +60,10 @@ def test_a_credential_cut_off_by_an_excerpt_is_hidden_too() -> None:
     assert endpoint.hide("keys begin with sk-ant-, this one not") == (
         "keys begin with sk-ant-, this one not"
     )
+    # Of a shape that is known, though nobody said so: a server may quote from a request.
+    other = "ghp_0123456789abcdefghijABCDEFGHIJ012345"
+    assert endpoint.hide(f"messages.0: {other} is refused") == "messages.0: ghp_[masked] is refused"
+    assert endpoint.hide("req_011CSHoEeqs5C35K2UUqR7Fy") == "req_011CSHoEeqs5C35K2UUqR7Fy"
     assert endpoint.hide_all({"me:password": [1, "sk-ant-secret"]}) == {"[masked]": [1, "[masked]"]}
 
 

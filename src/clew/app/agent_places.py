@@ -7,10 +7,11 @@ from msgspec.structs import replace
 
 from clew.app.brought import Brought
 from clew.app.ground import Ground
+from clew.context.explain import project_of
 from clew.hooks.handlers import read_hooks
 from clew.options import SOURCES
 from clew.subagents.catalog import Catalog
-from clew.subagents.files import Found, in_folder, in_object
+from clew.subagents.files import Found, in_folder, in_object, refuses_none
 from clew.subagents.files import folders as folders_of
 from clew.subagents.specs import Origin
 
@@ -27,7 +28,15 @@ def kinds_of(
 
 def in_files(ground: Ground, plugins: Iterable[tuple[str, Path]]) -> list[Found]:
     """`plugins` are the names and agent folders of the plugins that are there."""
-    found = [in_folder(path, origin) for origin, path in folders(ground)]
+    root = project_of(ground.began.places)
+
+    def refuses(path: Path) -> str | None:
+        return ground.gate.refusal_of_link(path, root, "project")
+
+    found = [
+        in_folder(path, origin, refuses=refuses if origin == "project" else refuses_none)
+        for origin, path in folders(ground)
+    ]
     found += [in_folder(path, "plugin", prefix=f"{name}:") for name, path in plugins]
     return [checked(ground, one) for one in found]
 

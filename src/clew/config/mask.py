@@ -70,8 +70,13 @@ def all_without(value: Any, known: Iterable[str]) -> Any:
     return _all(value, tuple(known), without)
 
 
-def all_without_cut(value: Any, known: Iterable[str]) -> Any:
-    return _all(value, tuple(known), without_cut)
+def mask_cut(text: str, known: Iterable[str]) -> str:
+    """The same without secrets of a known shape either: for what a server says of a request."""
+    return mask(without_cut(text, known))
+
+
+def all_masked_cut(value: Any, known: Iterable[str]) -> Any:
+    return _all(value, tuple(known), mask_cut)
 
 
 def is_secret_header(name: str) -> bool:

@@ -51,7 +51,7 @@ class MemoryGate:
         return why
 
     def refusal_of_link(self, path: Path, root: Path, layer: "Layer") -> str | None:
-        """Return the same for a skill or command, which is judged only where a link leads to its file."""
+        """Return the same for a skill, command or agent, which is judged only where a link leads to its file."""
         return None if os.path.realpath(path) == str(path) else self.refusal(path, root, layer)
 
     def news(self) -> tuple[str, ...]:

@@ -1,9 +1,10 @@
-"""Which calls run behind the read-only wall: those of a shell that nobody was asked about."""
+"""Which calls run behind the read-only wall: those of a shell that nobody was asked about, and those
+that a user approves although they could reach a denied file."""
 
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from clew.permissions.decision import Decision, runs_confined
+from clew.permissions.decision import Decision, runs_confined, stays_confined
 from clew.permissions.request import tool_of
 
 Json: TypeAlias = dict[str, Any]
@@ -38,7 +39,11 @@ async def decide(
     if await tools.look_up():
         decision = judge()
     is_shell = tool_of(block["name"]).family == "shell"
-    if not (is_shell and tools.has_walls and runs_confined(decision)):
+    if not (is_shell and tools.has_walls):
+        return decision, False
+    if stays_confined(decision):
+        return decision, await tools.can_confine()
+    if not runs_confined(decision):
         return decision, False
     if await tools.can_confine():
         return decision, True

@@ -167,7 +167,7 @@ class ToolExecutor:
                     words += await self._told_of_denial(call, why)
                 await self._deny(call, words, "permission-rule")
             case _:
-                await self._ask(call, decision, said)
+                await self._ask(call, decision, said, is_confined=is_confined)
 
     def _may_look(self, path: str) -> bool:
         """Whether what is in a file may be told without asking anybody."""
@@ -218,21 +218,24 @@ class ToolExecutor:
             return Ask(findings=(Finding(subject=title, verdict="ask", reason=again),)), False
         return decision, is_confined
 
-    async def _ask(self, call: Call, decision: Decision, said: Said) -> None:
+    async def _ask(self, call: Call, decision: Decision, said: Said, *, is_confined: bool) -> None:
         """One question at a time; after a no that ends the turn nobody is asked again."""
         waits = self._asking.locked()
         async with self._asking:
             # The answer to the question before may have been one for this call too.
-            now, is_confined = (
-                await self._decision(call.block, said) if waits else (decision, False)
-            )
+            now = decision
+            if waits:
+                now, is_confined = await self._decision(call.block, said)
             verdict = await self._verdict(call, now)
             if isinstance(verdict, Refused):
                 self.is_stopped = self.is_stopped or verdict.stop
         match verdict:
             case Granted():
-                if verdict.input is not None:
+                if verdict.input is not None and verdict.input != call.block["input"]:
                     call.block = call.block | {"input": verdict.input}
+                    # What was asked about was another call; a denied file stays hidden from this one.
+                    again, confined = await self._decision(call.block, said)
+                    is_confined = confined and isinstance(again, Ask)
                 await self._run(call, is_confined=is_confined)
             case Refused():
                 kind = "user-rejected" if verdict.by_person else "permission-rule"

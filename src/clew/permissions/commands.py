@@ -22,7 +22,7 @@ from clew.config.words import Group
 from clew.messages.counts import count_of
 from clew.messages.errors import CommandLineError, SettingsError, in_words
 from clew.permissions.decide import decide
-from clew.permissions.decision import Decision, Finding, reason, strictest, verdict
+from clew.permissions.decision import ORDER, Decision, Finding, reason, strictest, verdict
 from clew.permissions.edit_rules import add_rule, remove_rule
 from clew.permissions.git_history import GitHistory
 from clew.permissions.modes import MODES, Refused, disabled_modes, enter_mode
@@ -138,6 +138,8 @@ def input_of(tool: str, text: str) -> dict[str, Any]:
             return {"command": text}
         if wrong is not None:
             raise CommandLineError(wrong) from error
+        if tool == "Bash":
+            raise CommandLineError("the command is empty") from error
         hint = f"; {tool} takes an object, as {example_of(tool)}"
         raise CommandLineError(f"the input is not JSON{hint}") from error
     if wrong is not None:
@@ -277,6 +279,11 @@ def tested(found: Standing, number: int, case: Any) -> str | None:
     """What a case came to, if it is not what the case expects."""
     if not isinstance(case, dict) or "expect" not in case:
         raise CommandLineError(f"case {number}: expected an object with tool, input and expect")
+    if case["expect"] not in list(ORDER):
+        known = ", ".join(ORDER)
+        raise CommandLineError(
+            f"case {number}: expect must be one of {known}, got {json.dumps(case['expect'])}"
+        )
     tool = case.get("tool", "Bash")
     given_input = case.get("input", {"command": case.get("command", "")})
     request = Request(tool=tool, input=given_input, untrusted=tuple(case.get("untrusted", ())))
@@ -314,7 +321,9 @@ def one_rule(options: argparse.Namespace) -> None:
 def run_add(options: argparse.Namespace) -> int:
     wrong = unknown_tool(options.rule) if not options.further else None
     if wrong is not None:
-        sys.stderr.write(f"{options.rule}: {wrong}\n")
+        return complain(
+            f"{options.rule}: {wrong}; the rule was not written (edit the file to force it)"
+        )
     return edited(options, add_rule)
 
 

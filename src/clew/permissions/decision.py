@@ -30,6 +30,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     nature: Nature = "base"
     effect: Effect = "unknown"
     rule: Rule | None = None
+    # It asks because a denied file could be read, which the read-only wall hides.
+    is_hidden: bool = False
 
 
 class Allow(Struct, frozen=True, kw_only=True, tag="allow"):
@@ -88,6 +90,21 @@ def runs_confined(decision: Decision) -> bool:
     """
     return isinstance(decision, Allow) and all(
         f.effect == "look" and (f.rule is None or not f.rule.is_broad) for f in decision.findings
+    )
+
+
+def stays_confined(decision: Decision) -> bool:
+    """Return whether a shell call that a user approves must run behind the read-only wall all the same.
+
+    True for a call that only looks and asks because it could reach a file that a rule denies: a yes
+    is no word about that file. What asks for another reason the wall could take away again.
+    """
+    asked = [f for f in decision.findings if f.verdict != "allow"]
+    return (
+        isinstance(decision, Ask)
+        and all(f.effect == "look" for f in decision.findings)
+        and any(f.is_hidden for f in asked)
+        and all(f.is_hidden or f.nature == "base" for f in asked)
     )
 
 

@@ -6,6 +6,7 @@ rule counts only where all of them are allowed.
 """
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from clew.permissions.decision import Effect, Finding
 from clew.permissions.protected import (
@@ -75,6 +76,12 @@ def guard(subject: str, why: str, access: Access) -> Finding:
     return Finding(
         subject=subject, verdict="ask", reason=why, nature="guard", effect=EFFECTS[access]
     )
+
+
+def could_touch(subject: str, rule: Rule, access: Access) -> Finding:
+    """What a denied file may be among."""
+    found = guard(subject, f"could touch what {rule.text} denies", access)
+    return replace(found, is_hidden=access == "read")
 
 
 def why_protected(bench: Bench, path: ResolvedPath, access: Access) -> str | None:
@@ -157,7 +164,7 @@ def behind_links(bench: Bench, use: Use, allow: Rule | None) -> list[Finding | N
     for real in {real for text in use.paths for real in bench.resolve(text).leads_to}:
         found = judge_spelling(bench, use, real, allow)
         if found is not None and found.rule is not None and found.verdict == "deny":
-            found = guard(use.text, f"could touch what {found.rule.text} denies", use.access)
+            found = could_touch(use.text, found.rule, use.access)
         findings.append(found)
     return findings
 
@@ -188,7 +195,7 @@ def judge_spelling(bench: Bench, use: Use, text: str, allow: Rule | None) -> Fin
     if asked is not None and asked.behavior == "ask":
         return by_rule(use.text, asked, use.access)
     if asked is not None:
-        return guard(use.text, f"could touch what {asked.text} denies", use.access)
+        return could_touch(use.text, asked, use.access)
     if not path.known and use.named:
         return unknown_path(bench, use, allow)
     protected = why_protected(bench, path, use.access) or wide(bench, use, path)

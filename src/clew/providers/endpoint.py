@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from clew.catalog.api_versions import USUAL, is_version
 from clew.config.environment import Environment
-from clew.config.mask import all_without_cut, without_cut
+from clew.config.mask import all_masked_cut, mask_cut
 from clew.transport.seam import HttpRequest
 from clew.version import VERSION
 
@@ -93,12 +93,15 @@ class Endpoint(Struct, frozen=True, kw_only=True):
         return f"{base}{path}"
 
     def hide(self, text: str) -> str:
-        """`text` without any credential, should a server or a proxy have echoed one."""
-        return without_cut(text, self._secrets())
+        """`text` without any credential, should a server or a proxy have echoed one.
+
+        Not only those that are sent: a server that refuses a request may quote from it.
+        """
+        return mask_cut(text, self._secrets())
 
     def hide_all(self, value: Any) -> Any:
         """A decoded JSON value with every text in it hidden in this way."""
-        return all_without_cut(value, self._secrets())
+        return all_masked_cut(value, self._secrets())
 
     def _secrets(self) -> list[str]:
         password = self.base_url.partition("://")[2].partition("/")[0].rpartition("@")[0]

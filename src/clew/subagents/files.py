@@ -3,7 +3,7 @@
 Reads; a file that cannot be read, or is none, is told and left out.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +29,26 @@ class Found(Struct, frozen=True, kw_only=True):
     faults: list[str] = []
 
 
-def in_folder(folder: Path, origin: Origin, *, prefix: str = "") -> Found:
-    """The agents that the files of a folder define, those of folders in it too, or one file does."""
+def refuses_none(_: Path) -> str | None:
+    return None
+
+
+def in_folder(
+    folder: Path,
+    origin: Origin,
+    *,
+    prefix: str = "",
+    refuses: Callable[[Path], str | None] = refuses_none,
+) -> Found:
+    """The agents that the files of a folder define, those of folders in it too, or one file does.
+
+    `refuses` says why a file may not be sent to the model; whoever brings it tells the user.
+    """
     found = Found()
     below = markdown_below(folder, found.faults)
     for path in [folder] if is_file(folder) else (Path(name) for name, _ in below):
+        if refuses(path) is not None:
+            continue
         try:
             data = content(path, MAX_BYTES + 1)
             text = data.decode("utf-8")

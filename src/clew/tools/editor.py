@@ -154,7 +154,7 @@ def line_of(command: str, first: Path | None, report: Path) -> list[str]:
     begin = f"trap 'command pwd -P >\"{report}\" 2>/dev/null' EXIT\n"
     if first is not None and is_there(first):
         begin += f". {quoted(str(first))} >/dev/null\n"
-    return [shell(), "-c", f"{begin}eval {quoted(command)}"]
+    return [shell(), "-c", f"{begin}unset CDPATH\neval {quoted(command)}"]
 
 
 async def in_terminal(

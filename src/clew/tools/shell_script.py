@@ -29,8 +29,12 @@ KEEP_ONLY = (
 
 
 def environment(ctx: ToolContext) -> dict[str, str]:
-    """The session's environment; programs that would open an editor do not, as nobody sees it."""
-    return {**ctx.session.environment, "CLEW": "1", "GIT_EDITOR": "true"}
+    """The session's environment; programs that would open an editor do not, as nobody sees it.
+
+    Without CDPATH: `cd x` leads where permissions take it to lead.
+    """
+    kept = {k: v for k, v in ctx.session.environment.items() if k != "CDPATH"}
+    return {**kept, "CLEW": "1", "GIT_EDITOR": "true"}
 
 
 def first_lines(ctx: ToolContext) -> str:
@@ -93,6 +97,8 @@ def script(
     # ends when nobody reads the pipe any more: that must not be what ends it.
     told = f"trap 'trap \"\" PIPE; command pwd -P >/dev/fd/{FOLDER_FD} 2>/dev/null' EXIT\n"
     report = (told if reports else "") + first
+    # Startup files may have set it.
+    report += "unset CDPATH\n"
     line = f"{report}eval {quoted(command)}"
     if len(os.fsencode(line)) <= ARGUMENT_MAX_BYTES:
         yield [shell(), "-c", line], {}

@@ -95,6 +95,10 @@ def test_what_could_rule_a_terminal_is_made_visible_and_what_writing_needs_stays
         visible("👩\u200d👩 می\u200cخواهم　x\u00a0y\n\t")
         == "👩\u200d👩 می\u200cخواهم　x\u00a0y\n\t"
     )
+    # What has no width and joins nothing: `rm\u200b x` is no `rm x`.
+    assert visible("r\u200bm\u2060\xad x\u200d \u200cy") == (
+        "r\\u200bm\\u2060\\xad x\\u200d \\u200cy"
+    )
     assert one_line(" a\nb\t\x07c ") == "a b \\x07c"
     assert one_line("a\r\x0bb\x1c\u2028c\x85") == "a\\x0d\\x0bb\\x1c\\u2028c\\x85"
     assert address("https://a.b/c?d") == "https://a.b/c?d"

@@ -8,8 +8,12 @@ import re
 
 from clew.messages.unseen import UNSEEN
 
-# Of ASCII all but tab and line end; and halves of pairs.
-_HARMFUL = re.compile(f"[\x00-\x08\x0b-\x1f\x7f{UNSEEN}\ud800-\udfff]")
+# Signs without a width, with which two different words look the same.
+_WITHOUT_WIDTH = "\xad\u034f\u115f\u1160\u180e\u200b\u2060-\u2064\u3164\uffa0"
+# Of ASCII all but tab and line end; halves of pairs; and joiners that join nothing, as after ASCII.
+_HARMFUL = re.compile(
+    f"[\x00-\x08\x0b-\x1f\x7f{UNSEEN}{_WITHOUT_WIDTH}\ud800-\udfff]|(?<![^\x00-\x7f])[\u200c\u200d]"
+)
 
 
 def visible(text: str) -> str:
