@@ -15,7 +15,8 @@ from clew.providers.answer import Answering, Gate
 from clew.providers.anthropic import MAX_STREAM_BYTES, AnthropicProvider
 from clew.providers.credentials import endpoint_with_key, memory_in
 from clew.providers.endpoint import Endpoint
-from clew.providers.preferences import Preferences, preferences_from
+from clew.providers.message_threads import Threads
+from clew.providers.preferences import Preferences, preferences_from, wants_threads
 from clew.providers.watchdog import Limits, limits_from
 from clew.transport.choose import transport_for
 from clew.transport.network import network_from
@@ -74,6 +75,8 @@ async def open_service(
     provider.max_stream_bytes = environment.number("max_answer_bytes") or MAX_STREAM_BYTES
     memory = memory_in(places)
     provider.remember_version, provider.remember_refusal = memory.learn, memory.learn_refusal
+    if wants_threads(environment, settings):
+        provider.threads = Threads()
     provider.warm()
     preferences = preferences_from(environment, settings)
     return Service(

@@ -52,6 +52,12 @@ VARIABLES: tuple[Variable, ...] = (
         "the version of the Messages API that is spoken; learned from the service where not set",
     ),
     variable(
+        "message_threads",
+        "switch",
+        "CLEW_MESSAGE_THREADS",
+        "send only new messages; the service holds the rest for up to an hour (no zero data retention)",
+    ),
+    variable(
         "custom_headers",
         "secret",
         "CLEW_CUSTOM_HEADERS ANTHROPIC_CUSTOM_HEADERS",

@@ -66,6 +66,12 @@ KEYS: tuple[Key, ...] = (
         BOOLEAN,
         "ask the service why its prompt cache missed; where not set, only the vendor's own is asked",
     ),
+    key(
+        "messageThreads",
+        BOOLEAN,
+        "send only new messages; the service holds the rest for up to an hour (no zero data retention)",
+        executes=True,
+    ),
     key("effortLevel", STRING, "how much the model thinks"),
     key("alwaysThinkingEnabled", BOOLEAN, "think in every turn"),
     key("maxThinkingTokens", WHOLE, "the most tokens of thinking in a turn"),

@@ -318,6 +318,7 @@ class Hearing:
             if is_held:
                 return held
         request = await deps.measured(prepared.request, deps.story.history)
+        request = replace(request, in_thread=True)
         begin_s = self._attempt_s = deps.monotonic_s()
         self._asked_model = request.model
         deps.cache.sent(request, deps.story.history, deps.now())

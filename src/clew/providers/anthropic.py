@@ -26,6 +26,7 @@ from clew.providers.endpoint import (
     with_header,
 )
 from clew.providers.failure_kinds import refuses_diagnostics, refuses_version
+from clew.providers.message_threads import ThreadedRequest, Threads
 from clew.providers.refusal import failure_of_content, failure_of_response
 from clew.providers.request_body import Built, build, build_count
 from clew.providers.writing import Writing
@@ -48,6 +49,8 @@ MAX_STREAM_BYTES = 256 << 20
 COUNT_TIMEOUT_S = 60.0
 # The texts of a failure that a service writes, and might echo a credential in.
 HIDDEN = ("message", "error_type", "error_code", "request_id")
+# Faults of the line before the service can have heard of a request.
+NOT_SENT = ("configuration", "connect", "connect_timeout", "proxy", "tls")
 # The last words of a stream: after them only HTTP's own end mark can come.
 LAST_WORDS = ("message_stop", "error")
 
@@ -62,11 +65,15 @@ class AnthropicProvider:
         *,
         catalog: Catalog = CATALOG,
         wall_s: Callable[[], float] = time.time,
+        monotonic_s: Callable[[], float] = time.monotonic,
     ) -> None:
         self.endpoint = endpoint
         self.transport = transport
         self.catalog = catalog
         self.wall_s = wall_s
+        self.monotonic_s = monotonic_s
+        # What the endpoint holds of conversations; None where it is to hold nothing.
+        self.threads: Threads | None = None
         # Keeps for later sessions which version of the API the endpoint takes.
         self.remember_version: Callable[[str, str], None] = lambda _address, _version: None
         # Keeps for later sessions that the endpoint refuses to compare requests.
@@ -81,30 +88,44 @@ class AnthropicProvider:
         self.transport.warm(self.endpoint.base_url)
 
     def stream(self, request: Request) -> "MessagesAttempt":
-        model = self.catalog.entry(request.model)
         endpoint = self.endpoint
-        built = build(
-            request,
-            model,
-            betas_allowed=endpoint.betas_allowed,
-            api_version=endpoint.api_version,
-            diagnoses=endpoint.diagnoses,
+        threaded = None
+        if self.threads is not None and request.in_thread and endpoint.betas_allowed:
+            threaded = ThreadedRequest(
+                self.threads,
+                request,
+                self.catalog.entry(request.model),
+                self._built,
+                api_version=endpoint.api_version,
+                now_s=self.monotonic_s,
+            )
+        built = self._built(request) if threaded is None else threaded.built
+        without = partial(self._plain, request, threaded) if "diagnostics" in built.body else None
+        return MessagesAttempt(
+            self, self.wire(built, request), threaded=threaded, without_diagnostics=without
         )
-        http = self._http(MESSAGES, built, request, stream=request.stream)
-        if "diagnostics" not in built.body:
-            return MessagesAttempt(self, http)
-        plain = replace(request, compares_with=None)
-        return MessagesAttempt(self, http, without_diagnostics=partial(self._plain, plain))
 
-    def _plain(self, request: Request) -> HttpRequest:
-        """The request to a service that compares none."""
+    def _built(self, request: Request) -> Built:
+        """The body of a request, the whole conversation in it."""
         endpoint = self.endpoint
-        built = build(
+        return build(
             request,
             self.catalog.entry(request.model),
             betas_allowed=endpoint.betas_allowed,
             api_version=endpoint.api_version,
+            diagnoses=endpoint.diagnoses,
         )
+
+    def _plain(self, request: Request, threaded: ThreadedRequest | None) -> HttpRequest:
+        """The request to a service that compares none."""
+        plain = replace(request, compares_with=None)
+        if threaded is None:
+            return self.wire(self._built(plain), plain)
+        threaded.compare_nothing()
+        return self.wire(threaded.built, plain)
+
+    def wire(self, built: Built, request: Request) -> HttpRequest:
+        """Return a body as the HTTP request for an answer."""
         return self._http(MESSAGES, built, request, stream=request.stream)
 
     def adjustments(self, request: Request) -> tuple[str, ...]:
@@ -254,12 +275,15 @@ class MessagesAttempt:
         self,
         provider: AnthropicProvider,
         request: HttpRequest,
-        *,
+        threaded: ThreadedRequest | None = None,
         without_diagnostics: Callable[[], HttpRequest] | None = None,
     ) -> None:
         """`without_diagnostics` makes the request for a service that refuses the member."""
         self._provider = provider
         self._request = request
+        # What becomes of the message thread, and whether the answer has begun as it should.
+        self._threaded = threaded
+        self._has_begun = threaded is None
         self._without_diagnostics = without_diagnostics
         self._is_plain = False
         self._exchange: Exchange = provider.transport.exchange(request)
@@ -324,6 +348,8 @@ class MessagesAttempt:
             failure = failure_of_transport(error, self.request_id)
             if self._head is not None:
                 failure = replace(failure, status=self._head.status)
+            elif error.kind in NOT_SENT:
+                self._give_back()
             self._fail(failure)
 
     async def _open(self) -> None:
@@ -335,9 +361,11 @@ class MessagesAttempt:
         if self._head.status != 200:
             self._refusal = self._provider.hidden(self._refused(b""))
             failure = self._refused(await self._words_of_refusal())
-            if not await self._is_asked_again(failure):
-                self._learn(failure)
-                self._fail(failure)
+            if await self._is_asked_again(failure) or await self._is_asked_otherwise(failure):
+                return
+            self._learn(failure)
+            self._give_back()
+            self._fail(failure)
             return
         self._learn(None)
         if _is_page(headers):
@@ -353,19 +381,55 @@ class MessagesAttempt:
         other = self._provider.other_version(refused, self._request)
         if other is not None and self._other_version is None:
             self._other_version = other
-            self._request = with_header(self._request, VERSION_HEADER, other)
+            request = self._request
         elif self._without_diagnostics is not None and refuses_diagnostics(refused):
-            self._request, self._without_diagnostics = self._without_diagnostics(), None
+            request, self._without_diagnostics = self._without_diagnostics(), None
             self._is_plain = True
-            if self._other_version is not None:
-                self._request = with_header(self._request, VERSION_HEADER, self._other_version)
         else:
             return False
+        await self._ask_again(request)
+        return True
+
+    async def _is_asked_otherwise(self, refused: Failure) -> bool:
+        """Whether the request is on its way once more, in another form than the thread's."""
+        if self._threaded is None or not self._threaded.refused(refused):
+            return False
+        await self._ask_in_its_form()
+        return True
+
+    async def _is_misled(self, events: list[Json | StreamFault]) -> bool:
+        """Whether the answer begins so that it is none to this conversation, which is then sent whole."""
+        first = next((e for e in events if isinstance(e, StreamFault) or e["type"] != "ping"), None)
+        if self._has_begun or first is None:
+            return False
+        self._has_begun = True
+        if self._threaded is None or isinstance(first, StreamFault):
+            return False
+        if not self._threaded.is_misled(first):
+            return False
+        self._has_begun = False
+        await self._ask_in_its_form()
+        return True
+
+    async def _ask_in_its_form(self) -> None:
+        assert self._threaded is not None
+        await self._ask_again(self._provider.wire(self._threaded.built, self._threaded.request))
+
+    async def _ask_again(self, request: HttpRequest) -> None:
         await self._exchange.close()
         self._bytes_before += self._exchange.bytes_received
-        self._exchange = self._provider.transport.exchange(self._request)
+        if self._other_version is not None:
+            request = with_header(request, VERSION_HEADER, self._other_version)
+        self._request = request
+        self._exchange = self._provider.transport.exchange(request)
         self._head = self._refusal = None
-        return True
+        self._decoder = None
+        self._stream_bytes = 0
+        self._ended = False
+
+    def _give_back(self) -> None:
+        if self._threaded is not None:
+            self._threaded.give_back()
 
     def _learn(self, failure: Failure | None) -> None:
         """Keep what the endpoint takes, as its answer to a request that was sent again shows it."""
@@ -387,7 +451,10 @@ class MessagesAttempt:
         piece = await self._exchange.read()
         if piece:
             self._stream_bytes += len(piece)
-            self._take(self._decoder.feed(piece))
+            events = self._decoder.feed(piece)
+            if await self._is_misled(events):
+                return
+            self._take(events)
             limit = self._provider.max_stream_bytes
             if self._stream_bytes > limit and not self._ended:
                 raise TransportError("content", f"an answer of more than {limit} bytes")
@@ -402,7 +469,7 @@ class MessagesAttempt:
         events = self._provider.events_of_body(body)
         if any(isinstance(event, StreamFault) for event in events):
             self._fail(failure_of_content(headers, body))
-        else:
+        elif not await self._is_misled(events):
             self._take(events)
 
     def _take(self, events: list[Json | StreamFault]) -> None:
@@ -411,6 +478,8 @@ class MessagesAttempt:
             if isinstance(event, StreamFault):
                 self._fail(self._failure_of(event))
                 return
+            if self._threaded is not None:
+                self._threaded.hear(event)
             self._ready.append(event)
 
     def _failure_of(self, fault: StreamFault) -> Failure:

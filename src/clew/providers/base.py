@@ -70,6 +70,9 @@ class Request(Struct, frozen=True, kw_only=True):
     compares_with: str | None = None
     session_id: str | None = None
     agent_id: str | None = None
+    # Whether this is a turn of a conversation, so that the next request follows its answer: where message
+    # threads are on, the service may hold the conversation until then.
+    in_thread: bool = False
     # Which try this is, told to the service; the driver sets it.
     retry_count: int = 0
     # What the service is asked to do with thoughts that do not fit what stands before them.

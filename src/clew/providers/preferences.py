@@ -43,6 +43,15 @@ def preferences_from(environment: Environment, settings: Mapping[str, Any]) -> P
     )
 
 
+def wants_threads(environment: Environment, settings: Mapping[str, Any]) -> bool:
+    """Whether services may hold conversations in message threads. It is a matter of what is kept where,
+    so a no in either place is a no, an administrator's too."""
+    asked = settings.get("messageThreads")
+    if environment.text("message_threads") is None:
+        return asked is True
+    return asked is not False and environment.switch("message_threads")
+
+
 def _thinking(environment: Environment, settings: Mapping[str, Any]) -> Thinking | None:
     tokens = environment.number("max_thinking_tokens")
     if tokens is None:

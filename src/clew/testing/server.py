@@ -26,12 +26,15 @@ from clew.providers.scenario_file import read_scenario
 from clew.providers.scenario_host import ENDPOINTS, RuleHost, ScenarioHost
 from clew.providers.scenario_rules import Endpoint
 from clew.providers.scenario_text import ScenarioError
+from clew.stream.accumulate import Accumulator
+from clew.stream.decode import EventDecoder
 from clew.testing.http import BadRequest, HttpRequest, Peer, masked
 from clew.testing.listener import Listener
 from clew.testing.options import port, told
 from clew.testing.playing import Playing
 from clew.testing.preserved import Preserving
 from clew.testing.strict import API_VERSIONS, complaint
+from clew.testing.threads import Holding, Refusal, Taken, prompt_tokens
 
 LOGGED = ("method", "target", "headers", "body", "place", "status")
 
@@ -49,6 +52,8 @@ class Recorded(Struct, kw_only=True):
     # Whether the client stayed until the answer was through, up to its end or its scripted cut.
     finished: bool = False
     sent_bytes: int = 0
+    # Of the request's body, as it came.
+    size_bytes: int = 0
 
     def header(self, name: str) -> str | None:
         return next((value for key, value in self.headers if key == name), None)
@@ -57,7 +62,9 @@ class Recorded(Struct, kw_only=True):
 Rule: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 
 
-def host_of(scenario: Scenario | dict[str, Any] | Rule) -> ScenarioHost | RuleHost:
+def host_of(scenario: Scenario | dict[str, Any] | Rule | Holding) -> ScenarioHost | RuleHost:
+    if isinstance(scenario, Holding):
+        return RuleHost(_counted(scenario.rule))
     if isinstance(scenario, Scenario):
         return ScenarioHost(scenario)
     return ScenarioHost(from_value(scenario)) if isinstance(scenario, dict) else RuleHost(scenario)
@@ -71,7 +78,7 @@ class LoopbackServer:
 
     def __init__(
         self,
-        scenario: Scenario | dict[str, Any] | Rule,
+        scenario: Scenario | dict[str, Any] | Rule | Holding,
         *,
         strict: bool = False,
         api_key: str | None = None,
@@ -85,7 +92,9 @@ class LoopbackServer:
         self._api_versions = api_versions
         self._on_request = on_request
         self._host = host_of(scenario)
-        self._preserving = scenario if isinstance(scenario, Preserving) else None
+        self._holding = scenario if isinstance(scenario, Holding) else None
+        rule = scenario.rule if isinstance(scenario, Holding) else scenario
+        self._preserving = rule if isinstance(rule, Preserving) else None
         self._arrived = asyncio.Condition()
         self._listener = Listener(self._one_exchange, port)
 
@@ -136,31 +145,50 @@ class LoopbackServer:
             playing = Playing(peer, _error(400, request.what))
             await playing.send(keep_alive=False)
             return False
-        record, reply = await self._answer(request)
+        record, reply, taken = await self._answer(request)
         playing = Playing(peer, reply)
         try:
             whole = await peer.unless_gone(playing.send(keep_alive=request.keep_alive))
         finally:
             record.sent_bytes = playing.sent_bytes
             record.finished = playing.finished
+            if self._holding is not None and taken is not None:
+                self._holding.settle(taken)
         return bool(whole) and request.keep_alive
 
-    async def _answer(self, request: HttpRequest) -> tuple[Recorded, Reply]:
+    async def _answer(self, request: HttpRequest) -> tuple[Recorded, Reply, Taken | None]:
         body = _json(request.body)
         record = Recorded(
             method=request.method,
             target=request.target,
             headers=masked(request.headers),
             body=body,
+            size_bytes=len(request.body),
         )
-        reply = self._refused(request, body) or self._scripted(request, body, record)
+        taken = self._taken(request, body)
+        if isinstance(taken, Refusal):
+            reply = _whole(taken.status, error_body(taken.status, 0, taken.error))
+            taken = None
+        else:
+            whole = body if taken is None else taken.body
+            reply = self._refused(request, whole) or self._scripted(request, whole, record)
+        if self._holding is not None and taken is not None and reply.status == 200:
+            self._holding.keep(taken, _message_of(reply))
         record.status = reply.status
         async with self._arrived:
             self.requests.append(record)
             self._arrived.notify_all()
         if self._on_request is not None:
             self._on_request(record)
-        return record, reply
+        return record, reply, taken
+
+    def _taken(self, request: HttpRequest, body: Any) -> Taken | Refusal | None:
+        """The whole request that one of a thread stands for; None where no threads are held."""
+        if self._holding is None or not isinstance(body, dict):
+            return None
+        if ENDPOINTS.get(request.path) != "answers":
+            return None
+        return self._holding.take(body, request.header("anthropic-beta") or "")
 
     def _scripted(self, request: HttpRequest, body: dict[str, Any], record: Recorded) -> Reply:
         record.place, reply = self._host.respond(ENDPOINTS[request.path], body)
@@ -190,7 +218,7 @@ class LoopbackServer:
 
 @contextlib.contextmanager
 def serving(
-    scenario: Scenario | dict[str, Any] | Rule,
+    scenario: Scenario | dict[str, Any] | Rule | Holding,
     *,
     strict: bool = False,
     api_key: str | None = None,
@@ -235,6 +263,29 @@ def serving(
         for end in stop:
             end()
         thread.join()
+
+
+def _counted(rule: Rule) -> Rule:
+    """The rule with the length of the prompt in its answers, where they say nothing of it."""
+
+    def counted(body: dict[str, Any]) -> dict[str, Any]:
+        answer = rule(body)
+        if "text" not in answer and "content" not in answer:
+            return answer
+        return {"usage": {"input_tokens": prompt_tokens(body)}} | answer
+
+    return counted
+
+
+def _message_of(reply: Reply) -> dict[str, Any]:
+    """The message that a reply tells, whether or not it arrives."""
+    body = b"".join(reply.parts)
+    if not body.startswith(b"event:"):
+        return dict(msgspec.json.decode(body))
+    decoder, told = EventDecoder(), Accumulator(new_tool_id=lambda: "")
+    for event in (*decoder.feed(body), *decoder.close()):
+        told.feed(event)
+    return told.message or {}
 
 
 def _json(body: bytes) -> Any:

@@ -1,0 +1,218 @@
+"""A service with message threads: it holds each conversation for five minutes after its last request.
+
+An independent judge, kept apart from `clew.providers.message_threads` on purpose: it rebuilds every
+request from what it holds, refuses what the vendor's page "Message threads" says is refused (with the
+codes of `anthropic` 2.12), and keeps what the model was shown. Must never repair a request. PURE.
+"""
+
+import json
+from collections import deque
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+Json: TypeAlias = dict[str, Any]
+Rule: TypeAlias = Callable[[Json], Json]
+
+BETA = "message-threads-2026-08-12"
+LIFETIME_S = 300.0
+MAX_MARKS = 3
+CHARS_PER_TOKEN = 4
+MOST_SHOWN = 64
+# What a continued request may not repeat, and what it may say otherwise than the request before.
+CREATE_ONLY = ("system", "tools")
+FREE = frozenset(
+    {"messages", "thread", "max_tokens", "stream", "metadata", "diagnostics", *CREATE_ONLY}
+)
+# Members of a body that threads do not take, where the service is told to refuse them.
+FEATURES = ("context_management", "fallbacks", "thinking")
+
+
+class Refusal(Struct, frozen=True, kw_only=True):
+    """What the service answers in place of a message."""
+
+    status: int
+    message: str
+    code: str | None = None
+    unsupported: tuple[str, ...] = ()
+
+    @property
+    def error(self) -> Json:
+        """The error object of the body."""
+        kind = "not_found_error" if self.status == 404 else "invalid_request_error"
+        error: Json = {"type": kind, "message": self.message}
+        if self.code is not None:
+            error["details"] = {"error_code": self.code}
+            if self.unsupported:
+                error["details"]["unsupported"] = list(self.unsupported)
+        return error
+
+
+class _State(Struct, kw_only=True):
+    """A conversation up to an answer, whose id it is held under."""
+
+    body: Json
+    at_s: float
+    is_paused: bool
+    is_continued: bool = False
+    is_in_flight: bool = False
+
+
+class Taken(Struct, frozen=True, kw_only=True):
+    """A request that the model is shown: `body` is the whole of it, `kept` whether its answer is held."""
+
+    body: Json
+    previous_id: str | None
+    kept: bool
+    # How many of the first messages were held already.
+    known: int = 0
+
+
+class Holding:
+    """Answers as `rule` says to the whole conversation, whatever part of it was sent.
+
+    `unsupported`: members of a body (of `FEATURES`) with which no thread is held. `forgets` is asked for
+    each answer whether to lose it. `has_threads`: false for a gateway that passes `thread` on to nobody
+    and answers the messages that it was sent.
+    """
+
+    def __init__(
+        self,
+        rule: Rule,
+        *,
+        now_s: Callable[[], float],
+        unsupported: frozenset[str] = frozenset(),
+        forgets: Callable[[], bool] = lambda: False,
+        has_threads: bool = True,
+    ) -> None:
+        self.rule = rule
+        self.has_threads = has_threads
+        # The last whole requests that the model was shown, and the refusals.
+        self.shown: deque[Json] = deque(maxlen=MOST_SHOWN)
+        self.refusals: list[Refusal] = []
+        self._now_s = now_s
+        self._unsupported = unsupported
+        self._forgets = forgets
+        self._states: dict[str, _State] = {}
+
+    def take(self, body: Json, betas: str) -> Taken | Refusal:
+        """The whole request that a body stands for, or why it is refused."""
+        taken = self._take(body, betas)
+        if isinstance(taken, Refusal):
+            self.refusals.append(taken)
+        else:
+            self.shown.append(taken.body)
+        return taken
+
+    def keep(self, taken: Taken, message: Json) -> None:
+        """Hold what the model was shown and said, under the answer's id."""
+        if taken.previous_id is not None:
+            previous = self._states[taken.previous_id]
+            previous.is_continued = previous.is_in_flight = True
+        if not taken.kept or message["stop_reason"] == "refusal" or self._forgets():
+            return
+        messages = taken.body["messages"]
+        new = [_unmarked(each) for each in messages[taken.known :]]
+        answer = {"role": "assistant", "content": message["content"]}
+        held = taken.body | {"messages": [*messages[: taken.known], *new, answer]}
+        is_paused = message["stop_reason"] == "pause_turn"
+        self._states[message["id"]] = _State(body=held, at_s=self._now_s(), is_paused=is_paused)
+
+    def settle(self, taken: Taken) -> None:
+        """The answer is through, or its client has left: the one before it is not being continued any more."""
+        if taken.previous_id is not None:
+            self._states[taken.previous_id].is_in_flight = False
+
+    def _take(self, body: Json, betas: str) -> Taken | Refusal:
+        thread = body.get("thread")
+        plain = {name: value for name, value in body.items() if name != "thread"}
+        if thread is None or not self.has_threads:
+            return Taken(body=plain, previous_id=None, kept=False)
+        if BETA not in betas.split(","):
+            return _refused("thread: Extra inputs are not permitted")
+        kind = thread.get("type")
+        members = {"type", "previous_message_id"} if kind == "continue" else {"type"}
+        if kind not in ("create", "continue") or set(thread) != members:
+            return _refused("thread: Input should be a create or a continue object")
+        if unsupported := self._refuses(body):
+            named = " and ".join(unsupported)
+            return _refused(
+                f"thread: {named} cannot be combined with `thread`",
+                "thread_unsupported_request",
+                unsupported,
+            )
+        if kind == "create":
+            return Taken(body=plain, previous_id=None, kept=True)
+        return self._continued(plain, str(thread["previous_message_id"]))
+
+    def _refuses(self, body: Json) -> tuple[str, ...]:
+        named = [name for name in FEATURES if name in body and name in self._unsupported]
+        if _marks(body) > MAX_MARKS:
+            named.append("cache_control")
+        return tuple(named)
+
+    def _continued(self, body: Json, previous_id: str) -> Taken | Refusal:
+        for name in CREATE_ONLY:
+            if name in body:
+                return _refused(f"{name}: cannot be set when continuing a thread")
+        state = self._states.get(previous_id)
+        if state is None or self._now_s() - state.at_s > LIFETIME_S:
+            self._states.pop(previous_id, None)
+            words = f"No usable thread state was found for {previous_id}"
+            return Refusal(status=404, message=words, code="thread_not_found")
+        if state.is_in_flight:
+            words = f"Another request is still continuing from {previous_id}"
+            return _refused(words, "thread_continue_in_flight")
+        if state.is_continued:
+            return _refused(f"{previous_id} has already been continued", "thread_already_continued")
+        differing = sorted(
+            name
+            for name in (body.keys() | state.body.keys()) - FREE
+            if _unmarked(body.get(name)) != _unmarked(state.body.get(name))
+        )
+        if differing:
+            words = f"thread: differing field(s): {', '.join(differing)}"
+            return _refused(words, "thread_fingerprint_mismatch")
+        new = body["messages"]
+        if not new and not state.is_paused:
+            return _refused("messages: at least one message is required")
+        if new and new[0].get("role") == "assistant":
+            return _refused("messages: the thread ends with an assistant message")
+        front = {name: state.body[name] for name in CREATE_ONLY if name in state.body}
+        held = state.body["messages"]
+        whole = front | body | {"messages": [*held, *new]}
+        return Taken(body=whole, previous_id=previous_id, kept=True, known=len(held))
+
+
+def prompt_tokens(body: Json) -> int:
+    """How long a request is; a number that grows with it."""
+    return len(json.dumps([body.get("system"), body.get("tools"), body["messages"]])) // (
+        CHARS_PER_TOKEN
+    )
+
+
+def _refused(words: str, code: str | None = None, unsupported: tuple[str, ...] = ()) -> Refusal:
+    return Refusal(status=400, message=words, code=code, unsupported=unsupported)
+
+
+def _unmarked(value: Any) -> Any:
+    """A value without marks for the cache: they are no part of the conversation."""
+    if isinstance(value, list):
+        return [_unmarked(one) for one in value]
+    if isinstance(value, dict):
+        return {
+            name: inner if name == "input" else _unmarked(inner)
+            for name, inner in value.items()
+            if name != "cache_control"
+        }
+    return value
+
+
+def _marks(value: Any) -> int:
+    if isinstance(value, list):
+        return sum(map(_marks, value))
+    if not isinstance(value, dict):
+        return 0
+    own = 1 if isinstance(value.get("cache_control"), dict) else 0
+    return own + sum(_marks(value.get(k)) for k in ("system", "tools", "messages", "content"))
