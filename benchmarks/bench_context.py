@@ -38,6 +38,7 @@ def _repository(folder: Path) -> None:
         path.write_text(f"x = {number}\n", "utf-8")
     (folder / "CLAUDE.md").write_text("Use tabs.\n" * 200, "utf-8")
     _git(folder, "init", "-q", "-b", "main")
+    _git(folder, "config", "maintenance.auto", "false")
     _git(folder, "add", ".")
     _git(folder, "commit", "-q", "-m", "begin")
     for number in range(0, FILES, 50):
@@ -71,7 +72,8 @@ async def _reported_ms(folder: Path) -> float:
 
 
 def figures() -> Iterator[Figure]:
-    with tempfile.TemporaryDirectory() as name:
+    # git may still keep its house in the background when the folder goes.
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         _repository(folder)
         status = _git(folder, "status", "--porcelain=v2", "--branch", "-z")

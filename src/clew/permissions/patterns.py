@@ -43,15 +43,15 @@ def segment_regex(segment: str) -> str:
     return starred(out, "[^/]")
 
 
-# A bracket expression of the shell with a class in it (`[[:alpha:]]`); any one character, to be careful.
-SHELL_CLASS = re.compile(
-    r"\[[!^]?\]?(?:\[[:.=][^\]]*\]|[^\]\[])*\[[:.=][^\]]*\](?:\[[:.=][^\]]*\]|[^\]])*\]"
-)
-
-
-def without_classes(pattern: str) -> str:
-    """A pattern of the shell in the terms of those that rules are written in."""
-    return SHELL_CLASS.sub("?", pattern) if "[" in pattern else pattern
+def without_brackets(pattern: str) -> str:
+    """A pattern of the shell with each bracket expression as a star: what a range holds depends on
+    the locale, and where an expression ends on what lies in it. Shells go no deeper by it."""
+    if "[" not in pattern:
+        return pattern
+    return "/".join(
+        re.sub(r"\*+", "*", re.sub(r"\[.*\]", "*", s)) if "[" in s else s
+        for s in pattern.split("/")
+    )
 
 
 def class_end(segment: str, start: int) -> int:
@@ -63,12 +63,18 @@ def class_end(segment: str, start: int) -> int:
 
 def class_regex(body: str) -> str:
     negated = body[0] in "!^"
-    body = body[1:] if negated else body
-    inside = re.sub(r"([\\\[\]&~|^])", r"\\\1", body).replace("--", r"-\-")
-    try:
-        re.compile(f"[{inside}]")
-    except re.error:  # a range written backwards names nothing
-        return "(?!)" if not negated else "[^/]"
+    rest = body[1:] if negated else body
+    inside = ""
+    while rest:
+        if rest[1:2] == "-" and len(rest) > 2:
+            # A range written backwards names nothing.
+            inside += f"{re.escape(rest[0])}-{re.escape(rest[2])}" if rest[0] <= rest[2] else ""
+            rest = rest[3:]
+        else:
+            inside += re.escape(rest[0])
+            rest = rest[1:]
+    if not inside:
+        return "[^/]" if negated else "(?!)"
     return f"(?!/)[{'^' if negated else ''}{inside}]"
 
 

@@ -190,7 +190,7 @@ ROWS: dict[str, str] = {
     "lscpu": "none -a -b -c -J -x",
     "lsblk": "none -a -b -d -f -J -l -m -p -t",
     "sw_vers": "none -productVersion -buildVersion exact",
-    "hostname": "none -f -i -I -s",
+    "hostname": "none -I -s",
     "date": "text -d: -I? -R -u --date: --iso-8601? --rfc-3339: --rfc-email --utc --universal",
     "cal": "text -1 -3 -j -m -s -y",
     "ncal": "text -1 -3 -j -m -s -y",

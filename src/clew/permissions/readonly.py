@@ -135,6 +135,8 @@ def only_reads(command: Simple, home: str = "") -> bool:
 
 
 def tells_version(name: str, word: Word) -> bool:
+    if word.dynamic or word.glob:
+        return False
     return (name in TELLS_VERSION and word.text in VERSION_OPTIONS) or (
         (name, word.text) in SHORT_VERSION
     )

@@ -11,7 +11,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.permissions.patterns import GLOB, without_classes
+from clew.permissions.patterns import GLOB, without_brackets
 from clew.permissions.programs import GIVES_PATTERN, ROWS, Row, read_arguments, row_of
 from clew.permissions.shell import Redirect, Simple, joined
 from clew.permissions.words import KNOWN_FOLDERS, Word
@@ -258,7 +258,7 @@ def spelled(word: Word, folders: tuple[str, ...]) -> tuple[str, ...]:
     """A word as a path from where the session stands, once for each folder it may be in."""
     if word.dynamic and not begins_with_folder(word):
         return ()
-    path = without_classes(word.path) if word.glob else word.path
+    path = without_brackets(word.path) if word.glob else word.path
     if path.startswith(("/", "~")):
         return (path,)
     return tuple(joined(folder, path) for folder in folders)
