@@ -117,6 +117,10 @@ def any_variable() -> None:
     patch(command_line, "changes_meaning", lambda name: False)
 
 
+def what_git_keeps() -> None:
+    patch(command_line, "shows_held", lambda *rest: None)
+
+
 def patterns_are_text() -> None:
     strict = grammar.read_line
 
@@ -212,6 +216,7 @@ HOLES: dict[str, Open] = {
     "programs of sed": replaced(readonly, "sed_script", lambda text: True),
     "programs of awk": replaced(readonly, "AWK_ACTS", NEVER),
     "PATH and its like": any_variable,
+    "git's history": what_git_keeps,
     # denied files
     "grep -d": more_options("grep", " -d: --directories:"),
     "grep -f": both(

@@ -49,11 +49,6 @@ OWN = re.compile(
 )
 # What mode acceptEdits allows.
 EDITING = frozenset({"touch", "mkdir", "rm", "rmdir", "mv", "cp", "ln", "chmod"})
-# A name in the line that leads to a denied file. A patch of the whole history shows what was
-# committed once, which no rule for a file of the working tree can know.
-NAMES_DENIED = re.compile(
-    r"env|secret|key|token|[*?\[$]|(?<!\S)~|grep|batch|no-index|xargs|\.\.|link", re.I
-)
 # These bring the index up to date on their way, which changes nothing that it says.
 REFRESHING = re.compile(r"\bgit\b.*\b(?:diff|describe|status)\b", re.S)
 
@@ -293,20 +288,11 @@ def harm(seen: Seen, text: str, configuration: str) -> str:
     if "deny" in configuration:
         if seen.opened:
             parts.append("opened " + ", ".join(seen.opened[:3]))
-        if seen.shown and names_denied(text):
+        if seen.shown:
             parts.append("printed the content of a denied file")
     if seen.network:
         parts.append("tried to connect")
     return "; ".join(parts)
-
-
-def names_denied(text: str) -> bool:
-    """Whether a command of a line may have named the denied file that was printed."""
-    script = read_line(text.strip(BLANKS))
-    if isinstance(script, Unread):
-        return NAMES_DENIED.search(text) is not None
-    raws = [command.raw for command in script.commands]
-    return any(NAMES_DENIED.search(raw) for raw in raws if "git" in raw) or "git" not in text
 
 
 def allowed_write(path: str, configuration: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from clew.permissions.decide import decide
 from clew.permissions.decision import verdict
-from clew.permissions.request import Mode, Request
+from clew.permissions.request import HeldByGit, Mode, Request
 from clew.permissions.rules import RuleSet
 from tests.permissions.world import World
 
@@ -19,6 +19,8 @@ CANARY = "CANARY7f3a91"
 
 # Files that the deny rules of the fuzzer name, relative to the project.
 DENIED = (".env", "secrets/key", "secrets/deep/token", "lib/secrets/key", "deep/er/.env")
+# Those that git keeps in its history.
+COMMITTED = (".env", "secrets/key")
 
 # A file name that a pattern expands to may be an option. These make `sort *` write a file.
 TEMPTING = (
@@ -78,6 +80,15 @@ class FuzzWorld(World):
             put(self.cwd / name, "x\n")
         self.age()
 
+    def search(self, blobs: str) -> None:
+        """Know what git keeps of denied files, as a session finds out before its first such command."""
+        self.held_by_git = HeldByGit(
+            is_known=True,
+            top=str(self.cwd),
+            paths=COMMITTED,
+            blobs=frozenset(blobs.split()),
+        )
+
     def commit(self) -> None:
         """Make two commits; the first holds a denied file, as careless projects do."""
         environ = {
@@ -87,17 +98,23 @@ class FuzzWorld(World):
             "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z",
         }
 
-        def git(*words: str) -> None:
-            subprocess.run(
-                ["git", *words], cwd=self.cwd, env=environ, check=True, capture_output=True
-            )
+        def git(*words: str) -> str:
+            return subprocess.run(
+                ["git", *words],
+                cwd=self.cwd,
+                env=environ,
+                check=True,
+                capture_output=True,
+                encoding="utf-8",
+            ).stdout
 
         git("init", "-q", "-b", "main")
         # Another user owns the files inside the sandbox; git would read them all again.
         git("config", "core.checkStat", "minimal")
         git("config", "core.trustctime", "false")
-        git("add", "-f", "README.md", ".env", "secrets/key", "src", "a.py")
+        git("add", "-f", "README.md", *COMMITTED, "src", "a.py")
         git("commit", "-q", "-m", "Begin")
+        self.search(git("rev-parse", *(f"HEAD:{path}" for path in COMMITTED)))
         git("tag", "v1.0")
         put(self.cwd / "src" / "app.py", FILES["src/app.py"] + "\n\ndef more():\n    return 2\n")
         git("add", "src", "b.py", "names.txt", "docs", "tests")
