@@ -273,3 +273,43 @@ def test_a_variable_does_not_lead_cd_elsewhere(tmp_path: Path) -> None:
     lines = [bash("cd sub && cat file && cd .."), bash("cd sub; cat file; touch x")]
     _, told = run(tmp_path, *lines, args=("--allowedTools", "Bash"), **more)
     assert [said([one]) for one in told] == ['"of work"', '"of work"']
+
+
+def test_a_failed_command_says_once_which_variables_it_did_not_get(tmp_path: Path) -> None:
+    path = reader(tmp_path, 'echo "${MY_SETTING:?is not set}"')
+    _, told = run(tmp_path, bash("wc a"), bash("wc b"), PATH=path, MY_SETTING="x", OTHER_ONE="y")
+    first, second = (said([one]) for one in told)
+    assert ("run without these variables: MY_SETTING (the user" in first) is WORKS
+    assert "run without these variables" not in second
+    assert "OTHER_ONE" not in first
+
+
+def test_always_is_offered_where_the_wall_blocked_a_line(tmp_path: Path) -> None:
+    outside = tmp_path / "work" / "made"
+    path = reader(tmp_path, f"echo x >> {outside} && echo written")
+    answers = [bash("wc"), bash("wc"), {"text": "Done.", "times": "always"}]
+    with (
+        serving({"scenario": 1, "answers": answers}, strict=True) as server,
+        Terminal(tmp_path, server.url, "go", PATH=path) as terminal,
+    ):
+        if WORKS:
+            terminal.expect("run it without the wall?")
+            terminal.expect("for this session: Bash(wc)")
+            terminal.type("s\n")
+        terminal.expect("Done.")
+        terminal.expect("> ")
+        terminal.type("\x04")
+        terminal.end()
+    assert outside.read_text("utf-8") == "x\nx\n"
+
+
+def test_a_bare_repository_that_nobody_trusts_is_named_at_the_start(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    subprocess.run(["git", "init", "-q", "--bare", str(work)], check=True)
+    done, told = run(tmp_path, bash("git log"))
+    assert "git refuses this repository without a working tree until you trust" in done.stderr
+    store = {"folders": [str(work.resolve())]}
+    write(tmp_path / "config" / "clew" / "trust.json", json.dumps(store))
+    done, told = run(tmp_path, bash("git rev-parse --is-bare-repository"))
+    assert "git refuses" not in done.stderr
+    assert said(told) == '"true"'

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from clew.permissions.decision import Finding, decided, reason
 from clew.permissions.request import Request
 from clew.permissions.suggest import suggestions
 from tests.permissions.world import World
@@ -107,3 +108,21 @@ def test_what_is_offered_stops_the_next_question(
     offered = suggestions(request, world.decide("Bash", request.input))
     assert offered == rules
     assert world.bash(command, world.rules(allow=offered)) == "allow"
+
+
+def test_a_line_that_a_wall_blocked_is_offered_word_for_word() -> None:
+    blocked = Finding(subject="x", verdict="ask", reason="r", nature="guard", is_of_line=True)
+    call = Request(tool="Bash", input={"command": "git diff --stat"})
+    assert suggestions(call, decided([blocked])) == ["Bash(git diff --stat)"]
+    other = Finding(subject="y", verdict="ask", reason="r", nature="guard")
+    assert suggestions(call, decided([blocked, other])) == []
+
+
+def test_a_message_that_is_substituted_asks_and_says_what_needs_no_substitution(
+    world: World,
+) -> None:
+    rules = world.rules(allow=["Bash(git commit:*)"])
+    line = "git commit -m \"$(cat <<'EOF'\nFix it\nEOF\n)\""
+    told = world.decide("Bash", {"command": line}, rules)
+    assert "git commit -F - <<'EOF' needs none" in reason(told)
+    assert world.bash("git commit -F - <<'EOF'\nFix it\nEOF", rules) == "allow"

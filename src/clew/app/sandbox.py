@@ -78,6 +78,11 @@ VARIABLES = frozenset(
     ]
 )
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\*?")
+WORD = re.compile(r"[A-Za-z_]\w{2,}")
+MISSING = (
+    "Commands that nobody is asked about run without these variables: {names} (the user can pass them by "
+    "sandbox.allowEnvironment)."
+)
 NO_WALLS = (
     "no read-only wall can be had here (Landlock needs Linux 6.2, bubblewrap is not installed): only a "
     "short list of commands runs without asking"
@@ -129,6 +134,8 @@ class SessionSandbox:
         # Of agents.
         self._checkouts: set[str] = set()
         self._denied = DeniedFiles(self._listing)
+        # Variables that a command lacked, and the model knows.
+        self._told_missing: set[str] = set()
         self._history = GitHistory(launcher, self._began.environ)
         rules.held_by_git = self._history.held
 
@@ -286,6 +293,8 @@ class SessionSandbox:
                         argv, cwd, variables, policy=self._read_only_policy()
                     )
                     made = await opened.enter_async_context(wall)
+                    removed = tuple(name for name in environment if name not in variables)
+                    made = replace(made, removed=removed)
                 except SandboxError as error:
                     raise OutsideError(NO_WALL.format(why=error)) from None
             elif self.is_wanted and not self.is_excluded(command):
@@ -314,6 +323,13 @@ class SessionSandbox:
         """The folders that may be written and that people work in."""
         own = (self.box.temp, *written_by_commits(self._began.context.cwd))
         return [path for path in policy.write if path not in own and is_folder(Path(path))]
+
+    def missing(self, text: str, walled: Walled) -> str:
+        """A sentence about variables that a failed command names and did not get; each is told of once."""
+        words = set(WORD.findall(text))
+        names = [n for n in walled.removed if n in words and n not in self._told_missing]
+        self._told_missing.update(names)
+        return MISSING.format(names=", ".join(names)) if names else ""
 
     def held_back(self, output: str, walled: Walled, cwd: str) -> "Sequence[Violation]":
         from clew.sandbox.violations import found

@@ -352,6 +352,7 @@ class ToolExecutor:
             verdict="ask",
             reason=f"the read-only wall blocked {blocked}; run it without the wall?",
             nature="guard",
+            is_of_line=True,
         )
         decision = self._deps.under_mode(finding)
         if not isinstance(decision, Ask):

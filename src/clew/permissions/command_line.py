@@ -7,6 +7,8 @@ readings differ, the user is asked. A restraining rule is held against every spe
 rule against the one spelling that says what runs.
 """
 
+import re
+
 from msgspec import structs
 
 from clew.permissions.decision import Effect, Finding
@@ -122,7 +124,13 @@ def unread(bench: Bench, text: str, why: str, whole: Rule | None) -> list[Findin
     restrains = bench.rules.restrains_commands or bench.rules.restrains_paths
     if whole is not None and (not restrains or exact_rule(bench, text) is not None):
         return []
+    if MESSAGE.match(text):
+        why = f"{why}; git commit -F - <<'EOF' needs none"
     return [Finding(subject=text[:60].split("\n", 1)[0], verdict="ask", reason=why)]
+
+
+# A message as models write it: `git commit -m "$(cat <<'EOF' ...`.
+MESSAGE = re.compile(r"git\s+commit\b[^\n]*\$\(cat\s*<<")
 
 
 def exact_rule(bench: Bench, text: str) -> Rule | None:

@@ -32,6 +32,8 @@ class Finding(Struct, frozen=True, kw_only=True):
     rule: Rule | None = None
     # It asks because a denied file could be read, which the read-only wall hides.
     is_hidden: bool = False
+    # A rule for exactly this command line would answer it.
+    is_of_line: bool = False
 
 
 class Allow(Struct, frozen=True, kw_only=True, tag="allow"):

@@ -16,7 +16,7 @@ from clew.config.layers import Inert, Layer, Scope, in_force, merge
 from clew.config.load import Given, Loaded, complaints, load
 from clew.config.paths import Places, find_places
 from clew.config.positions import dotted
-from clew.config.repository import programs_of_repository
+from clew.config.repository import is_bare, programs_of_repository
 from clew.config.trust import trusts
 from clew.messages.errors import SettingsError, in_words
 from clew.permissions.modes import ALIASES, MODES
@@ -36,6 +36,7 @@ STARTUP = (
     "NPM_CONFIG_USERCONFIG",
 )
 
+REFUSED_BARE = "git refuses this repository without a working tree until you trust the folder (clew config trust)"
 # Of what is wrong with settings, at the start of a session.
 MOST_COMPLAINTS = 50
 
@@ -97,6 +98,7 @@ def stand(
         *unreadable,
         *warnings,
         *(f"{i.layer.file}: {dotted(i.path)}: does not count, {i.why}" for i in inert),
+        *([] if is_trusted or not is_bare(Path(here)) else [f"{here}: {REFUSED_BARE}"]),
     ]
     return Standing(
         places=places,

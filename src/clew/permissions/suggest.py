@@ -127,8 +127,11 @@ MAX_EXACT = 80
 
 def suggestions(request: Request, decision: Decision) -> list[str]:
     """Rules that would have allowed the parts that were asked about; at most five."""
+    left = strict(decision)
+    if left and all(f.is_of_line for f in left):
+        return exactly(subject_of(request) or "")
     asked = [f for f in decision.findings if ORDER[f.verdict] > 0 and f.nature == "base"]
-    if not asked or any(f.verdict == "deny" or f.nature != "base" for f in strict(decision)):
+    if not asked or any(f.verdict == "deny" or f.nature != "base" for f in left):
         return []
     name = canonical(request.tool)
     match tool_of(name).family:

@@ -14,7 +14,8 @@ class SandboxError(OutsideError):
 class Walled(Struct, frozen=True, kw_only=True):
     """`policy`: what its walls hold; None without any. `refused`: the hosts that its proxy refused.
 
-    `told`: what else is to be said of it once it has ended.
+    `told`: what else is to be said of it once it has ended. `removed`: the variables of the session
+    that it does not get.
     """
 
     argv: tuple[str, ...]
@@ -24,3 +25,4 @@ class Walled(Struct, frozen=True, kw_only=True):
     policy: Policy | None = None
     refused: list[str] = []
     told: list[str] = []
+    removed: tuple[str, ...] = ()

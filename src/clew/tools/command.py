@@ -60,6 +60,8 @@ class Command:
         self._folder = ctx.session.cwd
         self._variables = environment(ctx)
         self._hold = Hold()
+        # What is said of it once it has ended: some of it is said once only.
+        self._held_back: tuple[str, str] | None = None
 
     async def work(self, task: Task) -> Ending:
         session, errors, timeout_ms = self._ctx.session, self._errors, self._timeout_ms
@@ -119,7 +121,10 @@ class Command:
             return "", ""
         texts = [bytes(each.head) + each.tail for each in (self._output, self._errors) if each]
         text = without(b"\n".join(texts).decode("utf-8", "replace"), session.secrets)
-        return held_back(session.sandbox, text, made, self._folder)
+        failed = self._program.text if finished.exit.code else ""
+        if self._held_back is None:
+            self._held_back = held_back(session.sandbox, text, made, self._folder, failed=failed)
+        return self._held_back
 
     # -- from being waited for to the background
 

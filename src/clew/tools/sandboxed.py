@@ -46,6 +46,10 @@ class Sandbox(Protocol):
         """
         ...
 
+    def missing(self, text: str, walled: Walled) -> str:
+        """What to say of variables that a failed command names and did not get."""
+        ...
+
     def held_back(self, output: str, walled: Walled, cwd: str) -> Sequence["Violation"]:
         """What the walls held back, by what a command printed."""
         ...
@@ -68,10 +72,13 @@ async def walled(
         yield made
 
 
-def held_back(sandbox: Sandbox | None, output: str, made: Walled, cwd: str) -> tuple[str, str]:
+def held_back(
+    sandbox: Sandbox | None, output: str, made: Walled, cwd: str, *, failed: str
+) -> tuple[str, str]:
     """A sentence about what the walls held back, and what of it a user may let it do without them.
 
-    Reading what is shut is nothing to be asked about: rules deny it, or it is a secret.
+    Reading what is shut is nothing to be asked about: rules deny it, or it is a secret. `failed`: the
+    command, if it did fail.
     """
     if sandbox is None or made.policy is None:
         return "", ""
@@ -80,4 +87,5 @@ def held_back(sandbox: Sandbox | None, output: str, made: Walled, cwd: str) -> t
     found = sandbox.held_back(output, made, cwd)
     is_open = made.policy.is_read_only and not any(one.kind == "reading" for one in found)
     note = words(found, is_read_only=made.policy.is_read_only)
-    return " ".join(filter(None, (note, *made.told))), listed(found) if is_open else ""
+    lacks = sandbox.missing(f"{failed}\n{output}", made) if failed and made.removed else ""
+    return " ".join(filter(None, (note, lacks, *made.told))), listed(found) if is_open else ""
