@@ -1,6 +1,6 @@
 """Runs what the docs say and compares: `make docs-check`; `make docs` writes the generated parts.
 
-Three kinds of text in README.md, AGENTS.md and docs/**/*.md are held to the truth:
+Three kinds of text in README.md, AGENTS.md, CHANGELOG.md and docs/**/*.md are held to the truth:
 
 - a fence ```console holds lines `$ command` and the output below each. The command is run by sh in
   an empty folder with an empty home, `clew` on the PATH; `...` alone on a line stands for any lines.
@@ -37,11 +37,8 @@ class Fault:
 
 
 def pages() -> list[Path]:
-    return [
-        p
-        for p in (ROOT / "README.md", ROOT / "AGENTS.md", *sorted((ROOT / "docs").rglob("*.md")))
-        if p.exists()
-    ]
+    roots = (ROOT / name for name in ("README.md", "AGENTS.md", "CHANGELOG.md"))
+    return [p for p in (*roots, *sorted((ROOT / "docs").rglob("*.md"))) if p.exists()]
 
 
 def environment(home: str) -> dict[str, str]:
