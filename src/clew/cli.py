@@ -2,6 +2,8 @@
 
 Owns the table of subcommands. Must never import at module level anything heavier than `sys`:
 `clew --version` is a start-up figure (tests/cli/test_startup.py holds the list of modules).
+
+Decision: docs/decisions/002-start-up-imports.md
 """
 
 import io

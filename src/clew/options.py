@@ -1,6 +1,8 @@
 """What every front can be told at the start of a session, as one frozen value.
 
 `clew.flags` reads it from a command line.
+
+Decision: docs/decisions/002-start-up-imports.md
 """
 
 from decimal import Decimal

@@ -2,6 +2,8 @@
 
 Shared are the service, the ledger, servers, walls, hooks and files' history; its own are its record,
 its tools and what they have read, the mode it works in, and how it keeps within its window.
+
+Decision: docs/decisions/170-agents.md
 """
 
 import os

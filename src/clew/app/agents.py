@@ -3,6 +3,8 @@
 Owns the life of each: one task in the session's registry while it works, a transcript for ever. What
 an agent does is told to whoever listens, under the call that began it; what came of it is the call's
 result, or news of its task.
+
+Decision: docs/decisions/170-agents.md
 """
 
 import asyncio

@@ -3,6 +3,8 @@
 It goes on as an agent: under the session's own instructions, tools and model, with the conversation so
 far, in a transcript of its own. The session is told how it ended, as with any agent. A turn is left
 between two of its steps, never in the midst of one, so nothing of it is lost or done twice.
+
+Decision: docs/decisions/170-agents.md
 """
 
 from collections.abc import Iterable

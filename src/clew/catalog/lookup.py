@@ -2,6 +2,8 @@
 
 Owns how ids are spelt on each platform. Must never guess: a name that only resembles a known one is
 unknown, because a wrong window loses a conversation and a wrong price misleads quietly.
+
+Decision: docs/decisions/081-cost-from-the-log.md
 """
 
 import re

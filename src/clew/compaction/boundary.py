@@ -2,6 +2,8 @@
 
 Pure. A cut never parts a call from its result, nor an answer from itself. The format of the boundary
 is in docs/transcript.md.
+
+Decision: docs/decisions/160-compaction.md
 """
 
 from collections.abc import Iterator, Sequence

@@ -2,6 +2,8 @@
 
 Pure. Each result that goes is named with the words that stand for it from then on, in an entry of the
 chain, so that a session that goes on sends the same request. What it said stays in a file.
+
+Decision: docs/decisions/160-compaction.md
 """
 
 from collections.abc import Sequence

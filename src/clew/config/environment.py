@@ -3,6 +3,8 @@
 Owns the table. `freeze` takes the process's environment at the start; nothing asks `os.environ`
 after that, so that a session means the same from its first turn to its last. Our own spelling wins
 over the others. A value that is no number where one is needed is a fault, and the default stands.
+
+Decision: docs/decisions/110-keys-and-secrets.md
 """
 
 import re

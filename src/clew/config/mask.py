@@ -3,6 +3,8 @@
 Owns the one function `mask`; what secrets look like is in `clew.config.secret_search`, which is imported
 when something is masked. It must be linear in the text and never show more than the head that tells
 which kind of secret stood there.
+
+Decision: docs/decisions/110-keys-and-secrets.md
 """
 
 import re

@@ -4,6 +4,8 @@ Owns the pure question and the store `<config home>/clew/trust.json`. Until a fo
 what its settings would execute is inert (see `layers.in_force`), with a terminal or without. Trust
 in a folder covers what lies below it, except for the home folder and the root of the disk: nobody
 means everything they ever downloaded.
+
+Decision: docs/decisions/136-trust-in-projects.md
 """
 
 import json

@@ -2,6 +2,8 @@
 
 Each function gives what `factories.attachment` takes. The words are made once, here; whatever is told to
 the model later is these words, also when the facts have changed since.
+
+Decision: docs/decisions/082-frozen-system-prompt.md
 """
 
 from collections.abc import Iterable, Sequence

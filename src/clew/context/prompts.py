@@ -4,6 +4,8 @@ A conversation goes on with the very bytes it began with, also under a newer cle
 beginning of what the service has in its cache. Only what a person changed on purpose changes them: the
 model, the words on the command line, the tools that are there. The transcript holds hashes alone, so that
 no file can speak here that clew did not write itself.
+
+Decision: docs/decisions/082-frozen-system-prompt.md
 """
 
 import contextlib

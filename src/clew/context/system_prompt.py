@@ -3,6 +3,8 @@
 The same bytes for the same model family and the same tools, whatever the day, the folder or the machine:
 they are the first part of every request, and what the service caches begins here. Must never hold a fact
 of the environment; those are attachments.
+
+Decision: docs/decisions/082-frozen-system-prompt.md
 """
 
 from collections.abc import Collection

@@ -2,6 +2,8 @@
 
 What was told is read off the conversation itself, so that a session that goes on tells what is new
 and nothing twice.
+
+Decision: docs/decisions/120-deferred-tools.md
 """
 
 from collections.abc import Collection, Iterable

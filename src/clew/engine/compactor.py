@@ -4,6 +4,8 @@ Owns the order of a compaction: hooks may prevent it, the summary is asked for, 
 told again and the summary join the log in one piece, the summary last; until its line is there the
 conversation is what it was. Whatever fails on the way, there is a next step: a shorter question, a
 summary without a model, fewer kept messages. Never runs beside a round: the loop waits for it.
+
+Decision: docs/decisions/160-compaction.md
 """
 
 import asyncio

@@ -3,6 +3,8 @@
 Owns the task group of the calls. A call is durable in the log before it is judged or run. Calls that
 may run together do; one that may not waits for all before it, and those behind it wait for it.
 Nothing is raised in here but a cancellation: denials and failures are results.
+
+Decision: docs/decisions/004-turn-loop.md
 """
 
 import asyncio

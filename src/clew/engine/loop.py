@@ -2,6 +2,8 @@
 
 Reads aloud from `run_turn` down. The history grows through the story alone. A turn that is cancelled
 keeps what was complete, answers every call, marks the place, and lets the cancellation go on.
+
+Decision: docs/decisions/004-turn-loop.md
 """
 
 import asyncio

@@ -3,6 +3,8 @@
 It sees the call, why it would ask, what the person wrote, and which untrusted text stands before. It
 never sees that text: what a page or a file says can then not talk to it. Whatever it answers but a
 clear word is no answer, and a person decides.
+
+Decision: docs/decisions/060-permission-decisions.md
 """
 
 import json

@@ -3,6 +3,8 @@ its record in plain text, shorter each time it does not fit.
 
 What was asked is charged to the session as a compaction's cost. A failure is words; nothing is raised
 but a cancellation.
+
+Decision: docs/decisions/160-compaction.md
 """
 
 from collections.abc import Awaitable, Callable, Sequence

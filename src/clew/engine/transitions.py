@@ -2,6 +2,8 @@
 
 Every stop reason has its branch; one that nobody knows ends the turn. Whatever makes a turn go on
 without tools is counted, so that no model can keep a turn alive by saying nothing.
+
+Decision: docs/decisions/004-turn-loop.md
 """
 
 from typing import Literal, TypeAlias

@@ -1,4 +1,7 @@
-"""A session as bytes in another form: a page, Markdown, JSON, or its own lines; and as a file of them."""
+"""A session as bytes in another form: a page, Markdown, JSON, or its own lines; and as a file of them.
+
+Decision: docs/decisions/110-keys-and-secrets.md
+"""
 
 import getpass
 import os

@@ -3,6 +3,8 @@
 Owns standard input and output of a process that speaks the protocol: one thread reads whole lines
 however long they are, one writes, and neither ever makes the other or the turn wait but where a
 slow reader should slow the stream. Nothing here knows what a line means.
+
+Decision: docs/decisions/140-host-protocol.md
 """
 
 import asyncio

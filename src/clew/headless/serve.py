@@ -3,6 +3,8 @@
 Owns the life of the session behind a channel: the handshake, one turn after another, the answers
 beside them, and the end. A turn always ends in a result frame, whatever happened in it. When this
 file grows, ask which attribute can leave.
+
+Decision: docs/decisions/140-host-protocol.md
 """
 
 import asyncio

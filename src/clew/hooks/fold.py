@@ -3,6 +3,8 @@
 The strictest word counts: deny before defer before ask before allow. Where several hooks change the
 same thing, the one listed last does. The shapes of the log's lines are those that readers of
 transcripts know.
+
+Decision: docs/decisions/130-hooks.md
 """
 
 from collections.abc import Callable, Sequence

@@ -2,6 +2,8 @@
 
 Transcripts only grow, so a file that begins as it did is read on from where it was left. A file that
 was replaced is read anew. Work is kept in steps: who is interrupted goes on from there.
+
+Decision: docs/decisions/125-search-index.md
 """
 
 import contextlib

@@ -2,6 +2,8 @@
 
 The answer is complete whatever state the index is in: it is brought up to date where that is a matter
 of moments, and what it does not know yet is searched in the files themselves.
+
+Decision: docs/decisions/125-search-index.md
 """
 
 import os

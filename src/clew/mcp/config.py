@@ -3,6 +3,8 @@
 Owns the fields of an entry of `mcpServers`, which are those that every client of MCP reads. What is
 wrong with an entry is a text; nothing is guessed. A value may hold a secret: it is shown through
 `clew.config.mask` only.
+
+Decision: docs/decisions/136-trust-in-projects.md
 """
 
 import re

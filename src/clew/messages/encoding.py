@@ -4,6 +4,8 @@ Reading: `msgspec` first; what it refuses (lone surrogates, bad UTF-8, control c
 numbers) goes to a lenient reading, and what is too deep for a recursive parser to an iterative one.
 Every string that comes out can be encoded again, and so can every number: one that no double holds
 is a `Decimal`. Only what is not JSON is refused, as a ValueError.
+
+Decision: docs/decisions/012-json-reading-and-writing.md
 """
 
 from __future__ import annotations

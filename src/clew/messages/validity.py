@@ -2,6 +2,8 @@
 
 These are the rules of one message as a line that every known reader reads (docs/messages.md), not
 the API's rules for a whole request, which are `clew.normalize`'s. Unknown kinds have no faults.
+
+Decision: docs/decisions/010-views-over-dicts.md
 """
 
 from __future__ import annotations

@@ -2,6 +2,9 @@
 
 A view never changes its object and its fields are total: what an older, newer or broken writer left
 out, or wrote with another type, reads as the field's empty value. Nothing here raises on data.
+
+Decision: docs/decisions/002-start-up-imports.md
+Decision: docs/decisions/010-views-over-dicts.md
 """
 
 from __future__ import annotations

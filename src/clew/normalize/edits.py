@@ -2,6 +2,8 @@
 
 Nothing of the conversation changes: a request is built from what these leave of it, and without them it is
 as before. The line that says them is described in docs/requests.md.
+
+Decision: docs/decisions/080-requests-by-exchange.md
 """
 
 from collections.abc import Iterable, Iterator, Sequence

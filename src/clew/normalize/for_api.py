@@ -7,6 +7,8 @@ made and judged once, so that a turn pays for what is new. Both run the same fol
 
 An exchange is closed by the next answer. From then on its messages never change: they are the prefix
 that the service has in its cache.
+
+Decision: docs/decisions/080-requests-by-exchange.md
 """
 
 from collections.abc import Callable, Iterable, Sequence

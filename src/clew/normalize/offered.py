@@ -3,6 +3,8 @@
 A definition marked `defer_loading` costs nothing until a result refers to it. A receiver that knows the
 mark is sent every definition, so that the request's beginning never changes; to one that does not,
 deferred tools are offered from the first reference on, behind those that were offered before.
+
+Decision: docs/decisions/120-deferred-tools.md
 """
 
 from collections.abc import Iterable, Iterator

@@ -4,6 +4,8 @@ Current models bind each thought to everything before it: the system prompt, the
 earlier message and the thought before it. `Thoughts` knows what each thought of a conversation was made
 after, judges every request before it leaves, and says what is left out. The rule and the record are
 described in docs/requests.md. Must never change a message: `Outgoing` leaves out what is named here.
+
+Decision: docs/decisions/329-preserved-thinking.md
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -2,6 +2,8 @@
 
 Owns the order: rules for the tool as a whole, then what its row in `request.TOOLS` says it touches,
 then the mode. Pure: the same request under the same rules is decided the same, and says why.
+
+Decision: docs/decisions/060-permission-decisions.md
 """
 
 from typing import assert_never

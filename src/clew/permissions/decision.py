@@ -2,6 +2,8 @@
 
 Owns `Finding` and the four decisions. A compound is never weaker than its strictest part because a
 decision is the maximum of its findings and nothing else.
+
+Decision: docs/decisions/060-permission-decisions.md
 """
 
 from collections.abc import Sequence

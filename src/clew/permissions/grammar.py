@@ -5,6 +5,8 @@ here. There is no recovery and no guess: what has no rule below (substitutions, 
 quotes, parameter operators, groups, loops, `[[`, braces, line continuations, here-documents that
 expand, control characters, blanks of another kind) ends the reading. docs/permissions.md lists what
 is accepted, and `make fuzz` compares this reading with bash's own.
+
+Decision: docs/decisions/061-two-readings-of-a-command-line.md
 """
 
 import re

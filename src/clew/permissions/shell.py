@@ -3,6 +3,8 @@
 Owns the walk over the syntax tree, which goes everywhere: lists, pipes, subshells, substitutions,
 here-documents, bodies of functions and loops. A text that the parser cannot read whole is a
 `Problem`, never a guess. The parser is loaded when the first command line comes.
+
+Decision: docs/decisions/061-two-readings-of-a-command-line.md
 """
 
 import re

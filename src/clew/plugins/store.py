@@ -3,6 +3,8 @@
 Owns `<config home>/clew/plugins/`: `installed.json`, `marketplaces.json`, a folder of copies. Whether a
 plugin is on is a setting (`enabledPlugins`), as for other tools. Whether it may run anything is trust
 in exactly this content: a plugin that has changed is asked about again.
+
+Decision: docs/decisions/136-trust-in-projects.md
 """
 
 import contextlib

@@ -2,6 +2,8 @@
 
 Owns the keeper (`watcher.py`) and the request for a child. Must never fork this process: a fork
 costs more the bigger a process has grown, and copies what other threads hold.
+
+Decision: docs/decisions/070-child-processes.md
 """
 
 import asyncio

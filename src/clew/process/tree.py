@@ -3,6 +3,8 @@
 The truth lies with the watcher (`watcher.py`), which holds the tree; this is clew's end of the
 socket between them. Dropping the socket, by closing it or by dying, ends the tree. Where a watcher is
 killed, the keeper ends what it held; should that be killed too, clew ends what it still finds.
+
+Decision: docs/decisions/070-child-processes.md
 """
 
 import asyncio

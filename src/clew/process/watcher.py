@@ -14,6 +14,9 @@ is to be kept, with descriptors beside it: the record that the child's end is to
 the file that what it prints goes to once clew is gone, and the pipes it prints to. The watcher answers
 with lines: `started <pid>`, or `failed <errno>`; `kept`; `off`, where a kept tree was called off before its
 child ended; `ended <wait status> <descendants left>`; `gone`.
+
+Decision: docs/decisions/070-child-processes.md
+Decision: docs/decisions/245-kept-commands.md
 """
 
 import _socket

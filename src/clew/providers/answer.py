@@ -4,6 +4,8 @@ Owns the order of things: what is shown, withdrawn, kept. Must never retry after
 completed (its tool may have run) and never swallow a cancellation: who cancels finds what was
 complete, and what was dropped, in `last_words`; an event whose taking was cut is told again there,
 and so is the message, if it was finished and `run` did not come to say so.
+
+Decision: docs/decisions/032-retries.md
 """
 
 import asyncio

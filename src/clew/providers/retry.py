@@ -2,6 +2,8 @@
 
 Owns no clock and no randomness: time spent and a number from 0 to 1 are arguments. A request whose
 answer has a completed block never comes here: its tools may have run.
+
+Decision: docs/decisions/032-retries.md
 """
 
 from typing import TypeAlias

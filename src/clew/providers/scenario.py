@@ -4,6 +4,8 @@ Owns the types of the format and its reading from JSON or YAML; every complaint 
 line and the path of the key. Must never touch a file or a clock: `scenario_file` reads the disk,
 `scenario_rules` chooses an answer, `scenario_answer` turns it into bytes.
 Described in docs/scenarios.md.
+
+Decision: docs/decisions/040-scripted-models.md
 """
 
 import re

@@ -3,6 +3,8 @@
 Whatever speaks through the seam runs as it is, without a socket: the same requests, the same
 decoding, the same failures. The scripted provider is the Messages provider over that seam, so that
 there is no second client to keep equal. Must never wait by itself: the sleep is handed in.
+
+Decision: docs/decisions/040-scripted-models.md
 """
 
 import asyncio

@@ -2,6 +2,8 @@
 
 Owns the limits and the counting. It only ends waiting for the provider, never the work of whoever
 takes the events, and time the machine slept through is nobody's silence.
+
+Decision: docs/decisions/032-retries.md
 """
 
 import asyncio

@@ -3,6 +3,8 @@
 A conversation sends the messages of its last request again and some more. They are known by being the
 same objects, which nobody ever mutates; from the first one that is another on, all is written anew.
 Must give what writing the whole body at once gives, byte for byte.
+
+Decision: docs/decisions/220-long-sessions.md
 """
 
 from itertools import compress, count

@@ -1,6 +1,8 @@
 """`clew cost`: what sessions cost, by the records on the disk. Needs no model and no key.
 
 Every response counts once. What has no known price is said to have none; it is never shown as free.
+
+Decision: docs/decisions/081-cost-from-the-log.md
 """
 
 import argparse

@@ -2,6 +2,8 @@
 
 The format is git's own (gitformat-index), versions 2 to 4 with SHA-1 names. An index that is split, or
 sparse, or of another kind is not read.
+
+Decision: docs/decisions/126-file-history.md
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 Nothing is copied that git has already, or that was copied before and looks the same since. The rest is,
 as far as it is small; of what is not, the way back can only say that it is lost.
+
+Decision: docs/decisions/126-file-history.md
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,7 @@
-"""The steps that a session's log tells of, and where in it each message stands. Reads one file."""
+"""The steps that a session's log tells of, and where in it each message stands. Reads one file.
+
+Decision: docs/decisions/126-file-history.md
+"""
 
 import os
 from pathlib import Path

@@ -2,6 +2,8 @@
 
 Owns the arguments of `bwrap(1)`; running it is its caller's. The processes of a command are a world of
 their own and end with its shell. Without hosts that may be reached there is no network at all.
+
+Decision: docs/decisions/131-sandbox.md
 """
 
 import os

@@ -2,6 +2,8 @@
 
 Owns the `sandbox` object of settings, and the rule that a folder's own files can only tighten it: a
 model that may write those files must not be able to open the walls it stands behind.
+
+Decision: docs/decisions/131-sandbox.md
 """
 
 import posixpath

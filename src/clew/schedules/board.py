@@ -2,6 +2,8 @@
 
 Owns when each comes next and when it ends. A schedule lives as long as its session and no longer. What
 came while nobody had heard the last time is not said twice: a slow answer never piles up prompts.
+
+Decision: docs/decisions/116-background-tasks.md
 """
 
 import asyncio

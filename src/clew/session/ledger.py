@@ -3,6 +3,8 @@
 A response is known by its message id and request id; however many entries repeat its usage, it is
 counted once, with the last usage said. Every sum is over the same charges, so that two places that show
 a cost show the same. Nothing here knows a file or a clock.
+
+Decision: docs/decisions/081-cost-from-the-log.md
 """
 
 from collections.abc import Callable, Iterable, Iterator

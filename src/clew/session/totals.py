@@ -2,6 +2,8 @@
 
 Owns the `cost-state` line: its spelling and how it is read. The log is what counts; of a line that
 says more than the part of the log that was read, the difference counts as one charge from before.
+
+Decision: docs/decisions/081-cost-from-the-log.md
 """
 
 from collections.abc import Iterable

@@ -3,6 +3,8 @@
 A command is a markdown file, a skill a folder with a `SKILL.md` and whatever belongs to it. Both are
 called the same way, by a person (`/name`) and by the model (the Skill tool), so they are one type. The
 text below the head is not kept here: it is read when the skill is called.
+
+Decision: docs/decisions/136-trust-in-projects.md
 """
 
 from collections.abc import Sequence

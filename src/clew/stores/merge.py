@@ -2,6 +2,8 @@
 
 An entry is known by its uuid, a line without one by its bytes. What the other copy has already stays in its
 order, so that a copy which was only behind becomes a continuation; what it has not comes behind it.
+
+Decision: docs/decisions/127-session-stores.md
 """
 
 from collections import Counter

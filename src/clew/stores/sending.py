@@ -3,6 +3,8 @@
 The file is read, never what somebody has in memory: a store gets the bytes that the disk has, whole and
 however long. A line that was sent and not answered goes again; the store takes it once. Raises nothing but
 `StoreError`. Must never write a transcript.
+
+Decision: docs/decisions/127-session-stores.md
 """
 
 import asyncio

@@ -6,6 +6,8 @@ a fatal one ends the answer, keeping what was complete. A tool may run only afte
     waiting -- message_start --> open -- message_stop, a fatal fault, close or abort --> finished
 
 The answer's dicts are handed out as they are; the accumulator changes none of them afterwards.
+
+Decision: docs/decisions/021-streams-and-tool-input.md
 """
 
 from collections.abc import Callable, Container

@@ -3,6 +3,8 @@
 A call may run only if its input came whole. That is nearly always known at its block's stop; but a
 call without any input looks the same as one that was cut off before its first character, so that
 one waits for what follows: another block's start or end, or the stop reason.
+
+Decision: docs/decisions/021-streams-and-tool-input.md
 """
 
 from collections.abc import Callable, Container

@@ -2,6 +2,8 @@
 
 So that there is one way from an answer to a message, with the same checks and the same ids. Calls stay
 open until the answer ends: their pieces may come side by side, and only the end says they are whole.
+
+Decision: docs/decisions/021-streams-and-tool-input.md
 """
 
 from typing import Any

@@ -3,6 +3,8 @@
 Neighbouring deltas of one block that came in one chunk are handed on as one delta, which is what
 makes a fast answer cheap; `merge=False` hands on every event as it was sent, for those who relay
 the stream. Whatever is not an ordinary delta is decoded whole: no field is lost.
+
+Decision: docs/decisions/021-streams-and-tool-input.md
 """
 
 from collections.abc import Iterable

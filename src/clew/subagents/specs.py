@@ -2,6 +2,8 @@
 
 Other programs write the same files and objects: their names of fields carry over. What is not
 understood is told and left out, never guessed.
+
+Decision: docs/decisions/136-trust-in-projects.md
 """
 
 from typing import Any, Literal, TypeAlias, get_args

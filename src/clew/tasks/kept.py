@@ -5,6 +5,8 @@ it has ended (`process.watcher`). The watcher holds the file locked for as long 
 kernel, and no process number that may be another's by now, says whether it runs. Where the watcher was
 killed, the command is known by its number, its beginning and the machine's own. Must never signal a
 process that is not the very one that was begun.
+
+Decision: docs/decisions/245-kept-commands.md
 """
 
 import contextlib

@@ -2,6 +2,8 @@
 in as values.
 
 What a task printed is data: it can close no tag around it.
+
+Decision: docs/decisions/116-background-tasks.md
 """
 
 import re

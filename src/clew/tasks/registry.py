@@ -3,6 +3,8 @@
 Owns the life of every task: none outlives `aclose`, but for what a person keeps. A kind is any word
 (`shell`, `monitor`, ...); what the work is comes as a coroutine function. Must never raise what a task
 raised.
+
+Decision: docs/decisions/116-background-tasks.md
 """
 
 import asyncio

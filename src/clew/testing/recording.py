@@ -2,6 +2,8 @@
 
 A request is not kept, only summed up in a note: it holds what the person said and what their files
 say. Played back in order, or each to the same request again by the hash of its body.
+
+Decision: docs/decisions/040-scripted-models.md
 """
 
 from typing import Literal, TypeAlias

@@ -1,5 +1,8 @@
 """The one door through which a tool runs, and is asked whether it could: whatever happens inside comes
-out as a result."""
+out as a result.
+
+Decision: docs/decisions/004-turn-loop.md
+"""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,7 @@
-"""Edit: one exact text of a file becomes another; everything else stays byte for byte."""
+"""Edit: one exact text of a file becomes another; everything else stays byte for byte.
+
+Decision: docs/decisions/072-file-edits.md
+"""
 
 import re
 from collections.abc import Sequence

@@ -3,6 +3,8 @@
 The disk stays the truth: what the editor has not saved is what tools read and change, and what they
 wrote is handed to the editor too, so that its buffers are in step. A command in the editor's terminal is
 one that a person can watch there; behind walls it runs as it does without an editor.
+
+Decision: docs/decisions/072-file-edits.md
 """
 
 import os

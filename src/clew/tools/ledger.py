@@ -2,6 +2,8 @@
 
 The ledger is the ground on which an edit is allowed, so nothing ever leaves it; the contents are a
 convenience within a budget of bytes. Both go by a file's real path.
+
+Decision: docs/decisions/072-file-edits.md
 """
 
 from collections import OrderedDict

@@ -2,6 +2,8 @@
 
 The answer is a reference to each tool found. Where the service can load deferred definitions itself,
 it puts them there; where it cannot, the next request offers them (see `engine.requests`).
+
+Decision: docs/decisions/120-deferred-tools.md
 """
 
 import re

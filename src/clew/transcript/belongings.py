@@ -2,6 +2,8 @@
 
 Files are copied, never shared: a session writes to its own. Subagents' lines say whose they are, so they
 take the new session's id; a line that is none stays as it is.
+
+Decision: docs/decisions/325-copies-of-sessions.md
 """
 
 import re

@@ -3,6 +3,8 @@ and how commands ended.
 
 Ids and times stay, the session's id is the new one, every parent is in the new file. What stands beside the
 messages stands where it stood between them, that of other branches too: a working folder has one past.
+
+Decision: docs/decisions/325-copies-of-sessions.md
 """
 
 from collections.abc import Iterable, Iterator

@@ -4,6 +4,8 @@ Keys and offsets first, bodies of the live entries only. Of a compacted session 
 read, from the last boundary on, if that end stands by itself. Never raises for what a file holds:
 lines that are no entries and entries that are not live are named in the report. The rules are in
 docs/transcript.md. Must never write.
+
+Decision: docs/decisions/052-transcript-loading.md
 """
 
 import gc

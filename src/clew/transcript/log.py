@@ -3,6 +3,8 @@
 `append` hands lines over and returns; `durable` answers when they would survive a power cut. The
 thread takes whatever waits, gives it to the kernel in one write a file, and syncs once for all who
 asked (group commit). Nothing here blocks the event loop and nothing raises for a failing disk.
+
+Decision: docs/decisions/051-durability.md
 """
 
 import asyncio

@@ -2,6 +2,8 @@
 
 Decides by tables over the kinds of `clew.messages.kinds`; knows nothing of files. Lines that break a
 rule of this module are refused where they are made, because readers drop them without a word.
+
+Decision: docs/decisions/010-views-over-dicts.md
 """
 
 from __future__ import annotations

@@ -5,6 +5,8 @@ written anew as a session of its own beside the original: entries linked as the 
 each line readable, each call answered. The original stays as it is; the copy says in its title and its
 first line what it is, has the original's subagents and results, and where one is there no second is made. Warnings alone are mended in such a
 copy where that is wished; those that tell what happened stay, and it is said why.
+
+Decision: docs/decisions/053-transcript-repair.md
 """
 
 import shutil

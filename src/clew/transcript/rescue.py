@@ -2,6 +2,8 @@
 
 A copy's lock is held like a transcript's: whoever has it is the session's writer. A copy goes when its
 lines are at home. The guarantees are in docs/transcript.md.
+
+Decision: docs/decisions/051-durability.md
 """
 
 import contextlib

@@ -2,6 +2,8 @@
 
 A process keeps its file locked for as long as it lives, so that the kernel, not a process number
 that may be another's by now, says who is alive. What the dead left is removed by whoever looks.
+
+Decision: docs/decisions/050-transcript-lock.md
 """
 
 import contextlib

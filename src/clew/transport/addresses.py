@@ -2,6 +2,8 @@
 
 Owns the table, from IANA's registries of special-purpose addresses (RFC 6890) and not from Python's, whose
 answers differ between versions. What the table does not know to be public is not.
+
+Decision: docs/decisions/122-web-pages.md
 """
 
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address

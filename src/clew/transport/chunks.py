@@ -5,6 +5,8 @@ head is another's to read, and decides which one it is. Chunks are what a stream
 thousands of them in an answer: a whole one costs a search and two slices.
 
 Malformed input is a value: `fault` says what is wrong, once all that came before it has been handed out.
+
+Decision: docs/decisions/030-http-transport.md
 """
 
 import re

@@ -3,6 +3,8 @@ bodies by `chunks`.
 
 Must never follow a redirect (credentials would travel with it) and never send a request twice,
 but for one case: a connection at rest that the server had closed, before a byte came back.
+
+Decision: docs/decisions/030-http-transport.md
 """
 
 import asyncio

@@ -2,6 +2,8 @@
 
 The proxy is given the host's name and resolves it, under either spelling of the scheme: that is what
 people behind such a proxy need. Must never put the password into an error.
+
+Decision: docs/decisions/030-http-transport.md
 """
 
 import ipaddress

@@ -1,6 +1,8 @@
 """One TLS context for all connections, built once, off the way of whoever waits for an answer.
 
 Owns which certificates are trusted: the system's, or others in their place, and some on top. Must never switch verification off.
+
+Decision: docs/decisions/030-http-transport.md
 """
 
 import asyncio

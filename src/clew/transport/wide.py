@@ -3,6 +3,8 @@
 Owns the words in which its faults are told. The library speaks the protocol and shares connections;
 names, proxies, certificates and the making of a connection are the same as for HTTP/1.1, and a
 cancellation leaves no half-made one behind. What is not `https:` cannot be HTTP/2 and goes the other way.
+
+Decision: docs/decisions/030-http-transport.md
 """
 
 import asyncio

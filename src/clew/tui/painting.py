@@ -3,6 +3,8 @@
 Owns what stands there now. Everything above is the terminal's own scrollback: what goes up there is
 written once and never touched again, so nothing is drawn twice and nothing is lost. Writes nothing
 itself; lines are text with colours, none wider than the terminal.
+
+Decision: docs/decisions/180-terminal-screen.md
 """
 
 import re

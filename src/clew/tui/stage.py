@@ -2,6 +2,8 @@
 
 Owns which dialog is open. The prompt is always there but for a dialog; what a turn shows gets the room
 that is left, so that the whole is never taller than the terminal.
+
+Decision: docs/decisions/180-terminal-screen.md
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 A machine without IO around prompt_toolkit's parser, which knows every other key. Answers of the
 terminal to questions are told apart from keys and given to `answered`. A paste whose end does not come
 takes no keys for ever: what came of it is pasted when nothing more comes, or with Ctrl-C.
+
+Decision: docs/decisions/180-terminal-screen.md
 """
 
 import re

@@ -2,6 +2,8 @@
 
 An address inside a machine or a network must not be reached because a model, or a page it read, named a
 host that leads there: what answers are routers, databases, and the keys of the machine itself.
+
+Decision: docs/decisions/122-web-pages.md
 """
 
 from collections.abc import Collection

@@ -2,6 +2,8 @@
 
 A scanner, not a parser: it needs no tree, it never fails, and no page makes it slow. What is not shown
 (scripts, styles, templates, elements marked hidden) is left out.
+
+Decision: docs/decisions/122-web-pages.md
 """
 
 import re

@@ -1,6 +1,8 @@
 """No frame is longer than a host can take: the longest texts in it are shortened, and it is said where.
 
 Owns the limit. A frame that fits is the same bytes as without this module.
+
+Decision: docs/decisions/140-host-protocol.md
 """
 
 from typing import Any, TypeAlias

@@ -2,6 +2,8 @@
 
 The end is painted by the same hands, on a copy of what is open; so what goes out and what is seen
 before that are one rendering, whatever the pieces were that the text came in. Pure.
+
+Decision: docs/decisions/180-terminal-screen.md
 """
 
 from collections.abc import Iterable, Iterator

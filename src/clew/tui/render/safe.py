@@ -2,6 +2,8 @@
 
 Whatever could move the cursor, set a title, change colours or turn the direction of writing is shown
 as an escape that can be read; joiners and selectors that emoji and scripts need stay.
+
+Decision: docs/decisions/261-untrusted-text-on-terminals.md
 """
 
 import re
