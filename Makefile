@@ -17,6 +17,7 @@ help: ## print this list
 
 setup: $(READY) ## make the environment in .venv (every other target does it by itself)
 
+# venv and pip with a hashed lock (41 s with empty caches), because a fresh machine has no uv.
 $(READY): locks/dev.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "clew needs Python 3.11 or newer; name one: make PYTHON=python3.12 setup"; exit 1; }

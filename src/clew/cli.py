@@ -41,6 +41,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 # Words alone that are commands of other programs, or of a session, and what stands for them here.
+# Sent to the model as a prompt, such a word costs money and does something else.
 _UPDATE = "what installed clew brings it up to date (pip install -U, pipx upgrade, uv tool upgrade)"
 ELSEWHERE = {
     "agents": "/agents in a session lists them",

@@ -1,4 +1,7 @@
-"""What is said to an agent while it works, written down before it is heard: a crash loses none of it."""
+"""What is said to an agent while it works, written down before it is heard: a crash loses none of it.
+
+Decision: docs/decisions/116-background-tasks.md
+"""
 
 from collections.abc import Sequence
 from typing import Any, TypeAlias

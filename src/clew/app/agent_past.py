@@ -1,5 +1,8 @@
 """The agents of a session's earlier runs, as tasks that have ended: the model hears of those whose end
-it does not know, with the next prompt."""
+it does not know, with the next prompt.
+
+Decision: docs/decisions/116-background-tasks.md
+"""
 
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path

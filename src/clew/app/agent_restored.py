@@ -1,6 +1,8 @@
 """What an agent was of which the file beside its transcript is lost: said by the call that began it.
 
 No folder may have taken that file, or somebody removed it. What is found is written where it belongs.
+
+Decision: docs/decisions/325-copies-of-sessions.md
 """
 
 from collections.abc import Container, Iterator, Sequence

@@ -2,6 +2,8 @@
 
 What the definition says of instructions, model, effort, turns, mode and tools holds for the session, below
 what the command line says. It works where it was begun, whatever the definition says of checkouts.
+
+Decision: docs/decisions/170-agents.md
 """
 
 from typing import Any, TypeAlias

@@ -2,6 +2,8 @@
 
 Owns how a session is read for memories. What comes back is a model's words about words: each proposal has to
 name the message it is from, and a person accepts it before it counts.
+
+Decision: docs/decisions/136-trust-in-projects.md
 """
 
 import asyncio

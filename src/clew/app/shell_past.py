@@ -2,6 +2,8 @@
 
 How one ended is written down when it does (`written_down`), for the conversation hears of it later: with the next
 prompt, which may be another run's. Until then it knows of them as running; what they printed can be read.
+
+Decision: docs/decisions/116-background-tasks.md
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence

@@ -1,4 +1,5 @@
-"""Times as people read them: by the clock of this place. Programs get UTC, with a Z."""
+"""Times as people read them: by the clock of this place. Programs get UTC, with a Z: they compare times
+with those of other programs."""
 
 from datetime import UTC, datetime
 

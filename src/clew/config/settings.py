@@ -117,6 +117,8 @@ KEYS: tuple[Key, ...] = (
         "a store that sessions are copied to and come home from: a folder, or a URL",
         executes=True,
     ),
+    # Off by default: its 120 lines are about 1,000 tokens in every conversation, and the model lists
+    # what it needs in its first call. It helps where nothing may be run.
     key("includeDirectoryStructure", BOOLEAN, "tell new conversations which files lie here"),
     key("includeCoAuthoredBy", BOOLEAN, "name the agent in commits", has_effect=False),
     key("attribution", OBJECT, "how commits and pull requests name the agent", has_effect=False),
@@ -159,6 +161,7 @@ KEYS: tuple[Key, ...] = (
             "notifications_disabled",
         ),
     ),
+    # clew shows no tips, so there is nothing to switch off; other programs read the key.
     key("spinnerTipsEnabled", BOOLEAN, "show tips while waiting", has_effect=False),
     key("autoCompactEnabled", BOOLEAN, "shorten a history that grows too long"),
     key(
@@ -187,6 +190,7 @@ KEYS: tuple[Key, ...] = (
     key("respectGitignore", BOOLEAN, "leave ignored files out of completion"),
     key("plansDirectory", STRING, "the folder of plan files"),
     key("statusLine", OBJECT, "the command behind the status line", executes=True),
+    # A command would be asked with each step of each agent, for a list that the screen doesn't have.
     key(
         "subagentStatusLine",
         OBJECT,

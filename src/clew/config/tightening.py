@@ -24,6 +24,8 @@ WALL_LISTS = {
 DENYING = frozenset({"deniedMcpServers", "disabledMcpjsonServers"})
 # Lists of all there may be: an administrator's is not added to.
 ONLY_THESE = frozenset({"allowedMcpServers", "strictKnownMarketplaces"})
+# The lock on permission rules drops allow rules and keeps deny rules: otherwise the program that starts
+# clew could silence a denial with it.
 LOCKS = frozenset({"allowManagedHooksOnly", "allowManagedPermissionRulesOnly"})
 SWITCHES = frozenset({"disableAutoMode"})
 OF_PERMISSIONS = frozenset(

@@ -27,6 +27,8 @@ def alone(home: Path) -> Iterator[None]:
 
     For who reads a file to write it again with something more: else the later of two takes away
     what the earlier has added. Where a home cannot be made, or has no locks, nobody waits.
+    The lock is on the config home, which is never replaced as the file is, for a project's file too: a
+    lock next to that would leave something in the project.
     """
     with contextlib.ExitStack() as opened:
         with contextlib.suppress(OSError):

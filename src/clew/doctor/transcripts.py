@@ -1,4 +1,7 @@
-"""Sessions: whether they can be written and read, which wait to be brought home, which are damaged."""
+"""Sessions: whether they can be written and read, which wait to be brought home, which are damaged.
+
+Decision: docs/decisions/053-transcript-repair.md
+"""
 
 import os
 import shutil

@@ -3,7 +3,9 @@
 A prompt becomes a message and what its mentions bring along; `!line` becomes two messages, what was run
 and what it printed; `# words` goes to the memory file; `/name` to the command of that name. What touches
 the world goes through the same tools and the same rules as the model's calls. A person at the keyboard
-answers a rule's question by having typed the line; nobody's word takes a denial back.
+answers a rule's question by having typed the line; nobody's word takes a denial back. With `--print` no
+user can have answered: a line that would be asked about doesn't run, so a program that passes a
+stranger's text as a prompt can't be made to run commands that the rules would ask about.
 """
 
 from collections.abc import Awaitable, Callable, Sequence

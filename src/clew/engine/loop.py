@@ -260,7 +260,11 @@ def doubt(violations: list[Violation]) -> str:
 
 
 def insists(history: History, words: str) -> bool:
-    """Whether the same request was held back just before, and a person asks for it again."""
+    """Whether the same request was held back just before, and a person asks for it again.
+
+    The validator can be wrong, because the service's limits grow. So it stops a request only once;
+    the log remembers that, and a new process doesn't stop the same request forever.
+    """
     for place in range(len(history) - 1, -1, -1):
         if history[place].get("type") == "assistant":
             return without_numbers(Assistant(history[place]).text) == without_numbers(words)

@@ -46,6 +46,7 @@ def account_of(
 
 
 def messages_of(path: Path, *, is_all: bool) -> list[Json]:
+    # What the model knows is the smaller and more common wish, so the rest is an option.
     return from_the_beginning(path) if is_all else load(path, whole=True).messages
 
 

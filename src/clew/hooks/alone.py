@@ -1,6 +1,8 @@
 """The hooks of settings where no session runs: for a trial, and for what happens before there is one.
 
 No model and no server can be asked from here, and nothing is kept: there is no log.
+
+Decision: docs/decisions/130-hooks.md
 """
 
 from collections.abc import AsyncIterator

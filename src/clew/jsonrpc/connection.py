@@ -2,7 +2,8 @@
 
 Owns the futures of requests, the tasks of answers, and one timer. What carries the messages is handed
 in as `send`; what arrives is handed to `deliver`, on the same loop. A request never raises for what
-the peer did: its outcome is a value.
+the peer did: its outcome is a value. Nothing is queued in between: a call costs two writes and two
+reads. (The official MCP SDK, which takes 400 to 500 ms to import, is used in tests only.)
 """
 
 import asyncio

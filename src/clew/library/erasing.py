@@ -2,7 +2,8 @@
 
 Every place in which the text stands, in the session and its subagents, says `[erased]` then; entries stay where
 they are, so that the conversation still loads and goes on. Written beside, synced, read back, and only then named.
-No backup is made: it would hold what was to go.
+No backup is made: it would hold what was to go. The text is erased and not the line: without a line its
+children lose their parent and a call its result, and the same text stands in queue, title and write-ahead.
 """
 
 import os

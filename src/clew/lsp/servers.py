@@ -17,7 +17,8 @@ from clew.process.spawn import Launcher
 
 MOST_STARTS = 4
 # How long a request waits for what servers say about files that were just changed: for one that has
-# to start, and for one that is there.
+# to start, and for one that is there. The request waits and not the tool: otherwise each of several
+# edits in one answer would wait. python-lsp-server answers after 0.5 s, and 1.8 s with its start.
 START_WAIT_S = 4.0
 NEWS_WAIT_S = 2.0
 # Behind the first word about a file others may follow.

@@ -30,7 +30,11 @@ AGAIN_AFTER_S = 0.1
 async def agree(
     connection: Connection, offered: Json, *, stateless: bool = False
 ) -> Agreement | Failure:
-    """Settles the era: the handshake, unless the server knows only what came after it."""
+    """Settles the era: the handshake, unless the server knows only what came after it.
+
+    Nearly every server knows the handshake, and a stateless one refuses it with its versions: one
+    more exchange. `server/discover` first would cost older servers an error, or a long time-out.
+    """
     if stateless:
         return await discover(connection, offered, protocol.STATELESS_VERSIONS[0])
     outcome = await connection.request(

@@ -3,6 +3,8 @@
 A form is for what a stranger may know. One that asks for a secret is not shown: the protocol has another
 way for those, a page of the server's own, and a person who types a password here gives it to a program
 that the model talks to as well.
+
+Decision: docs/decisions/136-trust-in-projects.md
 """
 
 import re
@@ -18,6 +20,7 @@ MAX_WORDS = 1000
 MAX_OPTIONS = 8
 EMPTY, DECLINE, VISITED = "Leave it empty", "Decline", "Done, I was there"
 
+# Errs on declining: a form about "token limits" is declined too.
 SECRET = re.compile(
     r"pass\s*-?_?(?:word|phrase|code)|secret|credential|api[\s_-]*key|access[\s_-]*key|private[\s_-]*key"
     r"|\btoken\b|_token|token_|bearer|\bpin\b|\bcvv\b|\bcvc\b|credit[\s_-]*card|card[\s_-]*number"

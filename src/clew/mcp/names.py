@@ -3,6 +3,8 @@
 `mcp__server__tool`: the first double underscore behind the prefix ends the server's name. So that no
 server can take tools into another's name, and with it under its rules, a server's part holds no double
 underscore and neither begins nor ends with one.
+
+Decision: docs/decisions/136-trust-in-projects.md
 """
 
 import re

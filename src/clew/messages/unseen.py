@@ -1,6 +1,8 @@
 """Characters that no page shows and that rule whoever shows them: a terminal, a line, its direction.
 
 Owns the table beyond ASCII and how JSON spells them without writing them. Imports nothing heavy.
+
+Decision: docs/decisions/140-host-protocol.md
 """
 
 import re

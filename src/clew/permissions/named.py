@@ -2,6 +2,8 @@
 
 Owns the names that other programs of the ecosystem give their tools: settings are shared with those, so
 they are named with good reason. Never doubts what may come later: tools of servers, names with a star.
+A misspelled deny rule denies nothing, so silence would be worst; an error would be too much, because
+hosts pass lists of tools that other versions have.
 """
 
 from collections.abc import Collection

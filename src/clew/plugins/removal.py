@@ -1,6 +1,9 @@
-"""Removing plugins: at once for everybody who asks, and then from the disk (decisions 302 and 306).
+"""Removing plugins: recorded and renamed at once, then deleted from disk.
 
-Must never delete what a link leads to, nor what another process deletes.
+Deleting 10,000 folders takes the kernel up to 13 s, and an interrupted removal used to leave half a
+plugin that was listed as a whole one. So the record goes first, and folders are renamed in place (never
+across a disk) to a `.gone-` name. The folder being deleted is locked; what an interrupted removal leaves,
+the next one deletes. Must never delete what a link leads to, nor what another process deletes.
 """
 
 import os

@@ -1,4 +1,7 @@
-"""Reads a scenario from disk; the only module of the format that touches a file."""
+"""Reads a scenario from disk; the only module of the format that touches a file.
+
+Decision: docs/decisions/040-scripted-models.md
+"""
 
 from pathlib import Path
 

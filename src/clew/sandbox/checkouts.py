@@ -2,6 +2,8 @@
 
 Owns where a linked checkout's own folders lie (gitrepository-layout(5)). A checkout that does not stand
 in the repository's list, where only the repository's owner could write it, opens nothing.
+
+Decision: docs/decisions/131-sandbox.md
 """
 
 from collections.abc import Iterable, Iterator

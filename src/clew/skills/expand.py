@@ -1,6 +1,8 @@
 """The text of a skill with what it was called with: arguments, places, and the commands it wants run. Pure.
 
 What is put in is never read again for marks: an argument cannot bring a command or another argument.
+
+Decision: docs/decisions/136-trust-in-projects.md
 """
 
 import re

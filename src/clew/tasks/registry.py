@@ -298,6 +298,8 @@ class Tasks:
     def leave(self, tool_use_id: str | None = None) -> list[Task]:
         """The session's own conversation waits no longer for what it waits for, or for what one call
         began; which tasks that were. Raises UserError where no more may run in the background."""
+        # Until it is left, a command that a turn waits for is unlisted and has no frame: otherwise hosts
+        # would show each `ls` as a task.
         waited = [
             task
             for task in [*self.running, *self._unlisted]

@@ -154,6 +154,7 @@ def text_result(
         raise not_text(path, len(data))
     taken = snapshot(path, data, status)
     asked = (str(taken.path), first, count)
+    # Text only: a picture shown earlier may have been dropped from a request that grew too large.
     if ctx.session.ledger.was_shown(asked, taken.sha256, ctx.session.in_conversation):
         return unchanged(path)
     found = some_lines(text.text, first, count)

@@ -56,6 +56,8 @@ def plain_names(globs: list[str]) -> list[str]:
     return [] if any("/" in name for name in names) else names
 
 
+# Asked to sort, ripgrep searches with one thread, so its results are sorted here, and it sorts only
+# when there are too many to hold.
 def ripgrep_command(program: str, job: Job, *, in_order: bool = False) -> list[str]:
     """`in_order` keeps it to one thread; without it what it finds comes as it is found."""
     command = [program, "--no-config", "--hidden", "--no-require-git", "--no-messages", "--null"]

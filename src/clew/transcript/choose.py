@@ -44,7 +44,8 @@ def of_folder(home: Path, cwd: str, *, everywhere: bool = False) -> Iterator[Out
 def newest(home: Path, cwd: str) -> Outline | None:
     """The session of this folder that was written last; empty files and other folders' are passed.
 
-    Raises `SessionError` where that may be one that cannot be read.
+    Raises `SessionError` where that may be one that cannot be read: `--continue` must not begin a
+    conversation that has forgotten everything.
     """
     folder = project_dir(home, cwd)
     saved, copied = [next(listed, None) for listed in (_saved(home, cwd), unsaved(home, cwd))]

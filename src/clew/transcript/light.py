@@ -89,6 +89,7 @@ def outline(path: Path) -> Outline | None:
         return None
     custom = last_field(ends, "custom-title", "customTitle")
     prompt = first_prompt(ends.head)
+    # Every reader of this format uses this order, so a session has one name wherever it is listed.
     title = (
         custom
         or last_field(ends, "ai-title", "aiTitle")

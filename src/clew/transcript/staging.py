@@ -1,6 +1,8 @@
 """A folder beside a session's file in which another is made of it, by one process at a time.
 
 The kernel gives it back when a process ends: what a killed one left there goes with the next.
+
+Decision: docs/decisions/053-transcript-repair.md
 """
 
 import os

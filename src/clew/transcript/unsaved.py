@@ -2,6 +2,8 @@
 
 `home` is the config home, whose emergency copies are meant. Reads only: the writer brings them home
 (rescue.py).
+
+Decision: docs/decisions/051-durability.md
 """
 
 from collections.abc import Iterator

