@@ -94,6 +94,16 @@ def test_a_value_is_explained_by_scope_file_and_line() -> None:
         ('{"hooks": []}', ":1: hooks: expected an object, found an array"),
         ('{"env": {"A": {}}}', ":1: env.A: expected a string, found an object"),
         ('{"env": {"A": 1}}', None),
+        ('{"cacheWarmingBudgetUsd": 0}', None),
+        ('{"cacheWarmingBudgetUsd": 0.5}', None),
+        (
+            '{"cacheWarmingBudgetUsd": -1}',
+            ":1: cacheWarmingBudgetUsd: expected a number of at least 0, found -1",
+        ),
+        (
+            '{"cacheWarmingBudgetUsd": true}',
+            ":1: cacheWarmingBudgetUsd: expected a number, found true or false",
+        ),
         ('{"autoCompactAt": 0.8}', None),
         ('{"autoCompactAt": {"claude-haiku*": 0.6, "*": 120000}}', None),
         ('{"autoCompactAt": 0}', ":1: autoCompactAt: expected a number above 0, found 0"),

@@ -122,3 +122,11 @@ def test_repairs_are_what_all_lines_say_together_also_where_each_says_everything
         side.feed("request-repairs", line, number, 100 * number)
     assert side.current["request-repairs"] == {"repairs": ["a", "b", "c"], "n": 3}
     assert side.current_at["request-repairs"] == 300
+
+
+def test_a_session_resumes_with_what_keeping_the_cache_warm_cost() -> None:
+    side = Side()
+    for number, purpose in enumerate(("turn", "warming")):
+        line = encode({"type": "request-cost", "purpose": purpose})
+        side.feed("request-cost", line, number, 100 * number)
+    assert side.warming == [(100, {"type": "request-cost", "purpose": "warming"})]

@@ -46,6 +46,7 @@ from clew.app.standing import Beginning, taken_up
 from clew.app.switching import Switching
 from clew.app.taking import intake, memory_folder
 from clew.app.thread import Thread, taken_in_hand
+from clew.app.warming import warmer_of
 from clew.config.there import is_folder
 from clew.context.nearby import Nearby
 from clew.context.opening import Opening
@@ -136,6 +137,16 @@ async def session(
         measure = Measure(ground.service.provider.count_tokens, ground.service.catalog)
         cache = CacheWatch(thread.story.history, catalog=ground.service.catalog)
         keeping = Keeping(ground, thread, hands, requests, opening, judge, measure)
+        cache.warmer = warmer_of(
+            ground,
+            thread,
+            requests,
+            keeping,
+            budget(options, thread.past),
+            lambda: cache.touched(now()),
+        )
+        if cache.warmer is not None:
+            opened.push_async_callback(cache.warmer.aclose)
         leaving = Leaving()
         deps = replace(
             deps_of(ground, thread, hands, requests, judge, ask, inbox, measure, keeping, copies),

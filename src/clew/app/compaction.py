@@ -107,6 +107,15 @@ class Keeping:
             )
         return self._compactor
 
+    def spoke(self) -> None:
+        """The service was asked for something that keeps its cache."""
+        self._spoke_s = time.monotonic()
+
+    def is_due(self, request: Request, history: History) -> bool:
+        """Whether the next request is expected to be made shorter before it leaves."""
+        most = self.auto_at(request.model)
+        return most is not None and self._measure.estimate(request, history) >= most
+
     # -- settings
 
     def is_on(self) -> bool:

@@ -46,8 +46,9 @@ def taken_up(loaded: Loaded, catalog: Catalog) -> tuple[Ledger, Past]:
     line = loaded.side.current.get("cost-state", {})
     at = loaded.side.current_at.get("cost-state", -1)
     placed = list(zip(loaded.chain.nodes(), loaded.messages, strict=True))
-    covered = [message for node, message in placed if node.at < at]
-    after = [message for node, message in placed if node.at >= at]
+    placed_all = [(node.at, message) for node, message in placed] + loaded.side.warming
+    covered = [message for place, message in placed_all if place < at]
+    after = [message for place, message in placed_all if place >= at]
     return restore(line, covered, after, catalog)
 
 

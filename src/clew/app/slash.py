@@ -18,6 +18,7 @@ from clew.config.answers import assign, explained, listed, parsed
 from clew.config.clock import here, written_here
 from clew.config.there import is_there
 from clew.engine.intake import Raw
+from clew.engine.warming import Warmer
 from clew.messages import factories
 from clew.messages.counts import count_of
 from clew.messages.errors import ClewError
@@ -240,13 +241,28 @@ async def cost(session: Session, _: str) -> Outcome:
 
 def cache_rows(session: Session) -> list[tuple[str, str]]:
     """Why the prompt cache missed: all misses in a sentence, the last ones one by one."""
-    misses = session.cache.misses
+    warmer, misses = session.cache.warmer, session.cache.misses
+    rows = [] if warmer is None else warming_rows(warmer)
     if not misses:
-        return []
+        return rows
     last = misses[-SHOWN_MISSES:]
     named = f"the last {len(last)}" if len(misses) > len(last) else ""
-    rows = [("cache misses", "; ".join(filter(None, [sum_up(misses), named])))]
+    rows += [("cache misses", "; ".join(filter(None, [sum_up(misses), named])))]
     return rows + [(f"  {written_here(miss.at)[11:]}", str(miss)) for miss in last]
+
+
+def warming_rows(warmer: Warmer) -> list[tuple[str, str]]:
+    """What keeping the cache warm cost and saved, if it was tried."""
+    spend, told = warmer.spend, []
+    if spend.requests or warmer.reserved_usd:
+        told.append(f"{count_of(spend.requests, 'request')}, {money(spend)} of the total")
+    if warmer.reserved_usd:
+        told.append(f"up to ${warmer.reserved_usd:.4f} for requests that were cancelled")
+    if warmer.saved_usd:
+        told.append(f"about ${warmer.saved_usd:.4f} saved")
+    if warmer.trouble:
+        told.append(f"stopped: {warmer.trouble}")
+    return [("cache warming", "; ".join(told))] if told else []
 
 
 def money(spend: Spend) -> str:

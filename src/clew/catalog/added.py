@@ -80,6 +80,7 @@ class UserModel(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknow
     default_output: int | None = None
     thinking: tuple[ThinkingMode, ...] | None = None
     effort: tuple[EffortLevel, ...] | None = None
+    cache_seconds: float | None = None
     prefill: bool | None = None
     system_in_messages: bool | None = None
     images: bool | None = None

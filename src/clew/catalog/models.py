@@ -26,6 +26,8 @@ class Model(Struct, frozen=True, kw_only=True):
     default_output: int | None = None
     thinking: tuple[ThinkingMode, ...] | None = None
     effort: tuple[EffortLevel, ...] | None = None
+    # How long its service keeps what it cached, where that is neither five minutes nor an hour.
+    cache_seconds: float | None = None
     prefill: bool | None = None
     system_in_messages: bool | None = None
     images: bool | None = None

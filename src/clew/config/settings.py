@@ -21,6 +21,7 @@ STRINGS = "an array of strings"
 RULES = "an array of permission rules"
 TEXTS = "an object of strings"
 LIST = "an array"
+NUMBER = "a number"
 NUMBERS = "an object of numbers"
 NUMBER_OR_NUMBERS = "a number or an object of numbers"
 
@@ -70,6 +71,12 @@ KEYS: tuple[Key, ...] = (
         "messageThreads",
         BOOLEAN,
         "send only new messages; the service holds the rest for up to an hour (no zero data retention)",
+        executes=True,
+    ),
+    key(
+        "cacheWarmingBudgetUsd",
+        NUMBER,
+        "the most that a session may spend on keeping the prompt cache warm; 0: nothing",
         executes=True,
     ),
     key("effortLevel", STRING, "how much the model thinks"),
@@ -355,6 +362,8 @@ def check_value(known: Key, path: Path, value: Any) -> list[Fault]:
     if known.kind == TEXTS:
         odd = [(k, v) for k, v in value.items() if not isinstance(v, (str, int, float, bool))]
         return [Fault(path=(*path, k), what=f"expected a string, found {found(v)}") for k, v in odd]
+    if known.kind == NUMBER and not 0 <= value < float("inf"):
+        return [Fault(path=path, what=f"expected a number of at least 0, found {value}")]
     if known.kind in (NUMBERS, NUMBER_OR_NUMBERS):
         named = value.items() if isinstance(value, dict) else [(None, value)]
         return [
@@ -380,6 +389,8 @@ def has_kind(kind: str, value: Any) -> bool:
             return isinstance(value, bool)
         case "a whole number":
             return isinstance(value, int) and not isinstance(value, bool)
+        case "a number":
+            return isinstance(value, int | float) and not isinstance(value, bool)
         case "an object" | "an object of strings" | "an object of numbers":
             return isinstance(value, dict)
         case "a number or an object of numbers":

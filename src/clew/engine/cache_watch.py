@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Protocol, TypeAlias
 
 from clew.catalog.lookup import CATALOG, Catalog
+from clew.engine.warming import Warmer
 from clew.messages.history import History
 from clew.messages.messages import Assistant
 from clew.normalize.request_change import Beginning, describe_change
@@ -53,7 +54,15 @@ class NoWatch:
 class CacheWatch:
     """Compares each request with the one before. `entries` are those of a session that is resumed."""
 
-    def __init__(self, entries: Iterable[Json] = (), *, catalog: Catalog = CATALOG) -> None:
+    def __init__(
+        self,
+        entries: Iterable[Json] = (),
+        *,
+        catalog: Catalog = CATALOG,
+        warmer: Warmer | None = None,
+    ) -> None:
+        """`warmer` keeps the cache warm between requests, where that is wanted."""
+        self.warmer = warmer
         known = list(entries)
         self.misses = list(recorded_misses(known))
         self._catalog = catalog
@@ -77,14 +86,20 @@ class CacheWatch:
             messages=request.messages,
         )
         self._idle_s = seconds_between(self._touched_at, at)
-        self._lifetime_s = LIFETIME_S[request.cache or "5m"]
+        known = self._catalog.find(request.model)
+        lifetime_s = None if known is None else known.cache_seconds
+        self._lifetime_s = lifetime_s or LIFETIME_S[request.cache or "5m"]
         self._touched_at = at
+        if self.warmer is not None:
+            self.warmer.sent(request)
 
     def touched(self, at: str) -> None:
         """What is cached was read again, so that its lifetime begins again."""
         self._touched_at = at
 
     def answered(self, message: Json, model: str, at: str) -> CacheMiss | None:
+        if self.warmer is not None:
+            self.warmer.answered(message, model)
         tokens = usage_tokens(message)
         if tokens is None or self._now is None:
             return None

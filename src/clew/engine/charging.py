@@ -25,6 +25,7 @@ def charge(
     duration_ms: float,
     at: str,
     catalog: Catalog,
+    warming_id: str = "",
 ) -> None:
     """Takes in one response; nothing where the service did not say what it counted."""
     usage, model = message.get("usage"), message.get("model")
@@ -42,6 +43,7 @@ def charge(
     amount = usd(usage, str(model), at, catalog)
     if amount is not None:
         cost["costUSD"] = float(amount)
-    recorder.request_cost(**cost)
+    named = {"warmingId": warming_id} if warming_id else {}
+    recorder.request_cost(**cost, **named)
     for each in charges([{"type": "request-cost", "timestamp": at, **cost}], catalog):
         session.charge(each)

@@ -94,6 +94,16 @@ class Requests:
             self._system = system_digest(template.system)
         self._template, self._target = template, target
 
+    def continues(self, story: Story, request: Request) -> bool:
+        """Whether the next request begins as this one did, as far as that is known now."""
+        now = self._template
+        fixed = ("model", "system", "thinking", "effort", "cache", "betas", "output_format")
+        return (
+            story.revision == self._revision
+            and all(getattr(now, name) == getattr(request, name) for name in fixed)
+            and self._offered() == request.tools
+        )
+
     @property
     def binds_thinking(self) -> bool:
         """Whether thoughts are bound to what stands before them."""

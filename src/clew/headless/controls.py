@@ -276,11 +276,13 @@ class Controls:
 
     async def get_session_cost(self, _: Json) -> Json:
         ledger = self._serving.session.ledger()
+        warmer = self._serving.session.cache.warmer
         return {
             "total_cost_usd": cost_of(ledger.total),
             "usage": usage_of(ledger.total),
             "modelUsage": usage_by_model(ledger),
             "cacheMisses": [miss.as_json() for miss in self._serving.session.cache.misses],
+            **({} if warmer is None else {"cacheWarming": warmer.as_json()}),
         }
 
     async def get_settings(self, _: Json) -> Json:

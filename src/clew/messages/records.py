@@ -291,6 +291,11 @@ class RequestCost(Entry):
     duration_ms = NumberField("durationMs")
     duration_without_retries_ms = NumberField("durationWithoutRetriesMs")
     purpose = TextField("purpose")
+    # Of requests that keep the prompt cache warm: which one, how it ended, and its cost at most.
+    warming_id = TextField("warmingId")
+    outcome = TextField("outcome")
+    reserved_usd = NumberField("reservedUSD")
+    error = TextField("error")
 
 
 class RequestRepairs(Entry):

@@ -68,6 +68,8 @@ class Request(Struct, frozen=True, kw_only=True):
     # The message whose request the service compares the cached beginning of this one with: its id,
     # empty for a conversation's first request. None asks for no comparison.
     compares_with: str | None = None
+    # Only fills the prompt cache: the same beginning, and no answer.
+    warms: bool = False
     session_id: str | None = None
     agent_id: str | None = None
     # Whether this is a turn of a conversation, so that the next request follows its answer: where message

@@ -73,11 +73,26 @@ def build(
         body["metadata"] = {"user_id": request.user_id}
     if diagnoses and request.compares_with is not None:
         body["diagnostics"] = {"previous_message_id": request.compares_with or None}
-    if request.stream:
+    if request.warms:
+        body["max_tokens"] = 0
+    elif request.stream:
         body["stream"] = True
     if request.extra:
         body |= _extra(request.extra, api_version, adjusted)
     return Built(body=body, betas=betas, adjusted=tuple(adjusted))
+
+
+def warming_hindrance(request: Request, model: Model) -> str:
+    """Say why the service takes no warming request with this beginning; empty if it does."""
+    if request.cache is None:
+        return "the prompt cache is off"
+    body = build(request, model).body
+    if body.get("thinking", {}).get("type") == "enabled":
+        return "thinking with a budget"
+    if "format" in body.get("output_config", {}):
+        return "a format of the answer"
+    choice = (request.tool_choice or {}).get("type")
+    return f"tool_choice {choice}" if choice in ("any", "tool") else ""
 
 
 def _extra(extra: Json, api_version: str, adjusted: list[str]) -> Json:

@@ -22,9 +22,18 @@ from clew.messages.wording import SYNTHETIC_MODEL
 from clew.session.spending import Tokens, priced, tokens_of
 
 # What a response was for. `withdrawn` was broken off and asked for again; `web` reads a page, `review`
-# judges a call, `hook` answers a hook's question.
+# judges a call, `hook` answers a hook's question, `warming` keeps the prompt cache warm.
 Purpose: TypeAlias = Literal[
-    "turn", "withdrawn", "subagent", "compaction", "title", "web", "review", "hook", "other"
+    "turn",
+    "withdrawn",
+    "subagent",
+    "compaction",
+    "title",
+    "web",
+    "review",
+    "hook",
+    "warming",
+    "other",
 ]
 Find: TypeAlias = Callable[[str], Model | None]
 ANSWER = "(answer)"  # where a response that called no tool is accounted

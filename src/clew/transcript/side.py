@@ -21,6 +21,8 @@ CURRENT = frozenset(
 )  # fmt: skip
 OWED = frozenset({"tool-started", "tool-finished"})
 _OWED_SIGNS = tuple(f'{{"type":"{kind}"'.encode() for kind in sorted(OWED))
+# Of the costs of requests, a session resumes with those that no answer shows and that a budget bounds.
+_WARMING = b'"purpose":"warming"'
 _WANTED = CURRENT | {"last-prompt", "tombstone", "content-replacement"}
 
 
@@ -59,6 +61,8 @@ class Side(msgspec.Struct, kw_only=True):
     replacements: list[dict[str, Any]] = []
     # The repairs of `current` as they are written: each counts once.
     mended: set[bytes] = set()
+    # What keeping the prompt cache warm cost, and where in the file each line stands.
+    warming: list[tuple[int, dict[str, Any]]] = []
     kinds: dict[str, int] = {}
 
     def feed(self, kind: str | None, raw: bytes, number: int, at: int) -> None:
@@ -66,6 +70,9 @@ class Side(msgspec.Struct, kw_only=True):
         self.kinds[kind or ""] = self.kinds.get(kind or "", 0) + 1
         if kind in OWED:
             self._owe(raw, number, at)
+        elif kind == "request-cost":
+            if _WARMING in raw:
+                self.warming.append((at, decode(raw)))
         elif kind in _WANTED:
             self._keep(kind, decode(raw), at)
 

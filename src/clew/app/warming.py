@@ -1,0 +1,95 @@
+"""The session's prompt cache, kept warm where a setting gives it a budget."""
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any, TypeAlias
+from uuid import uuid4
+
+from msgspec.structs import replace
+
+from clew.app.compaction import Keeping
+from clew.app.ground import Ground
+from clew.app.stamps import new_id, now
+from clew.app.thread import Thread
+from clew.engine.deps import Budget
+from clew.engine.requests import Requests
+from clew.engine.warming import Around, Warmer
+from clew.providers.answer import Answering
+from clew.providers.answer_events import DriverEvent, Ended
+from clew.providers.base import Request
+from clew.providers.clock import Clock, MonotonicClock
+from clew.providers.request_body import warming_hindrance
+
+Json: TypeAlias = dict[str, Any]
+
+
+def warmer_of(
+    ground: Ground,
+    thread: Thread,
+    requests: Requests,
+    keeping: Keeping,
+    budget: Budget | None,
+    touched: Callable[[], None],
+    clock: Clock | None = None,
+) -> Warmer | None:
+    """Who keeps the cache warm; None where the service's wire has no way to do it."""
+    service = ground.service
+    if service.provider.endpoint.speaks_chat:
+        return None
+    clock = clock or MonotonicClock()
+
+    async def put(request: Request) -> Ended:
+        policy = replace(service.preferences.policy, max_attempts=1, counts_overloads=True)
+        answering = Answering(
+            service.provider,
+            new_tool_id=lambda: f"toolu_{uuid4().hex}",
+            policy=replace(policy, unattended=False),
+            limits=service.limits,
+            catalog=service.catalog,
+            gate=service.gate,
+        )
+        return await answering.run(request, unheard)
+
+    def hindrance(request: Request) -> str:
+        if service.gate.left_s(clock.now_s()) > 0:
+            return "the service asks to be left alone"
+        if not requests.continues(thread.story, request):
+            return "the next request begins otherwise"
+        if keeping.is_due(request, thread.story.history):
+            return "the conversation is about to be compacted"
+        return warming_hindrance(request, service.catalog.entry(request.model))
+
+    def left_usd() -> Decimal | None:
+        if budget is None:
+            return None
+        return budget.before + budget.usd - thread.spending.ledger.total.usd
+
+    def budget_usd() -> Decimal:
+        value = ground.rules.standing.settings.get("cacheWarmingBudgetUsd")
+        return Decimal(str(value)) if isinstance(value, int | float) else Decimal(0)
+
+    def read() -> None:
+        keeping.spoke()
+        touched()
+
+    loaded = thread.loaded
+    return Warmer(
+        Around(
+            put=put,
+            hindrance=hindrance,
+            left_usd=left_usd,
+            budget_usd=budget_usd,
+            touched=read,
+            now=now,
+            new_id=new_id,
+        ),
+        clock=clock,
+        session=thread.spending,
+        recorder=thread.recorder,
+        catalog=service.catalog,
+        recorded=() if loaded is None else [line for _, line in loaded.side.warming],
+    )
+
+
+async def unheard(_: DriverEvent) -> None:
+    """Nobody looks on: what it cost alone counts."""

@@ -1,0 +1,100 @@
+"""A service with a prompt cache that has a clock: what each request reads, writes and pays in full.
+
+An independent judge of clew's own estimate, kept apart from it on purpose: a request reads the longest
+beginning that an earlier one left, byte for byte, as long as that lives; reading and writing begin its
+life again. Must never repair a request.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+Json: TypeAlias = dict[str, Any]
+Rule: TypeAlias = Callable[[Json], Json]
+
+LIFETIME_S = {"5m": 300.0, "1h": 3600.0}
+PIECE_TOKENS = 1_000
+
+
+class Caching:
+    """Answers as `rule` says, with the usage of its cache. Called with a body, it is a rule itself.
+
+    `sizes`: how many tokens a tool, a block of the system prompt or of a message counts for.
+    """
+
+    def __init__(
+        self,
+        rule: Rule,
+        *,
+        now_s: Callable[[], float],
+        lifetime_s: dict[str, float] | None = None,
+        piece_tokens: int = PIECE_TOKENS,
+    ) -> None:
+        self._rule = rule
+        self._now_s = now_s
+        self._lifetime_s = lifetime_s or LIFETIME_S
+        self._piece_tokens = piece_tokens
+        # Each beginning that is cached, until when, and for how long a read keeps it.
+        self._kept: dict[tuple[str, ...], tuple[float, float]] = {}
+        # What each request was counted for, and whether it only filled the cache.
+        self.usages: list[Json] = []
+        self.warmed: list[bool] = []
+
+    def forget(self) -> None:
+        """The service drops everything before its time."""
+        self._kept.clear()
+
+    def __call__(self, body: Json) -> Json:
+        is_warming = body.get("max_tokens") == 0
+        usage = self._count(body)
+        self.usages.append(usage)
+        self.warmed.append(is_warming)
+        if is_warming:
+            return {
+                "content": [],
+                "stop_reason": "max_tokens",
+                "usage": {**usage, "output_tokens": 0},
+            }
+        answer = self._rule(body)
+        return answer | {"usage": {**usage, **answer.get("usage", {})}}
+
+    def _count(self, body: Json) -> Json:
+        now_s = self._now_s()
+        pieces, marks = _pieces(body)
+        self._kept = {key: kept for key, kept in self._kept.items() if kept[0] > now_s}
+        read = max(
+            (n for n in range(1, len(pieces) + 1) if tuple(pieces[:n]) in self._kept), default=0
+        )
+        last, ttl = max(marks, default=(0, "5m"))
+        lifetime_s = self._lifetime_s[ttl]
+        for end, _ in marks:
+            self._kept[tuple(pieces[:end])] = now_s + lifetime_s, lifetime_s
+        written = max(0, last - read) * self._piece_tokens
+        return {
+            "input_tokens": (len(pieces) - max(read, last)) * self._piece_tokens,
+            "cache_read_input_tokens": read * self._piece_tokens,
+            "cache_creation_input_tokens": written,
+            "cache_creation": {
+                "ephemeral_5m_input_tokens": written if ttl == "5m" else 0,
+                "ephemeral_1h_input_tokens": written if ttl == "1h" else 0,
+            },
+        }
+
+
+def _pieces(body: Json) -> tuple[list[str], list[tuple[int, str]]]:
+    """The parts of a request in the service's order, and after which of them it is cached."""
+    pieces, marks = [json.dumps(["model", body.get("model")])], []
+    system = body.get("system") or []
+    parts: list[tuple[str, Any]] = [("tools", tool) for tool in body.get("tools") or []]
+    parts += [("system", block) for block in ([system] if isinstance(system, str) else system)]
+    for message in body.get("messages", []):
+        content = message.get("content")
+        blocks = content if isinstance(content, list) else [{"type": "text", "text": content}]
+        parts += [(str(message.get("role")), block) for block in blocks]
+    for where, part in parts:
+        mark = part.get("cache_control") if isinstance(part, dict) else None
+        plain = {k: v for k, v in part.items() if k != "cache_control"} if mark else part
+        pieces.append(json.dumps([where, plain], sort_keys=True))
+        if isinstance(mark, dict):
+            marks.append((len(pieces), str(mark.get("ttl", "5m"))))
+    return pieces, marks
