@@ -53,6 +53,8 @@ def warmer_of(
     def hindrance(request: Request) -> str:
         if service.gate.left_s(clock.now_s()) > 0:
             return "the service asks to be left alone"
+        if service.provider.threads is not None and request.in_thread:
+            return "the service holds the conversation in a message thread"
         if not requests.continues(thread.story, request):
             return "the next request begins otherwise"
         if keeping.is_due(request, thread.story.history):

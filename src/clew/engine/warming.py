@@ -187,7 +187,7 @@ class Warmer:
         self._note(warming_id, request, outcome="sent", reservedUSD=float(reserved))
         try:
             ended = await self._around.put(
-                replace(request, warms=True, stream=False, compares_with=None)
+                replace(request, warms=True, stream=False, compares_with=None, in_thread=False)
             )
         except asyncio.CancelledError:
             # What it cost is not known: it counts as what it may have cost at most.
