@@ -80,6 +80,26 @@ NAMED = re.compile(r"[\w./~^@-]*(?:@\{\d+\}|\^\{\w*\})?:(?:[0-3]:)?([^:{}]+)")
 HASH = re.compile(r"[0-9a-fA-F]{4,64}")
 EXCLUDED = re.compile(r":(?:[!^]|\(exclude\))([^:!^()*?\[\]]+)")
 PLAIN = re.compile(r"[\w./@+-]+")
+MAGIC = re.compile(r":[(/!^]")
+# A commit for sure; another name could be a folder's.
+COMMIT = re.compile(r"(?:(?:FETCH_|ORIG_)?HEAD|@)(?:[~^]\d*|@\{\d+\})*")
+# With these `git show` shows commits that no word names.
+MANY = frozenset(
+    [
+        "--all",
+        "--branches",
+        "--tags",
+        "--remotes",
+        "--glob",
+        "--reflog",
+        "-g",
+        "--walk-reflogs",
+        "--merge",
+        "--not",
+        "--do-walk",
+        "--exclude",
+    ]
+)
 MOST_NAMED = 3
 
 
@@ -214,7 +234,7 @@ def named_below(arguments: Arguments) -> tuple[str, ...]:
 
 def named_paths(text: str) -> list[str]:
     named = NAMED.fullmatch(text)
-    return [] if named is None or text.startswith(":/") else [plain(named[1])]
+    return [] if named is None or MAGIC.match(text) else [plain(named[1])]
 
 
 def plain(path: str) -> str:
@@ -223,6 +243,10 @@ def plain(path: str) -> str:
     if ".." in parts or path.startswith("/") or GLOB.search(path) or not parts:
         return EVERYTHING
     return "/".join(parts)
+
+
+def literal(path: str) -> str:
+    return EVERYTHING if path.startswith(":") else plain(path)
 
 
 def hashes(words: Iterable[Word]) -> Iterator[str]:
@@ -237,22 +261,37 @@ def limited(
     """What operands and pathspecs leave of the contents of a whole repository."""
     operands = list(arguments.operands)
     texts = [word.text for word in rest]
-    count = len(texts) - texts.index("--") - 1 if "--" in texts else 0
-    before = operands[: len(operands) - count] if count else operands
-    specs = [word.text for word in operands[len(before) :]]
-    by_path = [word for word in before if named_paths(word.text)]
-    others = [word for word in before if word not in by_path]
-    files = [word.text for word in others if is_file(bench, word)]
-    commits = [word for word in others if word.text not in files]
-    below = [path for word in by_path for path in named_paths(word.text)]
-    without = [spec[1] for text in specs if (spec := EXCLUDED.fullmatch(text)) is not None]
+    is_parted = "--" in texts
+    count = len(texts) - texts.index("--") - 1 if is_parted else 0
+    before = operands[: len(operands) - count]
+    paths = [word.text for word in operands[len(before) :]]
+    by_path: list[str] = []
+    is_unsure = is_whole = False
+    for word in before:
+        named = named_paths(word.text)
+        by_path += named
+        if named:
+            continue
+        if is_parted or COMMIT.fullmatch(word.text):
+            is_whole = True
+        elif paths or MAGIC.match(word.text) or is_file(bench, word):
+            # After the first path all are paths.
+            paths.append(word.text)
+        else:
+            # A commit, or a folder.
+            is_whole = is_unsure = True
     if name == "cat-file":
-        return Shown(below=tuple(below), objects=objects)
-    if commits or not by_path:
-        places = [text for text in specs if not EXCLUDED.fullmatch(text)]
-        below += [
-            EVERYTHING if text.startswith(":") else plain(text) for text in (*files, *places)
-        ] or [EVERYTHING]
+        return Shown(below=tuple(by_path), objects=objects)
+    is_limited = by_path and (
+        (name == "show" and arguments.names.isdisjoint(MANY))
+        or (name == "diff" and (len(by_path) > 1 or bool(paths)))
+    )
+    without = [spec[1] for text in paths if (spec := EXCLUDED.fullmatch(text)) is not None]
+    places = [text for text in paths if not EXCLUDED.fullmatch(text)]
+    below = list(by_path)
+    if is_whole or places or not is_limited:
+        everything = is_unsure or not places
+        below += [EVERYTHING] if everything else [literal(text) for text in places]
     beyond = not BEYOND_PATHS.isdisjoint(arguments.names) or any(
         word.text == "diff" for word in arguments.values("--submodule")
     )
