@@ -4,6 +4,7 @@ Owns the table of subcommands. Must never import at module level anything heavie
 `clew --version` is a start-up figure (tests/cli/test_startup.py holds the list of modules).
 
 Decision: docs/decisions/002-start-up-imports.md
+Decision: docs/decisions/261-untrusted-text-on-terminals.md
 """
 
 import io

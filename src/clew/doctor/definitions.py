@@ -59,6 +59,8 @@ def open_to_others(home: Path) -> Iterator[Path]:
 
 def is_open(path: Path) -> bool:
     """Whether others may write to it, or own it; an administrator may anyway."""
+    # Reported here and not refused by a session: the mode says who may have changed a file, not that
+    # one did, and a home on a foreign file system shows modes that its owner didn't choose.
     try:
         found = path.stat()
     except OSError:

@@ -114,6 +114,8 @@ class Board:
         ]
 
     def spent_since(self, one: Item) -> float:
+        # The session's, since the schedule began: charging single turns would need the loop to know why
+        # each of them began.
         return self._spent() - one.spent_before
 
     def add(self, wish: Wish) -> Item:

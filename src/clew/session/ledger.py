@@ -5,6 +5,7 @@ counted once, with the last usage said. Every sum is over the same charges, so t
 a cost show the same. Nothing here knows a file or a clock.
 
 Decision: docs/decisions/081-cost-from-the-log.md
+Decision: docs/decisions/220-long-sessions.md
 """
 
 from collections.abc import Callable, Iterable, Iterator
