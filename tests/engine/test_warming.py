@@ -309,6 +309,15 @@ async def test_nothing_is_sent_where_something_hinders_it(why: str) -> None:
     await made.warmer.aclose()
 
 
+async def test_while_the_conversation_is_compacted_nothing_is_sent() -> None:
+    made = Warmed({"text": "One."})
+    await made.submit()
+    made.warmer.is_compacting = lambda: True
+    await made.clock.pass_(600.0)
+    assert made.warmings == 0
+    await made.warmer.aclose()
+
+
 async def test_a_history_that_is_another_one_is_not_warmed() -> None:
     made = Warmed({"text": "One."})
     await made.submit()

@@ -194,6 +194,10 @@ async def session(
         shown = displaying(hands.hooks, watch, new_id, is_screen=is_screen)
         conversation = Conversation(deps, inbox, shown)
         leaving.begin(agents, conversation, thread.story)
+        if cache.warmer is not None:
+            cache.warmer.is_compacting = lambda: (
+                conversation.is_running and not conversation.has_steps
+            )
         made = Session(
             conversation=conversation,
             leaving=leaving,

@@ -105,7 +105,8 @@ class CacheWatch:
             return None
         before, self._before = self._before, self._now
         cached, self._cached = self._cached, tokens
-        if cached is None:
+        # Most requests miss nothing, and long conversations are long to compare.
+        if cached is None or find_miss(cached, tokens, None) is None:
             return None
         changed = "" if before is None else describe_change(before, self._now)
         if model != self._now.model:

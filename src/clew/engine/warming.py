@@ -79,6 +79,8 @@ class Warmer:
         self.spend = sum((spend_of(each) for each in charges(known, catalog)), Spend())
         self.reserved_usd = unsettled_usd(known)
         self.saved_usd = Decimal(0)
+        # Whether the conversation is being compacted at the user's order.
+        self.is_compacting: Callable[[], bool] = lambda: False
         # Why it stopped for good.
         self.trouble = ""
         self._waits: dict[Waiting, deque[float]] = {
@@ -169,7 +171,9 @@ class Warmer:
                 waiting=self._waiting, elapsed_s=now_s - self._began_s, spent_usd=self._spent_usd
             )
             known = tuple(self._waits[self._waiting])
-            if pays(cached, wait, known, self._left_usd()) or self._around.hindrance(request):
+            if pays(cached, wait, known, self._left_usd()):
+                return
+            if self.is_compacting() or self._around.hindrance(request):
                 return
             if not await self._warm(request, cached):
                 return
