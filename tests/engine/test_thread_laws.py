@@ -155,7 +155,7 @@ class ThreadedLife(Life):
             refusal = complaint(taken.body)  # of new messages alone
         if refusal is not None:
             return _error(400, {"type": "invalid_request_error", "message": refusal})
-        message = self._message(taken.body)
+        message = self._message(taken.body, betas)
         self.holding.keep(taken, message)
         self.holding.settle(taken)
         pieces = [_event(event) for event in _events(message)]
@@ -195,19 +195,16 @@ class ThreadedLife(Life):
             )
         return None
 
-    def _message(self, body: Json) -> Json:
+    def _message(self, body: Json, betas: str) -> Json:
         calls = self.wants_call()
-        last = (self.service.judge(body, "")).last
-        said = self.service.sign(body, self._answer(calls), last)
+        judged = self.service.judge(body, betas)
+        said = self.service.sign(body, self._answer(calls), judged.last)
         endings = ("tool_use",) if calls else ("end_turn",) * 8 + ("max_tokens", "refusal")
         content = [_block(one) for one in said]
         if self.faults.random() < 0.1:
             # No request may hold such a block: the answer does not come back as it went.
             self.seen["blank"] += 1
             content.insert(self.faults.randrange(len(content)), {"type": "text", "text": " "})
-        # What the service told the request of its thoughts.
-        judged = self.service._judged
-        dropped = judged.dropped if judged is not None else []
         return {
             "id": f"msg_{self.uuid()}",
             "type": "message",
@@ -217,7 +214,7 @@ class ThreadedLife(Life):
             "stop_reason": self.faults.choice(endings),
             "stop_sequence": None,
             "usage": {"input_tokens": prompt_tokens(body), "output_tokens": 9},
-            **({"input_transformations": dropped} if dropped else {}),
+            **({"input_transformations": judged.dropped} if judged.dropped else {}),
         }
 
     def _result(self, call: str) -> Json:
@@ -239,6 +236,7 @@ class ThreadedLife(Life):
             ended = self.runner.run(self._ask(request))
             if not isinstance(ended, GaveUp) or not self.requests.refused(ended.failure.message):
                 break
+            assert self.was_foreign, (self.seed, ended)
         if isinstance(ended, GaveUp):
             # Whatever becomes of the thread, the turn is not refused.
             assert effective_status(ended.failure) not in (400, 404), (self.seed, ended)
