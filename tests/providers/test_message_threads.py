@@ -368,7 +368,7 @@ def test_a_proven_service_is_held_to_what_it_counted(
     model: str, thinking: Off | None, tokens: int, is_misled: bool
 ) -> None:
     scene = Scene()
-    scene.threads.is_proven = True
+    scene.threads.prove(CATALOG.entry(model).id)
     scene.answered(ONE, model=model, thinking=thinking)
     asked = scene.ask(ONE, YES, TWO, model=model, thinking=thinking)
     assert asked.mode == "continue"

@@ -82,8 +82,9 @@ class Threads:
         self._held: dict[Whose, Held] = {}
         self._models_without: set[str] = set()
         self._is_without = False
-        # Whether an answer showed that the service rebuilt a conversation; some ignore the member.
-        self.is_proven = False
+        # Models of which an answer showed that the service rebuilt a conversation: some gateways ignore
+        # the member, and may pass each model's requests on to another service.
+        self._proven: set[str] = set()
         # Models whose requests are held only without `context_management`.
         self._omitting: set[str] = set()
 
@@ -109,6 +110,14 @@ class Threads:
         self._held[whose] = held
         while len(self._held) > MOST_HELD:
             del self._held[next(iter(self._held))]
+
+    def is_proven(self, model: str) -> bool:
+        """Whether this model was shown a whole conversation of which only a part was sent."""
+        return model in self._proven
+
+    def prove(self, model: str) -> None:
+        """Rely on threads of this model."""
+        self._proven.add(model)
 
     def stop(self, model: str) -> None:
         """Send no thread to this model any more."""
@@ -166,7 +175,8 @@ class ThreadedRequest:
 
     def _can_be_proven(self, held: Held) -> bool:
         """Whether the prompt of the answer would tell the whole conversation from the new messages."""
-        return self._threads.is_proven or self._new_tokens(held) * 2 <= held.prompt_tokens
+        is_proven = self._threads.is_proven(self._model.id)
+        return is_proven or self._new_tokens(held) * 2 <= held.prompt_tokens
 
     @property
     def mode(self) -> Mode:
@@ -245,7 +255,7 @@ class ThreadedRequest:
         if held is None:
             return False
         if _prompt_tokens(first) >= self._least_tokens(held):
-            self._threads.is_proven = True
+            self._threads.prove(self._model.id)
             return False
         self._threads.stop_all()
         self._held, self._mode = None, "none"
@@ -253,7 +263,7 @@ class ThreadedRequest:
 
     def _least_tokens(self, held: Held) -> int:
         """How long the prompt is at least, if the model is shown the whole conversation."""
-        if not self._threads.is_proven:
+        if not self._threads.is_proven(self._model.id):
             return self._new_tokens(held) + held.prompt_tokens // 2
         # Without this member, earlier models leave out what they thought in turns that are over.
         keeps_thoughts = self._model.binds_thinking or _CONTEXT_MANAGEMENT in self._whole.body
