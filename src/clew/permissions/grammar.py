@@ -47,14 +47,14 @@ AFTER_REVISION = re.compile(r"[A-Za-z0-9_^~}@]")
 LONE_DOLLAR = re.compile(r"\$(?=[ \t\n]|\Z)")
 
 # A line that no reader can take apart in another way: plain words with one blank between them, plain
-# text in quotes, and operators with blanks around them. Possessive, so that a match is linear.
+# text in quotes, and operators with blanks around them. Atomic, so that a match is linear.
 SURE_TEXT = r"[A-Za-z0-9_ ./:,+@%^=-]*+"
 SURE_WORD = (
     r"(?:--?[A-Za-z0-9_./:,+@%^=-]++|[A-Za-z0-9_./:,+@%^-]++"
     rf"|'{SURE_TEXT}'|\"{SURE_TEXT}\")(?=[ ;]|\Z)"
 )
-SURE_COMMAND = rf"[A-Za-z0-9_./][A-Za-z0-9_./-]*+(?: {SURE_WORD})*+(?: 2>&1(?=[ ;]|\Z))?+"
-SURE_LINE = re.compile(rf"{SURE_COMMAND}(?:(?: (?:[|]|&&|[|][|])|;) {SURE_COMMAND})*+")
+SURE_COMMAND = rf"[A-Za-z0-9_./][A-Za-z0-9_./-]*+(?>(?: {SURE_WORD})*)(?>(?: 2>&1(?=[ ;]|\Z))?)"
+SURE_LINE = re.compile(rf"{SURE_COMMAND}(?>(?:(?: (?:[|]|&&|[|][|])|;) {SURE_COMMAND})*)")
 
 BLANKS = re.compile(r"[ \t]+")
 COMMENT = re.compile(r"#[^\n]*")
