@@ -215,3 +215,21 @@ def test_a_folder_that_is_not_trusted_switches_nothing_on(tmp_path: Path) -> Non
     with serving(holding(), strict=True) as server:
         clew(tmp_path, server.url, "-p", "look")
         assert set(kinds(server)) == {"none"}
+
+
+def test_a_killed_session_and_two_forks_of_it_begin_threads_of_their_own(tmp_path: Path) -> None:
+    service = holding()
+    with serving(service, strict=True) as server:
+        with Hosted(tmp_path, server.url, "--model", "opus", *ON) as host:
+            host.say("look")
+            host.result()
+        # It was killed. Two copies go on from the same answer, at the same time.
+        (path,) = transcripts(tmp_path)
+        fork = ("--resume", path.stem, "--fork-session", "--model", "opus", *ON)
+        with Hosted(tmp_path, server.url, *fork) as one, Hosted(tmp_path, server.url, *fork) as two:
+            for host in (one, two):
+                host.say("and again")
+            assert [host.result()["subtype"] for host in (one, two)] == ["success"] * 2
+            assert [host.end() for host in (one, two)] == [0, 0]
+        assert sorted(kinds(server)) == ["continue"] * 3 * LOOPS + ["create"] * 3
+    assert service.refusals == []
