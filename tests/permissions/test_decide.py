@@ -527,3 +527,7 @@ def test_what_lies_behind_a_folder_that_is_not_there_and_back_is_still_looked_at
     for spelled in ("nowhere/../link", "nowhere/deeper/../../link", "./link"):
         assert world.verdict("Read", {"file_path": spelled}, deny) == "deny"
         assert world.bash(f"cat {spelled}", deny) == "deny"
+
+
+def test_a_pattern_that_ends_at_the_root_is_judged(world: World) -> None:
+    assert world.bash("cat /[a]/..") == "ask"

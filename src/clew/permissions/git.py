@@ -275,7 +275,7 @@ def git_exceeds(command: Simple, home: str) -> bool:
 
 def is_harmful(word: Word) -> bool:
     """A harmful option, or a word that may turn out to be one."""
-    if word.dynamic and not re.match(r"\"?[\w./@^~:-]*[\w./]", word.text):
+    if word.dynamic and not re.match(r"\"?[\w./@^~:-]*[\w./]", word.raw):
         return True
     if word.glob and word.text[:1] in "*?[-":
         return True

@@ -248,6 +248,8 @@ class Reader:
                         self.refuse()
                 words.append(word)
             else:
+                if words and words[0].raw == "time" and words[-1].raw in ("time", "-p"):
+                    self.refuse("a redirection between `time` and its command")
                 redirected = True
             self.blanks()
         if words:

@@ -268,7 +268,7 @@ def secret_below(folder: str, home: str) -> str | None:
 
 def secret_met(pattern: str, home: str) -> str | None:
     """A secret place of the home folder that a pattern of the shell could stand for."""
-    segments = tuple(pattern.strip("/").split("/"))
+    segments = tuple(part for part in pattern.split("/") if part)
     for place in SECRET_PLACES:
         rest = ("**",) if place.endswith("/") else ()
         named = (*home.strip("/").split("/"), *place.rstrip("/").split("/"), *rest)

@@ -186,6 +186,8 @@ def is_operand(word: Word) -> bool:
 def is_one_of(option: str, listed: frozenset[str]) -> bool:
     """Return whether an option is one of those listed: bundled letters and shortened names count."""
     name = option.partition("=")[0]
+    if name.startswith("---"):
+        return True  # some programs pass over further dashes
     if name.startswith("--"):
         return name != "--" and any(
             one.startswith("--") and (one.startswith(name) or name.startswith(one))
