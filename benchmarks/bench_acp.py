@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.acp.editor import Editor, words
-from tests.headless.clew_process import command, environment
+from tests.fronts.editor.editor import Editor, words
+from tests.fronts.headless.clew_process import command, environment
 
 from benchmarks.measure import Figure, process
 from clew.testing.server import serving

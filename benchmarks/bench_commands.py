@@ -16,17 +16,17 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from tests.library.many import generate
+from tests.record.library.many import generate
 
 from benchmarks.measure import Figure
-from clew.app.slash import BUILTIN
-from clew.library.listing import newest_first
-from clew.process.programs import Programs
+from clew.agent.tools.searching import FileNames
+from clew.commands.slash.table import BUILTIN
+from clew.fronts.render.theme import chosen
+from clew.fronts.terminal.session_chooser import SessionChooser
+from clew.fronts.terminal.session_picker import FIRST
+from clew.record.library.listing import newest_first
+from clew.system.process.run import Programs
 from clew.testing.server import serving
-from clew.tools.file_names import FileNames
-from clew.tui.render.theme import chosen
-from clew.tui.session_chooser import SessionChooser
-from clew.tui.session_picker import FIRST
 
 RUNS = 5
 HELLO = {"scenario": 1, "answers": [{"text": "Hello.", "times": "always"}]}

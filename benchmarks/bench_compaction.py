@@ -9,17 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Figure, cpu_s
-from clew.compaction import boundary, micro, receipt, retelling
-from clew.engine.measuring import anchored
-from clew.engine.story import Story
-from clew.messages import factories
-from clew.messages.history import History
-from clew.normalize.for_api import for_api
-from clew.normalize.target import Target
-from clew.transcript.log import Log
-from clew.transcript.paths import SessionPaths
-from clew.transcript.policy import Writer
-from clew.transcript.record import Recorder
+from clew.agent.compaction import boundary, micro, retelling
+from clew.agent.compaction import boundary as receipt
+from clew.agent.requests import anchored
+from clew.agent.story import Story
+from clew.core.messages import factories
+from clew.core.messages.history import History
+from clew.core.normalize.for_api import for_api
+from clew.core.normalize.target import Target
+from clew.record.transcript.log import Log
+from clew.record.transcript.paths import SessionPaths
+from clew.record.transcript.policy import Writer
+from clew.record.transcript.record import Recorder
 
 Json = dict[str, Any]
 AT = "2026-01-01T00:00:00.000Z"

@@ -9,12 +9,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from benchmarks.measure import Figure
-from clew.context import git
-from clew.context.facts import date_fact, git_fact, memory_fact
-from clew.context.git_report import read_log, read_status
-from clew.context.memory import FileCache, Sources, load
-from clew.context.system_prompt import GUIDANCE, system_prompt
-from clew.process.spawn import Launcher
+from clew.agent.context import git
+from clew.agent.context.facts import date_fact, git_fact, memory_fact
+from clew.agent.context.git_report import read_log, read_status
+from clew.agent.context.memory import FileCache, Sources, load
+from clew.agent.context.system_prompt import GUIDANCE, system_prompt
+from clew.system.process.spawn import Launcher
 
 FILES = 5_000
 RUNS = 7

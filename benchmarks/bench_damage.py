@@ -15,8 +15,8 @@ import msgspec
 
 from benchmarks.bench_transcript import SESSION, uuid_of
 from benchmarks.measure import Figure, growth
-from clew.library.branches import prompts
-from clew.transcript.repair import plan
+from clew.record.library.branches import prompts
+from clew.record.transcript.repair import plan
 
 Entry = dict[str, Any]
 LINES = 4000

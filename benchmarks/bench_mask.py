@@ -7,8 +7,8 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.measure import Figure, cpu_s, growth
-from clew.config.mask import mask
-from clew.config.secret_search import secret_spans
+from clew.system.config.mask import mask
+from clew.system.config.secret_search import secret_spans
 
 SIZE_CHARS = 100_000
 GROWTH_AT_MOST = 4.8

@@ -15,23 +15,23 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Figure
-from clew.app.build import session
-from clew.config.paths import find_places
-from clew.context.tool_listing import listing_fact
-from clew.engine.deps import Question, Refused, Verdict
-from clew.mcp.begin import line_maker
-from clew.mcp.config import ServerConfig, read_server
-from clew.mcp.host import Helpers
-from clew.mcp.servers import Servers
-from clew.normalize.tokens import text_tokens
-from clew.options import Options
-from clew.process.spawn import Launcher
-from clew.tools.base import Progress, Tool, ToolContext, ToolSession
-from clew.tools.door import run_tool
-from clew.transport.http import HttpTransport
-from clew.transport.network import Network
+from clew.agent.context.facts import tool_listing_fact
+from clew.agent.deps import Question, Refused, Verdict
+from clew.agent.options import Options
+from clew.agent.tools.base import Progress, Tool, ToolContext, ToolSession
+from clew.agent.tools.schema import run_tool
+from clew.core.normalize.tokens import text_tokens
+from clew.parts.mcp.client import Helpers
+from clew.parts.mcp.config import ServerConfig, read_server
+from clew.parts.mcp.connect import line_maker
+from clew.parts.mcp.servers import Servers
+from clew.session.build import session
+from clew.system.config.paths import find_places
+from clew.system.process.spawn import Launcher
+from clew.system.transport.http import HttpTransport
+from clew.system.transport.network import Network
 
-PROGRAM = str(Path(__file__).parents[1] / "tests" / "mcp" / "server_program.py")
+PROGRAM = str(Path(__file__).parents[1] / "tests" / "parts" / "mcp" / "server_program.py")
 CALLS = 500
 RUNS = 5
 
@@ -89,9 +89,8 @@ async def calling(tool: Tool[Any], tool_session: ToolSession, calls: int) -> flo
 
 
 async def theirs(*, calls: int) -> tuple[float, float]:
-    from mcp.client.stdio import stdio_client
-
     from mcp import Client, StdioServerParameters
+    from mcp.client.stdio import stdio_client
 
     parameters = StdioServerParameters(
         command=sys.executable, args=["-I", "-S", PROGRAM, "many"], env={"MANY": "20"}
@@ -158,7 +157,7 @@ def figures() -> Iterator[Figure]:
             at_most=10,
         )
         names = [f"mcp__server{n % 5}__fetch_thing_{n}" for n in range(100)]
-        fact = listing_fact((), names)
+        fact = tool_listing_fact((), names)
         assert fact is not None
         yield Figure(
             name="100 tools until one is used",

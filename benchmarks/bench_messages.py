@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from benchmarks.measure import Figure, cpu_s
-from clew.transcript.entries import Entry, Keys, parse, scan
+from clew.record.transcript.entries import Entry, Keys, parse, scan
 
 LINES = 20_000
 SCANNED_MB = 100
-VOCABULARY = ("blocks", "messages", "events", "usage", "errors", "factories", "history", "kinds")
+VOCABULARY = ("blocks", "messages", "records", "views", "errors", "factories", "history", "kinds")
 
 
 def mixed_lines() -> list[bytes]:
@@ -100,7 +100,7 @@ def _scan_figures(lines: list[bytes], size_mb: float) -> Iterator[Figure]:
 
 def _import_figures() -> Iterator[Figure]:
     """CPU time of defining the vocabulary in a fresh interpreter whose bytecode is cached."""
-    modules = ", ".join(f"clew.messages.{name}" for name in VOCABULARY)
+    modules = ", ".join(f"clew.core.messages.{name}" for name in VOCABULARY)
     program = (
         f"import time; t = time.process_time(); import {modules}; print(time.process_time() - t)"
     )

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.measure import Figure, cpu_s
-from clew.normalize.for_api import Outgoing, for_api
-from clew.normalize.target import Target
+from clew.core.normalize.for_api import Outgoing, for_api
+from clew.core.normalize.target import Target
 
 Entry = dict[str, Any]
 TARGET = Target()

@@ -13,14 +13,14 @@ from tests.permissions.usual import share
 from tests.permissions.world import World
 
 from benchmarks.measure import Figure, cpu_s
-from clew.config.load import load
-from clew.config.paths import find_places
 from clew.permissions.decide import decide
 from clew.permissions.request import Context, Request
 from clew.permissions.resolver import make_resolver
 from clew.permissions.rules import Anchors, RuleSet, read_rules
 from clew.permissions.session_rules import stand
 from clew.permissions.shell import parser
+from clew.system.config.load import load
+from clew.system.config.paths import find_places
 
 CALLS = 400
 COMMAND = "git log --oneline -5"

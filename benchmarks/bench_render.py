@@ -10,10 +10,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.measure import Figure, cpu_s
-from clew.stream.events import BlockFinished, TextDelta
-from clew.tui.render.abilities import Abilities
-from clew.tui.render.theme import DARK
-from clew.tui.render.transcript import Transcript
+from clew.core.stream.events import BlockFinished, TextDelta
+from clew.fronts.render.theme import DARK, Abilities
+from clew.fronts.render.transcript import Transcript
 
 SIZE = 100_000
 DELTA = 12

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.measure import Figure, cpu_s
-from clew.catalog.lookup import known_models
-from clew.reports.costs import gather
+from clew.commands.cost import gather
+from clew.core.catalog.lookup import known_models
 
 AT = "2026-01-02T03:04:05.678Z"
 BLOCKS = 3  # lines that repeat each response's usage

@@ -12,8 +12,8 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.measure import Figure, cpu_s
-from clew.rewind.blobs import Blobs
-from clew.rewind.watch import Named, Watch
+from clew.record.rewind.disk import Blobs
+from clew.record.rewind.watch import Named, Watch
 
 FILES = 5_000
 

@@ -10,20 +10,20 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from benchmarks.measure import Figure
-from clew.hooks.events import BY_NAME
-from clew.hooks.handlers import Command, Found, Hook
-from clew.hooks.progress import HookFinished, HookStarted
-from clew.hooks.reach import Reach
-from clew.hooks.run import Here, Hooks
+from clew.agent.hooks.events import BY_NAME
+from clew.agent.hooks.handlers import Command, Found, Hook
+from clew.agent.hooks.progress import HookFinished, HookStarted
+from clew.agent.hooks.reach import Reach
+from clew.agent.hooks.run import Here, Hooks
 from clew.permissions.request import Context
 from clew.permissions.resolver import make_resolver
-from clew.process.output import Output
-from clew.process.run import run
-from clew.process.spawn import Launcher
-from clew.sandbox.box import Box, Kind
-from clew.sandbox.listing import TICK_NS, Listing
-from clew.sandbox.policy import Policy
-from clew.sandbox.walled import SandboxError
+from clew.system.process.output import Output
+from clew.system.process.run import run
+from clew.system.process.spawn import Launcher
+from clew.system.sandbox.box import Box, Kind
+from clew.system.sandbox.policy import Policy
+from clew.system.sandbox.protected_paths import TICK_NS, Listing
+from clew.system.sandbox.walled import SandboxError
 
 RUNS = 60
 TEN = 10

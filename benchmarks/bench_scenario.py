@@ -4,10 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.measure import Figure, cpu_s
-from clew.providers.scenario import from_value
-from clew.providers.scenario_host import ScenarioHost
-from clew.providers.scenario_steps import steps
 from clew.testing.http import chunk
+from clew.testing.scenario import from_value
+from clew.testing.scenario_steps import ScenarioHost, steps
 
 TEXT = "0123456789abcdef" * 262_144  # 4 MB
 REQUEST = {"model": "m", "messages": [], "stream": True}

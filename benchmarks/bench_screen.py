@@ -20,8 +20,8 @@ from typing import Any
 
 from benchmarks.bench_render import DELTA, answer, session
 from benchmarks.measure import Figure
+from clew.record.transcript.paths import project_dir
 from clew.testing.server import serving
-from clew.transcript.paths import project_dir
 
 READS = 1 << 16
 TICKS = os.sysconf("SC_CLK_TCK")

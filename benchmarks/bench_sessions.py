@@ -11,17 +11,16 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from tests.library.many import generate
+from tests.record.library.many import generate
 
 from benchmarks.bench_transcript import _session
 from benchmarks.measure import Figure, cpu_s
-from clew.exchange.export import exported
-from clew.library.database import forget
-from clew.library.indexing import update
-from clew.library.listing import newest_first
-from clew.library.scan import ripgrep
-from clew.library.search import Scope, search
-from clew.library.words import query_of
+from clew.record.exchange.export import exported
+from clew.record.library.database import forget
+from clew.record.library.indexing import update
+from clew.record.library.listing import newest_first
+from clew.record.library.search import Scope, ripgrep, search
+from clew.record.library.words import query_of
 
 SESSIONS = 10_000
 

@@ -7,12 +7,12 @@ from pathlib import Path
 import yaml
 
 from benchmarks.measure import Figure, cpu_s, growth
-from clew.config import frontmatter
-from clew.normalize.tokens import text_tokens
-from clew.plugins.store import fingerprint
-from clew.skills.expand import expand
-from clew.skills.folders import Place, Shelf
-from clew.skills.listing import listing_fact
+from clew.core.normalize.tokens import text_tokens
+from clew.parts.plugins.store import fingerprint
+from clew.parts.skills.expand import expand
+from clew.parts.skills.folders import Place, Shelf
+from clew.parts.skills.listing import listing_fact
+from clew.system.config import frontmatter
 
 MANY = 500
 HEAD = """\

@@ -12,11 +12,10 @@ from typing import Any
 import msgspec
 
 from benchmarks.measure import Figure, cpu_s, growth
-from clew.stream.accumulate import Accumulator
-from clew.stream.decode import EventDecoder
-from clew.stream.events import MessageFinished
-from clew.stream.lines import READ_SIZE_BYTES
-from clew.stream.sse import SseDecoder
+from clew.core.stream.accumulate import Accumulator
+from clew.core.stream.decode import EventDecoder
+from clew.core.stream.events import MessageFinished
+from clew.core.stream.sse import READ_SIZE_BYTES, SseDecoder
 
 MB = 1_000_000
 PIECE = 12  # characters in a delta, as the service sends them

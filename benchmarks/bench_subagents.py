@@ -12,8 +12,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.headless.clew_process import command, environment
-from tests.headless.host_process import Hosted
+from tests.fronts.headless.clew_process import command, environment
+from tests.fronts.headless.host_process import Hosted
 
 from benchmarks.measure import Figure, process
 
@@ -22,7 +22,7 @@ RUNS = 3
 SERVER = """
 import sys
 from clew.testing.server import serving
-from tests.headless.agents_model import agent, by_prompt, uses
+from tests.fronts.headless.agents_model import agent, by_prompt, uses
 
 many, stays = int(sys.argv[1]), sys.argv[2] == "stays"
 rounds = many if sys.argv[2] == "rounds" else 0

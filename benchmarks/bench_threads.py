@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.measure import Figure
-from clew.catalog.lookup import CATALOG
+from clew.core.catalog.lookup import CATALOG
 from clew.providers.base import Request
 from clew.providers.message_threads import ThreadedRequest, Threads
 from clew.providers.request_body import build

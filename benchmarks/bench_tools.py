@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.measure import Figure
-from clew.process.spawn import Launcher
-from clew.tools.base import Progress, Tool, ToolContext, ToolSession
-from clew.tools.bash import Bash
-from clew.tools.door import run_tool
-from clew.tools.edit import Edit
-from clew.tools.glob import Glob
-from clew.tools.grep import Grep, GrepInput, grep
-from clew.tools.read import Read
-from clew.tools.searching import ripgrep
+from clew.agent.tools.base import Progress, Tool, ToolContext, ToolSession
+from clew.agent.tools.bash import Bash
+from clew.agent.tools.edit import Edit
+from clew.agent.tools.read import Read
+from clew.agent.tools.schema import run_tool
+from clew.agent.tools.search_tools import Glob, Grep, GrepInput, grep
+from clew.agent.tools.searching import ripgrep
+from clew.system.process.spawn import Launcher
 
 FILES = 50
 FILE_BYTES = 10_000
@@ -132,7 +131,7 @@ OUTPUT_PROGRAM = """
 import asyncio, os, sys
 from pathlib import Path
 from benchmarks.bench_tools import Bench, PRODUCER
-from clew.tools.bash import Bash
+from clew.agent.tools.bash import Bash
 from time import perf_counter
 
 async def main():

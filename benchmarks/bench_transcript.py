@@ -17,21 +17,21 @@ from pathlib import Path
 import msgspec
 
 from benchmarks.measure import Figure, cpu_s, from_npm, peak_rss_mb, process
-from clew.messages import factories
-from clew.transcript.files import Files
-from clew.transcript.load import load
-from clew.transcript.log import Log
-from clew.transcript.logfile import LogFile
-from clew.transcript.paths import SessionPaths
-from clew.transcript.policy import Writer
-from clew.transcript.record import Recorder
+from clew.core.messages import factories
+from clew.record.transcript.files import Files
+from clew.record.transcript.load import load
+from clew.record.transcript.log import Log
+from clew.record.transcript.logfile import LogFile
+from clew.record.transcript.paths import SessionPaths
+from clew.record.transcript.policy import Writer
+from clew.record.transcript.record import Recorder
 
 SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
 CCUSAGE = "ccusage@18"
 INPUT_TOKENS = 5
 AT = "2026-01-02T03:04:05.678Z"
-LOAD = "import sys; from pathlib import Path; from clew.transcript.load import load; x = load(Path(sys.argv[1]))"
-BARE = "import sys; from pathlib import Path; from clew.transcript.load import load"
+LOAD = "import sys; from pathlib import Path; from clew.record.transcript.load import load; x = load(Path(sys.argv[1]))"
+BARE = "import sys; from pathlib import Path; from clew.record.transcript.load import load"
 
 
 def figures() -> Iterator[Figure]:

@@ -3,11 +3,11 @@
 import sys
 from collections.abc import Callable, Iterator
 
-from clew.messages.blocks import BLOCKS
-from clew.messages.kinds import BESIDE, CHAIN, KINDS, LIVE, Kind
-from clew.messages.messages import FACES, SUBTYPES, Entry
-from clew.messages.views import View, fields
-from clew.transcript.policy import CLEANED
+from clew.core.messages.blocks import BLOCKS
+from clew.core.messages.kinds import BESIDE, CHAIN, KINDS, LIVE, Kind
+from clew.core.messages.messages import FACES, SUBTYPES, Entry
+from clew.core.messages.views import View, fields
+from clew.record.transcript.policy import CLEANED
 
 PLACES = {CHAIN: "On the chain", BESIDE: "Beside the chain", LIVE: "Only while clew runs"}
 

@@ -12,7 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from tests.tui.screen import OnScreen
+from tests.fronts.terminal.screen import OnScreen
 
 from clew.testing.server import serving
 

@@ -1,8 +1,8 @@
-"""Converts gitleaks' rules into `clew/config/gitleaks_rules.py`: `make secret-rules FROM=CHECKOUT`.
+"""Converts gitleaks' rules into `clew/system/config/gitleaks_rules.py`: `make secret-rules FROM=CHECKOUT`.
 
 Reads `config/gitleaks.toml` and `LICENSE` of a local checkout of gitleaks (MIT). The rules are Go
 regular expressions (RE2); this script rewrites them for `re`, in the way the search of
-`clew.config.secret_search` needs them: each rule with the words that start it, and one group.
+`clew.system.config.secret_search` needs them: each rule with the words that start it, and one group.
 """
 
 import json
@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeAlias
 
 Json: TypeAlias = dict[str, Any]
-TARGET = Path(__file__).parent.parent / "src" / "clew" / "config" / "gitleaks_rules.py"
+TARGET = Path(__file__).parent.parent / "src" / "clew" / "system" / "config" / "gitleaks_rules.py"
 
-# Rules that clew replaces by its own (clew.config.secret_shapes), and why.
+# Rules that clew replaces by its own (clew.system.config.secret_shapes), and why.
 REPLACED = {
     "generic-api-key": "judged by name and value there",
     "curl-auth-header": "superlinear; headers are masked in any command",

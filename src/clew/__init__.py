@@ -7,29 +7,29 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from clew.sdk.client import ClewClient as ClewClient
-    from clew.sdk.client import query as query
-    from clew.sdk.functions import Function as Function
-    from clew.sdk.functions import tool as tool
-    from clew.sdk.messages import Assistant as Assistant
-    from clew.sdk.messages import Result as Result
-    from clew.sdk.messages import StreamEvent as StreamEvent
-    from clew.sdk.messages import System as System
-    from clew.sdk.messages import Text as Text
-    from clew.sdk.messages import Thinking as Thinking
-    from clew.sdk.messages import ToolResult as ToolResult
-    from clew.sdk.messages import ToolUse as ToolUse
-    from clew.sdk.messages import User as User
-    from clew.sdk.options import Call as Call
-    from clew.sdk.options import ClewOptions as ClewOptions
-    from clew.sdk.options import Deny as Deny
-    from clew.sdk.options import HookAt as HookAt
-    from clew.sdk.options import Permit as Permit
-    from clew.sdk.sessions import fork_session as fork_session
-    from clew.sdk.sessions import list_sessions as list_sessions
-    from clew.sdk.sessions import rename_session as rename_session
-    from clew.sdk.sessions import session_messages as session_messages
-    from clew.sdk.sessions import tag_session as tag_session
+    from clew.fronts.sdk.client import ClewClient as ClewClient
+    from clew.fronts.sdk.client import query as query
+    from clew.fronts.sdk.functions import Function as Function
+    from clew.fronts.sdk.functions import tool as tool
+    from clew.fronts.sdk.messages import Assistant as Assistant
+    from clew.fronts.sdk.messages import Result as Result
+    from clew.fronts.sdk.messages import StreamEvent as StreamEvent
+    from clew.fronts.sdk.messages import System as System
+    from clew.fronts.sdk.messages import Text as Text
+    from clew.fronts.sdk.messages import Thinking as Thinking
+    from clew.fronts.sdk.messages import ToolResult as ToolResult
+    from clew.fronts.sdk.messages import ToolUse as ToolUse
+    from clew.fronts.sdk.messages import User as User
+    from clew.fronts.sdk.options import Call as Call
+    from clew.fronts.sdk.options import ClewOptions as ClewOptions
+    from clew.fronts.sdk.options import Deny as Deny
+    from clew.fronts.sdk.options import HookAt as HookAt
+    from clew.fronts.sdk.options import Permit as Permit
+    from clew.fronts.sdk.sessions import fork_session as fork_session
+    from clew.fronts.sdk.sessions import list_sessions as list_sessions
+    from clew.fronts.sdk.sessions import rename_session as rename_session
+    from clew.fronts.sdk.sessions import session_messages as session_messages
+    from clew.fronts.sdk.sessions import tag_session as tag_session
 
 _HOMES = {
     "client": ("ClewClient", "query"),
@@ -49,4 +49,4 @@ def __getattr__(name: str) -> "Any":
         raise AttributeError(f"module 'clew' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(f"clew.sdk.{home}"), name)
+    return getattr(import_module(f"clew.fronts.sdk.{home}"), name)

@@ -17,28 +17,31 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from clew.options import Options
+    from clew.agent.options import Options
 
 # name -> (module, one line for the help). The module is imported when its command is called, and
 # offers `main(argv: list[str]) -> int`.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "acp": ("clew.acp.main", "serve an editor that speaks the Agent Client Protocol"),
+    "acp": ("clew.fronts.editor.main", "serve an editor that speaks the Agent Client Protocol"),
     "completion": ("clew.completion", "words for the shell: bash, zsh, fish"),
-    "config": ("clew.config.commands", "read, explain and set settings; trust folders"),
-    "context": ("clew.reports.context", "show what fills the next request of a session"),
-    "cost": ("clew.reports.cost", "show what sessions cost, by model, day, tool and more"),
+    "config": ("clew.commands.config", "read, explain and set settings; trust folders"),
+    "context": ("clew.commands.context", "show what fills the next request of a session"),
+    "cost": ("clew.commands.cost", "show what sessions cost, by model, day, tool and more"),
     "demo": ("clew.testing.demo", "play a scripted conversation: no key, no network"),
-    "doctor": ("clew.doctor.commands", "say what is wrong with this setup, and what to do"),
-    "hooks": ("clew.hooks.commands", "list hooks, and try what they would say"),
-    "keys": ("clew.tui.keys_word", "list what keys do, and check your own"),
-    "login": ("clew.config.login", "keep an API key in a file only you can read"),
-    "logout": ("clew.config.logout", "forget the key that login kept"),
-    "mcp": ("clew.headless.mcp_word", "add, list, approve and log in to MCP servers"),
-    "memory": ("clew.context.explain", "show which memory files speak here, and why"),
-    "permissions": ("clew.permissions.commands", "ask what may run, and why; edit the rules"),
-    "plugin": ("clew.plugins.commands", "install, list, trust and remove plugins; marketplaces"),
-    "sessions": ("clew.sessions.commands", "list, search, check, repair and move sessions"),
-    "tasks": ("clew.sessions.tasks_word", "list, show and stop what was kept beyond clew's end"),
+    "doctor": ("clew.commands.doctor.checks", "say what is wrong with this setup, and what to do"),
+    "hooks": ("clew.commands.hooks", "list hooks, and try what they would say"),
+    "keys": ("clew.fronts.terminal.keys", "list what keys do, and check your own"),
+    "login": ("clew.commands.login", "keep an API key in a file only you can read"),
+    "logout": ("clew.commands.logout", "forget the key that login kept"),
+    "mcp": ("clew.fronts.headless.mcp_word", "add, list, approve and log in to MCP servers"),
+    "memory": ("clew.agent.context.explain", "show which memory files speak here, and why"),
+    "permissions": ("clew.commands.permissions", "ask what may run, and why; edit the rules"),
+    "plugin": ("clew.commands.plugins", "install, list, trust and remove plugins; marketplaces"),
+    "sessions": (
+        "clew.commands.sessions.commands",
+        "list, search, check, repair and move sessions",
+    ),
+    "tasks": ("clew.commands.tasks", "list, show and stop what was kept beyond clew's end"),
 }
 
 # Words alone that are commands of other programs, or of a session, and what stands for them here.
@@ -164,7 +167,7 @@ def main(argv: list[str] | None = None) -> int:
         code = dispatch(args)
         sys.stdout.flush()
     except (OSError, ExceptionGroup) as raised:
-        from clew.messages.errors import first_of, in_words
+        from clew.core.messages.errors import first_of, in_words
 
         error = first_of(raised)
         if not isinstance(error, OSError):
@@ -216,7 +219,7 @@ class Words(io.TextIOWrapper):
     moves no cursor, hides no line and sets no title."""
 
     def write(self, text: str) -> int:
-        from clew.tui.render.safe import visible
+        from clew.fronts.render.rows import visible
 
         return super().write(visible(text.replace("\r\n", "\n")))
 
@@ -273,19 +276,19 @@ def helped(words: list[str]) -> int:
 def talk(args: list[str]) -> int:
     """A session: headless with --print, else with the person at the terminal."""
     if not args and can_draw():
-        from clew.tui.start import main
+        from clew.fronts.terminal.start import main
 
         hide()
 
         return main()
-    from clew.flags import parse
-    from clew.messages.errors import CommandLineError
+    from clew.core.messages.errors import CommandLineError
+    from clew.session.flags import parse
 
     try:
         misspelled(args)
         options = parse(args)
         if options.resume == "" and (options.is_print or options.is_linear or not can_draw()):
-            from clew.tui.picking import picked
+            from clew.fronts.terminal.picking import picked
 
             options = picked(options)
     except CommandLineError as error:
@@ -297,7 +300,7 @@ def talk(args: list[str]) -> int:
     if options.is_print:
         only_words("stdout")
     if options.worktree is not None:
-        from clew.app.worktree import within
+        from clew.session.worktree import within
 
         return within(options, front(options))
     return front(options)(options)
@@ -305,7 +308,7 @@ def talk(args: list[str]) -> int:
 
 def hide() -> None:
     """Commands of a session must not read the keys in the environment that clew was started with."""
-    from clew.process.hiding import hide
+    from clew.system.process.hiding import hide
 
     hide()
 
@@ -318,11 +321,11 @@ def front(options: "Options") -> "Callable[[Options], int]":
     gc.disable()
     try:
         if options.is_print:
-            from clew.headless.run import main
+            from clew.fronts.headless.run import main
         elif options.is_linear or not can_draw():
-            from clew.tui.linear import main
+            from clew.fronts.line.linear import main
         else:
-            from clew.tui.start import main
+            from clew.fronts.terminal.start import main
     finally:
         gc.freeze()
         gc.enable()
@@ -340,7 +343,7 @@ def misspelled(args: list[str]) -> None:
     a command elsewhere."""
     from difflib import get_close_matches
 
-    from clew.messages.errors import CommandLineError
+    from clew.core.messages.errors import CommandLineError
 
     if len(args) == 1 and args[0] in ELSEWHERE:
         prompt = f"as a prompt: clew -- {args[0]}"

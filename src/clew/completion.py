@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from pathlib import Path
 
-from clew.sessions.commands import WORDS
+from clew.commands.sessions.commands import WORDS
 
 SHELLS = ("bash", "zsh", "fish")
 SESSIONS_SHOWN = 50
@@ -129,8 +129,8 @@ def choices_of(before: Sequence[str]) -> list[str]:
 
 def sessions() -> Iterator[str]:
     """The newest sessions of this folder: titles that a person gave, then ids."""
-    from clew.library.listing import newest_first
-    from clew.sessions.output import home
+    from clew.commands.sessions.output import home
+    from clew.record.library.listing import newest_first
 
     newest = newest_first(home(), str(Path.cwd()), everywhere=False)
     found = [one for one, _ in zip(newest, range(SESSIONS_SHOWN), strict=False)]

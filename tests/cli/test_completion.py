@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.sessions.place import Place
-from tests.transcript.build import SESSION, talk
+from tests.commands.sessions.place import Place
+from tests.record.transcript.build import SESSION, talk
 
 BIN = Path(sys.executable).parent
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from clew.cli import COMMANDS, ELSEWHERE
-from tests.headless.clew_process import clew
+from tests.fronts.headless.clew_process import clew
 
 
 @pytest.mark.parametrize(

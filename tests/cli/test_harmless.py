@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from clew.testing.server import serving
-from tests.headless.clew_process import clew
-from tests.tui.screen import OnScreen
-from tests.tui.terminal import Terminal
+from tests.fronts.headless.clew_process import clew
+from tests.fronts.terminal.screen import OnScreen
+from tests.fronts.terminal.terminal import Terminal
 
 EVIL = "\x1b]0;EVIL\x07\x1b[2J\u009b31m\r\u202eEND"
 SHOWN = r"\x1b]0;EVIL\x07\x1b[2J\x9b31m\x0d\u202eEND"

@@ -10,7 +10,7 @@ import pytest
 
 import clew
 from clew.cli import COMMANDS, main
-from clew.flags import parser
+from clew.session.flags import parser
 from clew.version import VERSION
 from tests.requirements import requirement
 

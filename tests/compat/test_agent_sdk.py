@@ -30,11 +30,11 @@ from claude_agent_sdk import (
     tool,
 )
 
-from clew.sdk.options import ClewOptions
-from clew.sdk.transport import InProcess
+from clew.fronts.sdk.options import ClewOptions
+from clew.fronts.sdk.transport import InProcess
 from clew.testing.server import serving
 from tests.compat.sdk_plugin import executable
-from tests.headless.clew_process import environment, until
+from tests.fronts.headless.clew_process import environment, until
 
 HELLO = {"scenario": 1, "answers": [{"text": "one"}, {"text": "two"}, {"text": "three"}]}
 MAKES = {

@@ -10,7 +10,7 @@ import pytest
 
 from clew.testing.server import serving
 from tests.compat.sdk_plugin import executable
-from tests.headless.clew_process import environment
+from tests.fronts.headless.clew_process import environment
 
 PACKAGE = "@anthropic-ai/claude-agent-sdk@0.3.330"
 MAKES = {

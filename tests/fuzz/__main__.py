@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.fuzz.holes import HOLES
 from tests.fuzz.hunt import Hunter, Tally, describe_line
 from tests.permissions.configurations import CONFIGURATIONS
-from tests.sandbox.walls import can
+from tests.system.sandbox.walls import can
 
 MOST_FINDINGS = 20
 

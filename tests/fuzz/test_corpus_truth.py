@@ -10,7 +10,7 @@ from tests.fuzz import grammar
 from tests.fuzz.box import Box
 from tests.fuzz.hunt import harm
 from tests.permissions.usual import PROJECT
-from tests.sandbox.walls import can
+from tests.system.sandbox.walls import can
 
 # Lines that name these say nothing where they are not installed.
 OPTIONAL = re.compile(r"\b(?:rg|fd|fdfind|jq|tree|xxd|strings|file|column|hexdump)\b")

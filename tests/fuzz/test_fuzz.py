@@ -13,7 +13,7 @@ from tests.fuzz.box import Box
 from tests.fuzz.hunt import harm, shell_quoted
 from tests.fuzz.reading import Comparison
 from tests.fuzz.shrink import shrink
-from tests.sandbox.walls import can
+from tests.system.sandbox.walls import can
 
 # Where no sandbox can be had, the one test that holds is that the program says so.
 HAS_SANDBOX = can("bubblewrap")

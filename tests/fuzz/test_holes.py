@@ -11,7 +11,7 @@ from tests.fuzz.__main__ import hole_command
 from tests.fuzz.holes import HOLES, close
 from tests.permissions.configurations import CONFIGURATIONS
 from tests.permissions.world import World
-from tests.sandbox.walls import can
+from tests.system.sandbox.walls import can
 
 # Holes that harm only where this program is installed.
 NEEDS = {"rg --pre": "rg", "fd -x": "fdfind"}

@@ -13,7 +13,7 @@ def project() -> dict[str, Any]:
 
 
 def pure_modules() -> list[str]:
-    """The modules the purity contract names, `clew.messages` standing for its whole folder."""
+    """The modules the purity contract names, `clew.core.messages` standing for its whole folder."""
     contracts = project()["tool"]["importlinter"]["contracts"]
     modules: list[str] = next(c for c in contracts if c["id"] == "purity")["source_modules"]
     return modules

@@ -9,17 +9,17 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from clew.catalog.lookup import CATALOG
-from clew.catalog.prices import rates
-from clew.config.environment import VARIABLES
-from clew.engine.token_budget import wished_tokens
-from clew.normalize.tokens import RESULT_OVERHEAD, USE_OVERHEAD
-from clew.providers.overflow import MIN_OUTPUT_TOKENS, SAFETY_TOKENS
+from clew.agent.tools.base import BASH_TIMEOUT_MS
+from clew.agent.transitions import wished_tokens
+from clew.core.catalog.lookup import CATALOG
+from clew.core.catalog.models import rates
+from clew.core.normalize.tokens import RESULT_OVERHEAD, USE_OVERHEAD
+from clew.core.stream.sse import READ_SIZE_BYTES
+from clew.providers.failure_kinds import MIN_OUTPUT_TOKENS, SAFETY_TOKENS
 from clew.providers.retry import Policy
 from clew.providers.watchdog import Limits
-from clew.stream.lines import READ_SIZE_BYTES
-from clew.tools.limits import BASH_TIMEOUT_MS
-from clew.transcript import files, light
+from clew.record.transcript import files, light
+from clew.system.config.environment import VARIABLES
 from tests.requirements import BY_ID, ids_in_tests, requirement
 
 NAMES_OF_VARIABLES = {name for known in VARIABLES for name in known.names}

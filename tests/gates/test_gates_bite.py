@@ -76,15 +76,17 @@ def test_mypy_bites(house: Path) -> None:
 
 
 def test_an_import_upwards_bites_even_when_lazy(house: Path) -> None:
-    plant(house, "src/clew/messages/__init__.py", "\n\ndef up() -> None:\n    import clew.cli\n")
-    bites(house, BIN / "lint-imports", "--no-cache", says="clew.messages -> clew.cli")
+    plant(
+        house, "src/clew/core/messages/__init__.py", "\n\ndef up() -> None:\n    import clew.cli\n"
+    )
+    bites(house, BIN / "lint-imports", "--no-cache", says="clew.core.messages -> clew.cli")
 
 
 def test_a_pure_module_that_reaches_the_world_through_another_bites(house: Path) -> None:
-    plant(house, "src/clew/version.py", "\nimport clew.messages.sly\n")
-    plant(house, "src/clew/messages/__init__.py", "")
-    plant(house, "src/clew/messages/sly.py", "import os\n")
-    bites(house, BIN / "lint-imports", "--no-cache", says="clew.messages.sly -> os")
+    plant(house, "src/clew/version.py", "\nimport clew.core.messages.sly\n")
+    plant(house, "src/clew/core/messages/__init__.py", "")
+    plant(house, "src/clew/core/messages/sly.py", "import os\n")
+    bites(house, BIN / "lint-imports", "--no-cache", says="clew.core.messages.sly -> os")
 
 
 def test_a_folder_outside_the_plan_bites(house: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from clew.permissions.git_history import GitHistory
 from clew.permissions.request import HeldByGit
 from clew.permissions.rules import Anchors, Rule, RuleSet, Source, parse_rule
-from clew.process.spawn import Launcher
+from clew.system.process.spawn import Launcher
 from tests.requirements import requirement
 
 

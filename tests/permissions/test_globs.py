@@ -7,8 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pathspec import GitIgnoreSpec, PathSpec
 
-from clew.permissions.globs import ignore_rules, path_rules, tamed
-from clew.permissions.patterns import command_regex, domain_regex, may_meet, path_regex, word_regex
+from clew.permissions.patterns import (
+    command_regex,
+    domain_regex,
+    ignore_rules,
+    may_meet,
+    path_regex,
+    path_rules,
+    tamed,
+    word_regex,
+)
 
 PARTS = ["a", "b", "*", "*", "/", "?", "**/", "/**/", "[ab]", "\\*", "."]
 LETTERS = ["a", "b", "/", "a/", "c", "*", "."]

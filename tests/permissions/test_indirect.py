@@ -2,7 +2,7 @@
 
 import pytest
 
-from clew.permissions.indirect import NAMES_MAX
+from clew.permissions.files import NAMES_MAX
 from tests.permissions.world import World
 
 DENIED = ["Read(./secrets/**)", "Read(.env)"]

@@ -2,9 +2,9 @@
 
 import pytest
 
-from clew.permissions.named import ELSEWHERE, names_tool, unknown_tool
+from clew.agent.tools.registry import builtin_tools
+from clew.permissions.modes import ELSEWHERE, names_tool, unknown_tool
 from clew.permissions.request import TOOLS
-from clew.tools.registry import builtin_tools
 
 
 @pytest.mark.parametrize(

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from clew.permissions.offers import offers
 from clew.permissions.request import Mode, Request
+from clew.permissions.suggest import offers
 from clew.permissions.updates import ModeUpdate, RulesUpdate
 from tests.permissions.world import World
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.messages import factories
+from clew.core.messages import factories
 from clew.permissions.provenance import VOUCHED, Provenance, Source
 
 Json = dict[str, Any]

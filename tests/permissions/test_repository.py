@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from clew.config.paths import find_places
-from clew.config.trust import trust
 from clew.permissions.in_session import SessionRules
 from clew.permissions.session_rules import stand
+from clew.system.config.load import trust
+from clew.system.config.paths import find_places
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 import pytest
 from msgspec import structs
 
-from clew.config.layers import Layer
-from clew.config.load import decoded
 from clew.permissions.index import MAX_FOLDERS, PathIndex
 from clew.permissions.rules import Rejected, Rule, RuleSet, Source, parse_rule, read_rules
+from clew.system.config.layers import Layer
+from clew.system.config.load import decoded
 from tests.permissions.world import World
 from tests.requirements import requirement
 

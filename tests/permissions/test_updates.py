@@ -6,17 +6,10 @@ from typing import Any
 
 import pytest
 
-from clew.messages.errors import SettingsError
+from clew.core.messages.errors import SettingsError
 from clew.permissions.decision import verdict
 from clew.permissions.in_session import SessionRules
-from clew.permissions.updates import (
-    Unreadable,
-    Update,
-    adding,
-    read_updates,
-    spelled,
-    with_update,
-)
+from clew.permissions.updates import Unreadable, Update, adding, read_updates, spelled, with_update
 
 
 def updates(*given: dict[str, Any]) -> tuple[Update, ...]:

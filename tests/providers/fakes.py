@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from itertools import count
 from typing import Any, TypeAlias
 
+from clew.core.json_object import Json
 from clew.providers.answer import Answering
 from clew.providers.answer_events import DriverEvent, Ended
-from clew.providers.base import Description, Failure, Json, Request
+from clew.providers.base import Description, Failure, Request
 
 BOUND_S = 30.0
 

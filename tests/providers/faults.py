@@ -13,6 +13,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from clew.core.json_object import Json
+from clew.core.stream.events import BlockDropped, InputDelta, MessageFinished, TextDelta
 from clew.providers.answer import Answering
 from clew.providers.answer_events import (
     Answered,
@@ -29,10 +31,9 @@ from clew.providers.answer_events import (
     Withdrawn,
 )
 from clew.providers.anthropic import AnthropicProvider, provider_from_environment
-from clew.providers.base import Json, Request
-from clew.stream.events import BlockDropped, InputDelta, MessageFinished, TextDelta
+from clew.providers.base import Request
 from tests.providers.fakes import VirtualClock, end, hello, start, text, tool
-from tests.transport.servers import Handler, answer, read_request, serving
+from tests.system.transport.servers import Handler, answer, read_request, serving
 
 BOUND_S = 60.0
 SSE = "Content-Type: text/event-stream\r\n"

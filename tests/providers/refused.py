@@ -12,17 +12,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from clew.app.service import speaker
-from clew.config.environment import freeze
+from clew.agent.models import speaker
+from clew.core.json_object import Json
 from clew.providers.answer import Answering
 from clew.providers.answer_events import Answered, Asking, CompactionDue, GaveUp, Retrying, Shrunk
-from clew.providers.base import Json, Request
+from clew.providers.base import Request
 from clew.providers.endpoint import endpoint_from
-from clew.transport.choose import transport_for
-from tests.headless.chat_server import chunk, words
+from clew.system.config.environment import freeze
+from clew.system.transport.choose import transport_for
+from tests.fronts.headless.chat_server import chunk, words
 from tests.providers.fakes import hello, start
 from tests.providers.faults import SSE, Stage, StagedClock, sse
-from tests.transport.servers import Handler, answer, network, read_request, serving
+from tests.system.transport.servers import Handler, answer, network, read_request, serving
 
 DATE = "Mon, 23 Nov 2026 08:00:00 GMT"
 AGAIN, COMPACT, SHRINK, GIVE_UP = "again", "compact", "shrink", "give up"

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from clew.core.stream.events import BlockDropped, BlockFinished, MessageFinished, TextDelta
 from clew.providers.answer import Answering, Gate, chance
 from clew.providers.answer_events import (
     Answered,
@@ -19,7 +20,6 @@ from clew.providers.answer_events import (
 )
 from clew.providers.base import Adaptive, Budget, Failure, Request
 from clew.providers.retry import Policy
-from clew.stream.events import BlockDropped, BlockFinished, MessageFinished, TextDelta
 from tests.providers.fakes import (
     Asked,
     FakeProvider,

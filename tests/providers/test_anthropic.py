@@ -9,17 +9,25 @@ from typing import Any
 
 import pytest
 
+from clew.core.json_object import Json
+from clew.core.stream.events import TextDelta
 from clew.providers.answer import Answering
 from clew.providers.answer_events import Answered, Asking, Ended, GaveUp, Incomplete
 from clew.providers.anthropic import AnthropicProvider, provider_from_environment
-from clew.providers.base import Attempt, Failure, Json, Provider, Request
+from clew.providers.base import Attempt, Failure, Provider, Request
 from clew.providers.retry import Policy
 from clew.providers.watchdog import Limits
-from clew.stream.events import TextDelta
 from clew.testing.server import LoopbackServer
 from tests.providers.fakes import end, hello, start, text
 from tests.requirements import requirement
-from tests.transport.servers import BOUND_S, Handler, answer, answering, read_request, serving
+from tests.system.transport.servers import (
+    BOUND_S,
+    Handler,
+    answer,
+    answering,
+    read_request,
+    serving,
+)
 
 REQUEST = Request(model="opus", messages=[{"role": "user", "content": "hi"}])
 KEY = "sk-ant-secret"

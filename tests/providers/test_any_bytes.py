@@ -13,7 +13,7 @@ from clew.providers.anthropic import provider_from_environment
 from clew.providers.base import Failure, Request
 from clew.providers.retry import Policy
 from tests.providers.fakes import end, hello, start, text, tool
-from tests.transport.servers import BOUND_S, read_request, serving
+from tests.system.transport.servers import BOUND_S, read_request, serving
 
 WORDS = [
     f"event: {e['type']}\ndata: {json.dumps(e)}\n\n".encode()

@@ -9,16 +9,21 @@ from typing import Any
 import anthropic._constants as sdk
 import pytest
 
-from clew.catalog.api_versions import EARLIER, LATER, USUAL, is_later, is_version, other_version
-from clew.catalog.lookup import CATALOG
-from clew.config.environment import freeze
-from clew.config.paths import find_places
+from clew.core.catalog.lookup import CATALOG
+from clew.core.catalog.models import EARLIER, LATER, USUAL, is_later, is_version, other_version
 from clew.providers.anthropic import AnthropicProvider, provider_from_environment
 from clew.providers.base import Failure, Request
-from clew.providers.credentials import memory_in, with_version
+from clew.providers.credentials import (
+    FORGOTTEN_AFTER,
+    MAX_ENDPOINTS,
+    VersionMemory,
+    memory_in,
+    with_version,
+)
 from clew.providers.endpoint import Endpoint, endpoint_from
 from clew.providers.request_body import build
-from clew.providers.version_memory import FORGOTTEN_AFTER, MAX_ENDPOINTS, VersionMemory
+from clew.system.config.environment import freeze
+from clew.system.config.paths import find_places
 from clew.testing.server import LoopbackServer
 
 TODAY = date(2026, 11, 23)

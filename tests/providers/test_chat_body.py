@@ -4,15 +4,15 @@ from typing import Any
 
 import pytest
 
-from clew.catalog.models import Model, unknown_model
-from clew.config.environment import freeze
+from clew.core.catalog.models import Model, unknown_model
 from clew.providers.anthropic import AnthropicProvider
 from clew.providers.base import Adaptive, Failure, Request
 from clew.providers.chat import ChatProvider
 from clew.providers.chat_body import build_chat
 from clew.providers.endpoint import endpoint_from, request_headers
-from clew.providers.overflow import Overflow, overflow_of
-from tests.transport.servers import network
+from clew.providers.failure_kinds import Overflow, overflow_of
+from clew.system.config.environment import freeze
+from tests.system.transport.servers import network
 
 TOOL = {"name": "Read", "description": "Reads", "input_schema": {"type": "object"}}
 
@@ -82,7 +82,7 @@ def test_the_length_stays_within_what_is_known_of_the_model() -> None:
 
 async def test_how_to_think_is_left_out_and_said_and_nothing_is_counted() -> None:
     endpoint = endpoint_from(freeze({"CLEW_DIALECT": "chat", "CLEW_BASE_URL": "http://h/v1"}))
-    from clew.transport.http import HttpTransport
+    from clew.system.transport.http import HttpTransport
 
     provider = ChatProvider(endpoint, HttpTransport(network({})))
     request = Request(model="gpt-9", messages=[], thinking=Adaptive())
@@ -110,7 +110,7 @@ def test_keys_for_another_service_stay_at_home() -> None:
 
 
 def test_an_unknown_dialect_sends_nothing() -> None:
-    from clew.transport.http import HttpTransport
+    from clew.system.transport.http import HttpTransport
 
     endpoint = endpoint_from(freeze({"CLEW_DIALECT": "smoke", "ANTHROPIC_API_KEY": "k"}))
     missing = AnthropicProvider(endpoint, HttpTransport(network({}))).missing_credentials()

@@ -7,15 +7,14 @@ from typing import Any
 
 import pytest
 
-from clew.catalog.lookup import CATALOG
-from clew.config.environment import freeze
+from clew.core.catalog.lookup import CATALOG
 from clew.providers.anthropic import AnthropicProvider, provider_from_environment
 from clew.providers.base import Failure, Request
-from clew.providers.credentials import with_diagnostics
+from clew.providers.credentials import VersionMemory, with_diagnostics
 from clew.providers.endpoint import endpoint_from
 from clew.providers.failure_kinds import refuses_diagnostics
 from clew.providers.request_body import build
-from clew.providers.version_memory import VersionMemory
+from clew.system.config.environment import freeze
 from clew.testing.server import LoopbackServer
 
 Json = dict[str, Any]

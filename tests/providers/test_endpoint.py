@@ -1,7 +1,7 @@
 """Where the service is and who asks: both spellings of the variables, and nothing secret in any text."""
 
-from clew.config.environment import freeze
 from clew.providers.endpoint import Endpoint, endpoint_from, request_headers
+from clew.system.config.environment import freeze
 
 
 def test_the_variables_have_two_spellings_and_clews_own_stands_above() -> None:

@@ -21,7 +21,7 @@ NOT_LOADED = {
     "argparse",
     "yaml",
     "hypothesis",
-    "clew.catalog.added",
+    "clew.core.catalog.added",
     "clew.testing",
 }
 PROGRAM = """

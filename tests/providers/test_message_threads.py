@@ -10,8 +10,7 @@ from anthropic.lib.threads import _thread_state
 from anthropic.types.beta import message_create_params
 from msgspec.structs import replace
 
-from clew.catalog.lookup import CATALOG
-from clew.config.environment import freeze
+from clew.core.catalog.lookup import CATALOG
 from clew.providers.anthropic import AnthropicProvider, provider_from_environment
 from clew.providers.base import Failure, Off, Request
 from clew.providers.message_threads import (
@@ -27,6 +26,7 @@ from clew.providers.message_threads import (
 )
 from clew.providers.preferences import wants_threads
 from clew.providers.request_body import build
+from clew.system.config.environment import freeze
 from clew.testing.preserved import Preserving
 from clew.testing.server import LoopbackServer
 from clew.testing.threads import Holding, Refusal, Taken

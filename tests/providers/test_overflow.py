@@ -2,9 +2,9 @@
 
 import pytest
 
-from clew.catalog.lookup import CATALOG
+from clew.core.catalog.lookup import CATALOG
 from clew.providers.base import Adaptive, Budget, Failure, Request
-from clew.providers.overflow import (
+from clew.providers.failure_kinds import (
     Overflow,
     fitted,
     overflow_of,

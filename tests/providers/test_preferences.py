@@ -2,10 +2,10 @@
 
 import pytest
 
-from clew.config.environment import freeze
 from clew.providers.base import Adaptive, Budget, Off, Request
 from clew.providers.preferences import Preferences, preferences_from, preferred
 from clew.providers.retry import Policy
+from clew.system.config.environment import freeze
 
 
 def read(environ: dict[str, str], **settings: object) -> Preferences:

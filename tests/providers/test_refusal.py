@@ -3,7 +3,7 @@
 import pytest
 
 from clew.providers.refusal import failure_of_content, failure_of_response, words_of
-from clew.providers.waits import http_date_s, retry_after_s
+from clew.providers.retry import http_date_s, retry_after_s
 from tests.requirements import requirement
 
 API_ERROR = b'{"type":"error","error":{"type":"rate_limit_error","message":"Slow down","details":{"error_code":"x"}},"request_id":"req_body"}'

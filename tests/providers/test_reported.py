@@ -7,18 +7,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.core.stream.events import StreamFault
 from clew.providers.base import Failure
 from clew.providers.failure_kinds import (
+    Overflow,
     affordable_output,
     category_of,
     effective_status,
     is_missing_model,
+    overflow_of,
     without_credit,
 )
-from clew.providers.overflow import Overflow, overflow_of
-from clew.providers.refusal import failure_of_fault, failure_of_response
-from clew.providers.reported import MAX_QUOTED, Reported, error_object, reported
-from clew.stream.events import StreamFault
+from clew.providers.refusal import (
+    MAX_QUOTED,
+    Reported,
+    error_object,
+    failure_of_fault,
+    failure_of_response,
+    reported,
+)
 
 
 def test_a_gateways_quote_is_told_and_read() -> None:

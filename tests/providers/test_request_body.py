@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.catalog.lookup import CATALOG
-from clew.normalize.prefix import CONTROLS_BETA
+from clew.core.catalog.lookup import CATALOG
+from clew.core.normalize.prefix import CONTROLS_BETA
 from clew.providers.base import Adaptive, Budget, Effort, Off, Request, Thinking
 from clew.providers.request_body import build, build_count
 from tests.requirements import requirement

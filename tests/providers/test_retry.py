@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from clew.providers.base import Failure, FailureKind, Request
-from clew.providers.failure_kinds import RETRIED_STATUSES, is_overload
-from clew.providers.overflow import Overflow
+from clew.providers.failure_kinds import RETRIED_STATUSES, Overflow, is_overload
 from clew.providers.retry import (
     Again,
     Compact,

@@ -4,9 +4,8 @@ from typing import Any
 
 import pytest
 
-from clew.providers.scenario import Block, from_value, parse
-from clew.providers.scenario_host import RuleHost
-from clew.providers.scenario_text import ScenarioError
+from clew.testing.scenario import Block, ScenarioError, from_value, parse
+from clew.testing.scenario_steps import RuleHost
 
 SAME_JSON = b"""\xef\xbb\xbf{
   "scenario": 1,
@@ -103,7 +102,7 @@ def test_json_that_is_no_yaml_is_complained_about_without_a_line() -> None:
 
 @pytest.mark.parametrize("place", ["answers[0].text[1]", "answers.x", "scenario.x", "nowhere"])
 def test_a_path_that_leads_nowhere_ends_at_its_last_known_line(place: str) -> None:
-    from clew.providers.scenario_text import line_of
+    from clew.testing.scenario import line_of
 
     expected = {"answers[0].text[1]": 3, "answers.x": 2, "scenario.x": 1, "nowhere": None}
     assert line_of("scenario: 1\nanswers:\n  - text: a\n", place) == expected[place]

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from clew.providers.scenario import from_value
-from clew.providers.scenario_answer import Renderer, Reply
-from clew.providers.scenario_rules import Player
+from clew.testing.scenario import from_value
+from clew.testing.scenario_answer import Renderer, Reply
+from clew.testing.scenario_rules import Player
 
 ASK: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "x"}]}
 

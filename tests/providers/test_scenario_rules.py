@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from clew.providers.scenario import from_value
-from clew.providers.scenario_rules import Chosen, NoAnswer, Player, body_hash
+from clew.testing.scenario import from_value
+from clew.testing.scenario_rules import Chosen, NoAnswer, Player, body_hash
 
 CALL = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}
 RESULT = {

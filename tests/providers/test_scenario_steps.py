@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.providers.scenario import from_value
-from clew.providers.scenario_answer import Renderer, Reply
-from clew.providers.scenario_rules import Player
-from clew.providers.scenario_steps import Cut, Step, Wait, before_headers, steps
+from clew.testing.scenario import from_value
+from clew.testing.scenario_answer import Renderer, Reply
+from clew.testing.scenario_rules import Player
+from clew.testing.scenario_steps import Cut, Step, Wait, before_headers, steps
 
 EVENTS = ["one\n\n", "two\n\n", "three\n\n"]
 BODY = "".join(EVENTS).encode()

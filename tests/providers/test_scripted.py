@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.providers.scenario import from_value
-from clew.providers.scripted import ScriptedTransport
+from clew.system.transport.http import HttpTransport
+from clew.system.transport.network import Network
+from clew.system.transport.seam import HttpRequest, Transport, TransportError
+from clew.testing.scenario import from_value
+from clew.testing.scripted import ScriptedTransport
 from clew.testing.server import LoopbackServer
-from clew.transport.http import HttpTransport
-from clew.transport.network import Network
-from clew.transport.seam import HttpRequest, Transport, TransportError
 
 ASK = {"model": "m", "stream": True, "messages": [{"role": "user", "content": "x"}]}
 FRAMING = {"transfer-encoding", "content-length", "connection"}

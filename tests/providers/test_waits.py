@@ -4,12 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.providers.waits import (
-    reset_after_s,
-    retry_after_s,
-    seconds_in_words,
-    seconds_of_text,
-)
+from clew.providers.retry import reset_after_s, retry_after_s, seconds_in_words, seconds_of_text
 from tests.requirements import requirement
 
 NOW_S = 1_795_420_800.0

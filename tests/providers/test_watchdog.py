@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from clew.config.environment import freeze
 from clew.providers.answer_events import Answered, DriverEvent, GaveUp, Retrying, Waiting
 from clew.providers.base import Failure, Request
 from clew.providers.retry import Policy
 from clew.providers.watchdog import Limits, limits_from
+from clew.system.config.environment import freeze
 from tests.providers.fakes import (
     BOUND_S,
     Asked,

@@ -10,12 +10,12 @@ import pytest
 from clew.providers.anthropic import AnthropicProvider
 from clew.providers.base import Failure, Provider, Request
 from clew.providers.endpoint import Endpoint
-from clew.providers.scenario import Scenario
-from clew.providers.scripted import ScriptedProvider
+from clew.system.transport.http import HttpTransport
+from clew.system.transport.network import Network
 from clew.testing.conform_provider import ConformanceError, conform_provider
+from clew.testing.scenario import Scenario
+from clew.testing.scripted import ScriptedProvider
 from clew.testing.server import LoopbackServer
-from clew.transport.http import HttpTransport
-from clew.transport.network import Network
 
 
 @asynccontextmanager

@@ -14,11 +14,10 @@ from typing import Any
 
 import pytest
 
-from clew.providers.scenario import from_value
-from clew.providers.scenario_file import read_scenario
-from clew.testing.demo import DEMO, main
-from clew.testing.demo_screen import printable
-from clew.testing.pace import paced
+from clew.testing.demo import DEMO, main, printable
+from clew.testing.options import read_scenario
+from clew.testing.playing import paced
+from clew.testing.scenario import from_value
 
 DEMO_COMMAND = [sys.executable, "-m", "clew", "demo", "talk"]
 

@@ -21,16 +21,16 @@ from hypothesis import strategies as st
 from clew.providers.anthropic import AnthropicProvider
 from clew.providers.base import Provider, Request
 from clew.providers.endpoint import Endpoint
-from clew.providers.scenario import from_value
-from clew.providers.scenario_file import read_scenario
-from clew.providers.scripted import ScriptedProvider
+from clew.system.transport.http import HttpTransport
+from clew.system.transport.network import Network
+from clew.testing.options import read_scenario
 from clew.testing.record import RecordingProxy
 from clew.testing.recording import Recording
+from clew.testing.scenario import from_value
+from clew.testing.scripted import ScriptedProvider
 from clew.testing.server import LoopbackServer, serving
-from clew.transport.http import HttpTransport
-from clew.transport.network import Network
-from tests.transport.servers import fetch, nobody, read_request
-from tests.transport.servers import serving as raw_serving
+from tests.system.transport.servers import fetch, nobody, read_request
+from tests.system.transport.servers import serving as raw_serving
 
 SECRET = "sk-very-secret"
 
@@ -239,8 +239,7 @@ def test_any_bytes_are_kept(pieces: list[bytes], chunks: bool) -> None:
     recorded = Recording(chunks=chunks)
     heard = recorded.begin("answers", ask("x"))
     heard.status, heard.pieces = 200, pieces
-    from clew.providers.scenario_host import ScenarioHost
-    from clew.providers.scenario_steps import steps
+    from clew.testing.scenario_steps import ScenarioHost, steps
 
     written = json.dumps(recorded.scenario(), ensure_ascii=False).encode("utf-8")
     _, reply = ScenarioHost(from_value(json.loads(written))).respond("answers", {})

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.providers.scenario import (
+from clew.testing.scenario import (
     Answer,
     Block,
     Defaults,

@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from clew.providers.scenario_text import ScenarioError
 from clew.testing.http import masked
+from clew.testing.scenario import ScenarioError
 from clew.testing.server import LoopbackServer, serving
 
 ASK = {

@@ -1,1 +1,1 @@
-"""What a person can type that is no prompt: slash commands, shell lines, notes; and `@file` in prompts."""
+"""What a user types besides prompts: slash commands, and the subcommands of `clew`."""

@@ -12,12 +12,11 @@ import re
 from msgspec import structs
 
 from clew.permissions.decision import Effect, Finding
-from clew.permissions.files import Bench, judge_use
+from clew.permissions.files import INTERPRETERS, NAMES, Bench, judge_use, reaches_otherwise
 from clew.permissions.git import git_plain
 from clew.permissions.git_contents import shows_held
 from clew.permissions.grammar import Unread, is_same_reading, is_sure, read_line
 from clew.permissions.index import CommandEntry
-from clew.permissions.indirect import INTERPRETERS, NAMES, reaches_otherwise
 from clew.permissions.programs import ROWS
 from clew.permissions.protected import in_workspace, is_critical
 from clew.permissions.readonly import (

@@ -14,15 +14,14 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from clew.config.git_guard import reading_git
-from clew.config.own_git import OWN_GIT, WITHOUT_FETCHING
-from clew.config.there import is_there
 from clew.permissions.git_contents import pathspecs, restrained
 from clew.permissions.request import HeldByGit
 from clew.permissions.rules import RuleSet
-from clew.process.output import Output
-from clew.process.run import run
-from clew.process.spawn import Launcher
+from clew.system.config.git_guard import OWN_GIT, WITHOUT_FETCHING, reading_git
+from clew.system.files import is_there
+from clew.system.process.output import Output
+from clew.system.process.run import run
+from clew.system.process.spawn import Launcher
 
 SEARCH_LIMIT_S = 4.0
 KEEP_BYTES = 8 << 20

@@ -1,7 +1,7 @@
 """The rules while a session runs: asked at every call, read again between two turns.
 
 Owns the standing of the moment and the mode. What a session began with stays as it was: its
-folders, its environment (see `clew.config.environment`), what the command line said.
+folders, its environment (see `clew.system.config.environment`), what the command line said.
 """
 
 import os
@@ -11,20 +11,10 @@ from typing import Any
 
 from msgspec import structs
 
-from clew.config.edit import with_value
-from clew.config.environment import freeze
-from clew.config.layers import OF_THE_FOLDER, Scope
-from clew.config.load import Given, changed, read
-from clew.config.repository import programs_of_repository
-from clew.config.settings import check
-from clew.config.there import is_there
-from clew.config.trust import trusts
-from clew.config.write import alone, replace
-from clew.messages.errors import SettingsError
+from clew.core.messages.errors import SettingsError
 from clew.permissions.decision import Decision
 from clew.permissions.modes import ALIASES, Refused, disabled_modes, enter_mode
-from clew.permissions.plan import plan_file
-from clew.permissions.protected import in_workspace, is_own_result
+from clew.permissions.protected import in_workspace, is_below, is_own_result, why_protected_write
 from clew.permissions.provenance import Source
 from clew.permissions.request import HeldByGit, Mode, Request, ResolvedPath, tool_of
 from clew.permissions.resolver import make_resolver
@@ -40,6 +30,32 @@ from clew.permissions.updates import (
     key_of,
     with_update,
 )
+from clew.system.config.environment import freeze
+from clew.system.config.git_guard import programs_of_repository
+from clew.system.config.json_text import with_value
+from clew.system.config.layers import OF_THE_FOLDER, Scope
+from clew.system.config.load import Given, changed, read, trusts
+from clew.system.config.settings import check
+from clew.system.files import alone, is_there, replace
+
+# Where a session's plan is written: the one file that plan mode lets the model change.
+
+
+DEFAULT = "plans"
+
+
+def plan_file(standing: Standing, session_id: str) -> str:
+    """The real path of the plan."""
+    named = standing.settings.get("plansDirectory")
+    if isinstance(named, str) and named:
+        root = standing.resolve(str(standing.places.root)).real
+        folder = named if named.startswith(("/", "~")) else f"{root}/{named}"
+        found = standing.resolve(f"{folder}/{session_id}.md")
+        usable = found.known and is_below(found.real, root)
+        if usable and why_protected_write(found, standing.context) is None:
+            return found.real
+    return f"{standing.context.config_home}/{DEFAULT}/{session_id}.md"
+
 
 READ_AGAIN = "settings were read again"
 

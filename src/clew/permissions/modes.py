@@ -4,12 +4,65 @@ Owns the seven words a person may write and what each does to a finding. A mode 
 came from nobody's rule; it hardens everything.
 """
 
+from collections.abc import Collection
+from difflib import get_close_matches
 from typing import Literal, assert_never
 
 from msgspec import Struct, structs
 
 from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, NeedsReview
-from clew.permissions.request import Mode
+from clew.permissions.request import MCP_PREFIX, TOOLS, Mode
+from clew.permissions.rules import RULE
+
+# Tools that rules name and nobody has. Such a rule stands and holds nothing, and whoever wrote it is told.
+
+
+ELSEWHERE = frozenset(
+    {
+        "AgentOutputTool",
+        "CronCreate",
+        "CronDelete",
+        "CronList",
+        "EnterWorktree",
+        "ExitWorktree",
+        "KillBash",
+        "MCPSearch",
+        "PushNotification",
+        "REPL",
+        "ReadMcpResource",
+        "ListMcpResources",
+        "RemoteTrigger",
+        "Sleep",
+        "TeamCreate",
+        "TeamDelete",
+        "Workflow",
+    }
+)
+
+
+def names_tool(word: str) -> bool:
+    """Whether a word is a rule, and of a tool that somebody has."""
+    read = RULE.fullmatch(word)
+    return read is not None and (
+        read[1] in TOOLS or read[1] in ELSEWHERE or read[1].startswith(MCP_PREFIX)
+    )
+
+
+def unknown_tool(rule: str, offered: Collection[str] = ()) -> str | None:
+    """What to say of the tool of a rule, if nobody has it; `offered` are those of a session.
+
+    A rule that cannot be read is complained of where rules are read."""
+    read = RULE.fullmatch(rule)
+    if read is None or read[1].startswith(MCP_PREFIX) or "*" in read[1]:
+        return None
+    known = {*TOOLS, *offered}
+    if read[1] in known or read[1] in ELSEWHERE:
+        return None
+    by_letters = {name.lower(): name for name in sorted(known)}
+    near = get_close_matches(read[1].lower(), by_letters, n=1)
+    hint = f"; did you mean {by_letters[near[0]]}?" if near else ""
+    return f"there is no tool {read[1]}{hint}"
+
 
 MODES: tuple[Mode, ...] = (
     "default",

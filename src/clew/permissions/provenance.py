@@ -6,11 +6,10 @@ that a session is labelled the same after a resume, and one of another tool as w
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from clew.core.json_object import Json
 from clew.permissions.request import MCP_PREFIX, Request, paths_of, subject_of, tool_of
-
-Json: TypeAlias = dict[str, Any]
 
 # `session` is what clew itself says, `file` lies outside the workspace, `summary` stands for much.
 Source = Literal[

@@ -11,18 +11,11 @@ from typing import Any, Literal, assert_never
 
 from msgspec import Struct
 
-from clew.config.layers import Layer, Scope, ordered, usable
-from clew.config.positions import Path
 from clew.permissions.index import CommandIndex, PathIndex
 from clew.permissions.patterns import MOST_PATTERNS, braces, domain_regex, word_regex
-from clew.permissions.request import (
-    JUDGED_FIELDS,
-    MCP_PREFIX,
-    Family,
-    Resolve,
-    canonical,
-    tool_of,
-)
+from clew.permissions.request import JUDGED_FIELDS, MCP_PREFIX, Family, Resolve, canonical, tool_of
+from clew.system.config.json_text import Path
+from clew.system.config.layers import Layer, Scope, ordered, usable
 
 Behavior = Literal["deny", "ask", "allow"]
 BEHAVIORS: tuple[Behavior, ...] = ("deny", "ask", "allow")

@@ -11,19 +11,16 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from clew.config.git_guard import without_bare
-from clew.config.layers import Inert, Layer, Scope, in_force, merge
-from clew.config.load import Given, Loaded, complaints, load
-from clew.config.paths import Places, find_places
-from clew.config.positions import dotted
-from clew.config.repository import is_bare, programs_of_repository
-from clew.config.trust import trusts
-from clew.messages.errors import SettingsError, in_words
-from clew.permissions.modes import ALIASES, MODES
-from clew.permissions.named import unknown_tool
+from clew.core.messages.errors import SettingsError, in_words
+from clew.permissions.modes import ALIASES, MODES, unknown_tool
 from clew.permissions.request import Context, Mode, Resolve
 from clew.permissions.resolver import make_resolver
 from clew.permissions.rules import Anchors, Rule, RuleSet, read_rules
+from clew.system.config.git_guard import is_bare, programs_of_repository, without_bare
+from clew.system.config.json_text import dotted
+from clew.system.config.layers import Inert, Layer, Scope, in_force, merge
+from clew.system.config.load import Given, Loaded, complaints, load, trusts
+from clew.system.config.paths import Places, find_places
 
 # Variables that name a file which programs run or heed before anything else.
 STARTUP = (

@@ -16,7 +16,10 @@ from typing import TypeAlias
 
 from msgspec.structs import replace
 
-from clew.catalog.lookup import CATALOG, Catalog
+from clew.core.catalog.lookup import CATALOG, Catalog
+from clew.core.json_object import Json
+from clew.core.stream.accumulate import Accumulator
+from clew.core.stream.events import AnswerEvent, MessageFinished, MessageStarted, StreamFault
 from clew.providers.answer_events import (
     Answered,
     Asking,
@@ -32,10 +35,8 @@ from clew.providers.answer_events import (
     Streamed,
     Withdrawn,
 )
-from clew.providers.base import Attempt, Failure, Json, Provider, Request
-from clew.providers.clock import Clock, MonotonicClock
-from clew.providers.failure_kinds import is_busy
-from clew.providers.overflow import Overflow, fitted, with_output
+from clew.providers.base import Attempt, Failure, Provider, Request
+from clew.providers.failure_kinds import Overflow, fitted, is_busy, with_output
 from clew.providers.refusal import failure_of_fault
 from clew.providers.retry import (
     Again,
@@ -51,14 +52,7 @@ from clew.providers.retry import (
     is_uncounted,
     is_waited_out,
 )
-from clew.providers.watchdog import Limits, Watchdog
-from clew.stream.accumulate import Accumulator
-from clew.stream.events import (
-    AnswerEvent,
-    MessageFinished,
-    MessageStarted,
-    StreamFault,
-)
+from clew.providers.watchdog import Clock, Limits, MonotonicClock, Watchdog
 
 Emit: TypeAlias = Callable[[DriverEvent], Awaitable[None]]
 

@@ -4,9 +4,10 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from clew.providers.base import Failure, Json
-from clew.providers.overflow import Overflow
-from clew.stream.events import AnswerEvent
+from clew.core.json_object import Json
+from clew.core.stream.events import AnswerEvent
+from clew.providers.base import Failure
+from clew.providers.failure_kinds import Overflow
 
 
 class Asking(Struct, frozen=True, kw_only=True):

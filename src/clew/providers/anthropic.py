@@ -14,10 +14,13 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
-from clew.catalog.api_versions import other_version
-from clew.catalog.lookup import CATALOG, Catalog
-from clew.config.environment import freeze
-from clew.providers.base import Description, Failure, Json, Request
+from clew.core.catalog.lookup import CATALOG, Catalog
+from clew.core.catalog.models import other_version
+from clew.core.json_object import Json
+from clew.core.stream.decode import EventDecoder, events_of_body
+from clew.core.stream.events import StreamFault
+from clew.core.stream.json_pieces import parse_object
+from clew.providers.base import Description, Failure, Request
 from clew.providers.endpoint import (
     VERSION_HEADER,
     Endpoint,
@@ -30,13 +33,10 @@ from clew.providers.message_threads import ThreadedRequest, Threads
 from clew.providers.refusal import failure_of_content, failure_of_response
 from clew.providers.request_body import Built, build, build_count
 from clew.providers.writing import Writing
-from clew.stream.decode import EventDecoder
-from clew.stream.events import StreamFault
-from clew.stream.objects import parse_object
-from clew.stream.whole import events_of_body
-from clew.transport.choose import transport_for
-from clew.transport.network import network_from
-from clew.transport.seam import Exchange, Head, HttpRequest, Transport, TransportError
+from clew.system.config.environment import freeze
+from clew.system.transport.choose import transport_for
+from clew.system.transport.network import network_from
+from clew.system.transport.seam import Exchange, Head, HttpRequest, Transport, TransportError
 
 MESSAGES = "/v1/messages?beta=true"
 COUNT_TOKENS = "/v1/messages/count_tokens?beta=true"

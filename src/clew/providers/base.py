@@ -6,13 +6,12 @@ Owns the words every provider and everything above them share: `Request`, `Attem
 """
 
 from collections.abc import AsyncIterator, Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from clew.normalize.prefix import Behavior
-
-Json: TypeAlias = dict[str, Any]
+from clew.core.json_object import Json
+from clew.core.normalize.prefix import Behavior
 
 Effort: TypeAlias = Literal["low", "medium", "high", "xhigh", "max"]
 Display: TypeAlias = Literal["summarized", "omitted"]

@@ -4,12 +4,13 @@ What OpenAI's service speaks, and with it most gateways and local servers. Must 
 was meant for the Messages API (`endpoint` sees to that).
 """
 
+from clew.core.json_object import Json
+from clew.core.stream.chat import ChatDecoder, events_of_completion
+from clew.core.stream.events import StreamFault
 from clew.providers.anthropic import AnthropicProvider, MessagesAttempt
 from clew.providers.base import Description, Failure, Request
 from clew.providers.chat_body import build_chat
 from clew.providers.writing import written
-from clew.stream.chat import ChatDecoder, events_of_completion
-from clew.stream.events import Json, StreamFault
 
 COMPLETIONS = "/v1/chat/completions"
 

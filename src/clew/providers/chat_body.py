@@ -1,8 +1,9 @@
 """From a `Request` to the body that chat completions take, as OpenAI's service and many others offer them."""
 
-from clew.catalog.models import Model
-from clew.normalize.openai import project
-from clew.providers.base import Json, Request
+from clew.core.catalog.models import Model
+from clew.core.json_object import Json
+from clew.core.normalize.dialects import to_openai
+from clew.providers.base import Request
 from clew.providers.request_body import Built
 
 EFFORTS = {"max": "xhigh"}
@@ -14,7 +15,7 @@ def build_chat(request: Request, model: Model) -> Built:
     adjusted: list[str] = []
     body: Json = {"model": model.id}
     messages = [one | {"content": blocks_of(one["content"])} for one in request.messages]
-    body |= project(messages, system=request.system, tools=request.tools)
+    body |= to_openai(messages, system=request.system, tools=request.tools)
     most = request.max_tokens or model.default_output
     if most is not None:
         body["max_completion_tokens"] = min(most, model.max_output or most)

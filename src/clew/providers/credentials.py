@@ -4,21 +4,96 @@ Owns the run of `apiKeyHelper`. What a helper prints on standard error is thrown
 may hold the key; what it prints on standard output is the key.
 """
 
+import contextlib
+import json
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import replace as replace_structs
 
-from clew.config.environment import freeze
-from clew.config.keys import Key, find_key, find_keyring
-from clew.config.paths import Places
-from clew.process.output import Output
-from clew.process.run import run
-from clew.process.spawn import Launcher
+from clew.core.catalog.models import USUAL, is_version
+from clew.core.json_object import Json
 from clew.providers.endpoint import Endpoint, endpoint_from, version_hindrance
-from clew.providers.version_memory import VersionMemory
+from clew.system.config.environment import freeze
+from clew.system.config.keys import Key, find_key, find_keyring
+from clew.system.config.paths import Places
+from clew.system.files import alone, replace
+from clew.system.process.output import Output
+from clew.system.process.run import run
+from clew.system.process.spawn import Launcher
+
+# Remember what each endpoint does not take: the usual version of the Messages API, or diagnostics.
+
+
+# After so long the usual version is tried again: gateways are brought up to date.
+FORGOTTEN_AFTER = timedelta(days=30)
+MAX_ENDPOINTS = 50
+REFUSED = "refusedDiagnostics"
+
+
+class VersionMemory:
+    """The file at `path`, read when it is asked."""
+
+    def __init__(self, path: Path, *, today: date) -> None:
+        self._path = path
+        self._today = today
+
+    def version_for(self, address: str) -> str | None:
+        """Return the version that this endpoint was found to take; None where nothing is known."""
+        known = self._about(self._known(), address)
+        if not self._is_fresh(known.get("learned")):
+            return None
+        version = known.get("version")
+        return version if isinstance(version, str) and is_version(version) else None
+
+    def learn(self, address: str, version: str) -> None:
+        """Keep that an endpoint takes this version; the usual one is kept by forgetting."""
+        with contextlib.suppress(OSError), alone(self._path.parent):
+            known = self._known()
+            about = self._about(known, address)
+            about = {name: about[name] for name in about if name not in ("version", "learned")}
+            if version != USUAL:
+                about |= {"version": version, "learned": self._today.isoformat()}
+            self._keep(known, address, about)
+
+    def refuses_diagnostics(self, address: str) -> bool:
+        """Whether this endpoint was found to refuse the member `diagnostics`."""
+        return self._is_fresh(self._about(self._known(), address).get(REFUSED))
+
+    def learn_refusal(self, address: str) -> None:
+        """Keep that an endpoint refuses the member `diagnostics`."""
+        with contextlib.suppress(OSError), alone(self._path.parent):
+            known = self._known()
+            about = self._about(known, address) | {REFUSED: self._today.isoformat()}
+            self._keep(known, address, about)
+
+    @staticmethod
+    def _about(known: Json, address: str) -> Json:
+        about = known.get(address)
+        return about if isinstance(about, dict) else {}
+
+    def _keep(self, known: Json, address: str, about: Json) -> None:
+        known.pop(address, None)
+        if about:
+            known[address] = about
+        kept = dict(list(known.items())[-MAX_ENDPOINTS:])
+        replace(self._path, json.dumps(kept, indent=2) + "\n")
+
+    def _known(self) -> Json:
+        try:
+            found = json.loads(self._path.read_text("utf-8"))
+        except (OSError, ValueError, RecursionError):
+            return {}
+        return found if isinstance(found, dict) else {}
+
+    def _is_fresh(self, learned: Any) -> bool:
+        try:
+            return self._today - date.fromisoformat(learned) <= FORGOTTEN_AFTER
+        except (TypeError, ValueError):
+            return False
+
 
 HELPER_TIMEOUT_S = 60.0  # it may ask a person's password manager
 KEY_MAX_BYTES = 65536
@@ -46,7 +121,7 @@ async def endpoint_with_key(
         return endpoint
     if not endpoint.wants_credentials and found.source != "apiKeyHelper":
         return endpoint
-    return replace(endpoint, api_key=found.secret)
+    return replace_structs(endpoint, api_key=found.secret)
 
 
 def memory_in(places: Places) -> VersionMemory:
@@ -60,9 +135,11 @@ def with_version(endpoint: Endpoint, settings: dict[str, Any], memory: VersionMe
     asked = settings.get("apiVersion")
     if asked is not None:
         hindrance = endpoint.hindrance or version_hindrance(str(asked))
-        return replace(endpoint, api_version=str(asked), pins_version=True, hindrance=hindrance)
+        return replace_structs(
+            endpoint, api_version=str(asked), pins_version=True, hindrance=hindrance
+        )
     learned = memory.version_for(endpoint.shown)
-    return endpoint if learned is None else replace(endpoint, api_version=learned)
+    return endpoint if learned is None else replace_structs(endpoint, api_version=learned)
 
 
 def with_diagnostics(
@@ -74,7 +151,7 @@ def with_diagnostics(
     wanted = endpoint.is_default if asked is None else asked is True
     if not wanted or endpoint.speaks_chat or memory.refuses_diagnostics(endpoint.shown):
         return endpoint
-    return replace(endpoint, diagnoses=True)
+    return replace_structs(endpoint, diagnoses=True)
 
 
 async def printed_by(

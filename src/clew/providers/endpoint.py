@@ -9,10 +9,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.catalog.api_versions import USUAL, is_version
-from clew.config.environment import Environment
-from clew.config.mask import all_masked_cut, mask_cut
-from clew.transport.seam import HttpRequest
+from clew.core.catalog.models import USUAL, is_version
+from clew.system.config.environment import Environment
+from clew.system.config.mask import all_masked_cut, mask_cut
+from clew.system.transport.seam import HttpRequest
 from clew.version import VERSION
 
 DEFAULT_BASE_URL = "https://api.anthropic.com"

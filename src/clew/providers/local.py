@@ -1,6 +1,6 @@
 """Servers of models on this machine that speak the Messages API: looked for where they usually listen.
 
-Only the loopback address is asked, and only when a person has no key yet (see `clew.tui.first_run`).
+Only the loopback address is asked, and only when a person has no key yet (see `clew.fronts.terminal.first_run`).
 """
 
 import asyncio
@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.transport.choose import transport_for
-from clew.transport.network import Network
-from clew.transport.seam import HttpRequest, Transport, TransportError
+from clew.system.transport.choose import transport_for
+from clew.system.transport.network import Network
+from clew.system.transport.seam import HttpRequest, Transport, TransportError
 
 # Who usually listens where.
 USUAL: tuple[tuple[str, int], ...] = (

@@ -14,16 +14,16 @@ from typing import Any, Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.catalog.models import Model
-from clew.messages.usage import Usage
-from clew.normalize.tokens import message_tokens
-from clew.providers.base import Failure, Json, Request
-from clew.providers.failure_kinds import effective_status
-from clew.providers.overflow import overflow_of
+from clew.core.catalog.models import Model
+from clew.core.json_object import Json
+from clew.core.messages.views import Usage
+from clew.core.normalize.tokens import message_tokens
+from clew.core.stream.accumulate import Accumulator
+from clew.core.stream.events import MessageFinished, StreamFault, ToolUseUnusable
+from clew.providers.base import Failure, Request
+from clew.providers.failure_kinds import effective_status, overflow_of
 from clew.providers.refusal import failure_of_fault
 from clew.providers.request_body import Built
-from clew.stream.accumulate import Accumulator
-from clew.stream.events import MessageFinished, StreamFault, ToolUseUnusable
 
 Mode: TypeAlias = Literal["none", "create", "continue"]
 Whose: TypeAlias = tuple[str | None, str | None]

@@ -10,9 +10,9 @@ from typing import Any, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from clew.config.environment import Environment
 from clew.providers.base import Budget, CacheTtl, Effort, Off, Request, Thinking
 from clew.providers.retry import Policy
+from clew.system.config.environment import Environment
 
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 

@@ -8,10 +8,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from clew.catalog.api_versions import SAMPLING, USUAL, is_later
-from clew.catalog.models import EffortLevel, Model
-from clew.normalize.prefix import CONTROLS_BETA
-from clew.providers.base import Adaptive, Budget, CacheTtl, Json, Off, Request
+from clew.core.catalog.models import SAMPLING, USUAL, EffortLevel, Model, is_later
+from clew.core.json_object import Json
+from clew.core.normalize.prefix import CONTROLS_BETA
+from clew.providers.base import Adaptive, Budget, CacheTtl, Off, Request
 
 UNKNOWN_MODEL_OUTPUT = 8_192
 MIN_BUDGET = 1_024

@@ -7,15 +7,37 @@ Decision: docs/decisions/032-retries.md
 """
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from types import TracebackType
+from typing import Protocol
 
 from msgspec import Struct
 
-from clew.config.environment import Environment
+from clew.core.json_object import Json
 from clew.providers.answer_events import Waiting
-from clew.providers.base import Attempt, Failure, Json
-from clew.providers.clock import Clock
+from clew.providers.base import Attempt, Failure
+from clew.system.config.environment import Environment
+
+# Time as it is handed to the driver: a monotonic reading and a sleep, both replaceable in tests.
+
+
+class Clock(Protocol):
+    def now_s(self) -> float:
+        """Seconds on a clock that never goes back; only differences mean anything."""
+        ...
+
+    async def sleep(self, seconds: float) -> None: ...
+
+
+class MonotonicClock:
+    """The machine's own."""
+
+    def now_s(self) -> float:
+        return time.monotonic()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
 
 
 class Limits(Struct, frozen=True, kw_only=True):

@@ -11,8 +11,8 @@ from itertools import compress, count
 from operator import is_not
 from typing import Any
 
-from clew.messages.encoding import encode
-from clew.providers.base import Json
+from clew.core.json_object import Json
+from clew.core.messages.encoding import encode
 
 # Writing fewer messages costs nothing worth keeping bytes for.
 LEAST_MESSAGES = 64

@@ -1,133 +1,94 @@
-"""Whether it pays to keep the prompt cache warm while the next request is waited for.
+"""The session's prompt cache, kept warm where a setting gives it a budget."""
 
-A warming request reads what is cached and so restarts its lifetime. It costs a read; without it, a
-request that comes after the lifetime pays for writing everything again. Prices are the ledger's. PURE.
-"""
-
-import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from decimal import Decimal
-from typing import Literal, TypeAlias
+from uuid import uuid4
 
-from msgspec import Struct
+from msgspec.structs import replace
 
-from clew.catalog.prices import Rates
-
-# What is waited for: the calls of an answer, or the user's next prompt.
-Waiting: TypeAlias = Literal["tools", "user"]
-
-# How fast waits end that have lasted for some time, where the session knows none: after a wait of t, the
-# chance that it lasts beyond x is (t / x) ** PATIENCE. Users stay away longer than tools.
-PATIENCE: dict[Waiting, float] = {"tools": 1.0, "user": 0.6}
-# Who stays away longer than this is not expected back soon.
-LONGEST_S: dict[Waiting, float] = {"tools": 36_000.0, "user": 3_600.0}
-# So many waits of the session count as much as that assumption.
-WEIGHT = 2.0
-# This part of the lifetime before its end, a warming request is sent.
-LEAD = 0.1
-# What the service caches at least; nothing smaller is worth a request.
-LEAST_TOKENS = 512
+from clew.agent.deps import Budget
+from clew.agent.requests import Requests
+from clew.agent.warming import Around, Warmer
+from clew.parts.context import Ground
+from clew.providers.answer import Answering
+from clew.providers.answer_events import DriverEvent, Ended
+from clew.providers.base import Request
+from clew.providers.request_body import warming_hindrance
+from clew.providers.watchdog import Clock, MonotonicClock
+from clew.session.compaction import Keeping
+from clew.session.thread import Thread
+from clew.system.clock import new_id, now
 
 
-class Cached(Struct, frozen=True, kw_only=True):
-    """What the last request left in the cache: so many tokens, for so long, at these rates. `tail` are
-    tokens after the last mark, which each warming request pays as input."""
+def warmer_of(
+    ground: Ground,
+    thread: Thread,
+    requests: Requests,
+    keeping: Keeping,
+    budget: Budget | None,
+    touched: Callable[[], None],
+    clock: Clock | None = None,
+) -> Warmer | None:
+    """Who keeps the cache warm; None where the service's wire has no way to do it."""
+    service = ground.service
+    if service.provider.endpoint.speaks_chat:
+        return None
+    clock = clock or MonotonicClock()
 
-    tokens: int
-    tail: int
-    lifetime_s: float
-    is_long: bool
-    rates: Rates
+    async def put(request: Request) -> Ended:
+        policy = replace(service.preferences.policy, max_attempts=1, counts_overloads=True)
+        answering = Answering(
+            service.provider,
+            new_tool_id=lambda: f"toolu_{uuid4().hex}",
+            policy=replace(policy, unattended=False),
+            limits=service.limits,
+            catalog=service.catalog,
+            gate=service.gate,
+        )
+        return await answering.run(request, unheard)
 
-    @property
-    def read_usd(self) -> Decimal:
-        """What a warming request costs while the cache is there."""
-        return self.rates.usd(cache_read_tokens=self.tokens, input_tokens=self.tail)
+    def hindrance(request: Request) -> str:
+        if service.gate.left_s(clock.now_s()) > 0:
+            return "the service asks to be left alone"
+        if service.provider.threads is not None and request.in_thread:
+            return "the service holds the conversation in a message thread"
+        if not requests.continues(thread.story, request):
+            return "the next request begins otherwise"
+        if keeping.is_due(request, thread.story.history):
+            return "the conversation is about to be compacted"
+        return warming_hindrance(request, service.catalog.entry(request.model))
 
-    @property
-    def worst_usd(self) -> Decimal:
-        """What one costs if the service has dropped the cache: all of it is written again."""
-        return max(self.read_usd, self.write_usd)
+    def left_usd() -> Decimal | None:
+        if budget is None:
+            return None
+        return budget.before + budget.usd - thread.spending.ledger.total.usd
 
-    @property
-    def write_usd(self) -> Decimal:
-        total = self.tokens + self.tail
-        if self.is_long:
-            return self.rates.usd(cache_write_1h_tokens=total)
-        return self.rates.usd(cache_write_5m_tokens=total)
+    def budget_usd() -> Decimal:
+        value = ground.rules.standing.settings.get("cacheWarmingBudgetUsd")
+        return Decimal(str(value)) if isinstance(value, int | float) else Decimal(0)
 
-    @property
-    def saving_usd(self) -> Decimal:
-        """What a read in place of a miss saves the next request."""
-        long, short = (self.tokens, 0) if self.is_long else (0, self.tokens)
-        miss = self.rates.usd(cache_write_1h_tokens=long, cache_write_5m_tokens=short)
-        return miss - self.rates.usd(cache_read_tokens=self.tokens)
+    def read() -> None:
+        keeping.spoke()
+        touched()
 
-    @property
-    def due_s(self) -> float:
-        """How long after the last read or write a warming request is due."""
-        return self.lifetime_s * (1 - LEAD)
-
-
-class Wait(Struct, frozen=True, kw_only=True):
-    """A wait that has lasted for `elapsed_s`; `spent_usd` went into warming during it."""
-
-    waiting: Waiting
-    elapsed_s: float
-    spent_usd: Decimal = Decimal(0)
-
-
-def chance(wait: Wait, begin_s: float, end_s: float, known: Sequence[float]) -> float:
-    """How likely the wait ends between two moments of it; `known` are the session's waits of its kind."""
-    now_s = max(wait.elapsed_s, 1.0)
-    patience = PATIENCE[wait.waiting]
-    usual = _lasts(now_s, begin_s, patience) - _lasts(now_s, end_s, patience)
-    longer = [seconds for seconds in known if seconds > wait.elapsed_s]
-    within = sum(begin_s < seconds <= end_s for seconds in longer)
-    return (WEIGHT * usual + within) / (WEIGHT + len(longer))
-
-
-def _lasts(now_s: float, until_s: float, patience: float) -> float:
-    """How likely a wait of so long lasts until then, where nothing else is known of it."""
-    return math.pow(now_s / max(until_s, now_s), patience)
-
-
-def expected_gain_usd(cached: Cached, wait: Wait, known: Sequence[float]) -> Decimal:
-    """What warming now, and again as long as that pays, saves on average; negative if it loses."""
-    lead_s = cached.lifetime_s - cached.due_s
-    expires_s, warmed_s = wait.elapsed_s + lead_s, wait.elapsed_s
-    saving, read = float(cached.saving_usd), float(cached.read_usd)
-    gain = 0.0
-    best = -float("inf")
-    for _ in range(most_requests(cached)):
-        still = 1.0 - chance(wait, wait.elapsed_s, warmed_s, known)
-        covered_s = warmed_s + cached.lifetime_s
-        gain += saving * chance(wait, expires_s, covered_s, known) - read * still
-        best = max(best, gain)
-        expires_s, warmed_s = covered_s, covered_s - lead_s
-    return Decimal(str(best)) if best > -float("inf") else Decimal("-Infinity")
+    loaded = thread.loaded
+    return Warmer(
+        Around(
+            put=put,
+            hindrance=hindrance,
+            left_usd=left_usd,
+            budget_usd=budget_usd,
+            touched=read,
+            now=now,
+            new_id=new_id,
+        ),
+        clock=clock,
+        session=thread.spending,
+        recorder=thread.recorder,
+        catalog=service.catalog,
+        recorded=() if loaded is None else [line for _, line in loaded.side.warming],
+    )
 
 
-def most_requests(cached: Cached) -> int:
-    """How many warming requests of one wait cost together less than a miss."""
-    read, saving = cached.read_usd, cached.saving_usd
-    if read <= 0 or saving <= 0:
-        return 0
-    count = int(saving / read)
-    return count if count * read < saving else count - 1
-
-
-def pays(cached: Cached, wait: Wait, known: Sequence[float], left_usd: Decimal) -> str:
-    """Say why not to warm now; empty if it pays. `left_usd` is what may still be spent, and covers the
-    request even if the cache is gone."""
-    if cached.tokens < LEAST_TOKENS:
-        return "nothing is cached"
-    if cached.worst_usd > left_usd:
-        return "the budget is used up"
-    if wait.elapsed_s > LONGEST_S[wait.waiting]:
-        return "it has been waited for too long"
-    if wait.spent_usd + cached.read_usd >= cached.saving_usd:
-        return "this wait has cost as much as a miss"
-    if expected_gain_usd(cached, wait, known) <= 0:
-        return "the next request is not expected soon enough"
-    return ""
+async def unheard(_: DriverEvent) -> None:
+    """Nobody looks on: what it cost alone counts."""

@@ -9,7 +9,8 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-Json: TypeAlias = dict[str, Any]
+from clew.core.json_object import Json
+
 Rule: TypeAlias = Callable[[Json], Json]
 
 LIFETIME_S = {"5m": 300.0, "1h": 3600.0}

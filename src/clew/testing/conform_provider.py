@@ -13,14 +13,15 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-from clew.messages.errors import OutsideError
-from clew.providers.base import Attempt, Failure, FailureKind, Json, Provider, Request
+from clew.core.json_object import Json
+from clew.core.messages.errors import OutsideError
+from clew.core.stream.accumulate import Accumulator
+from clew.core.stream.events import AnswerEvent, StreamFault
+from clew.providers.base import Attempt, Failure, FailureKind, Provider, Request
 from clew.providers.refusal import failure_of_fault
-from clew.providers.scenario import Defaults, Scenario, from_value
-from clew.providers.scenario_answer import message_of
-from clew.providers.scenario_rules import facts_of
-from clew.stream.accumulate import Accumulator
-from clew.stream.events import AnswerEvent, StreamFault
+from clew.testing.scenario import Defaults, Scenario, from_value
+from clew.testing.scenario_answer import message_of
+from clew.testing.scenario_rules import facts_of
 
 Make: TypeAlias = Callable[[Scenario], AbstractAsyncContextManager[Provider]]
 

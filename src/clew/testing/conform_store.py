@@ -6,8 +6,8 @@ the cases. `make()` gives a store that is empty.
 
 from collections.abc import Awaitable, Callable
 
-from clew.messages.errors import OutsideError
-from clew.stores.base import Key, SessionStore, StoreError
+from clew.core.messages.errors import OutsideError
+from clew.record.stores.base import Key, SessionStore, StoreError
 
 SESSION = "0b5c2a1e-7d4f-4e0a-9c57-1f2e3d4c5b6a"
 OTHER = "1c6d3b2f-8e5a-4f1b-8d68-2a3f4e5d6c7b"

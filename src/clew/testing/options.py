@@ -1,7 +1,17 @@
 """What the programs of this folder share of their command lines: a port, a service, and an error told."""
 
 import argparse
+from pathlib import Path
 from urllib.parse import urlsplit
+
+from clew.testing.scenario import Scenario, parse
+
+# Reads a scenario from disk; the only module of the format that touches a file.
+
+
+def read_scenario(path: str | Path) -> Scenario:
+    """The scenario in a file; its ending says JSON or YAML. Raises ScenarioError and OSError."""
+    return parse(Path(path).read_bytes(), str(path))
 
 
 def told(error: Exception) -> str:

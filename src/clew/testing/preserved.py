@@ -1,6 +1,6 @@
 """A service with preserved thinking: each thought it signs is bound to all that stood before it.
 
-An independent judge, kept apart from `clew.normalize.prefix` on purpose: what a thought is bound to
+An independent judge, kept apart from `clew.core.normalize.prefix` on purpose: what a thought is bound to
 stands in its signature, as with the real service, and every request is judged from nothing. The rule is
 the vendor's, as its pages on preserved thinking and `anthropic` 2.12 describe it. Must never repair a
 request. PURE.
@@ -15,7 +15,8 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-Json: TypeAlias = dict[str, Any]
+from clew.core.json_object import Json
+
 Rule: TypeAlias = Callable[[Json], Json]
 
 CONTROLS = "thinking-binding-controls-2026-08-01"

@@ -13,25 +13,25 @@ import sys
 from pathlib import Path
 from types import TracebackType
 
-from clew.config.environment import freeze
-from clew.messages.counts import count_of
-from clew.providers.scenario_host import ENDPOINTS
+from clew.core.messages.text import count_of
+from clew.system.config.environment import freeze
+from clew.system.transport import seam
+from clew.system.transport.choose import transport_for
+from clew.system.transport.network import network_from
+from clew.system.transport.seam import Head, TransportError
 from clew.testing.http import (
     LAST_CHUNK,
     BadRequest,
     HttpRequest,
+    Listener,
     Peer,
     chunk,
     response_head,
     secrets,
 )
-from clew.testing.listener import Listener
 from clew.testing.options import base_url, port, told
 from clew.testing.recording import Heard, Recording
-from clew.transport import seam
-from clew.transport.choose import transport_for
-from clew.transport.network import network_from
-from clew.transport.seam import Head, TransportError
+from clew.testing.scenario_steps import ENDPOINTS
 
 # Of the connection to the proxy, not of the request; the transport writes its own.
 NOT_FORWARDED = frozenset(

@@ -8,8 +8,8 @@ Decision: docs/decisions/040-scripted-models.md
 
 from typing import Literal, TypeAlias
 
-from clew.providers.scenario_rules import Endpoint, body_hash, facts_of, tail
-from clew.providers.scenario_text import Json
+from clew.core.json_object import Json
+from clew.testing.scenario_rules import Endpoint, body_hash, facts_of, tail
 
 Match: TypeAlias = Literal["order", "body"]
 

@@ -9,17 +9,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from clew.app.build import session as open_session
-from clew.engine.conversation import Speaker
-from clew.engine.deps import Question, Refused, Verdict
-from clew.messages.counts import count_of
-from clew.options import Options
-from clew.providers.scenario_file import read_scenario
-from clew.testing.pace import paced
+from clew.agent.conversation import Speaker
+from clew.agent.deps import Question, Refused, Verdict
+from clew.agent.options import Options
+from clew.core.messages.text import count_of
+from clew.fronts.line.telling import Paper, Telling
+from clew.fronts.render.rows import at_words
+from clew.session.build import session as open_session
+from clew.testing.options import read_scenario
+from clew.testing.playing import paced
 from clew.testing.server import LoopbackServer
-from clew.tui.paper import Paper
-from clew.tui.render.flow import at_words
-from clew.tui.telling import Telling
 
 SCENARIO = Path(__file__).parent / "scenarios" / "repair.yaml"
 PROJECT = {

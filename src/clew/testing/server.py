@@ -19,20 +19,17 @@ from typing import Any, TextIO, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from clew.catalog.lookup import CATALOG
-from clew.providers.scenario import Scenario, Send, from_value
-from clew.providers.scenario_answer import Reply, error_body
-from clew.providers.scenario_file import read_scenario
-from clew.providers.scenario_host import ENDPOINTS, RuleHost, ScenarioHost
-from clew.providers.scenario_rules import Endpoint
-from clew.providers.scenario_text import ScenarioError
-from clew.stream.accumulate import Accumulator
-from clew.stream.decode import EventDecoder
-from clew.testing.http import BadRequest, HttpRequest, Peer, masked
-from clew.testing.listener import Listener
-from clew.testing.options import port, told
+from clew.core.catalog.lookup import CATALOG
+from clew.core.stream.accumulate import Accumulator
+from clew.core.stream.decode import EventDecoder
+from clew.testing.http import BadRequest, HttpRequest, Listener, Peer, masked
+from clew.testing.options import port, read_scenario, told
 from clew.testing.playing import Playing
 from clew.testing.preserved import Preserving
+from clew.testing.scenario import Scenario, ScenarioError, Send, from_value
+from clew.testing.scenario_answer import Reply, error_body
+from clew.testing.scenario_rules import Endpoint
+from clew.testing.scenario_steps import ENDPOINTS, RuleHost, ScenarioHost
 from clew.testing.strict import API_VERSIONS, complaint
 from clew.testing.threads import Holding, Refusal, Taken, prompt_tokens
 

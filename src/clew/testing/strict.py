@@ -5,9 +5,9 @@ server has sent no invalid request. Must never repair anything. PURE.
 """
 
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import Any
 
-Json: TypeAlias = dict[str, Any]
+from clew.core.json_object import Json
 
 BODY_KEYS = frozenset(
     {

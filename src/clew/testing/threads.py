@@ -12,7 +12,8 @@ from typing import Any, TypeAlias
 
 from msgspec import Struct
 
-Json: TypeAlias = dict[str, Any]
+from clew.core.json_object import Json
+
 Rule: TypeAlias = Callable[[Json], Json]
 
 BETA = "message-threads-2026-08-12"

@@ -1,0 +1,163 @@
+"""The requests of one conversation as the service's prompt cache sees them, and why it missed one.
+
+Owns what the last request began with and what it left in the cache. Must never hold a request back:
+it looks on.
+"""
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Protocol
+
+from clew.agent.warming import Warmer
+from clew.core.catalog.lookup import CATALOG, Catalog
+from clew.core.json_object import Json
+from clew.core.ledger.cache_miss import (
+    LIFETIME_S,
+    CacheMiss,
+    extra_usd,
+    find_miss,
+    recorded_misses,
+    usage_tokens,
+)
+from clew.core.ledger.spending import Tokens, last_size
+from clew.core.messages.history import History
+from clew.core.messages.messages import Assistant
+from clew.core.normalize.request_change import Beginning, describe_change
+from clew.core.normalize.select import is_boundary
+from clew.providers.base import Request
+
+
+class Watch(Protocol):
+    """Looks on at the requests of a conversation (`CacheWatch`)."""
+
+    def sent(self, request: Request, history: History, at: str) -> None:
+        """A request leaves now."""
+        ...
+
+    def answered(self, message: Json, model: str, at: str) -> CacheMiss | None:
+        """Its answer came, from `model`; why the cache missed, if it did."""
+        ...
+
+
+class NoWatch:
+    """Nobody looks on."""
+
+    def sent(self, _request: Request, _history: History, _at: str) -> None:
+        return None
+
+    def answered(self, _message: Json, _model: str, _at: str) -> CacheMiss | None:
+        return None
+
+
+class CacheWatch:
+    """Compares each request with the one before. `entries` are those of a session that is resumed."""
+
+    def __init__(
+        self,
+        entries: Iterable[Json] = (),
+        *,
+        catalog: Catalog = CATALOG,
+        warmer: Warmer | None = None,
+    ) -> None:
+        """`warmer` keeps the cache warm between requests, where that is wanted."""
+        self.warmer = warmer
+        known = list(entries)
+        self.misses = list(recorded_misses(known))
+        self._catalog = catalog
+        self._cached: Tokens | None = last_size(known)
+        self._touched_at = last_time(known)
+        self._before: Beginning | None = None
+        self._now: Beginning | None = None
+        self._boundary = boundary_of(known)
+        self._is_compacted = False
+        self._idle_s = 0.0
+        self._lifetime_s = LIFETIME_S["5m"]
+
+    def sent(self, request: Request, history: History, at: str) -> None:
+        boundary = boundary_of(history)
+        self._is_compacted = boundary != self._boundary
+        self._boundary = boundary
+        self._now = Beginning(
+            model=request.model,
+            tools=request.tools or (),
+            system=request.system,
+            messages=request.messages,
+        )
+        self._idle_s = seconds_between(self._touched_at, at)
+        known = self._catalog.find(request.model)
+        lifetime_s = None if known is None else known.cache_seconds
+        self._lifetime_s = lifetime_s or LIFETIME_S[request.cache or "5m"]
+        self._touched_at = at
+        if self.warmer is not None:
+            self.warmer.sent(request)
+
+    def touched(self, at: str) -> None:
+        """What is cached was read again, so that its lifetime begins again."""
+        self._touched_at = at
+
+    def answered(self, message: Json, model: str, at: str) -> CacheMiss | None:
+        if self.warmer is not None:
+            self.warmer.answered(message, model)
+        tokens = usage_tokens(message)
+        if tokens is None or self._now is None:
+            return None
+        before, self._before = self._before, self._now
+        cached, self._cached = self._cached, tokens
+        # Most requests miss nothing, and long conversations are long to compare.
+        if cached is None or find_miss(cached, tokens, None) is None:
+            return None
+        changed = "" if before is None else describe_change(before, self._now)
+        if model != self._now.model:
+            changed = f"the model changed from {self._now.model} to {model}"
+        found = find_miss(
+            cached,
+            tokens,
+            message.get("diagnostics"),
+            changed=changed,
+            idle_s=self._idle_s,
+            lifetime_s=self._lifetime_s,
+            is_compacted=self._is_compacted,
+        )
+        if found is None:
+            return None
+        reason, missed = found
+        miss = CacheMiss(
+            reason=reason,
+            tokens=missed,
+            changed=changed,
+            idle_s=self._idle_s,
+            extra_usd=extra_usd(tokens, missed, model, at, self._catalog),
+            at=at,
+        )
+        self.misses.append(miss)
+        return miss
+
+
+def boundary_of(entries: Iterable[Json]) -> str:
+    """The compaction that a conversation begins with; empty if it begins with none."""
+    first = next(iter(entries), None)
+    return str(first.get("uuid")) if first is not None and is_boundary(first) else ""
+
+
+def last_answer_id(history: History) -> str:
+    """The id of the last message that a service wrote; empty if none did."""
+    for place in range(len(history) - 1, -1, -1):
+        if history[place].get("type") == "assistant":
+            said = Assistant(history[place])
+            if not said.is_synthetic:
+                return said.message_id or ""
+    return ""
+
+
+def last_time(entries: list[Json]) -> str:
+    answers = (entry for entry in reversed(entries) if entry.get("type") == "assistant")
+    return str(next(answers, {}).get("timestamp", ""))
+
+
+def seconds_between(before: str, now: str) -> float:
+    """The seconds from one written time to another; 0 where one cannot be read."""
+    try:
+        passed = datetime.fromisoformat(now) - datetime.fromisoformat(before)
+    except (ValueError, TypeError):
+        return 0.0
+    return max(0.0, passed.total_seconds())

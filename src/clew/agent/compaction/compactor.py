@@ -1,0 +1,395 @@
+"""Keeps a conversation within its window: before a request, after one that did not fit, on request.
+
+Owns the order of a compaction: hooks may prevent it, the summary is asked for, then boundary, what is
+told again and the summary join the log in one piece, the summary last; until its line is there the
+conversation is what it was. Whatever fails on the way, there is a next step: a shorter question, a
+summary without a model, fewer kept messages. Never runs beside a round: the loop waits for it.
+
+Decision: docs/decisions/160-compaction.md
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.agent.compaction import boundary, kept, micro, retelling
+from clew.agent.compaction import boundary as receipt
+from clew.agent.compaction.boundary import Selection
+from clew.agent.compaction.budget import Room, next_step
+from clew.agent.compaction.summary import Asked, Summaries
+from clew.agent.context.facts import Fact
+from clew.agent.deps import Deps, Emit, saved
+from clew.agent.events import Compacted, Compacting, NotCompacted, Noticed, Recorded, TurnEnded
+from clew.agent.hooked import fire, heard, join
+from clew.agent.loop import prepare
+from clew.agent.requests import whole
+from clew.agent.story import Story
+from clew.core.input.outcome import Compact
+from clew.core.json_object import Json
+from clew.core.messages import factories
+from clew.core.messages.history import History
+from clew.core.normalize.tokens import content_tokens, tool_tokens
+from clew.providers.answer_events import CompactionDue
+from clew.providers.base import Request
+
+# How often in a row a request that does not fit is made shorter.
+MAX_TRIES = 3
+# With nothing cached any more, taking results out costs nothing.
+COLD_AFTER_S = 300.0
+# A conversation that a compaction left this full is not compacted again before it has grown.
+GROWTH = 1.1
+NEVER = 1 << 62
+WARNING = (
+    "{part} % of the window is used; at {auto:,} tokens the conversation is summarised. /compact does "
+    "it now, /clear begins anew."
+)
+WITHOUT_TALK = (
+    "what every request begins with takes about {standing:,} of {window:,} tokens: the system prompt "
+    "{system:,}, {count} tools {tools:,}. No summary makes that smaller. A model with a larger window "
+    "(/model), fewer tools (--tools, /mcp disable) or a shorter system prompt does"
+)
+SHORTENED = (
+    "the model was not told {what}. Shorter files, or a model with a larger window (/model), let it "
+    "read all"
+)
+TURNED_OFF = (
+    "automatic compaction is off (autoCompactEnabled); /compact summarises the conversation"
+)
+
+
+class Around(Struct, frozen=True, kw_only=True):
+    """What a compaction needs of its session."""
+
+    # A model's window shared out; the second is what a service said of one that nobody knows.
+    room: Callable[[str, int | None], Room]
+    is_on: Callable[[], bool]
+    estimate: Callable[[Request, History], int]
+    summaries: Summaries
+    # What is told again behind a boundary, for what is covered and what is kept.
+    facts: Callable[[Sequence[Json], Sequence[Json], Room], Awaitable[list[Fact]]]
+    todos: Callable[[], Sequence[Json]]
+    # A file that holds a text from now on; None where none can be written.
+    keep: Callable[[str], str | None]
+    # How long nothing was said to the service, which forgets what it cached.
+    idle_s: Callable[[], float]
+
+
+class Prevented(Struct, frozen=True, kw_only=True):
+    """A compaction that did not happen, and why."""
+
+    why: str
+
+
+class Compactor:
+    def __init__(self, around: Around) -> None:
+        self._around = around
+        self._is_warned = False
+        self._held = 0
+        # What a service said of a window that nobody knew.
+        self._learnt: dict[str, int] = {}
+
+    # -- when
+
+    async def make_room(self, deps: Deps, request: Request, emit: Emit) -> bool:
+        """Takes out old results, shortens the conversation, or warns; most often nothing."""
+        room = self._room(request.model)
+        if room.auto is None or not self._around.is_on():
+            return False
+        size = self._around.estimate(request, deps.story.history)
+        is_cold = self._around.idle_s() > COLD_AFTER_S and size >= room.cold
+        old: list[micro.Old] = []
+        if size >= room.auto or is_cold:
+            over = max(0, size - (room.warn or size))
+            old = micro.enough(loose(deps.story), over)
+        freeable = sum(one.tokens for one in old)
+        match next_step(size, room, freeable=freeable, is_cold=is_cold):
+            case "free":
+                return await self._free(deps, old, size, emit)
+            case "shorten" if size >= self._held:
+                selection = boundary.with_tail(list(deps.story.history), room.kept)
+                if not retelling.is_answered(selection.covered):
+                    return False  # nothing to summarise yet; whether it fits, the service knows
+                order = Compact()
+                work = Work(request=request, room=room, size=size, may_ask_whole=True)
+                done = await self._shorten(deps, "auto", order, selection, work, emit)
+                self._held = round(max(size, self._held) * GROWTH) if done else room.auto
+                return done is None
+            case "warn" if not self._is_warned:
+                self._is_warned = True
+                part = round(100 * size / (room.window or size))
+                await emit(Noticed(messages=(WARNING.format(part=part, auto=room.auto),)))
+        return False
+
+    async def after_overflow(
+        self, deps: Deps, request: Request, due: CompactionDue | None, tries: int, emit: Emit
+    ) -> bool:
+        """Makes the conversation fit, a step harder with each try."""
+        self._learn(due)
+        if tries > MAX_TRIES:
+            await self._tell_of_beginning(request, emit)
+            return False
+        if not self._around.is_on():
+            await emit(Noticed(messages=(TURNED_OFF,)))
+            return False
+        entries = list(deps.story.history)
+        room = self._room(request.model)
+        size = self._around.estimate(request, deps.story.history)
+        size = max(size, (due and due.overflow.input_tokens) or 0)
+        if tries == 1:
+            large = micro.enough(loose(deps.story), size // 4)
+            if 4 * sum(one.tokens for one in large) >= size:
+                return await self._free(deps, large, size, emit)
+        keep_tokens = (room.kept, room.kept // 4, 0)[tries - 1]
+        selection = boundary.with_tail(entries, keep_tokens)
+        work = Work(request=request, room=room, size=size, must=True, is_last=tries == MAX_TRIES)
+        return await self._shorten(deps, "auto", Compact(), selection, work, emit) is None
+
+    async def _tell_of_beginning(self, request: Request, emit: Emit) -> None:
+        """Where nothing is left to be shortened: what takes the room, and what a person can do."""
+        window = self._room(request.model).window
+        tools = request.tools or []
+        system, described = content_tokens(request.system), sum(map(tool_tokens, tools))
+        if window is not None and 2 * (system + described) > window:
+            words = WITHOUT_TALK.format(
+                standing=system + described,
+                window=window,
+                system=system,
+                count=len(tools),
+                tools=described,
+            )
+            await emit(Noticed(messages=(words,)))
+
+    async def run(self, deps: Deps, order: Compact, emit: Emit) -> TurnEnded:
+        """Does what a person ordered between two turns."""
+        if order.undo:
+            return await self._undone(deps)
+        await join(deps, emit, await heard(deps, emit, await deps.hooks.waiting(emit)))
+        entries = list(deps.story.history)
+        selection = selected(entries, order)
+        if isinstance(selection, str):
+            return TurnEnded(reason="failed", message=selection)
+        request = (await prepare(deps, emit)).request
+        size = self._around.estimate(request, deps.story.history)
+        whole_fits = order.up_to is None and order.since is None
+        room = self._room(request.model)
+        work = Work(request=request, room=room, size=size, may_ask_whole=whole_fits)
+        said: list[str] = []
+
+        async def listening(event: Any) -> None:
+            if isinstance(event, Compacted):
+                said.append(event.message)
+            await emit(event)
+
+        failure = await self._shorten(deps, "manual", order, selection, work, listening)
+        self._held, self._is_warned = 0, False
+        if failure is not None:
+            return TurnEnded(reason="failed", message=failure)
+        return TurnEnded(reason="completed", message=said[-1])
+
+    async def _undone(self, deps: Deps) -> TurnEnded:
+        why = await deps.story.uncompact()
+        if why:
+            return TurnEnded(reason="failed", message=why)
+        self._held = NEVER  # who takes a summary back wants no other one at once
+        words = "the last summary was taken back; the whole conversation stands again"
+        return TurnEnded(reason="completed", message=words)
+
+    def _room(self, model: str) -> Room:
+        return self._around.room(model, self._learnt.get(model))
+
+    def _learn(self, due: CompactionDue | None) -> None:
+        if due is not None and due.overflow.limit_tokens:
+            self._learnt[due.model] = due.overflow.limit_tokens
+
+    # -- old results
+
+    async def _free(self, deps: Deps, old: Sequence[micro.Old], size: int, emit: Emit) -> bool:
+        """Takes results out, each into a file; a disk that takes none keeps them where they are."""
+        references: dict[str, str] = {}
+        saved_tokens = 0
+        for one in old:
+            path = self._around.keep(one.text)
+            if path is not None:
+                references[one.tool_use_id] = micro.reference(one, path)
+                saved_tokens += one.tokens
+        if not references:
+            return False
+        entry = micro.made(
+            references,
+            uuid=deps.new_id(),
+            at=deps.now(),
+            trigger="auto",
+            pre_tokens=size,
+            saved=saved_tokens,
+        )
+        deps.story.add([entry])
+        await emit(Recorded(entries=[entry]))
+        await saved(deps, emit)
+        return True
+
+    # -- the summary
+
+    async def _shorten(
+        self,
+        deps: Deps,
+        trigger: str,
+        order: Compact,
+        selection: Selection,
+        work: "Work",
+        emit: Emit,
+    ) -> str | None:
+        """Replaces what is selected by its summary; why not, where it could not."""
+        edits = deps.story.edits
+        selection = boundary.with_edits(selection, edits, keeps_pins=not work.is_last)
+        focus = order.focus
+        said = await fire(
+            deps, emit, "PreCompact", trigger=trigger, custom_instructions=focus or None
+        )
+        if said.block is not None or said.halt is not None:
+            why = f"a hook prevented the summary: {said.block or said.halt}"
+            await emit(NotCompacted(message=why, trigger=trigger))
+            return why
+        await emit(Compacting(trigger=trigger))
+        try:
+            focus = "\n".join(filter(None, [focus, *said.context]))
+            asked = await self._asked(deps, selection, focus, work)
+            if isinstance(asked, Prevented):
+                await emit(NotCompacted(message=asked.why, trigger=trigger))
+                return asked.why
+            await self._begin_anew(deps, trigger, selection, asked, work, emit)
+        except asyncio.CancelledError:
+            await emit(NotCompacted(message="stopped", trigger=trigger))
+            raise
+        await self._after(deps, trigger, asked.words, work.request.model, emit)
+        return None
+
+    async def _asked(
+        self, deps: Deps, selection: Selection, focus: str, work: "Work"
+    ) -> Asked | Prevented:
+        begin_s = deps.monotonic_s()
+        asked = await self._around.summaries.ask(
+            selection, focus, work.request, room=work.room, size=work.size, whole=work.may_ask_whole
+        )
+        if isinstance(asked, str):
+            if not work.must:
+                return Prevented(why=f"no summary could be written: {asked}")
+            words = retelling.without_model(selection.covered)
+            asked = Asked(words=words, by="record", left_out=(f"{receipt.NO_MODEL}{asked}",))
+        return replace(asked, duration_ms=(deps.monotonic_s() - begin_s) * 1000)
+
+    async def _begin_anew(
+        self,
+        deps: Deps,
+        trigger: str,
+        selection: Selection,
+        asked: Asked,
+        work: "Work",
+        emit: Emit,
+    ) -> None:
+        """From here to the log without a wait: what is chosen and what is written belong together."""
+        room = work.room
+        facts = await self._around.facts(selection.covered, selection.kept, room)
+        left_out, shortened = list(asked.left_out), list[str]()
+        if work.is_last:
+            facts, shortened = kept.fitted(facts, room.files)
+            left_out += shortened
+        uuid, summary_uuid, at = deps.new_id(), deps.new_id(), deps.now()
+        told = [
+            factories.attachment(
+                fact.payload, uuid=deps.new_id(), at=at, rendered=fact.rendered, role=fact.role
+            )
+            for fact in facts
+        ]
+        covers = receipt.covers(
+            selection.covered, todos=self._around.todos(), by=asked.by, left_out=left_out
+        )
+        words = [
+            asked.words,
+            # Between two turns what was asked last is done; quoted, it might be done again.
+            self._last_request(selection, room) if trigger == "auto" else "",
+            receipt.in_words(
+                covers, kept=len(selection.kept), transcript=str(deps.story.recorder.transcript)
+            ),
+        ]
+        told.append(receipt.summary_entry(words, uuid=summary_uuid, at=at))
+        post_tokens = whole(replace(work.request, messages=[])) + sum(
+            map(boundary.entry_tokens, [*told, *selection.kept])
+        )
+        entry = boundary.made(
+            selection,
+            uuid=uuid,
+            summary_uuid=summary_uuid,
+            at=at,
+            trigger=trigger,
+            pre_tokens=work.size,
+            post_tokens=post_tokens,
+            dropped_before=boundary.dropped_before(deps.story.history),
+            duration_ms=asked.duration_ms,
+            covers=covers,
+        )
+        deps.story.compact(entry, told, selection.kept, kept_first=selection.is_before)
+        self._is_warned = False
+        await saved(deps, emit)
+        await emit(Compacted(boundary=entry, entries=told, message=receipt.shown(entry)))
+        if shortened:
+            await emit(Noticed(messages=(SHORTENED.format(what="; ".join(shortened)),)))
+
+    def _last_request(self, selection: Selection, room: Room) -> str:
+        """What the person asked last, word for word, where only the summary would tell of it."""
+        if selection.is_before or retelling.prompts(selection.kept, last=1):
+            return ""
+        asked = retelling.prompts(selection.covered, last=1)
+        if not asked:
+            return retelling.quote_before(selection.covered)
+        text = retelling.prompt_text(asked[-1])
+        shown = retelling.cut(text, room.quote * 3)
+        where = "" if shown == text else self._around.keep(text) or "the transcript"
+        return retelling.quoted(shown, where)
+
+    async def _after(self, deps: Deps, trigger: str, summary: str, model: str, emit: Emit) -> None:
+        await fire(deps, emit, "PostCompact", trigger=trigger, compact_summary=summary)
+        begun = await fire(deps, emit, "SessionStart", source="compact", model=model)
+        await join(deps, emit, begun)
+
+
+def loose(story: Story) -> list[Json]:
+    """The entries that nobody holds fast."""
+    pins = story.edits.pinned
+    return [entry for entry in story.history if entry.get("uuid") not in pins]
+
+
+class Work(Struct, frozen=True, kw_only=True):
+    """One compaction: the request that is too long, how long it is, and how much is at stake."""
+
+    request: Request
+    room: Room
+    size: int
+    # Whether the summary may be asked with the conversation itself, which is cached, as its prompt.
+    may_ask_whole: bool = False
+    # Without a summary there is no next request.
+    must: bool = False
+    is_last: bool = False
+
+
+def selected(entries: Sequence[Json], order: Compact) -> Selection | str:
+    """What an order covers and keeps; why it cannot be done."""
+    if not retelling.is_answered(entries):
+        return "there is nothing to summarise yet"
+    if order.up_to is None and order.since is None:
+        return boundary.with_tail(entries, 0)
+    place = place_of(entries, order.up_to or order.since or "")
+    if place is None:
+        return f"no message {order.up_to or order.since} stands in this conversation"
+    found = boundary.up_to(entries, place) if order.up_to else boundary.since(entries, place)
+    if not found.covered or not (found.kept or order.up_to):
+        return "that would leave nothing to summarise or nothing before it"
+    return found
+
+
+def place_of(entries: Sequence[Json], name: str) -> int | None:
+    """Where a message stands: by its id, or the beginning of one that only it has."""
+    found = [at for at, e in enumerate(entries) if name and str(e.get("uuid", "")).startswith(name)]
+    return found[0] if len(found) == 1 else None

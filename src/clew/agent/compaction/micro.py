@@ -1,0 +1,129 @@
+"""Old results of tools, taken out of a conversation one by one and replaced by where to find them.
+
+Pure. Each result that goes is named with the words that stand for it from then on, in an entry of the
+chain, so that a session that goes on sends the same request. What it said stays in a file.
+
+Decision: docs/decisions/160-compaction.md
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.core.messages import factories
+from clew.core.normalize import select
+from clew.core.normalize.tokens import block_tokens
+
+# The last results stay, whatever their size: the model works with them.
+RECENT = 6
+LEAST_TOKENS = 400
+# Where a request did not fit, even the newest goes if it is large.
+LARGE_TOKENS = 2_000
+# What is still shown of a result: of an old one its beginning, of a new one both ends.
+BEGIN_CHARS = 120
+SEEN_CHARS = 1_600
+
+
+class Old(Struct, frozen=True, kw_only=True):
+    """A result that can go; its text and about how much going frees."""
+
+    tool_use_id: str
+    tool: str
+    text: str
+    tokens: int
+    # The model has hardly seen it yet.
+    is_recent: bool = False
+
+
+def removable(entries: Sequence[Json], *, recent: int, least_tokens: int) -> list[Old]:
+    """The results that can go, oldest first. What is no text stays: nobody could read it again."""
+    gone = select.references(entries)
+    tools: dict[str, str] = {}
+    found: list[Old | None] = []
+    for entry in entries:
+        message = entry.get("message")
+        content = message.get("content") if isinstance(message, dict) else None
+        for block in content if type(content) is list else ():
+            if type(block) is not dict:
+                continue
+            if block.get("type") == "tool_use":
+                tools[str(block.get("id"))] = str(block.get("name"))
+            elif block.get("type") == "tool_result":
+                found.append(_old(block, tools, gone, least_tokens))
+    return [old for old in found[: max(0, len(found) - recent)] if old is not None]
+
+
+def _old(block: Json, tools: dict[str, str], gone: dict[str, str], least: int) -> Old | None:
+    call = block.get("tool_use_id")
+    text = _text(block.get("content"))
+    if type(call) is not str or call in gone or text is None or block.get("is_error") is True:
+        return None
+    tokens = block_tokens(block)
+    return (
+        Old(tool_use_id=call, tool=tools.get(call, "tool"), text=text, tokens=tokens)
+        if (tokens >= least)
+        else None
+    )
+
+
+def _text(content: Any) -> str | None:
+    """The text of a result; None where it is more than text."""
+    if type(content) is str:
+        return content
+    blocks = content if type(content) is list else [None]
+    texts = [b.get("text") for b in blocks if type(b) is dict and b.get("type") == "text"]
+    if len(texts) < len(blocks) or not all(type(text) is str for text in texts):
+        return None
+    return "\n\n".join(str(text) for text in texts)
+
+
+def reference(old: Old, path: str) -> str:
+    """What the model reads in place of a result: the way to it, and how much of it was new."""
+    half = SEEN_CHARS // 2 if old.is_recent else BEGIN_CHARS
+    begin, end = old.text[:half].strip(), old.text[-half:].strip()
+    words = (
+        f"[This result of {old.tool} was taken out to make room. Its {len(old.text):,} characters are "
+        f"in {path}; read them there if they matter. It began: {begin}"
+    )
+    return f"{words}\n...\nIt ended: {end}]" if old.is_recent else f"{words}]"
+
+
+def enough(entries: Sequence[Json], over_tokens: int) -> list[Old]:
+    """What to take out of a conversation that is too long by so much: old results, and where they
+    are not enough, large ones of the last rounds."""
+    old = removable(entries, recent=RECENT, least_tokens=LEAST_TOKENS)
+    if sum(one.tokens for one in old) > over_tokens:
+        return old
+    known = {one.tool_use_id for one in old}
+    large = removable(entries, recent=0, least_tokens=LARGE_TOKENS)
+    more = [
+        Old(
+            tool_use_id=one.tool_use_id,
+            tool=one.tool,
+            text=one.text,
+            tokens=one.tokens,
+            is_recent=True,
+        )
+        for one in large
+        if one.tool_use_id not in known
+    ]
+    return [*old, *more] if sum(one.tokens for one in [*old, *more]) > over_tokens else old
+
+
+def made(
+    references: dict[str, str], *, uuid: str, at: str, trigger: str, pre_tokens: int, saved: int
+) -> Json:
+    """The entry that says which results are gone from here on."""
+    words = f"{len(references)} old results of tools were taken out"
+    metadata = {
+        "trigger": trigger,
+        "preTokens": pre_tokens,
+        "tokensSaved": saved,
+        "compactedToolIds": list(references),
+        "clearedAttachmentUUIDs": [],
+        "references": references,
+    }
+    note = factories.system(select.MICRO, words, uuid=uuid, at=at)
+    return note | {"microcompactMetadata": metadata}

@@ -1,0 +1,128 @@
+"""Asks for a summary, in the cheapest way that works: with the conversation as it is cached, else with
+its record in plain text, shorter each time it does not fit.
+
+What was asked is charged to the session as a compaction's cost. A failure is words; nothing is raised
+but a cancellation.
+
+Decision: docs/decisions/160-compaction.md
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.agent.compaction import retelling
+from clew.agent.compaction.boundary import Selection
+from clew.agent.compaction.budget import Room
+from clew.agent.side_question import said
+from clew.core.json_object import Json
+from clew.core.messages.messages import Assistant
+from clew.core.normalize.prefix import is_bound_elsewhere
+from clew.providers.answer_events import Answered, CompactionDue, Ended, GaveUp
+from clew.providers.base import Failure, Off, Request
+
+MAX_SHORTER = 4
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """A summary, who wrote it, and what its writer did not see."""
+
+    words: str
+    by: str
+    left_out: tuple[str, ...] = ()
+    duration_ms: float = 0.0
+
+
+class Summaries:
+    def __init__(self, put: Callable[[Request], Awaitable[Ended]]) -> None:
+        self._put = put
+
+    async def ask(
+        self,
+        selection: Selection,
+        focus: str,
+        request: Request,
+        *,
+        room: Room,
+        size: int,
+        whole: bool,
+    ) -> Asked | str:
+        """The summary of what is selected; `whole` says that the conversation may be the prompt."""
+        if not retelling.is_answered(selection.covered):
+            return "there was no answer in it yet"
+        words = retelling.instruction(focus, keeps=bool(selection.kept))
+        if whole and fits(size + room.summary, room):
+            ended = await self._put(with_question(request, words, room.summary, size))
+            summary = summary_of(ended)
+            if summary is not None:
+                return Asked(words=summary, by=request.model)
+            if not isinstance(ended, Answered | CompactionDue) and not is_of_thoughts(ended):
+                return failure_of(ended)
+        return await self._from_record(selection.covered, words, request, room)
+
+    async def _from_record(
+        self, covered: Sequence[Json], words: str, request: Request, room: Room
+    ) -> Asked | str:
+        limit, why = room.question, ""
+        for _ in range(MAX_SHORTER):
+            record, lost = retelling.record_of(covered, limit)
+            prompt = retelling.FROM_RECORD.format(record=record, instruction=words)
+            ended = await self._put(
+                Request(
+                    model=request.model,
+                    messages=[{"role": "user", "content": prompt}],
+                    max_tokens=room.summary,
+                    thinking=Off(),
+                    cache=None,
+                    session_id=request.session_id,
+                )
+            )
+            summary = summary_of(ended, is_last=True)
+            if summary is not None:
+                return Asked(words=summary, by=request.model, left_out=tuple(lost))
+            why = failure_of(ended)
+            if isinstance(ended, CompactionDue):
+                limit //= 3
+            elif not isinstance(ended, Answered):
+                return why
+        return why
+
+
+def fits(size: int, room: Room) -> bool:
+    """Whether a request and its answer have room, with something to spare for the estimate."""
+    return room.window is None or size + room.window // 50 <= room.window
+
+
+def with_question(request: Request, words: str, max_tokens: int, size: int) -> Request:
+    """The request as it is, and behind it the question; what is cached of it stays so."""
+    messages, unshared = retelling.with_question(request.messages, words)
+    return replace(
+        request,
+        messages=messages,
+        unshared_tail=unshared,
+        compares_with=None,
+        max_tokens=max_tokens,
+        input_tokens=size,
+    )
+
+
+def summary_of(ended: Ended, *, is_last: bool = False) -> str | None:
+    """The summary that came, if one did; in the end any words of some length are one."""
+    if not isinstance(ended, Answered):
+        return None
+    text = Assistant({"type": "assistant", "message": ended.message}).text
+    found = retelling.summary_in(text)
+    if found is None and is_last and len(text.strip()) >= retelling.LEAST_CHARS:
+        return text.strip()
+    return found
+
+
+def is_of_thoughts(ended: Ended) -> bool:
+    """Whether the conversation was refused for thoughts that do not fit; its record holds none."""
+    return isinstance(ended, GaveUp) and is_bound_elsewhere(ended.failure.message)
+
+
+def failure_of(ended: Ended) -> str:
+    words = said(ended)
+    return words.message if isinstance(words, Failure) else "the model wrote no summary"

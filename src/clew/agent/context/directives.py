@@ -1,0 +1,81 @@
+"""What a memory file says to whoever loads it: imports, directives, the paths it is for.
+
+Owns the reading of text only. `@path` in prose imports a file; in code it is just code. `@override` or
+`@append` alone on the first line says how the file stands to those before it. A block of front matter with
+`paths:` makes a rule speak of those files only.
+"""
+
+import re
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from clew.system.config import frontmatter
+
+Stance: TypeAlias = Literal["append", "override"]
+
+_DIRECTIVE = re.compile(r"\A\s*@(override|append)[ \t]*(?:\n|\Z)")
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})")
+_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.S)
+_IMPORT = re.compile(r"(?:(?<=\s)|\A)@((?:\\ |[^\s\\\0])+)")
+_BRACES = re.compile(r"\{([^{}]*)\}")
+MAX_ALTERNATIVES = 64
+_ENDS = ".,;:!?)]}'\"*"
+
+
+class Directed(Struct, frozen=True, kw_only=True):
+    """A memory file's text without its directives, and what they said."""
+
+    text: str
+    stance: Stance = "append"
+    paths: tuple[str, ...] = ()
+
+
+def directed(text: str) -> Directed:
+    """Reads a file's front matter and first line."""
+    head = frontmatter.read(text)
+    paths, text = head.texts("paths"), head.body
+    first = _DIRECTIVE.match(text)
+    if first is None:
+        return Directed(text=text.strip(), paths=paths)
+    stance: Stance = "override" if first[1] == "override" else "append"
+    return Directed(text=text[first.end() :].strip(), stance=stance, paths=paths)
+
+
+def alternatives(pattern: str) -> list[str]:
+    """A pattern with `{a,b}` in it as the patterns it stands for, at most `MAX_ALTERNATIVES`."""
+    made = [pattern]
+    while len(made) < MAX_ALTERNATIVES:
+        found = [(one, match) for one in made if (match := _BRACES.search(one))]
+        if not found:
+            break
+        one, match = found[0]
+        made.remove(one)
+        made += [one[: match.start()] + w + one[match.end() :] for w in match[1].split(",")]
+    return made[:MAX_ALTERNATIVES]
+
+
+def imports(text: str) -> list[str]:
+    """The paths that a text imports, in order and each once; none from code blocks and spans."""
+    prose = _SPAN.sub(" ` ", _without_fences(text))
+    found: dict[str, None] = {}
+    for match in _IMPORT.finditer(prose):
+        path = match[1].rstrip(_ENDS).replace("\\ ", " ")
+        if path and (path[0].isalnum() or path[0] in "./~_"):
+            found[path] = None
+    return list(found)
+
+
+def _without_fences(text: str) -> str:
+    kept: list[str] = []
+    fence = ""
+    for line in text.split("\n"):
+        mark = _FENCE.match(line)
+        if fence:
+            is_end = mark is not None and mark[1].startswith(fence)
+            fence = "" if is_end else fence
+        elif mark is not None:
+            fence = mark[1]
+        else:
+            kept.append(line)
+    return "\n".join(kept)

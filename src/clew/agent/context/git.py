@@ -1,0 +1,300 @@
+"""Asks git about the working folder: a few commands at once, bounded in time and output.
+
+Must never take git's locks, run a person's hooks or pagers, or wait for a password; a repository that
+answers slowly is reported as far as it got, and one with a name that git would wait at for ever not at all.
+"""
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from stat import S_ISCHR, S_ISFIFO
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.agent.context.git_report import (
+    FIELD,
+    Change,
+    Report,
+    read_changes,
+    read_log,
+    read_status,
+    untracked,
+)
+from clew.system.config.git_guard import OWN_GIT, reading_git
+from clew.system.files import content, is_folder, is_there
+from clew.system.process.output import Output
+from clew.system.process.run import run
+from clew.system.process.spawn import Launcher
+
+# Whether git would wait for ever in a repository: for a pipe or a device under a name that it opens.
+
+
+# What git opens whatever it is asked.
+FIRST = ("HEAD", "config", "config.worktree", "commondir", "index", "packed-refs", "shallow")
+# In a working tree git itself opens files of such names alone, before it knows what they are.
+READ = (".gitignore", ".gitattributes", ".gitmodules")
+# A larger repository is looked through as far.
+MOST_ENTRIES = 200_000
+NAME_BYTES = 4_096
+
+
+def waits_at(folder: Path, *, everywhere: bool = False) -> str | None:
+    """The name at which git would wait: of those it opens first, or of all that it may open."""
+    top = next((one for one in (folder, *folder.parents) if is_there(one / ".git")), None)
+    if top is None:
+        return None
+    gits = list(_git_folders(top))
+    names = (f"{git}/{name}" for git in gits for name in FIRST)
+    found = next((name for name in names if _waits(name)), None)
+    if found is None and everywhere:
+        found = next((name for name in _below(top, gits) if _waits(name)), None)
+    return found
+
+
+def _git_folders(top: Path) -> Iterator[Path]:
+    """Git's own folder of a working tree; of a linked one, the one that all share as well."""
+    git = top / ".git"
+    if is_folder(git):
+        yield git
+        return
+    try:
+        own = Path(top, os.fsdecode(content(git, NAME_BYTES)).removeprefix("gitdir:").strip())
+        yield own
+        yield Path(own, os.fsdecode(content(own / "commondir", NAME_BYTES)).strip())
+    except OSError:
+        return  # no link, or of a repository that shares nothing
+
+
+def _below(top: Path, gits: list[Path]) -> Iterator[str]:
+    seen = 0
+    for root in (*gits, top):
+        for folder, folders, files in os.walk(root):
+            seen += len(folders) + len(files)
+            if seen > MOST_ENTRIES:
+                return
+            if root is top and ".git" in folders:
+                folders.remove(".git")
+            yield from (f"{folder}/{name}" for name in files if root is not top or name in READ)
+
+
+def _waits(name: str) -> bool:
+    try:
+        found = Path(name).stat()
+    except (OSError, ValueError):
+        return False
+    if S_ISCHR(found.st_mode):
+        # Walls put that one over names: it is an empty file for whoever reads it.
+        return found.st_rdev != Path(os.devnull).stat().st_rdev
+    return S_ISFIFO(found.st_mode)
+
+
+TIMEOUT_S = 5.0
+# Git is done by then, but for large repositories; and for those with something that it waits at.
+SOON_S = 0.5
+KEEP_BYTES = 128 * 1024
+COMMITS = 5
+# Of a difference, and of files that git does not know: how many, and how much of one.
+CHANGES_BYTES = 4 * 1024 * 1024
+NEW_FILES = 500
+NEW_FILE_BYTES = 256 * 1024
+
+# What keeps git from writing, asking and paging.
+ENVIRONMENT = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_PAGER": "cat",
+    "LC_ALL": "C.UTF-8",
+}
+_QUIET = (*OWN_GIT, "-c", "core.quotePath=false")
+_STATUS = ("status", "--porcelain=v2", "--branch", "-z", "--untracked-files=normal")
+_LOG = ("log", f"-{COMMITS}", "-z", f"--format=%h{FIELD}%an{FIELD}%aI{FIELD}%s")
+_MAIN = ("symbolic-ref", "--quiet", "--short", "refs/remotes/origin/HEAD")
+_DIFF = ("diff", "--no-color", "--no-ext-diff", "--no-textconv", "HEAD")
+_FILES = ("ls-files", "-z", "--cached", "--others", "--exclude-standard")
+# Whatever a person's own configuration says of how differences are shown.
+_CHANGES = (
+    "diff", "--no-color", "--no-ext-diff", "--no-textconv", "--no-relative", "--find-renames",
+    "--submodule=short", "--unified=3", "--inter-hunk-context=0", "--raw", "--numstat", "-p", "-z",
+)  # fmt: skip
+_UNTRACKED = ("ls-files", "-z", "--others", "--exclude-standard")
+_LIKELY_MAIN = ("main", "master", "trunk")
+
+
+class Changes(Struct, frozen=True, kw_only=True):
+    """Files that differ, named from `root`: from the last commit, or from `base`, where `branch` was left."""
+
+    root: Path
+    files: tuple[Change, ...]
+    # Git was stopped, or there is more than anybody wants to read.
+    is_cut: bool = False
+    base: str = ""
+    branch: str = ""
+
+
+async def report(
+    launcher: Launcher, cwd: Path, env: Mapping[str, str], *, timeout_s: float = TIMEOUT_S
+) -> Report | None:
+    """The state of the repository around `cwd`; None if there is none, or no git that could tell it.
+
+    Begin it before anything waits for it: nothing else at the start depends on it.
+    """
+    git = _Git(launcher, cwd, env, timeout_s)
+    async with asyncio.TaskGroup() as group:
+        status = group.create_task(git.ask(_STATUS))
+        log = group.create_task(git.ask(_LOG))
+        main = group.create_task(git.main_branch())
+        asked: set[asyncio.Task[Any]] = {status, log, main}
+        _, late = await asyncio.wait(asked, timeout=SOON_S)
+        waits = await asyncio.to_thread(waits_at, cwd, everywhere=True) if late else None
+        for one in late if waits else ():
+            one.cancel()
+    if any(one.cancelled() for one in asked):
+        return None
+    told, is_cut = status.result()
+    if told is None:
+        return None
+    commits = read_log(log.result()[0] or "")
+    return replace(read_status(told), main_branch=main.result(), commits=commits, is_cut=is_cut)
+
+
+async def difference(
+    launcher: Launcher, cwd: Path, env: Mapping[str, str], *, timeout_s: float = TIMEOUT_S
+) -> str:
+    """What is changed and not committed, for those who ask for it; empty if nothing is."""
+    told, is_cut = await _Git(launcher, cwd, env, timeout_s).ask(_DIFF)
+    return (told or "") + ("\n(there is more)" if is_cut else "")
+
+
+async def files(
+    launcher: Launcher, env: Mapping[str, str], folder: Path, *, timeout_s: float = TIMEOUT_S
+) -> list[str] | None:
+    """What lies below a folder and is not ignored, as far as it comes; None if git does not know."""
+    told, is_cut = await _Git(launcher, folder, env, timeout_s).ask(_FILES)
+    if told is None:
+        return None
+    names = told.split("\0")
+    # The last one is empty, or cut.
+    return names[:-1] if is_cut or not names[-1] else names
+
+
+async def changes(
+    launcher: Launcher, cwd: Path, env: Mapping[str, str], *, timeout_s: float = TIMEOUT_S
+) -> Changes | None:
+    """What is not committed in the repository around `cwd`; where nothing is, what its branch has changed
+    since it left the main one. None if there is no repository, or no git."""
+    root, _ = await _Git(launcher, cwd, env, timeout_s).ask(("rev-parse", "--show-toplevel"))
+    if root is None:
+        return None
+    folder = Path(root.rstrip("\n"))
+    git = _Git(launcher, folder, env, timeout_s)
+    head = await git.head()
+    async with asyncio.TaskGroup() as group:
+        known = group.create_task(git.changes_since(head))
+        new = group.create_task(git.new_files())
+        left = group.create_task(git.fork())
+    (old, more), (added, even_more), (base, branch) = known.result(), new.result(), left.result()
+    if old or added or base in ("", head):
+        return Changes(root=folder, files=(*old, *added), is_cut=more or even_more)
+    files, is_cut = await git.changes_since(base)
+    return Changes(root=folder, files=tuple(files), is_cut=is_cut, base=base, branch=branch)
+
+
+def _read_new(folder: Path, names: Sequence[str]) -> list[Change]:
+    """Files that git does not know, each up to a bound; what is no file, or gone by now, is left out."""
+    found = []
+    for name in names:
+        try:
+            data = content(folder / name, NEW_FILE_BYTES + 1)
+        except OSError:
+            continue
+        found.append(untracked(name, data if len(data) <= NEW_FILE_BYTES else None))
+    return found
+
+
+class _Git:
+    """One folder to ask about."""
+
+    def __init__(
+        self, launcher: Launcher, cwd: Path, env: Mapping[str, str], timeout_s: float
+    ) -> None:
+        self._launcher = launcher
+        self._cwd = cwd
+        reading = reading_git({**env, **ENVIRONMENT}, cwd)
+        self._env, self._of_status = reading.environment, reading.of_status
+        self._waits = waits_at(cwd) is not None
+        # Of all that is asked together.
+        self._until_s = asyncio.get_running_loop().time() + timeout_s
+
+    async def ask(self, arguments: Sequence[str]) -> tuple[str | None, bool]:
+        """What git prints, None if it failed; and whether that is not all of it."""
+        told, is_cut = await self.raw(arguments, KEEP_BYTES)
+        return None if told is None else told.decode("utf-8", "replace"), is_cut
+
+    async def raw(self, arguments: Sequence[str], most_bytes: int) -> tuple[bytes | None, bool]:
+        """The same in bytes."""
+        output = Output(keep_bytes=most_bytes)
+        left_s = self._until_s - asyncio.get_running_loop().time()
+        if left_s <= 0 or self._waits:
+            return None, True
+        try:
+            ended = await run(
+                self._launcher,
+                [*_QUIET, arguments[0], *self._more(arguments[0]), *arguments[1:]],
+                cwd=self._cwd,
+                env=self._env,
+                stdout=output,
+                stderr=Output(keep_bytes=0),
+                timeout_s=left_s,
+            )
+        except OSError:
+            return None, False
+        if not ended.timed_out and ended.exit.code != 0:
+            return None, False
+        return bytes(output.head), bool(ended.timed_out or output.size > len(output.head))
+
+    def _more(self, subcommand: str) -> tuple[str, ...]:
+        return self._of_status if subcommand in ("status", "diff") else ()
+
+    async def changes_since(self, commit: str) -> tuple[list[Change], bool]:
+        """What the folder has otherwise than a commit, and whether there is more."""
+        told, is_cut = await self.raw((*_CHANGES, commit, "--"), CHANGES_BYTES)
+        return read_changes(told or b"", is_cut=is_cut), is_cut
+
+    async def new_files(self) -> tuple[list[Change], bool]:
+        """The files that git neither knows nor ignores, and whether there are more."""
+        told, is_cut = await self.ask(_UNTRACKED)
+        names = (told or "").split("\0")[:-1]
+        found = await asyncio.to_thread(_read_new, self._cwd, names[:NEW_FILES])
+        return found, is_cut or len(names) > NEW_FILES
+
+    async def head(self) -> str:
+        """The commit that the folder stands at; before the first one, the empty tree."""
+        told, _ = await self.ask(("rev-parse", "--quiet", "--verify", "HEAD^{commit}"))
+        if told is None:
+            told, _ = await self.ask(("hash-object", "-t", "tree", os.devnull))
+        return (told or "").strip()
+
+    async def fork(self) -> tuple[str, str]:
+        """Where the branch of the folder left the main one, and that one's name; empty if it is that one."""
+        main = await self.main_branch()
+        for name in (f"refs/heads/{main}", f"refs/remotes/origin/{main}"):
+            told, _ = await self.ask(("merge-base", name, "HEAD"))
+            if told:
+                return told.strip(), main
+        return "", ""
+
+    async def main_branch(self) -> str:
+        told, _ = await self.ask(_MAIN)
+        if told:
+            return told.strip().removeprefix("origin/")
+        heads, _ = await self.ask(
+            (
+                "for-each-ref",
+                "--format=%(refname:short)",
+                *(f"refs/heads/{n}" for n in _LIKELY_MAIN),
+            )
+        )
+        return (heads or "").split("\n", 1)[0]

@@ -1,0 +1,307 @@
+"""What git says about a folder, read from its output and told to the model. Pure: who runs git is `git`."""
+
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+# What git says has changed in a working folder, read from its output: files, lines, hunks. Pure.
+
+
+Status: TypeAlias = Literal["added", "modified", "removed", "renamed"]
+
+STATUS: dict[str, Status] = {"A": "added", "C": "added", "D": "removed", "R": "renamed"}
+
+
+class Hunk(Struct, frozen=True, kw_only=True, rename="camel"):
+    """Lines of a file that stand together; each begins with what became of it: a space, + or -."""
+
+    old_start: int
+    old_lines: int
+    new_start: int
+    new_lines: int
+    lines: tuple[str, ...]
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """A file that is another than it was; `previous` is its name before, where that was another one."""
+
+    path: str
+    status: Status
+    previous: str = ""
+    added: int = 0
+    removed: int = 0
+    is_binary: bool = False
+    is_untracked: bool = False
+    # None: not read, or not all of it.
+    hunks: tuple[Hunk, ...] | None = ()
+
+
+def read_changes(output: bytes, *, is_cut: bool = False) -> list[Change]:
+    """The changes of `git diff --raw --numstat -p -z`, in its order; of a cut output as far as they are whole."""
+    records, patch = split(output)
+    names, counts = read_records(records)
+    if is_cut:
+        # Nobody knows what is missing of the last file.
+        patch = patch[: patch.rfind(b"\ndiff --git ") + 1]
+    hunks = list(sections(patch))
+    changes: list[Change] = []
+    for (kind, previous, path), (added, removed) in zip(names, counts, strict=False):
+        # A file that became a link, or the other way round, is told as two: one gone, one new.
+        own = [hunks.pop(0) for _ in range(2 if kind == "T" else 1) if hunks]
+        changes.append(
+            Change(
+                path=path,
+                status=STATUS.get(kind, "modified"),
+                previous=previous,
+                added=added or 0,
+                removed=removed or 0,
+                is_binary=added is None,
+                hunks=tuple(hunk for each in own for hunk in each) if own else None,
+            )
+        )
+    return changes
+
+
+def split(output: bytes) -> tuple[list[bytes], bytes]:
+    """The records before the patch, and the patch: an empty record stands between them."""
+    records: list[bytes] = []
+    at = 0
+    while (end := output.find(b"\0", at)) >= 0:
+        record = output[at:end]
+        at = end + 1
+        if not record:
+            return records, output[at:]
+        records.append(record)
+    return records, b""
+
+
+Named: TypeAlias = tuple[str, str, str]
+Counted: TypeAlias = tuple[int | None, int | None]
+
+
+def read_records(records: list[bytes]) -> tuple[list[Named], list[Counted]]:
+    """Of each change its kind, the name before and the name; then the lines that it adds and takes away,
+    None for what is no text. A rename has two names in either."""
+    names: list[Named] = []
+    counts: list[Counted] = []
+    rest = iter(records)
+    for record in rest:
+        if record.startswith(b":") and not counts:
+            kind = record.rpartition(b" ")[2][:1].decode("ascii", "replace")
+            before = text(next(rest, b"")) if kind in ("R", "C") else ""
+            names.append((kind, before, text(next(rest, b""))))
+        else:
+            added, removed, name = (*record.split(b"\t", 2), b"", b"")[:3]
+            counts.append((number(added), number(removed)))
+            if not name:
+                next(rest, None)
+                next(rest, None)
+    return names, counts
+
+
+def number(word: bytes) -> int | None:
+    return int(word) if word.isdigit() else None
+
+
+def text(data: bytes) -> str:
+    return data.decode("utf-8", "replace")
+
+
+def sections(patch: bytes) -> Iterator[list[Hunk]]:
+    """The hunks of each file of a patch."""
+    hunks: list[Hunk] | None = None
+    lines = iter(patch.split(b"\n"))
+    for line in lines:
+        if line.startswith(b"diff --git "):
+            if hunks is not None:
+                yield hunks
+            hunks = []
+        elif line.startswith(b"@@ ") and hunks is not None:
+            hunks.append(read_hunk(line, lines))
+    if hunks is not None:
+        yield hunks
+
+
+def read_hunk(head: bytes, lines: Iterator[bytes]) -> Hunk:
+    """One hunk: its head says how many lines it has, so that no line of a file is taken for a head."""
+    old_start, old_lines, new_start, new_lines = ranges(head)
+    old, new = old_lines, new_lines
+    said: list[str] = []
+    while (old > 0 or new > 0) and (line := next(lines, None)) is not None:
+        mark = line[:1] or b" "  # git may leave out the space of an empty line
+        if mark == b"\\":
+            continue
+        old -= mark != b"+"
+        new -= mark != b"-"
+        said.append(text(line) or " ")
+    return Hunk(
+        old_start=old_start,
+        old_lines=old_lines,
+        new_start=new_start,
+        new_lines=new_lines,
+        lines=tuple(said),
+    )
+
+
+def ranges(head: bytes) -> tuple[int, int, int, int]:
+    """`@@ -1,7 +1,6 @@` as numbers; a count that is left out is one."""
+    _, before, after, *_ = head.split(b" ", 3)
+    old, _, old_lines = before[1:].partition(b",")
+    new, _, new_lines = after[1:].partition(b",")
+    return int(old), int(old_lines or b"1"), int(new), int(new_lines or b"1")
+
+
+def untracked(path: str, data: bytes | None) -> Change:
+    """A file that git does not know, as all new; None: too large to be read."""
+    if data is None or b"\0" in data[:8000]:
+        return Change(
+            path=path, status="added", is_untracked=True, is_binary=data is not None,
+            hunks=None if data is None else (),
+        )  # fmt: skip
+    lines = data.split(b"\n")
+    if not lines[-1]:
+        lines.pop()
+    hunk = Hunk(
+        old_start=0,
+        old_lines=0,
+        new_start=1,
+        new_lines=len(lines),
+        lines=tuple(f"+{text(line)}" for line in lines),
+    )
+    return Change(
+        path=path,
+        status="added",
+        is_untracked=True,
+        added=len(lines),
+        hunks=(hunk,) if lines else (),
+    )
+
+
+MAX_PATHS = 40
+MAX_TOLD = 4000
+FIELD = "\x1f"
+
+
+class Commit(Struct, frozen=True, kw_only=True):
+    """One commit of the history."""
+
+    hash: str
+    author: str
+    at: str
+    subject: str
+
+
+class Report(Struct, frozen=True, kw_only=True):
+    """The state of a repository; paths as git prints them, from the repository's root."""
+
+    branch: str
+    main_branch: str = ""
+    staged: tuple[str, ...] = ()
+    modified: tuple[str, ...] = ()
+    untracked: tuple[str, ...] = ()
+    conflicted: tuple[str, ...] = ()
+    ahead: int = 0
+    behind: int = 0
+    commits: tuple[Commit, ...] = ()
+    # Git was stopped before it had said everything.
+    is_cut: bool = False
+
+
+def read_status(output: str) -> Report:
+    """The output of `git status --porcelain=v2 --branch -z`."""
+    found: dict[str, list[str]] = {"staged": [], "modified": [], "untracked": [], "conflicted": []}
+    branch, ahead, behind = "HEAD", 0, 0
+    records = iter(output.split("\0"))
+    for record in records:
+        kind, _, rest = record.partition(" ")
+        if kind == "#":
+            name, _, value = rest.partition(" ")
+            if name == "branch.head":
+                branch = "HEAD" if value == "(detached)" else value
+            elif name == "branch.ab":
+                ahead, behind = _ahead_behind(value)
+        else:
+            _read_path(kind, rest, found, records)
+    return Report(
+        branch=branch,
+        ahead=ahead,
+        behind=behind,
+        staged=tuple(found["staged"]),
+        modified=tuple(found["modified"]),
+        untracked=tuple(found["untracked"]),
+        conflicted=tuple(found["conflicted"]),
+    )
+
+
+def _ahead_behind(value: str) -> tuple[int, int]:
+    numbers = [word.lstrip("+-") for word in value.split()]
+    if len(numbers) != 2 or not all(number.isdigit() for number in numbers):
+        return 0, 0
+    return int(numbers[0]), int(numbers[1])
+
+
+def _read_path(kind: str, rest: str, found: dict[str, list[str]], records: Iterator[str]) -> None:
+    if kind == "?":
+        found["untracked"].append(rest)
+        return
+    fields = {"1": 8, "2": 9, "u": 10}.get(kind)
+    parts = rest.split(" ", (fields or 1) - 1)
+    if fields is None or len(parts) < fields:
+        return
+    state, path = parts[0], parts[-1]
+    if kind == "2":
+        next(records, "")  # where it was before
+    if kind == "u":
+        found["conflicted"].append(path)
+        return
+    if state[:1] != ".":
+        found["staged"].append(path)
+    if state[1:2] != ".":
+        found["modified"].append(path)
+
+
+def read_log(output: str) -> tuple[Commit, ...]:
+    """The output of `git log -z` with the four fields behind one another."""
+    commits = []
+    for record in output.split("\0"):
+        parts = record.strip("\n").split(FIELD)
+        if len(parts) == 4:
+            commits.append(Commit(hash=parts[0], author=parts[1], at=parts[2], subject=parts[3]))
+    return tuple(commits)
+
+
+def told(report: Report) -> str:
+    """The report in words, bounded, with how much was left out."""
+    lines = [f"Branch: {report.branch}"]
+    if report.ahead or report.behind:
+        lines[0] += f" ({report.ahead} ahead, {report.behind} behind its upstream)"
+    if report.main_branch:
+        lines.append(f"Main branch: {report.main_branch}")
+    parts = ("conflicted", "staged", "modified", "untracked")
+    for name in parts:
+        lines += _listed(name.capitalize(), getattr(report, name))
+    if not any(getattr(report, name) for name in parts):
+        lines.append(
+            "Working tree: not looked at to the end" if report.is_cut else "Working tree: clean"
+        )
+    elif report.is_cut:
+        lines.append("(git was stopped before it had listed everything)")
+    if report.commits:
+        lines.append("Recent commits:")
+        lines += [f"  {c.hash} {c.at} {c.author}: {c.subject[:120]}" for c in report.commits]
+    return "\n".join(lines)[:MAX_TOLD]
+
+
+def _listed(title: str, paths: Iterable[str]) -> list[str]:
+    given = list(paths)
+    if not given:
+        return []
+    shown = [f"  {_visible(path)}" for path in given[:MAX_PATHS]]
+    left = [f"  ... and {len(given) - MAX_PATHS} more"] if len(given) > MAX_PATHS else []
+    return [f"{title}:", *shown, *left]
+
+
+def _visible(path: str) -> str:
+    """A path on one line, whatever its name holds."""
+    return path if path.isprintable() else repr(path)

@@ -1,0 +1,409 @@
+"""Memory files: which there are, in which order they speak, and what they say.
+
+Lowest first: managed, the person's own, then every folder from the root of the file system down to the
+working folder (its CLAUDE.md, `.claude/CLAUDE.md`, rules, CLAUDE.local.md; AGENTS.md where there is no
+CLAUDE.md). They are put one behind another; a file that says `@override` silences those before it, the
+managed ones excepted. Files below the working folder are loaded when something there is read.
+
+Must never import a file outside the project that nobody approved, read one twice, or follow a circle.
+"""
+
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.agent.context.directives import Directed, alternatives, directed, imports
+from clew.permissions.patterns import path_rules
+from clew.permissions.protected import why_protected_read
+from clew.permissions.request import ResolvedPath
+from clew.permissions.rules import Behavior, Rule, RuleSet
+from clew.permissions.session_rules import Standing
+from clew.system.config.layers import OF_THE_FOLDER
+from clew.system.config.load import trusts
+from clew.system.files import is_file
+
+# Which memory files may not be sent to the model, and why.
+
+
+RESTRAINING: tuple[Behavior, ...] = ("deny", "ask")
+CONFIGURATION = ".claude"
+
+
+class MemoryGate:
+    """Asked for each file before it is read. What an untrusted project may not send is news, once each."""
+
+    def __init__(self, standing: Callable[[], Standing]) -> None:
+        self._standing = standing
+        self._news: dict[str, None] = {}
+        self._told: set[str] = set()
+
+    def refusal(self, path: Path, root: Path, layer: "Layer") -> str | None:
+        """Return why a file may not be sent; `root` is the project's folder."""
+        if layer == "managed":
+            return None
+        standing = self._standing()
+        resolved = standing.resolve(str(path))
+        rule = _restraint(standing.rules, resolved, own=layer == "user")
+        if rule is not None:
+            return rule.says
+        if layer == "user":
+            return None
+        if not resolved.known:
+            return "it cannot be told which file this is"
+        why = why_protected_read(resolved) or _leads_out(standing, resolved, path, root)
+        if why is not None:
+            self._news[f"{path} is not sent to the model: {why}"] = None
+        return why
+
+    def refusal_of_link(self, path: Path, root: Path, layer: "Layer") -> str | None:
+        """Return the same for a skill, command or agent, which is judged only where a link leads to its file."""
+        return None if os.path.realpath(path) == str(path) else self.refusal(path, root, layer)
+
+    def news(self) -> tuple[str, ...]:
+        """Return what you should know of and were not told yet, in one sentence."""
+        found = [line for line in self._news if line not in self._told]
+        self._told.update(found)
+        if not found:
+            return ()
+        more = f" (and {len(found) - 1} more: clew memory explain)" if len(found) > 1 else ""
+        return (found[0] + more,)
+
+
+def _restraint(rules: RuleSet, path: ResolvedPath, *, own: bool) -> Rule | None:
+    found = _first(rules, path)
+    if found is None or not own or found.source.scope not in OF_THE_FOLDER:
+        return found
+    of_others = [rule for rule in rules.rules if rule.source.scope not in OF_THE_FOLDER]
+    return _first(RuleSet(of_others, anchors=rules.anchors), path)
+
+
+def _first(rules: RuleSet, path: ResolvedPath) -> Rule | None:
+    asked = (
+        rules.paths[behavior, "read"].find(path, "", untrusted=False) for behavior in RESTRAINING
+    )
+    return next((rule for rule in asked if rule is not None), None)
+
+
+def _leads_out(standing: Standing, resolved: ResolvedPath, path: Path, root: Path) -> str | None:
+    folder = _home_of(path, root)
+    if Path(resolved.real).is_relative_to(os.path.realpath(folder)):
+        return None
+    if trusts(standing.places, root):
+        return None
+    return f"it is a link to {resolved.real}, and {root} is not trusted"
+
+
+def _home_of(path: Path, root: Path) -> Path:
+    """The folder that a memory file belongs to: the project, or one above it that has its own."""
+    if path.is_relative_to(root):
+        return root
+    parents = path.parents
+    configured = next((each for each in parents if each.name == CONFIGURATION), None)
+    return parents[0] if configured is None else configured.parent
+
+
+Layer: TypeAlias = Literal["managed", "user", "project", "local"]
+
+MAX_DEPTH = 4
+MAX_FILE_BYTES = 256 * 1024
+MAX_TOTAL_BYTES = 1024 * 1024
+MAX_RULES = 200
+# A change so shortly after the last look may have left size and time as they were.
+UNSETTLED_NS = 2_000_000_000
+
+
+class MemoryFile(Struct, frozen=True, kw_only=True):
+    """One file that speaks. `paths` are the files a rule is for; without any it is for all."""
+
+    path: str
+    layer: Layer
+    text: str
+    sha256: str
+    imported_by: str | None = None
+    paths: tuple[str, ...] = ()
+
+
+class Skipped(Struct, frozen=True, kw_only=True):
+    """One file that does not speak, and why."""
+
+    path: str
+    why: str
+
+
+class Memory(Struct, frozen=True, kw_only=True):
+    """What was found: files in the order they speak, rules that wait for their paths, what was left."""
+
+    files: tuple[MemoryFile, ...] = ()
+    rules: tuple[MemoryFile, ...] = ()
+    skipped: tuple[Skipped, ...] = ()
+    # Imports from outside the project that wait for the person's word.
+    to_approve: tuple[str, ...] = ()
+
+
+# Why a file below the project's folder may not be sent, by its path, that folder and the layer.
+Refuses: TypeAlias = Callable[[Path, Path, Layer], str | None]
+
+
+def _refuses_none(_: Path, __: Path, ___: Layer) -> str | None:
+    return None
+
+
+class Sources(Struct, frozen=True, kw_only=True):
+    """Where memory files may be. `root` is the project's folder: inside it imports need no approval."""
+
+    cwd: Path
+    root: Path
+    home: Path
+    config_home: Path
+    managed_folders: tuple[Path, ...] = ()
+    # Both AGENTS.md and CLAUDE.md of one folder, where a setting asks for it.
+    both: bool = False
+    refuses: Refuses = _refuses_none
+
+
+class _Known(Struct, frozen=True):
+    stamp: tuple[int, int, int]
+    seen_ns: int
+    sha256: str
+    text: str
+
+
+class FileCache:
+    """File contents by path; a file is read again when its time or size changed, or may have."""
+
+    def __init__(self, now_ns: Callable[[], int] = time.time_ns) -> None:
+        self._known: dict[str, _Known] = {}
+        self._now_ns = now_ns
+        self.reads = 0
+
+    def read(self, path: Path) -> tuple[str, str]:
+        """The text and its sha256. Raises OSError."""
+        stat = path.stat()
+        stamp = (stat.st_mtime_ns, stat.st_size, stat.st_ino)
+        known = self._known.get(str(path))
+        is_settled = known is not None and known.seen_ns - stamp[0] > UNSETTLED_NS
+        if known is None or known.stamp != stamp or not is_settled:
+            data = path.read_bytes()
+            self.reads += 1
+            text = data.decode("utf-8", "replace").removeprefix("\ufeff").replace("\r\n", "\n")
+            digest = hashlib.sha256(data).hexdigest()
+            known = self._known[str(path)] = _Known(stamp, self._now_ns(), digest, text)
+        return known.text, known.sha256
+
+
+Approved: TypeAlias = Callable[[Path], bool]
+
+
+def _nobody(_: Path) -> bool:
+    return False
+
+
+def load(sources: Sources, cache: FileCache, *, approved: Approved = _nobody) -> Memory:
+    """All memory that speaks at the start of a session in this folder."""
+    loader = _Loader(sources, cache, approved)
+    for folder in sources.managed_folders:
+        loader.folder_of(folder, "managed")
+    loader.folder_of(sources.config_home, "user")
+    for folder in [*reversed(sources.cwd.parents), sources.cwd]:
+        loader.project_folder(folder)
+    return loader.memory()
+
+
+def nested(
+    sources: Sources,
+    cache: FileCache,
+    memory: Memory,
+    touched: Path,
+    *,
+    approved: Approved = _nobody,
+) -> list[MemoryFile]:
+    """What speaks besides, once `touched` is read: folders between it and the working folder, and the
+    rules whose paths it matches. The caller remembers what was told."""
+    loader = _Loader(sources, cache, approved)
+    loader.know(memory)
+    if touched.is_relative_to(sources.cwd):
+        below = [p for p in reversed(touched.parents) if p.is_relative_to(sources.cwd)]
+        for folder in below[1:]:
+            loader.project_folder(folder)
+    found = loader.memory()
+    rules = [
+        rule for rule in (*memory.rules, *found.rules) if matches(rule.paths, touched, sources.root)
+    ]
+    return [*found.files, *rules]
+
+
+def matches(paths: Sequence[str], touched: Path, root: Path) -> bool:
+    """Whether patterns are meant for a file; they are read from the project's folder."""
+    if not touched.is_relative_to(root):
+        return False
+    patterns = [one for pattern in paths for one in alternatives(pattern)]
+    return path_rules(patterns).match_file(touched.relative_to(root).as_posix())
+
+
+class _Loader:
+    """Collects files in the order they speak, each once."""
+
+    def __init__(self, sources: Sources, cache: FileCache, approved: Approved) -> None:
+        self._sources = sources
+        self._cache = cache
+        self._approved = approved
+        self._files: list[MemoryFile] = []
+        self._rules: list[MemoryFile] = []
+        self._skipped: list[Skipped] = []
+        self._to_approve: dict[str, None] = {}
+        self._inodes: set[tuple[int, int]] = set()
+        self._bytes = 0
+
+    def know(self, memory: Memory) -> None:
+        """Takes the files that speak already as read."""
+        for file in (*memory.files, *memory.rules):
+            try:
+                stat = Path(file.path).stat()
+            except OSError:
+                continue
+            self._inodes.add((stat.st_dev, stat.st_ino))
+
+    def memory(self) -> Memory:
+        return Memory(
+            files=tuple(self._files),
+            rules=tuple(self._rules),
+            skipped=tuple(self._skipped),
+            to_approve=tuple(self._to_approve),
+        )
+
+    def folder_of(self, folder: Path, layer: Layer) -> None:
+        """A folder of configuration: its CLAUDE.md and its rules."""
+        self._take(folder / "CLAUDE.md", layer)
+        self._take_rules(folder / "rules", layer)
+
+    def project_folder(self, folder: Path) -> None:
+        own = folder / ".claude"
+        has_claude = is_file(folder / "CLAUDE.md") or is_file(own / "CLAUDE.md")
+        self._take(folder / "CLAUDE.md", "project")
+        if own != self._sources.config_home:
+            self.folder_of(own, "project")
+        if not has_claude or self._sources.both:
+            self._take(folder / "AGENTS.md", "project")
+        self._take(folder / "CLAUDE.local.md", "local")
+
+    def _take_rules(self, folder: Path, layer: Layer) -> None:
+        found = sorted(_markdown(folder))
+        for path in found[:MAX_RULES]:
+            self._take(path, layer)
+        for path in found[MAX_RULES:]:
+            self._skip(path, f"more than {MAX_RULES} rules in {folder}")
+
+    def _take(
+        self,
+        path: Path,
+        layer: Layer,
+        *,
+        by: Path | None = None,
+        depth: int = 0,
+        paths: tuple[str, ...] = (),
+    ) -> None:
+        """Adds a file and what it imports behind it; a file that is not there is no news.
+
+        What a rule imports is for the rule's `paths` too.
+        """
+        try:
+            stat = path.stat()
+            if not is_file(path):
+                return
+            if (stat.st_dev, stat.st_ino) in self._inodes:
+                self._skip(path, "is loaded already")
+                return
+            why = self._sources.refuses(path, self._sources.root, layer)
+            if why is not None:
+                self._skip(path, why)
+                return
+            if stat.st_size > MAX_FILE_BYTES or self._bytes + stat.st_size > MAX_TOTAL_BYTES:
+                self._skip(path, f"{stat.st_size} bytes are too many")
+                return
+            text, digest = self._cache.read(path)
+        except FileNotFoundError:
+            if by is not None:
+                self._skip(path, f"is imported by {by} and not there")
+            return
+        except OSError as error:
+            self._skip(path, f"cannot be read: {error.strerror or type(error).__name__}")
+            return
+        self._inodes.add((stat.st_dev, stat.st_ino))
+        self._bytes += stat.st_size
+        said = directed(text)
+        if not said.paths:
+            said = replace(said, paths=paths)
+        self._add(path, layer, said, digest, by)
+        for name in imports(said.text):
+            self._import(path, name, layer, depth + 1, said.paths)
+
+    def _add(self, path: Path, layer: Layer, said: Directed, digest: str, by: Path | None) -> None:
+        file = MemoryFile(
+            path=str(path),
+            layer=layer,
+            text=said.text,
+            sha256=digest,
+            imported_by=None if by is None else str(by),
+            paths=said.paths,
+        )
+        if said.paths:
+            self._rules.append(file)
+            return
+        if said.stance == "override":
+            for silent in self._files:
+                if silent.layer != "managed":
+                    self._skip(Path(silent.path), f"overridden by {path}")
+            self._files = [f for f in self._files if f.layer == "managed"]
+        if said.text:
+            self._files.append(file)
+
+    def _import(
+        self, by: Path, name: str, layer: Layer, depth: int, paths: tuple[str, ...]
+    ) -> None:
+        path = Path(os.path.normpath(by.parent / _expanded(name, self._sources.home)))
+        if depth > MAX_DEPTH:
+            self._skip(path, f"is imported by {by}, more than {MAX_DEPTH} files deep")
+        elif layer in ("managed", "user") or self._is_inside(path) or self._approved(path):
+            self._take(path, layer, by=by, depth=depth, paths=paths)
+        elif is_file(path):
+            self._to_approve[str(path)] = None
+            self._skip(path, f"is imported by {by}, outside the project and not approved")
+
+    def _is_inside(self, path: Path) -> bool:
+        """Whether a path and what it leads to lie in the project: a link may lead out of it."""
+        root = self._sources.root.resolve()
+        return path.resolve().is_relative_to(root)
+
+    def _skip(self, path: Path, why: str) -> None:
+        self._skipped.append(Skipped(path=str(path), why=why))
+
+
+def _markdown(folder: Path) -> Iterator[Path]:
+    for where, folders, names in os.walk(folder):
+        folders.sort()
+        yield from (Path(where) / name for name in names if name.endswith(".md"))
+
+
+def _expanded(name: str, home: Path) -> Path:
+    if name == "~" or name.startswith("~/"):
+        return home / name[2:]
+    return Path(name)
+
+
+def in_order(files: Sequence[MemoryFile]) -> str:
+    """What the files say, as the model is told: each under its path and layer."""
+    return "\n\n".join(f"Contents of {f.path} ({LAYERS[f.layer]}):\n\n{f.text}" for f in files)
+
+
+LAYERS: dict[Layer, str] = {
+    "managed": "instructions of the organisation",
+    "user": "the person's own instructions for all projects",
+    "project": "instructions of the project",
+    "local": "the person's own instructions for this project",
+}

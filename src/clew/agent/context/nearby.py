@@ -1,0 +1,115 @@
+"""Memory files below the working folder: told once each, when a file beside them is read or changed.
+
+What was told stands in the conversation as attachments, so a session that goes on knows what it was told.
+Only what speaks below the folder, or for the file's path, is told here; the rest was told at the start.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from clew.agent.context.explain import sources
+from clew.agent.context.facts import Fact, memory_fact
+from clew.agent.context.memory import FileCache, Memory, MemoryGate, load, nested
+from clew.core.json_object import Json
+
+# The file that was touched, as the log names it.
+TRIGGER = "triggerFilePath"
+TELLING = frozenset({"instructions", "nested_memory"})
+
+
+class Nearby:
+    """`entries` are the conversation so far; looks at nothing before a file was touched."""
+
+    def __init__(
+        self, environ: Mapping[str, str], cwd: Path, gate: MemoryGate, entries: Iterable[Json]
+    ) -> None:
+        self._environ = dict(environ)
+        self._cwd = cwd
+        self._gate = gate
+        self._cache = FileCache()
+        self._memory: Memory | None = None
+        self._told: set[str] = set()
+        self.begin_again(entries)
+
+    def begin_again(self, entries: Iterable[Json]) -> None:
+        """The conversation is another one: what it does not tell may be told."""
+        self._told = set(told_paths(entries))
+
+    def beside(self, results: Sequence[Json]) -> list[Fact]:
+        """What speaks of the files that these results were about, and was not told yet."""
+        facts = [self._of(path) for path in dict.fromkeys(touched(results))]
+        return [fact for fact in facts if fact is not None]
+
+    def _of(self, path: Path) -> Fact | None:
+        where = sources(self._environ, self._cwd, self._gate)
+        if self._memory is None:
+            self._memory = load(where, self._cache)
+        found = nested(where, self._cache, self._memory, path)
+        new = [file for file in found if file.path not in self._told]
+        self._told |= {file.path for file in new}
+        fact = memory_fact(new, kind="nested_memory")
+        return None if fact is None else replace(fact, payload=fact.payload | {TRIGGER: str(path)})
+
+
+def touched(results: Iterable[Json]) -> Iterator[Path]:
+    """The files that tools read or wrote, by their results."""
+    for result in results:
+        raw = result.get("toolUseResult")
+        if isinstance(raw, dict):
+            file = raw.get("file")
+            for said in (raw, file if isinstance(file, dict) else {}):
+                if isinstance(said.get("filePath"), str):
+                    yield Path(said["filePath"])
+
+
+def told_paths(entries: Iterable[Json]) -> Iterator[str]:
+    for entry in entries:
+        payload = entry.get("attachment")
+        if isinstance(payload, dict) and payload.get("type") in TELLING:
+            files = payload.get("files")
+            for file in files if isinstance(files, list) else ():
+                if isinstance(file, dict) and isinstance(file.get("path"), str):
+                    yield file["path"]
+
+
+# What a prompt's `@file` and `@folder` bring along: attachments whose words are frozen in the log.
+
+
+MAX_NAMES = 200
+
+
+def file_fact(path: Path, shown: str, content: str | list[Any], result: Any) -> Fact:
+    """A file as Read gave it: words, or blocks for what is not text."""
+    head = f"The person's prompt names the file {shown}; this is what it holds:"
+    blocks: Any = (
+        f"<system-reminder>\n{head}\n{content}\n</system-reminder>"
+        if isinstance(content, str)
+        else [{"type": "text", "text": head}, *content]
+    )
+    payload = {"type": "file", "filename": str(path), "content": result, "displayPath": shown}
+    return Fact(payload=payload, rendered=(blocks,))
+
+
+def folder_fact(path: Path, shown: str, may_read: Callable[[str], bool]) -> Fact:
+    """The names in a folder, without those that may not be read. Raises OSError."""
+    names = sorted(
+        f"{entry.name}/" if entry.is_dir() else entry.name
+        for entry in os.scandir(path)
+        if may_read(entry.name)
+    )
+    more = [f"... and {len(names) - MAX_NAMES} more"] if len(names) > MAX_NAMES else []
+    listing = "\n".join([*names[:MAX_NAMES], *more]) or "(nothing)"
+    words = f"The person's prompt names the folder {shown}; it holds:\n{listing}"
+    payload = {"type": "directory", "path": str(path), "content": listing, "displayPath": shown}
+    return Fact(payload=payload, rendered=(f"<system-reminder>\n{words}\n</system-reminder>",))
+
+
+def noted_fact(path: Path, words: str) -> Fact:
+    """What a person put into a memory file while the conversation ran."""
+    told = f"The person added to {path}, for you to keep to from now on:\n{words}"
+    payload = {"type": "memory_note", "path": str(path), "content": words}
+    return Fact(payload=payload, rendered=(f"<system-reminder>\n{told}\n</system-reminder>",))

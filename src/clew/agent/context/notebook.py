@@ -1,0 +1,238 @@
+"""The memory folder of a project: one file a memory, `MEMORY.md` as their index, and proposals to be reviewed.
+
+The index is what a new conversation is told, up to its limits; a memory is read when it matters. What was
+proposed counts for nothing until a person accepts it. Each memory says where it comes from.
+"""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace as with_fields
+
+from clew.agent.context.facts import Fact
+from clew.core.messages.errors import UserError
+from clew.core.messages.text import tagged
+from clew.system.files import is_there, only_files, replace
+
+INDEX = "MEMORY.md"
+PROPOSED = "proposed"
+# Of the index a conversation is told so much; of one memory so much is kept; so many there may be.
+INDEX_LINES = 200
+INDEX_BYTES = 25 * 1024
+MEMORY_BYTES = 16 * 1024
+MEMORIES = 500
+PROPOSALS = 100
+TITLE_CHARS = 120
+NAME_CHARS = 50
+_HEAD = re.compile(r"---\n(.*?)\n---\n?(.*)\Z", re.S)
+
+
+class Memo(Struct, frozen=True, kw_only=True):
+    """One memory. `by` says who wrote it down: `person`, or `extraction` from a session; `session` and
+    `message` where it was said, `at` when it was kept."""
+
+    title: str
+    text: str
+    by: str
+    session: str = ""
+    message: str = ""
+    said_by: str = ""
+    at: str = ""
+    name: str = ""
+    # The memories that go when this one is accepted.
+    replaces: tuple[str, ...] = ()
+
+    @property
+    def source(self) -> str:
+        """Where it comes from, for people."""
+        message = f", message {self.message[:8]}" if self.message else ""
+        where = f" in {self.session[:8]}{message}" if self.session else ""
+        said = f", said by {self.said_by}" if self.said_by else ""
+        instead = f", in the place of {', '.join(self.replaces)}" if self.replaces else ""
+        return f"{self.by}{where}{said}{instead}"
+
+
+class Notebook:
+    """One folder, which need not be there. Raises `OSError` only where it cannot be written."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    # -- what there is
+
+    def index(self) -> tuple[str, bool]:
+        """What a conversation is told of the index, and whether there is more of it."""
+        text = _read(self.folder / INDEX, INDEX_BYTES + 1)
+        cut = text.encode()[:INDEX_BYTES].decode("utf-8", "ignore")
+        lines = cut.split("\n")
+        told = "\n".join(lines[:INDEX_LINES]).strip()
+        return told, len(told) < len(text.strip())
+
+    def memos(self) -> list[Memo]:
+        return list(_memos(self.folder))
+
+    def proposals(self) -> list[Memo]:
+        return list(_memos(self.folder / PROPOSED))
+
+    def find(self, name: str, *, proposed: bool = False) -> Memo:
+        found = [m for m in (self.proposals() if proposed else self.memos()) if m.name == name]
+        if not found:
+            raise UserError(f"no {'proposal' if proposed else 'memory'} {name!r} in {self.folder}")
+        return found[0]
+
+    # -- changes
+
+    def keep(self, memo: Memo) -> Path:
+        """Keeps a memory and names it in the index."""
+        if len(self.memos()) >= MEMORIES:
+            raise UserError(f"{self.folder} holds {MEMORIES} memories; /memory forget NAME first")
+        path = self._write(self.folder, memo)
+        line = f"- [{memo.title}]({path.name})"
+        index = self.folder / INDEX
+        before = _read(index, 1 << 20)
+        replace(index, f"{before.rstrip()}\n{line}\n".lstrip(), mode=0o600)
+        return path
+
+    def propose(self, memo: Memo) -> Path:
+        if len(self.proposals()) >= PROPOSALS:
+            raise UserError(f"{PROPOSALS} memories wait to be reviewed; /memory review")
+        return self._write(self.folder / PROPOSED, memo)
+
+    def accept(self, name: str) -> Path:
+        """A proposal counts from now on."""
+        memo = self.find(name, proposed=True)
+        path = self.keep(with_fields(memo, replaces=()))
+        self.drop(name)
+        there = {one.name for one in self.memos()} - {path.stem}
+        for replaced in memo.replaces:
+            if replaced in there:
+                self.forget(replaced)
+        return path
+
+    def drop(self, name: str) -> None:
+        self.find(name, proposed=True)
+        (self.folder / PROPOSED / f"{name}.md").unlink(missing_ok=True)
+
+    def forget(self, name: str) -> None:
+        """Takes a memory out of the folder and the index."""
+        self.find(name)
+        index = self.folder / INDEX
+        lines = _read(index, 1 << 20).split("\n")
+        kept = [line for line in lines if f"]({name}.md)" not in line]
+        if kept != lines:
+            replace(index, "\n".join(kept), mode=0o600)
+        (self.folder / f"{name}.md").unlink(missing_ok=True)
+
+    def knows(self, memo: Memo) -> bool:
+        """Whether the same is kept or proposed already."""
+        return any(
+            known.title.casefold() == memo.title.casefold() or known.text == memo.text
+            for known in (*self.memos(), *self.proposals())
+        )
+
+    def _write(self, folder: Path, memo: Memo) -> Path:
+        path = _free(folder, _name_of(memo.title))
+        replace(path, _as_file(memo), mode=0o600)
+        return path
+
+
+def index_fact(notebook: Notebook) -> Fact | None:
+    """What a new conversation is told of earlier ones; none where nothing was kept."""
+    text, is_cut = notebook.index()
+    if not text:
+        return None
+    words = (
+        f"Memories from earlier work in this project; {notebook.folder / INDEX} lists them, and each is a "
+        "file beside it that you read when it matters. They are notes, true when they were written: look "
+        f"before you rely on one. They permit nothing.\n\n{text}"
+    )
+    if is_cut:
+        words += f"\n\n(the index goes on; only {INDEX_LINES} lines of it are told)"
+    return Fact(
+        payload={"type": "memory_folder", "path": str(notebook.folder), "content": text},
+        rendered=(tagged("system-reminder", f"\n{words}\n"),),
+    )
+
+
+def _memos(folder: Path) -> Iterator[Memo]:
+    try:
+        paths = sorted(path for path in folder.glob("*.md") if path.name != INDEX)
+    except OSError:
+        return
+    for path in paths[:MEMORIES]:
+        memo = _memo(_read(path, MEMORY_BYTES + 4096), path.stem)
+        if memo is not None:
+            yield memo
+
+
+def _memo(text: str, name: str) -> Memo | None:
+    if not text.strip():
+        return None
+    found = _HEAD.match(text)
+    if found is None:  # written by hand
+        return Memo(title=text.strip().split("\n")[0].lstrip("# "), text=text, by="file", name=name)
+    pairs = (line.partition(":") for line in found[1].split("\n"))
+    head = {key.strip(): value.strip() for key, _, value in pairs}
+    return Memo(
+        title=head.get("description") or name,
+        text=found[2].strip(),
+        by=head.get("by", "file"),
+        session=head.get("session", ""),
+        message=head.get("message", ""),
+        said_by=head.get("said-by", ""),
+        at=head.get("at", ""),
+        name=name,
+        replaces=tuple(head.get("replaces", "").split()),
+    )
+
+
+def _as_file(memo: Memo) -> str:
+    head = {
+        "description": memo.title,
+        "by": memo.by,
+        "session": memo.session,
+        "message": memo.message,
+        "said-by": memo.said_by,
+        "at": memo.at,
+        "replaces": " ".join(memo.replaces),
+    }
+    lines = "\n".join(f"{key}: {value}" for key, value in head.items() if value)
+    return f"---\n{lines}\n---\n{memo.text.strip()}\n"
+
+
+def fitting(memo: Memo) -> Memo:
+    """A memory whose title is one line that is not too long, and whose text is within its limit."""
+    title = " ".join(memo.title.translate(_NO_BRACKETS).split())[:TITLE_CHARS]
+    text = memo.text.encode()[:MEMORY_BYTES].decode("utf-8", "ignore").strip()
+    return with_fields(memo, title=title or "a memory", text=text)
+
+
+_NO_BRACKETS = str.maketrans("[]", "()")
+
+
+def _name_of(title: str) -> str:
+    words = re.sub(r"[^a-z0-9]+", "-", title.casefold()).strip("-")
+    return words[:NAME_CHARS].strip("-") or "memory"
+
+
+def _free(folder: Path, name: str) -> Path:
+    """A file of that name, or with a number behind it where there is one."""
+    path, number = folder / f"{name}.md", 1
+    while is_there(path) or path.name == INDEX.casefold():
+        number += 1
+        path = folder / f"{name}-{number}.md"
+    return path
+
+
+def _read(path: Path, most: int) -> str:
+    """What a file of the folder says; a link out of the folder says nothing: whoever writes there may not
+    be one who may read everywhere."""
+    try:
+        if not path.resolve().is_relative_to(path.parent.resolve()):
+            return ""
+        with open(path, "rb", opener=only_files) as file:
+            return file.read(most).decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,73 @@
+"""What lies in a folder, two levels deep: kept, and looked up again when one of these folders has changed.
+
+In a repository git says which files count; elsewhere hidden ones do not. Must never follow a link.
+"""
+
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from clew.agent.context.facts import Fact, tree_fact
+
+# Asks git; None where there is none.
+Files: TypeAlias = Callable[[Path], Awaitable[list[str] | None]]
+Stamp: TypeAlias = tuple[tuple[str, int], ...]
+
+MOST_NAMES = 2_000
+
+
+class Structure:
+    """The structure of folders; one that did not change is not looked at twice."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._known: dict[Path, tuple[Stamp, Fact | None]] = {}
+
+    async def fact(self, folder: Path) -> Fact | None:
+        """The structure as it is now; None of a folder that is empty or cannot be listed."""
+        stamp = tuple(stamps(folder))
+        known = self._known.get(folder)
+        if known is not None and known[0] == stamp:
+            return known[1]
+        paths = await self._files(folder)
+        if paths is None:
+            paths = list(listed(folder))
+        fact = tree_fact(paths) if paths else None
+        self._known[folder] = (stamp, fact)
+        return fact
+
+
+def stamps(folder: Path) -> Iterator[tuple[str, int]]:
+    """When the folder and each one in it got or lost a name."""
+    for path in (str(folder), *(entry.path for entry in folders_in(str(folder)))):
+        try:
+            yield path, Path(path).stat().st_mtime_ns
+        except OSError:
+            yield path, 0
+
+
+def folders_in(folder: str) -> list[os.DirEntry[str]]:
+    return [entry for entry in entries(folder) if entry.is_dir(follow_symlinks=False)]
+
+
+def listed(folder: Path) -> Iterator[str]:
+    """Names in the folder and in its folders, so many at most."""
+    left = MOST_NAMES
+    for entry in entries(str(folder)):
+        inside = entries(entry.path) if entry.is_dir(follow_symlinks=False) else []
+        for below in inside[:left]:
+            ending = "/" if below.is_dir(follow_symlinks=False) else ""
+            yield f"{entry.name}/{below.name}{ending}"
+        if not inside and left > 0:
+            yield entry.name
+        left -= max(1, len(inside))
+
+
+def entries(folder: str) -> list[os.DirEntry[str]]:
+    """What is in it and not hidden, by name."""
+    try:
+        with os.scandir(folder) as found:
+            return sorted((e for e in found if not e.name.startswith(".")), key=lambda e: e.name)
+    except OSError:
+        return []

@@ -1,0 +1,249 @@
+"""A session's conversation: prompts in, one turn at a time, stopped when a person says so.
+
+Owns which turn runs and what arrived meanwhile, and nothing else: the history is the story's, the
+world is the deps'. When this file grows, ask which attribute can leave.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from clew.agent.deps import Deps, Emit, saved
+from clew.agent.events import Noticed, Recorded, TurnEnded
+from clew.agent.hooked import BLOCKED_PROMPT, entries, fire, heard
+from clew.agent.hooks.outcome import Outcome
+from clew.agent.intake import title_of
+from clew.agent.loop import run_turn
+from clew.agent.transitions import TokenBudget, wished_tokens
+from clew.core.input.outcome import Compact
+from clew.core.input.parse import as_typed
+from clew.core.json_object import Json
+from clew.core.messages import factories
+from clew.core.messages.messages import User
+
+
+class Speaker(Struct, frozen=True, kw_only=True):
+    """Whose words a message carries, as the record keeps it: typed, or from a program."""
+
+    source: str
+    mode: str
+    origin: Json | None = None
+
+
+class Inbox:
+    """What a person said while a turn ran, until the turn takes it in between two rounds."""
+
+    def __init__(self) -> None:
+        # Each message with the entries that go with it.
+        self._waiting: list[list[Json]] = []
+
+    def put(self, message: Json, context: Sequence[Json] = ()) -> None:
+        self._waiting.append([message, *context])
+
+    def __bool__(self) -> bool:
+        return bool(self._waiting)
+
+    def take_back(self, uuid: str) -> bool:
+        """Takes out one message and what goes with it; False if it is not, or no longer, here."""
+        before = len(self._waiting)
+        self._waiting = [entries for entries in self._waiting if entries[0]["uuid"] != uuid]
+        return len(self._waiting) < before
+
+    def take(self) -> list[Json]:
+        taken, self._waiting = self._waiting, []
+        return [entry for entries in taken for entry in entries]
+
+
+def unwatched(emit: Emit) -> Emit:
+    return emit
+
+
+class Conversation:
+    """One turn at a time; `interrupt` ends the one that runs, and its work so far stays."""
+
+    def __init__(self, deps: Deps, inbox: Inbox, watch: Callable[[Emit], Emit] = unwatched) -> None:
+        self._deps = deps
+        self._inbox = inbox
+        # What everything goes through that is said here, for whoever looks for a fault.
+        self._watch = watch
+        self._turn: asyncio.Task[TurnEnded] | None = None
+        self._is_interrupted = False
+        # How many turns were begun.
+        self.turns = 0
+        # What runs has steps, between which it can be left; a summary has none.
+        self.has_steps = False
+
+    @property
+    def is_running(self) -> bool:
+        return self._turn is not None
+
+    async def submit(
+        self,
+        prompt: str | Sequence[Json],
+        emit: Emit,
+        *,
+        said_by: Speaker,
+        uuid: str | None = None,
+        context: Sequence[Json] = (),
+    ) -> TurnEnded:
+        """Runs the turn that answers `prompt`. It is durable before anything leaves this machine."""
+        text, emit = words_of(prompt), self._watch(emit)
+        turn = self._prompted(prompt, text, emit, said_by, uuid, context)
+        return await self._run(turn, emit, title=title_of(prompt))
+
+    async def run(self, emit: Emit, *, title: str = "") -> TurnEnded:
+        """Answers what the conversation ends with."""
+        emit = self._watch(emit)
+        return await self._run(run_turn(self._deps, emit), emit, title=title)
+
+    async def _prompted(
+        self,
+        prompt: str | Sequence[Json],
+        text: str,
+        emit: Emit,
+        said_by: Speaker,
+        uuid: str | None,
+        context: Sequence[Json],
+    ) -> TurnEnded:
+        """Takes the prompt in, unless a hook will not have it, and answers it."""
+        deps = self._deps
+        noticed = await deps.refresh()
+        if noticed:
+            await emit(Noticed(messages=noticed))
+        begun = await heard(deps, emit, await deps.hooks.waiting(emit))
+        prompt_id = deps.new_id()
+        said = await fire(deps, emit, "UserPromptSubmit", prompt=text, prompt_id=prompt_id)
+        if said.block is not None or said.halt is not None:
+            return await self._refused(said, text, emit)
+        message = self._message(prompt, said_by, uuid) | {"promptId": prompt_id}
+        around = [*entries(deps, begun), *entries(deps, said)]
+        await self._keep([*deps.arrived(), message, *context, *around], emit)
+        wished = wished_tokens(text)
+        tokens = None if wished is None else TokenBudget(wished)
+        return await run_turn(deps, emit, tokens)
+
+    async def _refused(self, said: Outcome, prompt: str, emit: Emit) -> TurnEnded:
+        """A prompt that a hook kept back: nothing is sent, and the record says so."""
+        deps = self._deps
+        words = BLOCKED_PROMPT.format(why=said.block or said.halt or "no reason given")
+        shown = words if said.hides_prompt else f"{words}\n\nOriginal prompt: {prompt}"
+        note = factories.system(
+            "informational", shown, uuid=deps.new_id(), at=deps.now(), level="warning"
+        )
+        await self._keep([note], emit)
+        await saved(deps, emit)
+        return TurnEnded(reason="stopped_by_hook", message=words)
+
+    async def keep(
+        self,
+        prompt: str | Sequence[Json],
+        emit: Emit,
+        *,
+        said_by: Speaker,
+        uuid: str | None = None,
+        context: Sequence[Json] = (),
+    ) -> None:
+        """Makes words part of the conversation without asking for an answer."""
+        emit = self._watch(emit)
+        await self._keep([self._message(prompt, said_by, uuid), *context], emit)
+        await saved(self._deps, emit)
+
+    async def compact(self, order: Compact, emit: Emit) -> TurnEnded:
+        """Shortens the conversation, or takes that back; no turn runs meanwhile, and `interrupt`
+        leaves everything as it was."""
+        deps = self._deps
+        return await self._run(
+            deps.compaction.run(deps, order, emit), emit, title="", has_steps=False
+        )
+
+    def take_back(self, uuid: str) -> bool:
+        """Takes back words that the running turn has not heard; False if it has."""
+        return self._inbox.take_back(uuid)
+
+    @property
+    def has_unheard(self) -> bool:
+        """Whether something was said during a turn that ended before it was heard."""
+        return bool(self._inbox)
+
+    async def answer_unheard(self, emit: Emit) -> TurnEnded:
+        """Answers what was said during a turn that ended before it was heard."""
+        await self._keep(self._deps.arrived(), emit)
+        return await self.run(emit)
+
+    async def _keep(self, entries: Sequence[Json], emit: Emit) -> None:
+        self._deps.story.add(entries)
+        await emit(Recorded(entries=list(entries)))
+
+    async def _run(
+        self,
+        work: Coroutine[Any, Any, TurnEnded],
+        emit: Emit,
+        *,
+        title: str,
+        has_steps: bool = True,
+    ) -> TurnEnded:
+        self._is_interrupted = False
+        self.has_steps = has_steps
+        self.turns += 1
+        before = self._deps.story.said
+        recorder = self._deps.story.recorder
+        recorder.shows("busy")
+        async with asyncio.TaskGroup() as group:
+            self._turn = group.create_task(work)
+            if self._is_interrupted:
+                self._turn.cancel()
+        turn, self._turn = self._turn, None
+        ended = self._stopped(before) if turn.cancelled() else turn.result()
+        if title and self._deps.story.said > before:
+            recorder.last_prompt(title)
+        await saved(self._deps, emit)
+        recorder.shows("idle")
+        return ended
+
+    def _stopped(self, before: int) -> TurnEnded:
+        """How an interrupted turn ended: before it began, while the model talked, while tools ran."""
+        said = self._deps.story.since(before)
+        if not said:
+            return TurnEnded(reason="aborted_streaming")
+        during_tools = "for tool use" in User(said[-1]).text
+        rounds = sum(1 for m in said if m["type"] == "assistant")
+        return TurnEnded(
+            reason="aborted_tools" if during_tools else "aborted_streaming", rounds=rounds
+        )
+
+    def say(
+        self,
+        prompt: str | Sequence[Json],
+        said_by: Speaker,
+        *,
+        uuid: str | None = None,
+        context: Sequence[Json] = (),
+    ) -> None:
+        """Adds a person's words to the turn that runs, between two of its rounds."""
+        self._inbox.put(self._message(prompt, said_by, uuid), context)
+
+    def _message(self, prompt: str | Sequence[Json], said_by: Speaker, uuid: str | None) -> Json:
+        return factories.user(
+            prompt,
+            uuid=uuid or self._deps.new_id(),
+            at=self._deps.now(),
+            prompt_source=said_by.source,
+            origin=said_by.origin,
+            permission_mode=said_by.mode,
+        )
+
+    def interrupt(self) -> bool:
+        """Ends the running turn; False if none runs. Its finished work stays in the history."""
+        if self._turn is None:
+            return False
+        self._is_interrupted = True
+        return self._turn.cancel()
+
+
+def words_of(prompt: str | Sequence[Json]) -> str:
+    """A prompt as hooks are told it: its text."""
+    if isinstance(prompt, str):
+        return as_typed(prompt)
+    return "\n".join(block["text"] for block in prompt if block.get("type") == "text")

@@ -1,0 +1,362 @@
+"""The whole list of what the loop may touch. Whoever wants to know what a turn can do reads this.
+
+Everything is handed in; the loop imports no clock, no file, no client. Failures come back as values:
+none of these may raise anything but CancelledError.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from decimal import Decimal
+from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct
+
+from clew.agent.cache_watch import NoWatch, Watch
+from clew.agent.events import EngineEvent, NotSaved, TurnEnded
+from clew.agent.hooks.outcome import NOTHING
+from clew.agent.hooks.outcome import Outcome as HookOutcome
+from clew.agent.requests import Prepared
+from clew.agent.story import Story
+from clew.agent.tools.base import QuestionKind
+from clew.core.catalog.lookup import CATALOG, Catalog
+from clew.core.input.outcome import Compact
+from clew.core.json_object import Json
+from clew.core.ledger.ledger import Spend, is_spent
+from clew.core.ledger.state import Session
+from clew.core.messages.history import History
+from clew.core.normalize.prefix import Bound
+from clew.core.normalize.repairs import Repair
+from clew.core.stream.events import AnswerEvent
+from clew.permissions.decision import Decision, Finding, NeedsReview, decided
+from clew.permissions.modes import after_review
+from clew.providers.answer_events import CompactionDue, DriverEvent, Ended
+from clew.providers.base import Request
+
+Emit: TypeAlias = Callable[[EngineEvent], Awaitable[None]]
+
+
+class Answer(Protocol):
+    """The way to one answer (`providers.answer.Answering`); used once."""
+
+    @property
+    def last_words(self) -> list[AnswerEvent]:
+        """After a cancellation: what was complete, what was dropped, and the message of it."""
+        ...
+
+    async def run(
+        self, request: Request, emit: Callable[[DriverEvent], Awaitable[None]]
+    ) -> Ended: ...
+
+
+class Outcome(Protocol):
+    """What a tool came to: `content` for the model, `tool_use_result` for people and readers."""
+
+    @property
+    def content(self) -> Any: ...
+
+    @property
+    def is_error(self) -> bool: ...
+
+    @property
+    def tool_use_result(self) -> Any: ...
+
+    @property
+    def display(self) -> str: ...
+
+    @property
+    def mcp_meta(self) -> Json | None: ...
+
+    @property
+    def blocked(self) -> str:
+        """What the read-only wall kept a command from that may run without it; mostly empty."""
+        ...
+
+
+class Toolset(Protocol):
+    """The tools of this session. A name it does not know is an outcome too."""
+
+    def definitions(self) -> list[Json]: ...
+
+    def title(self, block: Json) -> str:
+        """One line about a call, for people."""
+        ...
+
+    def meant(self, block: Json) -> Json: ...
+
+    def is_concurrency_safe(self, block: Json) -> bool: ...
+
+    def unusable(self, block: Json) -> Outcome | None:
+        """Why a call cannot run whoever permits it; nobody is asked about such a call."""
+        ...
+
+    async def doomed(self, block: Json, may_look: Callable[[str], bool]) -> Outcome | None:
+        """Why a call would fail whoever permits it, by the files that it would work on, where these
+        may be looked at; somebody is asked about any other call."""
+        ...
+
+    def question(self, block: Json) -> tuple[QuestionKind, str]:
+        """What kind of question a person is asked about a call, and what they should see first."""
+        ...
+
+    @property
+    def has_walls(self) -> bool: ...
+
+    async def can_confine(self) -> bool: ...
+
+    async def look_up(self) -> bool: ...
+
+    async def run(
+        self,
+        block: Json,
+        *,
+        message_uuid: str,
+        progress: Callable[[Any], Awaitable[None]],
+        is_confined: bool = False,
+    ) -> Outcome:
+        """`is_confined`: a shell runs behind the read-only wall (see `agent.toolset`)."""
+        ...
+
+
+# A question that waits longer is told of to hooks: whoever is there has answered by then.
+NOTIFY_AFTER_S = 6.0
+
+
+class Question(Struct, frozen=True, kw_only=True):
+    """A call that wants a person's word, and why it does.
+
+    For `choices` the answers go back in the input that is granted; for `plan` a yes begins the work.
+    """
+
+    block: Json
+    title: str
+    decision: Decision
+    why: str
+    kind: QuestionKind = "permission"
+    body: str = ""
+    # The agent whose call it is; empty for the session's own.
+    agent_id: str = ""
+    agent: str = ""
+
+
+class Granted(Struct, frozen=True, kw_only=True):
+    """Yes; with `input`, to this call instead."""
+
+    input: Json | None = None
+
+
+class Refused(Struct, frozen=True, kw_only=True):
+    """No: `words` are what the model reads. `stop` ends the turn as well. `is_nobodys`: there is nobody
+    who could have been asked."""
+
+    words: str
+    stop: bool = False
+    by_person: bool = True
+    is_nobodys: bool = False
+
+
+Verdict: TypeAlias = Granted | Refused
+
+
+class Reviewed(Struct, frozen=True, kw_only=True):
+    """What became of a call under review; `record` stands with its result in the log."""
+
+    decision: Decision
+    record: Json
+
+
+async def unreviewed(_: Json, needed: NeedsReview) -> Reviewed:
+    """There is no reviewer: a person decides."""
+    return Reviewed(
+        decision=after_review(needed, None), record={"verdict": "none", "why": "no reviewer"}
+    )
+
+
+class Hooks(Protocol):
+    """A person's programs that are told what happens, and may have a say in it.
+
+    An event without a hook costs a look in a table. Failures of hooks are part of the outcome.
+    """
+
+    async def fire(self, event: str, fields: Json, emit: Emit, /) -> HookOutcome:
+        """Runs the hooks of an event; `fields` are those the event has of its own."""
+        ...
+
+    async def waiting(self, emit: Emit, /) -> HookOutcome:
+        """What came of those that nobody waited for: from the session's start, or in the background."""
+        ...
+
+
+class NoHooks:
+    """Nobody wants to know."""
+
+    async def fire(self, _event: str, _fields: Json, _emit: Emit, /) -> HookOutcome:
+        return NOTHING
+
+    async def waiting(self, _emit: Emit, /) -> HookOutcome:
+        return NOTHING
+
+
+class Compaction(Protocol):
+    """Shortens a conversation that outgrows its window (`agent.compaction.compactor`).
+
+    Both answer whether the conversation is another one now, so that the request is to be made anew.
+    """
+
+    async def make_room(self, deps: "Deps", request: Request, emit: Emit, /) -> bool:
+        """Before a request leaves."""
+        ...
+
+    async def after_overflow(
+        self, deps: "Deps", request: Request, due: CompactionDue | None, tries: int, emit: Emit, /
+    ) -> bool:
+        """When a request did not fit, for the so-many-eth time in a row; without `due`, when an
+        answer filled the window."""
+        ...
+
+    async def run(self, deps: "Deps", order: Compact, emit: Emit, /) -> TurnEnded:
+        """When a person says so, between two turns."""
+        ...
+
+
+class NoCompaction:
+    """A conversation that does not fit ends."""
+
+    async def make_room(self, _deps: "Deps", _request: Request, _emit: Emit, /) -> bool:
+        return False
+
+    async def after_overflow(
+        self,
+        _deps: "Deps",
+        _request: Request,
+        _due: CompactionDue | None,
+        _tries: int,
+        _emit: Emit,
+        /,
+    ) -> bool:
+        return False
+
+    async def run(self, _deps: "Deps", _order: Compact, _emit: Emit, /) -> TurnEnded:
+        return TurnEnded(reason="failed", message="this conversation cannot be shortened")
+
+
+class Thoughts(Protocol):
+    """What the service says of the thoughts that a request sends back (`agent.requests`)."""
+
+    @property
+    def bound(self) -> Bound | None:
+        """What the thoughts of the answer to the last request are bound to."""
+        ...
+
+    def refused(self, words: str) -> bool:
+        """Whether the next request will be another, now that this one was refused with these words."""
+        ...
+
+    def dropped(self, answer: Json) -> list[Repair]:
+        """The thoughts that the service left out of the last request, as far as nobody was told."""
+        ...
+
+
+class NoThoughts:
+    """Nothing is known of thoughts."""
+
+    bound: Bound | None = None
+
+    def refused(self, _: str) -> bool:
+        return False
+
+    def dropped(self, _: Json) -> list[Repair]:
+        return []
+
+
+class Budget(Struct, frozen=True, kw_only=True):
+    """Dollars that this run may spend on top of what was `before`."""
+
+    usd: Decimal
+    before: Decimal
+
+    def is_spent(self, spend: Spend) -> bool:
+        return is_spent(spend, self.before + self.usd)
+
+
+async def unmeasured(request: Request, _: History) -> Request:
+    return request
+
+
+def nothing_beside(_: Sequence[Json]) -> Sequence[Json]:
+    return ()
+
+
+async def nothing_new() -> tuple[str, ...]:
+    return ()
+
+
+async def nobody_late() -> Sequence[Json]:
+    return ()
+
+
+async def stays() -> bool:
+    return False
+
+
+class Deps(Struct, frozen=True, kw_only=True):
+    """Handed to a turn; the same for every turn of a session but where a setting changed."""
+
+    story: Story
+    request: Callable[[Story], Prepared]
+    answer: Callable[[], Answer]
+    tools: Toolset
+    judge: Callable[[Json], Decision]
+    ask: Callable[[Question], Awaitable[Verdict]]
+    # What a person typed and what background tasks had to say meanwhile, taken out by asking.
+    arrived: Callable[[], Sequence[Json]]
+    now: Callable[[], str]
+    new_id: Callable[[], str]
+    # What the turns cost and how long they took, and the clock for that: it only goes forward.
+    session: Session
+    monotonic_s: Callable[[], float]
+    # Mode auto: decides what no rule does, or says that a person must.
+    review: Callable[[Json, NeedsReview], Awaitable[Reviewed]] = unreviewed
+    # What is known of models, a person's own among them.
+    catalog: Catalog = CATALOG
+    thoughts: Thoughts = NoThoughts()
+    # Looks on at what is sent, and says why the service's cache missed.
+    cache: Watch = NoWatch()
+    # Looks, before a turn, at what may have changed outside; returns what people should know of it.
+    refresh: Callable[[], Awaitable[tuple[str, ...]]] = nothing_new
+    # What the model is told beside the results of a round, as entries: memory of the folders it enters.
+    beside: Callable[[Sequence[Json]], Sequence[Json]] = nothing_beside
+    # Waits, within bounds, for what a request should know of and is not there yet; what it is to be told.
+    latecomers: Callable[[], Awaitable[Sequence[Json]]] = nobody_late
+    # A request with the size of its input, where that decides something.
+    measured: Callable[[Request, History], Awaitable[Request]] = unmeasured
+    max_rounds: int | None = None
+    # What may be spent until `session` holds as much.
+    budget: Budget | None = None
+    max_parallel: int = 10
+    hooks: Hooks = NoHooks()
+    compaction: Compaction = NoCompaction()
+    # What runs in the background, as hooks are told at a turn's end.
+    background: Callable[[], list[Json]] = list
+    # What is scheduled, as they are told then too.
+    scheduled: Callable[[], list[Json]] = list
+    # Between two steps: whether the turn ends here because it goes on elsewhere.
+    leaves: Callable[[], Awaitable[bool]] = stays
+    # Whether a call may be put off until the session is gone on with.
+    may_defer: bool = False
+    # The folder the shell is in.
+    where: Callable[[], str] = str
+    # Changes what is permitted from now on, as a hook answered in a person's stead; what was wrong.
+    update_permissions: Callable[[list[Json]], str] = lambda _: ""
+    # What the mode of the moment makes of a finding that no rule made.
+    under_mode: Callable[[Finding], Decision] = lambda finding: decided([finding])
+    # How long a question waits for its answer until hooks are told that somebody is asked.
+    notify_after_s: float = NOTIFY_AFTER_S
+
+
+# Before something leaves or is done: everything said so far is on disk, or people are told why not.
+
+
+async def saved(deps: Deps, emit: Emit) -> None:
+    """Everything said so far is durable; where it cannot be, that is told once, and when it is again."""
+    await deps.story.durable()
+    if news := deps.story.recorder.news():
+        await emit(NotSaved(messages=news))

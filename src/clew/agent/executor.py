@@ -1,0 +1,431 @@
+"""Runs the calls of one answer while the answer still comes, each once, each with one result.
+
+Owns the task group of the calls. A call is durable in the log before it is judged or run. Calls that
+may run together do; one that may not waits for all before it, and those behind it wait for it.
+Nothing is raised in here but a cancellation: denials and failures are results.
+
+Decision: docs/decisions/004-turn-loop.md
+"""
+
+import asyncio
+from types import TracebackType
+from typing import Any
+
+from msgspec.structs import replace
+
+from clew.agent.deps import Deps, Emit, Granted, Outcome, Question, Refused, Verdict, saved
+from clew.agent.events import Noticed, ToolFinished, ToolProgressed, ToolStarted
+from clew.agent.hooked import (
+    BY_HOOK,
+    DEFERRED,
+    DEFERRED_KIND,
+    PUT_OFF,
+    about,
+    after_call,
+    entries,
+    fire,
+    replaced,
+)
+from clew.agent.hooks.outcome import Outcome as Said
+from clew.agent.hooks.outcome import with_hooks
+from clew.agent.toolset import decide
+from clew.agent.transitions import Repetition
+from clew.core.json_object import Json
+from clew.core.ledger.state import ToolTimed, todos_of
+from clew.core.ledger.totals import lines_changed
+from clew.core.messages import factories
+from clew.core.messages.text import (
+    CANCELLED,
+    INTERRUPTED_WHILE_RUNNING,
+    rejected_by_reviewer,
+    tagged,
+)
+from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, NeedsReview, reason
+
+MAY_RETRY = " A hook of the user says that this call may be tried again."
+NOT_PERMITTED = "This call is not permitted and did not run: {why}."
+
+
+class Call:
+    """One tool_use on its way to its one result."""
+
+    def __init__(self, block: Json, *, source_uuid: str, is_safe: bool) -> None:
+        self.block = block
+        self.source_uuid = source_uuid
+        self.is_safe = is_safe
+        self.is_running = False
+        self.is_answered = False
+        # What hooks said about it, to stand behind its result.
+        self.beside: list[Json] = []
+        # What the log says beside its result.
+        self.noted: Json = {}
+        self.done = asyncio.Event()
+
+
+class ToolExecutor:
+    """`results` are the messages that answer the calls, in the order in which they ended."""
+
+    def __init__(self, deps: Deps, emit: Emit, repetition: Repetition) -> None:
+        self._deps = deps
+        self._emit = emit
+        self._repetition = repetition
+        self._group = asyncio.TaskGroup()
+        self._calls: list[Call] = []
+        self._slots = asyncio.Semaphore(deps.max_parallel)
+        self._asking = asyncio.Lock()
+        self._held: list[Json] | None = []
+        self.results: list[Json] = []
+        self.is_stopped = False
+        # A hook wants the turn to end here, and why.
+        self.halt: str | None = None
+
+    async def __aenter__(self) -> "ToolExecutor":
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._group.__aexit__(kind, error, trace)
+
+    async def start(self, block: Json, answer: list[Json], after: str | None) -> None:
+        """Begins a call; `answer` are the entries of the answer so far, the call's own the last, from
+        behind `after` on, the last that an earlier call told."""
+        deps = self._deps
+        deps.story.recorder.tool_started(block["id"], answer, after=after)
+        block = deps.tools.meant(block)
+        call = Call(
+            block,
+            source_uuid=answer[-1]["uuid"],
+            is_safe=deps.tools.is_concurrency_safe(block),
+        )
+        before = [c for c in self._calls if not (c.is_safe and call.is_safe)]
+        self._calls.append(call)
+        self._group.create_task(self._follow(call, before))
+
+    async def refuse(self, block: Json, source_uuid: str, words: str) -> None:
+        """Answers a call that must not run at all."""
+        call = Call(block, source_uuid=source_uuid, is_safe=True)
+        await self._refuse(call, tagged("tool_use_error", words))
+
+    def release(self) -> None:
+        """The answer stands in the conversation: results may stand behind it from now on."""
+        held, self._held = self._held, None
+        if held:
+            self._deps.story.answer(held)
+
+    # -- one call
+
+    async def _follow(self, call: Call, before: list[Call]) -> None:
+        try:
+            for earlier in before:
+                await earlier.done.wait()
+            async with self._slots:
+                await self._judged(call)
+        except asyncio.CancelledError:
+            if not call.is_answered:
+                self._note(call, INTERRUPTED_WHILE_RUNNING if call.is_running else CANCELLED)
+            raise
+        finally:
+            call.done.set()
+
+    async def _judged(self, call: Call) -> None:
+        """Asks for permission and runs the call, or answers it with the refusal."""
+        await saved(self._deps, self._emit)
+        self._repetition.note(call.block)
+        unusable = self._deps.tools.unusable(call.block)
+        if unusable is not None:
+            await self._finish(call, unusable)
+            return
+        said = await self._before(call)
+        unusable = self._deps.tools.unusable(call.block)
+        if unusable is not None:
+            await self._finish(call, unusable)
+            return
+        if said.permission == "deny":
+            words = BY_HOOK.format(event="PreToolUse", tool=call.block["name"], why=said.reason)
+            await self._deny(call, words, "permission-rule")
+            return
+        if said.permission == "defer" and self._deps.may_defer:
+            self.halt = self.halt or PUT_OFF.format(tool=call.block["name"])
+            await self._deny(call, DEFERRED, DEFERRED_KIND)
+            return
+        decision, is_confined = await self._decision(call.block, said)
+        if isinstance(decision, Ask | NeedsReview):
+            doomed = await self._deps.tools.doomed(call.block, self._may_look)
+            if doomed is not None:
+                await self._finish(call, doomed)
+                return
+        is_reviewed = isinstance(decision, NeedsReview)
+        if isinstance(decision, NeedsReview):
+            decision = await self._review(call, decision)
+        match decision:
+            case Allow():
+                await self._run(call, is_confined=is_confined)
+            case Deny():
+                why = reason(decision)
+                words = rejected_by_reviewer(why) if is_reviewed else NOT_PERMITTED.format(why=why)
+                if is_reviewed:
+                    words += await self._told_of_denial(call, why)
+                await self._deny(call, words, "permission-rule")
+            case _:
+                await self._ask(call, decision, said, is_confined=is_confined)
+
+    def _may_look(self, path: str) -> bool:
+        """Whether what is in a file may be told without asking anybody."""
+        decision = self._deps.judge({"name": "Read", "input": {"file_path": path}})
+        return isinstance(decision, Allow)
+
+    async def _review(self, call: Call, needed: NeedsReview) -> Decision:
+        """Mode auto: the reviewer's word, on record and told to people whatever it is."""
+        found = await self._deps.review(call.block, needed)
+        call.noted["permissionReview"] = found.record
+        title = self._deps.tools.title(call.block)
+        told = f"{title}: review: {found.record['verdict']}: {found.record['why']}"
+        await self._emit(Noticed(messages=(told,)))
+        return found.decision
+
+    async def _told_of_denial(self, call: Call, why: str) -> str:
+        """Tells hooks of a reviewer's no; they may let it be tried again, and lift nothing."""
+        fields = about(call.block) | {"reason": why}
+        said = await fire(self._deps, self._emit, "PermissionDenied", **fields)
+        self._take(call, said)
+        return MAY_RETRY if said.may_retry else ""
+
+    async def _before(self, call: Call) -> Said:
+        """What hooks say before the rules do: also which input the rules are asked about."""
+        said = await fire(self._deps, self._emit, "PreToolUse", **about(call.block))
+        self._take(call, said)
+        if said.halt is not None and said.permission != "deny":
+            return replace(said, permission="deny", reason=said.halt or "a hook stopped the turn")
+        if said.input is not None:
+            call.block = call.block | {"input": said.input}
+        return said
+
+    def _take(self, call: Call, said: Said) -> None:
+        call.beside += entries(self._deps, said)
+        if self.halt is None:
+            self.halt = said.halt
+
+    async def _decision(self, block: Json, said: Said) -> tuple[Decision, bool]:
+        """What the rules say, and whether the call runs behind the read-only wall; what they allow is a
+        question when it repeats itself."""
+        deps = self._deps
+        decision, is_confined = await decide(
+            deps.tools, block, lambda: with_hooks(deps.judge(block), said)
+        )
+        again = self._repetition.question
+        if isinstance(decision, Allow) and again:
+            title = deps.tools.title(block)
+            return Ask(findings=(Finding(subject=title, verdict="ask", reason=again),)), False
+        return decision, is_confined
+
+    async def _ask(self, call: Call, decision: Decision, said: Said, *, is_confined: bool) -> None:
+        """One question at a time; after a no that ends the turn nobody is asked again."""
+        waits = self._asking.locked()
+        async with self._asking:
+            # The answer to the question before may have been one for this call too.
+            now = decision
+            if waits:
+                now, is_confined = await self._decision(call.block, said)
+            verdict = await self._verdict(call, now)
+            if isinstance(verdict, Refused):
+                self.is_stopped = self.is_stopped or verdict.stop
+        match verdict:
+            case Granted():
+                if verdict.input is not None and verdict.input != call.block["input"]:
+                    call.block = call.block | {"input": verdict.input}
+                    # What was asked about was another call; a denied file stays hidden from this one.
+                    again, confined = await self._decision(call.block, said)
+                    is_confined = confined and isinstance(again, Ask)
+                await self._run(call, is_confined=is_confined)
+            case Refused():
+                kind = "user-rejected" if verdict.by_person else "permission-rule"
+                await self._deny(call, verdict.words, kind)
+
+    async def _verdict(self, call: Call, decision: Decision) -> Verdict:
+        if self.is_stopped:
+            return Refused(words=CANCELLED)
+        match decision:
+            case Allow():
+                return Granted()
+            case Deny():
+                return Refused(words=NOT_PERMITTED.format(why=reason(decision)), by_person=False)
+        verdict = await self._answer(call, decision)
+        if isinstance(verdict, Granted):
+            self._repetition.forgive()
+        return verdict
+
+    async def _answer(self, call: Call, decision: Decision) -> Verdict:
+        """A hook's answer in a person's stead, else the person's; who waits long is told of."""
+        fields = {k: v for k, v in about(call.block).items() if k != "tool_use_id"}
+        said = await fire(self._deps, self._emit, "PermissionRequest", **fields)
+        self._take(call, said)
+        if said.answer is not None:
+            return await self._by_hook(call, said.answer)
+        kind, body = self._deps.tools.question(call.block)
+        question = Question(
+            kind=kind,
+            body=body,
+            block=call.block,
+            title=self._deps.tools.title(call.block),
+            decision=decision,
+            why=reason(decision),
+        )
+        async with asyncio.TaskGroup() as group:
+            notice = group.create_task(self._tell_of(question))
+            verdict = await self._deps.ask(question)
+            notice.cancel()
+        return verdict
+
+    async def _by_hook(self, call: Call, answer: Json) -> Verdict:
+        """A yes does not reach past a rule that denies."""
+        if answer["behavior"] == "deny":
+            words = answer.get("message") or "no reason given"
+            return Refused(
+                words=BY_HOOK.format(event="PermissionRequest", tool=call.block["name"], why=words),
+                stop=bool(answer.get("interrupt")),
+                by_person=False,
+            )
+        new = answer.get("updatedInput")
+        if new is not None:
+            decision = self._deps.judge(call.block | {"input": new})
+            if isinstance(decision, Deny):
+                return Refused(words=NOT_PERMITTED.format(why=reason(decision)), by_person=False)
+        wrong = self._deps.update_permissions(answer.get("updatedPermissions") or [])
+        if wrong:
+            await self._emit(Noticed(messages=(f"updatedPermissions: {wrong}",)))
+        return Granted(input=new)
+
+    async def _tell_of(self, question: Question) -> None:
+        await asyncio.sleep(self._deps.notify_after_s)
+        await fire(
+            self._deps,
+            self._emit,
+            "Notification",
+            message=f"clew needs your permission: {question.title}",
+            title="Permission needed",
+            notification_type="permission_prompt",
+        )
+
+    async def _run(self, call: Call, *, is_confined: bool) -> None:
+        call.is_running = True
+        await self._emit(ToolStarted(block=call.block, title=self._deps.tools.title(call.block)))
+
+        async def progress(data: Any) -> None:
+            await self._emit(ToolProgressed(tool_use_id=call.block["id"], data=data))
+
+        session, begin_s = self._deps.session, self._deps.monotonic_s()
+        began_in = self._deps.where()
+        try:
+            outcome = await self._deps.tools.run(
+                call.block,
+                message_uuid=call.source_uuid,
+                progress=progress,
+                is_confined=is_confined,
+            )
+            if outcome.blocked and await self._may_leave_wall(call, outcome.blocked):
+                outcome = await self._deps.tools.run(
+                    call.block, message_uuid=call.source_uuid, progress=progress
+                )
+        finally:
+            duration_ms = (self._deps.monotonic_s() - begin_s) * 1000
+            session.change(ToolTimed(duration_ms=duration_ms))
+        self._account(outcome)
+        event, fields = after_call(call.block, outcome, duration_ms)
+        try:
+            said = await fire(self._deps, self._emit, event, **fields)
+            if self._deps.where() != began_in:
+                moved = {"old_cwd": began_in, "new_cwd": self._deps.where()}
+                self._take(call, await fire(self._deps, self._emit, "CwdChanged", **moved))
+        except asyncio.CancelledError:
+            # What the tool did is done, whether or not its hooks could look at it.
+            self._note(
+                call, outcome.content, is_error=outcome.is_error, raw=outcome.tool_use_result
+            )
+            raise
+        self._take(call, said)
+        await self._finish(call, outcome, content=replaced(call.block, outcome, said))
+
+    async def _may_leave_wall(self, call: Call, blocked: str) -> bool:
+        """Asks whether a command that the read-only wall held up may run without it."""
+        finding = Finding(
+            subject=self._deps.tools.title(call.block),
+            verdict="ask",
+            reason=f"the read-only wall blocked {blocked}; run it without the wall?",
+            nature="guard",
+            is_of_line=True,
+        )
+        decision = self._deps.under_mode(finding)
+        if not isinstance(decision, Ask):
+            return False
+        async with self._asking:
+            verdict = await self._verdict(call, decision)
+            if isinstance(verdict, Refused):
+                self.is_stopped = self.is_stopped or verdict.stop
+        return isinstance(verdict, Granted)
+
+    def _account(self, outcome: Outcome) -> None:
+        """What a call changed in the session's own books: lines of files, the list of what is to do."""
+        if outcome.is_error:
+            return
+        for read in (lines_changed, todos_of):
+            changed = read(outcome.tool_use_result)
+            if changed is not None:
+                self._deps.session.change(changed)
+
+    async def _finish(self, call: Call, outcome: Outcome, *, content: Any = None) -> None:
+        entry = self._note(
+            call,
+            outcome.content if content is None else content,
+            is_error=outcome.is_error,
+            raw=outcome.tool_use_result,
+            **({} if outcome.mcp_meta is None else {"mcpMeta": outcome.mcp_meta}),
+        )
+        await self._emit(
+            ToolFinished(
+                block=call.block, entry=entry, is_error=outcome.is_error, display=outcome.display
+            )
+        )
+
+    async def _deny(self, call: Call, words: str, kind: str) -> None:
+        await self._refuse(call, words, toolDenialKind=kind, toolDenialBeforeRun=True)
+
+    async def _refuse(self, call: Call, words: str, **fields: Any) -> None:
+        """Answers a call that did not run."""
+        entry = self._note(call, words, **fields)
+        display = words.split("\n", 1)[0]
+        await self._emit(
+            ToolFinished(block=call.block, entry=entry, is_error=True, display=display)
+        )
+
+    def _note(
+        self, call: Call, content: Any, *, is_error: bool = True, raw: Any = None, **fields: Any
+    ) -> Json:
+        """Makes the result part of the conversation, or keeps it until its answer is."""
+        deps = self._deps
+        shown = f"Error: {content}" if is_error and raw is None else raw
+        entry = (
+            call.noted
+            | fields
+            | factories.tool_answer(
+                call.block["id"],
+                content,
+                uuid=deps.new_id(),
+                at=deps.now(),
+                source_uuid=call.source_uuid,
+                raw=shown,
+                is_error=is_error,
+            )
+        )
+        call.is_answered = True
+        self.results.append(entry)
+        if self._held is None:
+            deps.story.answer([entry, *call.beside])
+        else:
+            deps.story.recorder.tool_finished(call.block["id"], entry)
+            self._held += [entry, *call.beside]
+        return entry

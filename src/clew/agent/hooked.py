@@ -1,0 +1,133 @@
+"""What hooks say, made part of a turn: their words join the conversation, people hear the rest.
+
+Owns how an outcome becomes entries and words. What may happen after it is decided where it happens.
+"""
+
+from typing import Any
+
+from msgspec import UNSET
+
+from clew.agent.deps import Deps, Emit, Outcome
+from clew.agent.events import Noticed, Recorded, Signalled
+from clew.agent.hooks.outcome import Outcome as Said
+from clew.agent.hooks.outcome import rewritten
+from clew.core.json_object import Json
+from clew.core.messages import factories
+from clew.core.messages.history import History
+from clew.core.messages.messages import Assistant
+
+BLOCKED_PROMPT = "A hook kept this prompt from being sent: {why}"
+STOP_FEEDBACK = "Stop hook feedback:\n{words}"
+PUT_OFF = "A hook put {tool} off; the session can be gone on with"
+DEFERRED = "A hook put this call off: it did not run. Make it again when you are told to go on."
+DEFERRED_KIND = "hook-deferred"
+BY_HOOK = "{event}:{tool} hook error: {why}"
+
+
+async def fire(deps: Deps, emit: Emit, event: str, **fields: Any) -> Said:
+    """Has the hooks of an event run; people hear at once what is for them."""
+    return await heard(deps, emit, await deps.hooks.fire(event, fields, emit))
+
+
+async def heard(deps: Deps, emit: Emit, said: Said) -> Said:
+    if said.notices:
+        await emit(Noticed(messages=said.notices))
+    for sequence in said.sequences:
+        await emit(Signalled(sequence=sequence))
+    if said.title:
+        deps.story.recorder.title(said.title)
+    return said
+
+
+def entries(deps: Deps, said: Said) -> list[Json]:
+    """What the log keeps of it, as entries that stand behind what they are about."""
+    made = [
+        factories.attachment(
+            each.payload, uuid=deps.new_id(), at=deps.now(), rendered=each.rendered
+        )
+        for each in said.attached
+    ]
+    if said.summary is not None:
+        made.append(
+            factories.system("stop_hook_summary", uuid=deps.new_id(), at=deps.now(), **said.summary)
+        )
+    return made
+
+
+async def join(deps: Deps, emit: Emit, said: Said) -> None:
+    """Makes an outcome part of the conversation as it stands."""
+    made = entries(deps, said)
+    if made:
+        deps.story.add(made)
+        await emit(Recorded(entries=made))
+
+
+def about(block: Json) -> Json:
+    """The fields that every event about a call has."""
+    return {
+        "tool_name": block["name"],
+        "tool_input": block["input"],
+        "tool_use_id": block["id"],
+    }
+
+
+def after_call(block: Json, outcome: Outcome, duration_ms: float) -> tuple[str, Json]:
+    """The event that a call's end is, and its fields."""
+    fields = about(block) | {"duration_ms": round(duration_ms)}
+    if outcome.is_error:
+        return "PostToolUseFailure", fields | {
+            "error": plain(outcome.content),
+            "is_interrupt": False,
+        }
+    raw = outcome.tool_use_result
+    return "PostToolUse", fields | {"tool_response": outcome.content if raw is None else raw}
+
+
+def plain(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "\n".join(b["text"] for b in content if b.get("type") == "text")
+
+
+def replaced(block: Json, outcome: Outcome, said: Said) -> Any:
+    """What the model reads of a call: its content, or what a hook put in its place."""
+    if said.output is UNSET or outcome.is_error:
+        return outcome.content
+    new = rewritten(outcome.tool_use_result, said.output, is_mcp=block["name"].startswith("mcp__"))
+    return outcome.content if new is None else new
+
+
+def last_words(messages: History) -> str:
+    """The text of the answer that the conversation ends with."""
+    said: list[str] = []
+    answer_id: Any = None
+    for message in reversed(messages):
+        if message.get("type") != "assistant":
+            continue
+        view = Assistant(message)
+        this_id = message["message"].get("id")
+        if answer_id is not None and this_id != answer_id:
+            break
+        answer_id = this_id
+        said.insert(0, view.text)
+    return "\n\n".join(filter(None, said))
+
+
+def calls_of(history: History) -> list[Json]:
+    """The calls of the last answer with what the model reads of each."""
+    results: dict[str, Any] = {}
+    calls: list[Json] = []
+    answer_id: Any = None
+    for message in reversed(history):
+        content = message.get("message", {}).get("content")
+        blocks = content if isinstance(content, list) else []
+        if message.get("type") == "assistant":
+            if answer_id not in (None, message["message"].get("id")):
+                break
+            answer_id = message["message"].get("id")
+            calls[:0] = [about(b) for b in blocks if b.get("type") == "tool_use"]
+        elif answer_id is None:
+            results |= {
+                b["tool_use_id"]: b.get("content") for b in blocks if b.get("type") == "tool_result"
+            }
+    return [c | {"tool_response": results.get(c["tool_use_id"])} for c in calls]

@@ -1,0 +1,50 @@
+"""The hooks of settings where no session runs: for a trial, and for what happens before there is one.
+
+No model and no server can be asked from here, and nothing is kept: there is no log.
+
+Decision: docs/decisions/130-hooks.md
+"""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from clew.agent.hooks.handlers import Found
+from clew.agent.hooks.reach import Reach
+from clew.agent.hooks.run import Here, Hooks
+from clew.permissions.session_rules import Standing
+from clew.system.config.environment import freeze
+from clew.system.process.spawn import Launcher
+from clew.system.transport.choose import transport_for
+from clew.system.transport.network import network_from
+
+NO_SESSION = "00000000-0000-4000-8000-000000000000"
+
+
+@asynccontextmanager
+async def hooks_alone(stood: Standing, found: Found) -> AsyncIterator[Hooks]:
+    """The hooks of a folder; what they start ends with the block."""
+    cwd = str(stood.places.cwd)
+    launcher, transport = Launcher(), transport_for(network_from(freeze(stood.environ)))
+    try:
+        reach = Reach(
+            launcher=launcher,
+            environment=lambda: stood.environ,
+            project=cwd,
+            cwd=lambda: cwd,
+            transport=transport,
+        )
+        hooks = Hooks(
+            reach,
+            here=lambda: Here(found=found, context=stood.context, resolve=stood.resolve),
+            base=lambda: {
+                "session_id": NO_SESSION,
+                "transcript_path": "",
+                "cwd": cwd,
+                "permission_mode": stood.context.mode,
+            },
+        )
+        async with hooks:
+            yield hooks
+    finally:
+        await transport.aclose()
+        await launcher.aclose()

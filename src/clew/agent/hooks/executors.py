@@ -1,0 +1,228 @@
+"""Hooks that are programs: the event on standard input, the answer on standard output.
+
+Runs in a session of its own without a terminal, watched like every child; what it leaves running ends
+with clew. What it prints is kept up to a bound, and one that prints without end is ended.
+"""
+
+import fnmatch
+import os
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import json
+
+from clew.agent.hooks.events import WITH_ENV_FILE
+from clew.agent.hooks.handlers import Agent, Command, Hook, Http, McpTool, Prompt
+from clew.agent.hooks.output import Ran, judged
+from clew.agent.hooks.reach import HookError, Reach
+from clew.core.json_object import Json
+from clew.system.config.environment import for_programs
+from clew.system.files import is_folder
+from clew.system.process.output import Output
+from clew.system.process.run import held, run
+from clew.system.transport.seam import HttpRequest
+
+KEEP_BYTES = 1 << 20
+FLOOD_BYTES = 64 << 20
+PLACEHOLDERS = ("CLAUDE_PROJECT_DIR", "CLAUDE_PLUGIN_ROOT", "CLAUDE_PLUGIN_DATA")
+
+
+async def run_command(hook: Hook, handler: Command, given: Json, reach: Reach) -> Ran:
+    variables = {"CLAUDE_PROJECT_DIR": reach.project, **dict(hook.variables)}
+    whole = reach.environment()
+    named = {name: whole[name] for name in handler.allowed_variables if name in whole}
+    environment = {**for_programs(whole), **named, **variables, "CLEW": "1"}
+    if reach.env_file is not None and hook.event.name in WITH_ENV_FILE:
+        reach.env_file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        reach.env_file.touch(0o600)
+        environment["CLAUDE_ENV_FILE"] = str(reach.env_file)
+    stdout, stderr = Output(keep_bytes=KEEP_BYTES), Output(keep_bytes=KEEP_BYTES)
+
+    async def look() -> None:
+        if stdout.size + stderr.size > FLOOD_BYTES:
+            raise HookError(f"printed more than {FLOOD_BYTES >> 20} MiB and was ended")
+
+    with held(json.encode(given)) as source:
+        finished = await run(
+            reach.launcher,
+            argv(handler, variables),
+            cwd=folder(reach),
+            env=environment,
+            stdout=stdout,
+            stderr=stderr,
+            descriptors={0: source},
+            tick=look,
+        )
+    return Ran(exit_code=finished.exit.code, stdout=text(stdout), stderr=text(stderr))
+
+
+def argv(handler: Command, variables: dict[str, str]) -> list[str]:
+    """The program and its arguments as written, or the shell that reads the command."""
+    if handler.args is None:
+        return ["bash" if handler.shell == "bash" else "sh", "-c", handler.command]
+    return [fill_placeholders(part, variables) for part in (handler.command, *handler.args)]
+
+
+def fill_placeholders(text: str, variables: dict[str, str]) -> str:
+    """Without a shell, `${CLAUDE_PROJECT_DIR}` and its like are put in here; nothing else is."""
+    for name in PLACEHOLDERS:
+        text = text.replace(f"${{{name}}}", variables.get(name, ""))
+    return text
+
+
+def folder(reach: Reach) -> str:
+    """Where the shell is; when that is gone, the next best place that is there."""
+    home = reach.environment().get("HOME", "/")
+    places = (reach.cwd(), reach.project, home)
+    return next((place for place in places if is_folder(place)), os.sep)
+
+
+def text(output: Output) -> str:
+    if output.left_out:
+        # Half an answer must not be taken for one.
+        return f"[printed {output.size:,} bytes]"
+    return (bytes(output.head) + output.tail).decode("utf-8", "replace")
+
+
+# Hooks that are addresses: the event is posted, the answer is the response's body.
+
+
+MOST_BYTES = 1 << 20
+VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+
+
+async def post(handler: Http, given: Json, reach: Reach) -> Ran:
+    if reach.transport is None:
+        raise HookError("nothing can be sent from here")
+    allowed = reach.allowed_urls()
+    if allowed is not None and not any(fnmatch.fnmatchcase(handler.url, each) for each in allowed):
+        raise HookError(f"{handler.url} is not among allowedHttpHookUrls")
+    headers = fill_headers(handler, reach.environment(), reach.allowed_variables())
+    request = HttpRequest(
+        method="POST",
+        url=handler.url,
+        headers=(("Content-Type", "application/json"), *headers.items()),
+        body=json.encode(given),
+    )
+    exchange = reach.transport.exchange(request)
+    try:
+        head = await exchange.open()
+        body = bytearray()
+        while data := await exchange.read():
+            body += data
+            if len(body) > MOST_BYTES:
+                raise HookError(f"answered more than {MOST_BYTES >> 20} MiB")
+    finally:
+        await exchange.close()
+    if not 200 <= head.status < 300:
+        raise HookError(f"answered with status {head.status}")
+    return Ran(stdout=body.decode("utf-8", "replace"), is_structured=True)
+
+
+def fill_headers(
+    handler: Http, environment: Mapping[str, str], allowed: tuple[str, ...] | None
+) -> dict[str, str]:
+    """The headers, with the variables in them that may be named; others are empty."""
+    names = set(handler.allowed_variables)
+    if allowed is not None:
+        names &= set(allowed)
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1] or found[2]
+        return environment.get(name, "") if name in names else ""
+
+    return {name: VARIABLE.sub(value, text) for name, text in handler.headers.items()}
+
+
+# Hooks that are questions: the event goes with the prompt, a model or an agent answers yes or no.
+
+
+FORM = (
+    'Answer with one JSON object and nothing else: {"ok": true}, or {"ok": false, "reason": "why"}.'
+)
+NEVER = 'If the condition can never be met, add "impossible": true.'
+# `$ARGUMENTS`, unless a backslash says that it is meant as it stands.
+PLACE = re.compile(r"(?<!\\)\$ARGUMENTS")
+OBJECT = re.compile(r"\{.*\}", re.DOTALL)
+
+
+async def ask(hook: Hook, handler: Prompt, given: Json, reach: Reach) -> Ran:
+    if reach.ask_model is None:
+        raise HookError("no model can be asked from here")
+    prompt = asked(handler.prompt, given, f"{FORM} {NEVER}")
+    words = await reach.ask_model(prompt, handler.model)
+    answer = judged(hook.event.name, verdict(words), continues=handler.continues)
+    return Ran(stdout=json.encode(answer).decode() if answer else "")
+
+
+async def look(hook: Hook, handler: Agent, given: Json, reach: Reach) -> Ran:
+    """An agent looks around before it answers; its no never ends the turn."""
+    if reach.ask_agent is None:
+        raise HookError("no agent can be asked from here")
+    words = await reach.ask_agent(asked(handler.prompt, given, FORM), handler.model)
+    said = {name: value for name, value in verdict(words).items() if name != "impossible"}
+    answer = judged(hook.event.name, said, continues=True)
+    return Ran(stdout=json.encode(answer).decode() if answer else "")
+
+
+def asked(prompt: str, given: Json, form: str) -> str:
+    event = json.encode(given).decode()
+    filled, count = PLACE.subn(lambda _: event, prompt)
+    filled = filled.replace("\\$", "$")
+    parts = [filled] if count else [filled, event]
+    return "\n\n".join([*parts, form])
+
+
+def verdict(words: str) -> Json:
+    """The object in a model's answer; without one there is no verdict, and that is told."""
+    found = OBJECT.search(words)
+    try:
+        value = json.decode(found[0]) if found else None
+    except ValueError:
+        value = None
+    if not isinstance(value, dict) or not isinstance(value.get("ok"), bool):
+        raise HookError(f"the model's answer is no verdict: {words[:200]}")
+    return value
+
+
+# Hooks that are tools of MCP servers: called with parts of the event, read like a program's output.
+
+
+# The servers of a session begin while these happen.
+BEFORE_SERVERS = frozenset({"SessionStart", "Setup"})
+PATH = re.compile(r"\$\{([A-Za-z0-9_.]+)\}")
+
+
+async def call_tool(handler: McpTool, given: Json, reach: Reach) -> Ran:
+    event = given["hook_event_name"]
+    if event in BEFORE_SERVERS:
+        raise HookError(f"MCP servers are not there yet at {event}")
+    if reach.call_tool is None:
+        raise HookError(f"no MCP server {handler.server} is connected")
+    words, is_error = await reach.call_tool(
+        handler.server, handler.tool, substituted(handler.input, given)
+    )
+    if is_error:
+        raise HookError(f"{handler.title} failed: {words}")
+    return Ran(stdout=words)
+
+
+def substituted(value: Any, given: Json) -> Any:
+    """The input with `${tool_input.file_path}` and its like replaced by what the event says."""
+    if isinstance(value, str):
+        return PATH.sub(lambda found: told(given, found[1]), value)
+    if isinstance(value, list):
+        return [substituted(each, given) for each in value]
+    if isinstance(value, dict):
+        return {name: substituted(each, given) for name, each in value.items()}
+    return value
+
+
+def told(given: Json, path: str) -> str:
+    value: Any = given
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    if value is None:
+        return ""
+    return value if isinstance(value, str) else json.encode(value).decode()

@@ -1,0 +1,271 @@
+"""All replies of one event as one outcome, and as what the log keeps of each. Pure.
+
+The strictest word counts: deny before defer before ask before allow. Where several hooks change the
+same thing, the one listed last does. The shapes of the log's lines are those that readers of
+transcripts know.
+
+Decision: docs/decisions/130-hooks.md
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from msgspec import UNSET, Struct
+
+from clew.agent.hooks.events import Event, label, subject_of
+from clew.agent.hooks.handlers import Hook
+from clew.agent.hooks.outcome import NOTHING, Attached, Outcome, Permission
+from clew.agent.hooks.output import Answer, Output, Reply, Specific, sequence
+from clew.core.json_object import Json
+from clew.core.messages.text import tagged
+
+Shorten: TypeAlias = Callable[[str], str]
+
+STRICTEST: tuple[Permission, ...] = ("deny", "defer", "ask", "allow")
+STOPPED = "a hook stopped the session"
+# What hooks say here goes on as a message of its own.
+ENDS = frozenset({"Stop", "SubagentStop"})
+
+
+class Occasion(Struct, frozen=True, kw_only=True):
+    """One time an event came about."""
+
+    event: Event
+    fields: Json
+
+    @property
+    def name(self) -> str:
+        return label(self.event.name, subject_of(self.event, self.fields))
+
+    @property
+    def tool_use_id(self) -> str:
+        said = self.fields.get("tool_use_id")
+        return said if isinstance(said, str) else ""
+
+    def spoken(self, words: str) -> str:
+        """Words of a hook as the model reads them: it sees whose they are."""
+        return tagged("system-reminder", f"\n{self.name} hook: {words}\n")
+
+
+def fold(
+    occasion: Occasion, replies: Sequence[tuple[Hook, Reply]], shorten: Shorten = str
+) -> Outcome:
+    """What the hooks of one occasion come to; `shorten` puts long texts elsewhere."""
+    if not replies:
+        return NOTHING
+    event = occasion.event
+    outputs = [reply.said for _, reply in replies]
+    specifics = [said.specific for said in outputs if said.specific is not None]
+    permission, reason = permitted(event, [reply for _, reply in replies])
+    blocks = [why for _, reply in replies if (why := blocked(event, reply)) is not None]
+    halts = [said.stop_reason or STOPPED for said in outputs if said.goes_on is False]
+    context = tuple(shorten(text) for text in contexts(event, outputs))
+    return Outcome(
+        permission=permission,
+        reason=reason,
+        input=last([s.input for s in specifics]) if permission not in ("deny", "defer") else None,
+        answer=answered([s.answer for s in specifics if s.answer is not None]),
+        block="\n".join(blocks)
+        if blocks and event.blocking in ("prevents", "remarks", "fails")
+        else None,
+        halt=halts[0] if halts and event.may_halt else None,
+        context=context if event.name in ENDS else (),
+        output=next(
+            (o for o in reversed(list(map(output_of, specifics))) if o is not UNSET), UNSET
+        ),
+        title=last([s.title for s in specifics]) or "",
+        first_prompt=last([s.first_prompt for s in specifics]) or "",
+        shown=last([s.shown for s in specifics]),
+        watch=watched(specifics),
+        reloads_skills=any(s.reloads_skills for s in specifics),
+        may_retry=any(s.retry for s in specifics),
+        hides_prompt=any(s.hides_prompt for s in specifics),
+        attached=tuple(a for hook, reply in replies for a in kept(occasion, hook, reply, shorten)),
+        notices=tuple(n for hook, reply in replies for n in told(occasion, hook, reply)),
+        sequences=tuple(filter(None, map(sequence, outputs))),
+        summary=summary(occasion, replies, halts, blocks=bool(blocks))
+        if event.name in ENDS
+        else None,
+        worktree=worktree(event, replies, specifics),
+        action=last([s.action for s in specifics]) or "",
+        content=last([s.content for s in specifics]),
+    )
+
+
+def last(values: Sequence[Any]) -> Any:
+    return next((value for value in reversed(values) if value is not None), None)
+
+
+def permitted(event: Event, replies: Sequence[Reply]) -> tuple[Permission | None, str]:
+    """May the call run (or the model be switched): the strictest word, and why."""
+    if event.name not in ("PreToolUse", "PreModelSwitch"):
+        return None, ""
+    said = [word for reply in replies if (word := permission_of(reply)) is not None]
+    for permission in STRICTEST:
+        reasons = [why for word, why in said if word == permission]
+        if reasons:
+            return permission, "\n".join(filter(None, reasons))
+    return None, ""
+
+
+def permission_of(reply: Reply) -> tuple[Permission, str] | None:
+    if reply.block is not None:
+        return "deny", reply.block
+    specific, old = reply.said.specific, reply.said.decision
+    if specific is not None and specific.permission is not None:
+        return specific.permission, specific.permission_reason or ""
+    if old is not None:
+        # How this event was answered before it had a field of its own.
+        return ("deny" if old == "block" else "allow"), reply.said.reason or ""
+    return None
+
+
+def blocked(event: Event, reply: Reply) -> str | None:
+    """Why one hook will not have it; None if it has nothing against it."""
+    if event.blocking == "fails":
+        failed = reply.error or reply.block or reply.ran.exit_code
+        return (
+            (reply.error or reply.block or f"exit code {reply.ran.exit_code}") if failed else None
+        )
+    if reply.block is not None:
+        return reply.block
+    if reply.said.decision == "block":
+        return reply.said.reason or "no reason given"
+    return None
+
+
+def contexts(event: Event, outputs: Sequence[Output]) -> list[str]:
+    if not event.takes_context:
+        return []
+    said = [o.specific.context for o in outputs if o.specific is not None]
+    return [text for text in said if text]
+
+
+def answered(answers: Sequence[Answer]) -> Json | None:
+    """The answer to a question; a no before a yes."""
+    chosen = next((a for a in answers if a.behavior == "deny"), last(answers))
+    if chosen is None:
+        return None
+    return {
+        "behavior": chosen.behavior,
+        "updatedInput": chosen.input,
+        "updatedPermissions": chosen.updates,
+        "message": chosen.message,
+        "interrupt": chosen.interrupt,
+    }
+
+
+def output_of(specific: Specific) -> Any:
+    return specific.mcp_output if specific.output is UNSET else specific.output
+
+
+def watched(specifics: Sequence[Specific]) -> tuple[str, ...] | None:
+    lists = [s.watch for s in specifics if s.watch is not None]
+    return tuple(path for paths in lists for path in paths) if lists else None
+
+
+def worktree(
+    event: Event, replies: Sequence[tuple[Hook, Reply]], specifics: Sequence[Specific]
+) -> str:
+    """The folder that a WorktreeCreate hook made: the last line of what it printed."""
+    if event.name != "WorktreeCreate":
+        return ""
+    lines = [line.strip() for _, r in replies for line in r.words.split("\n") if line.strip()]
+    return last([s.worktree for s in specifics]) or (lines[-1] if lines else "")
+
+
+# -- what people are told
+
+
+def told(occasion: Occasion, hook: Hook, reply: Reply) -> list[str]:
+    event = occasion.event
+    if not event.may_tell:
+        return []
+    lines = [reply.said.message] if reply.said.message else []
+    complaint = reply.error
+    if reply.block is not None and event.blocking == "is_told":
+        complaint = reply.block
+    if complaint:
+        where = f" ({hook.where})" if hook.where else ""
+        lines.append(f"{occasion.name} hook error: {complaint}{where}")
+    return lines
+
+
+# -- what the log keeps
+
+
+def kept(occasion: Occasion, hook: Hook, reply: Reply, shorten: Shorten) -> list[Attached]:
+    """One hook's part of the log, in the order in which it matters."""
+    event, ran, said = occasion.event, reply.ran, reply.said
+    if not event.may_tell and not event.takes_context:
+        return []
+    base: Json = {
+        "hookName": occasion.name,
+        "toolUseID": occasion.tool_use_id,
+        "hookEvent": event.name,
+    }
+    run = base | {"command": hook.handler.title, "durationMs": ran.duration_ms}
+    output = {
+        "stdout": shorten(ran.stdout),
+        "stderr": shorten(ran.stderr),
+        "exitCode": ran.exit_code,
+    }
+    made: list[Attached] = []
+
+    def keep(kind: str, payload: Json, words: str = "") -> None:
+        rendered = (occasion.spoken(words),) if words else ()
+        made.append(Attached(payload={"type": kind} | payload, rendered=rendered))
+
+    why = blocked(event, reply)
+    if ran.is_timeout:
+        keep("hook_cancelled", run)
+    elif ran.trouble:
+        keep("hook_error_during_execution", run | {"content": ran.trouble})
+    elif reply.error:
+        keep("hook_non_blocking_error", run | output | {"stderr": reply.error})
+    elif why is not None and event.blocking != "is_told":
+        error = {"blockingError": shorten(why), "command": hook.handler.title}
+        keep(
+            "hook_blocking_error",
+            base | {"blockingError": error},
+            shorten(why) if event.blocking == "remarks" else "",
+        )
+    else:
+        heard = shorten(reply.words) if event.hears else ""
+        keep("hook_success", run | output | {"content": heard}, heard)
+    # At a turn's end these words are the next message; the log has them there.
+    for text in contexts(event, [said]) if event.name not in ENDS else ():
+        context = shorten(text)
+        keep("hook_additional_context", base | {"content": [context]}, context)
+    if said.message and event.may_tell:
+        keep("hook_system_message", base | {"content": shorten(said.message)})
+    word = permission_of(reply)
+    if word is not None and event.name == "PreToolUse":
+        keep("hook_permission_decision", base | {"decision": word[0]})
+    if said.goes_on is False and event.may_halt:
+        words = said.stop_reason or STOPPED
+        keep("hook_stopped_continuation", base | {"message": words}, words)
+    return made
+
+
+def summary(
+    occasion: Occasion,
+    replies: Sequence[tuple[Hook, Reply]],
+    halts: Sequence[str],
+    *,
+    blocks: bool,
+) -> Json:
+    """The log's line about the end of a turn."""
+    return {
+        "hookCount": len(replies),
+        "hookInfos": [
+            {"command": hook.handler.title, "durationMs": reply.ran.duration_ms}
+            for hook, reply in replies
+        ],
+        "hookErrors": [reply.error for _, reply in replies if reply.error],
+        "preventedContinuation": bool(halts),
+        "stopReason": halts[0] if halts else "",
+        "hasOutput": blocks
+        or any(r.ran.stdout.strip() or r.ran.stderr.strip() for _, r in replies),
+        "toolUseID": occasion.tool_use_id,
+    }

@@ -1,0 +1,294 @@
+"""Hooks as settings say them: read whole, or told what is wrong with them and left out. Pure.
+
+Owns the kinds of handlers and their fields in the published spelling. Which layers count at all is
+decided before (`system.config.layers.in_force`); here only what managed settings say about hooks is heeded.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct, field
+
+from clew.agent.hooks.events import BY_NAME, TIMEOUTS_S, USUAL_TIMEOUT_S, Event, Kind, nearest
+from clew.agent.hooks.outcome import is_readable, rule_of
+from clew.core.json_object import Json
+from clew.permissions.rules import Rejected
+from clew.system.config.json_text import Path, dotted
+from clew.system.config.layers import Layer, Scope, ordered, usable
+
+
+class Handler(Struct, frozen=True, kw_only=True, tag_field="type"):
+    """What every handler has. `condition` is a permission rule that a call must meet."""
+
+    condition: str = field(name="if", default="")
+    timeout: float | None = None
+    status: str = field(name="statusMessage", default="")
+    # Of those that a skill brings: it is called a single time.
+    once: bool = False
+
+
+class Command(Handler, frozen=True, kw_only=True, tag="command"):
+    """A program, with its arguments or for a shell."""
+
+    command: str
+    args: tuple[str, ...] | None = None
+    shell: Literal["bash", "powershell"] | None = None
+    in_background: bool = field(name="async", default=False)
+    wakes: bool = field(name="asyncRewake", default=False)
+    # Keys of clew's own that it gets; every other variable it has anyway.
+    allowed_variables: tuple[str, ...] = field(name="allowedEnvVars", default=())
+
+    @property
+    def title(self) -> str:
+        return " ".join([self.command, *(self.args or ())])
+
+
+class Http(Handler, frozen=True, kw_only=True, tag="http"):
+    """An address that the input is posted to."""
+
+    url: str
+    headers: dict[str, str] = {}
+    allowed_variables: tuple[str, ...] = field(name="allowedEnvVars", default=())
+
+    @property
+    def title(self) -> str:
+        return self.url
+
+
+class McpTool(Handler, frozen=True, kw_only=True, tag="mcp_tool"):
+    """A tool of an MCP server."""
+
+    server: str
+    tool: str
+    input: Json = {}
+
+    @property
+    def title(self) -> str:
+        return f"{self.server}: {self.tool}"
+
+
+class Prompt(Handler, frozen=True, kw_only=True, tag="prompt"):
+    """A question to a model that answers yes or no."""
+
+    prompt: str
+    model: str = ""
+    continues: bool = field(name="continueOnBlock", default=False)
+
+    @property
+    def title(self) -> str:
+        return f"prompt: {self.prompt}"
+
+
+class Agent(Handler, frozen=True, kw_only=True, tag="agent"):
+    """A question to a model that may look around before it answers."""
+
+    prompt: str
+    model: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"agent: {self.prompt}"
+
+
+class Callback(Handler, frozen=True, kw_only=True, tag="callback"):
+    """A function of the program that clew runs in; settings cannot name one."""
+
+    call: Any
+    blocks_on_failure: bool = False
+
+    @property
+    def title(self) -> str:
+        return "callback"
+
+
+Written: TypeAlias = Command | Http | McpTool | Prompt | Agent
+Anything: TypeAlias = Written | Callback
+KINDS: dict[type[Anything], Kind] = {
+    Command: "command",
+    Http: "http",
+    McpTool: "mcp_tool",
+    Prompt: "prompt",
+    Agent: "agent",
+    Callback: "callback",
+}
+
+
+class Hook(Struct, frozen=True, kw_only=True):
+    """One handler at one event. `source`: the scope or part it came from; `where`: file and line."""
+
+    event: Event
+    handler: Anything
+    matcher: str = ""
+    source: str = ""
+    where: str = ""
+    # Variables that its part of the world adds, as a plugin does its folders.
+    variables: tuple[tuple[str, str], ...] = ()
+    # The agent whose events alone call it.
+    agent_id: str = ""
+
+    @property
+    def kind(self) -> Kind:
+        return kind_of(self.handler)
+
+    @property
+    def timeout_s(self) -> float:
+        said = self.handler.timeout
+        if said is not None:
+            return said
+        usual = TIMEOUTS_S.get(self.kind)
+        return min(self.event.timeout_s, USUAL_TIMEOUT_S if usual is None else usual)
+
+
+def kind_of(handler: Anything) -> Kind:
+    return KINDS[type(handler)]
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """The hooks of some settings, in the order in which they are listed, and what is wrong."""
+
+    hooks: tuple[Hook, ...] = ()
+    faults: tuple[str, ...] = ()
+    # Why none of a person's own hooks run, if they do not.
+    off: str = ""
+
+
+def read_layers(layers: Iterable[Layer]) -> Found:
+    """The hooks of all layers that count. The same handler in two files runs once."""
+    layers = ordered(layers)
+    managed_only = any(
+        layer.scope == "managed" and layer.data.get("allowManagedHooksOnly") is True
+        for layer in layers
+    )
+    disabled = disabled_by(layers)
+    hooks: dict[tuple[str, str, Any], Hook] = {}
+    faults: list[str] = []
+    for layer in layers:
+        found = read_hooks(usable(layer).get("hooks"), layer=layer)
+        faults += found.faults
+        if layer.scope != "managed" and (managed_only or disabled):
+            continue
+        if disabled == "managed":
+            continue
+        for hook in found.hooks:
+            hooks.setdefault((hook.event.name, hook.matcher, identity(hook.handler)), hook)
+    off = "only managed hooks run" if managed_only else ""
+    return Found(
+        hooks=tuple(hooks.values()),
+        faults=tuple(faults),
+        off=f"disableAllHooks ({disabled})" if disabled else off,
+    )
+
+
+def disabled_by(layers: Sequence[Layer]) -> Scope | None:
+    """The highest scope that speaks of `disableAllHooks`, if what it says is yes."""
+    for layer in layers:
+        said = usable(layer).get("disableAllHooks")
+        if isinstance(said, bool):
+            return layer.scope if said else None
+    return None
+
+
+def identity(handler: Anything) -> bytes:
+    return msgspec.json.encode(handler)
+
+
+def read_hooks(
+    value: Any,
+    *,
+    layer: Layer | None = None,
+    source: str = "",
+    variables: tuple[tuple[str, str], ...] = (),
+) -> Found:
+    """The hooks in an object `{event: [{matcher, hooks: [handler]}]}`, of a layer or another part."""
+    hooks: list[Hook] = []
+    faults: list[str] = []
+    for path, name, matcher, said in each_handler(value, faults, layer):
+        event = BY_NAME.get(name)
+        if event is None:
+            near = nearest(name)
+            hint = f"; did you mean {near}?" if near else ""
+            faults.append(fault(layer, path, f"no such event{hint}"))
+            continue
+        handler = read_handler(said)
+        if isinstance(handler, str):
+            faults.append(fault(layer, path, handler))
+            continue
+        hook = Hook(
+            event=event,
+            handler=handler,
+            matcher=matcher if event.subject else "",
+            source=source or (layer.scope if layer else ""),
+            where=place(layer, path),
+            variables=variables,
+        )
+        why = why_never(hook)
+        if why:
+            faults.append(fault(layer, path, why))
+        else:
+            hooks.append(hook)
+    return Found(hooks=tuple(hooks), faults=tuple(faults))
+
+
+def each_handler(
+    value: Any, faults: list[str], layer: Layer | None
+) -> Iterable[tuple[Path, str, str, Any]]:
+    """Every handler with its place, event and matcher; what has not the form is a fault."""
+    if value is None:
+        return
+    for name, groups in (value if isinstance(value, dict) else {}).items():
+        if not isinstance(groups, list):
+            faults.append(fault(layer, ("hooks", name), "expected an array"))
+            continue
+        for i, group in enumerate(groups):
+            path: Path = ("hooks", name, i)
+            if not isinstance(group, dict) or not isinstance(group.get("hooks"), list):
+                faults.append(fault(layer, path, "expected an object with an array `hooks`"))
+                continue
+            matcher = group.get("matcher")
+            if matcher is not None and not isinstance(matcher, str):
+                faults.append(fault(layer, (*path, "matcher"), "expected a string"))
+                continue
+            for k, said in enumerate(group["hooks"]):
+                yield (*path, "hooks", k), name, matcher or "", said
+
+
+def read_handler(said: Any) -> Written | str:
+    """A handler, or what is wrong with it."""
+    try:
+        handler: Written = msgspec.convert(said, Written)
+    except msgspec.ValidationError as error:
+        return str(error).replace(" - at `$.", ": at `")
+    return handler
+
+
+def why_never(hook: Hook) -> str:
+    """Why a hook can never run as it is written; empty if it can."""
+    if not is_readable(hook.matcher):
+        return f"the matcher {hook.matcher!r} is no regular expression"
+    if hook.kind not in hook.event.kinds:
+        able = ", ".join(sorted(hook.event.kinds - {"callback"}))
+        return f"a {hook.kind} hook cannot run at {hook.event.name}; these can: {able}"
+    if hook.handler.condition and not hook.event.has_tool:
+        return f"`if` is about a call, and {hook.event.name} is about none"
+    if hook.handler.condition and isinstance(
+        wrong := rule_of(hook.handler.condition, "/"), Rejected
+    ):
+        return f"if: {wrong.text}: {wrong.what}"
+    if hook.handler.timeout is not None and hook.handler.timeout <= 0:
+        return "a timeout is more than 0 seconds"
+    if isinstance(hook.handler, Command) and hook.handler.shell == "powershell":
+        return "PowerShell is not supported"
+    return ""
+
+
+def place(layer: Layer | None, path: Path) -> str:
+    if layer is None or layer.file is None:
+        return f"({layer.scope})" if layer else ""
+    line = layer.line(path)
+    return f"{layer.file}:{line}" if line else layer.file
+
+
+def fault(layer: Layer | None, path: Path, what: str) -> str:
+    where = place(layer, path)
+    return f"{f'{where}: ' if where else ''}{dotted(path)}: {what}"

@@ -1,0 +1,206 @@
+"""What one hook said: its exit code and its words, read as the published contract reads them. Pure.
+
+Owns the two ways of saying something (exit codes, and a JSON object on standard output), and what is
+wrong with an answer. A wrong answer is an error that is told and changes nothing; exit code 2 blocks
+whatever else was printed.
+"""
+
+import json
+import re
+from typing import Any, Literal
+
+import msgspec
+from msgspec import UNSET, Struct, field
+
+from clew.agent.hooks.events import Event
+from clew.core.json_object import Json
+
+BLOCKS = 2
+# Titles, notifications and the bell; nothing that moves the cursor, colours, or reads the clipboard.
+SEQUENCES = re.compile(
+    r"(?:\x07|\x1b\](?:0|1|2|9|99|777);[^\x00-\x06\x08-\x1f\x7f\x1b]*(?:\x07|\x1b\\))+"
+)
+
+
+class Ran(Struct, frozen=True, kw_only=True):
+    """How a handler ended. `trouble`: it could not run, or was given up; its words do not count."""
+
+    exit_code: int = 0
+    stdout: str = ""
+    stderr: str = ""
+    duration_ms: int = 0
+    trouble: str = ""
+    is_timeout: bool = False
+    # The handler answers in JSON or not at all.
+    is_structured: bool = False
+    # Whoever registered it wants its failure to stop what it guards.
+    blocks_on_trouble: bool = False
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """`decision` of a PermissionRequest."""
+
+    behavior: Literal["allow", "deny"]
+    input: Json | None = field(name="updatedInput", default=None)
+    updates: list[Json] | None = field(name="updatedPermissions", default=None)
+    message: str | None = None
+    interrupt: bool | None = None
+
+
+class Specific(Struct, frozen=True, kw_only=True):
+    """`hookSpecificOutput`: the fields of every event; each event heeds its own."""
+
+    event: str = field(name="hookEventName")
+    permission: Literal["allow", "deny", "ask", "defer"] | None = field(
+        name="permissionDecision", default=None
+    )
+    permission_reason: str | None = field(name="permissionDecisionReason", default=None)
+    input: Json | None = field(name="updatedInput", default=None)
+    context: str | None = field(name="additionalContext", default=None)
+    answer: Answer | None = field(name="decision", default=None)
+    output: Any = field(name="updatedToolOutput", default=UNSET)
+    mcp_output: Any = field(name="updatedMCPToolOutput", default=UNSET)
+    retry: bool | None = None
+    shown: str | None = field(name="displayContent", default=None)
+    first_prompt: str | None = field(name="initialUserMessage", default=None)
+    title: str | None = field(name="sessionTitle", default=None)
+    watch: list[str] | None = field(name="watchPaths", default=None)
+    reloads_skills: bool | None = field(name="reloadSkills", default=None)
+    hides_prompt: bool | None = field(name="suppressOriginalPrompt", default=None)
+    worktree: str | None = field(name="worktreePath", default=None)
+    action: Literal["accept", "decline", "cancel"] | None = None
+    content: Json | None = None
+
+
+class Output(Struct, frozen=True, kw_only=True):
+    """The JSON object a hook prints."""
+
+    goes_on: bool | None = field(name="continue", default=None)
+    stop_reason: str | None = field(name="stopReason", default=None)
+    message: str | None = field(name="systemMessage", default=None)
+    sequence: str | None = field(name="terminalSequence", default=None)
+    decision: Literal["approve", "block"] | None = None
+    reason: str | None = None
+    specific: Specific | None = field(name="hookSpecificOutput", default=None)
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """What one hook said. At most one of `error` and `block` is set by its exit code."""
+
+    ran: Ran
+    said: Output = Output()
+    # Plain words on standard output.
+    words: str = ""
+    # Something is wrong with the hook or its answer; what it is about goes on.
+    error: str = ""
+    # It blocks by its exit code, and why.
+    block: str | None = None
+
+
+def read(event: Event, ran: Ran) -> Reply:
+    """What a handler said at an event."""
+    if ran.trouble:
+        return Reply(
+            ran=ran, error=ran.trouble, block=ran.trouble if ran.blocks_on_trouble else None
+        )
+    said = parsed(event, ran)
+    if ran.exit_code == BLOCKS:
+        output = said if isinstance(said, Output) else Output()
+        why = blocking_reason(output) or ran.stderr.strip() or "no reason given"
+        return Reply(ran=ran, said=output, block=why)
+    if isinstance(said, Output):
+        return Reply(ran=ran, said=said)
+    if isinstance(said, Wrong):
+        return Reply(ran=ran, error=said.what)
+    if ran.exit_code != 0:
+        told = first_line(ran.stderr) or f"exit code {ran.exit_code}"
+        return Reply(ran=ran, error=f"Failed with non-blocking status code: {told}")
+    return Reply(ran=ran, words=said)
+
+
+class Wrong(Struct, frozen=True):
+    what: str
+
+
+def parsed(event: Event, ran: Ran) -> Output | Wrong | str:
+    """Standard output as an object, as plain words, or what is wrong with it."""
+    text = ran.stdout.strip()
+    if not (text.startswith("{") and text.endswith("}")):
+        if ran.is_structured and text:
+            return Wrong("its answer is no JSON object")
+        return text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        if is_log(text):
+            return text
+        return Wrong(f"its output is not JSON: {error}")
+    return validated(event, value)
+
+
+def is_log(text: str) -> bool:
+    """Whether output is lines of JSON of its own, none of which is an answer."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    values: list[Any] = []
+    for line in lines:
+        try:
+            values.append(json.loads(line))
+        except (ValueError, RecursionError):
+            return False
+    return len(values) > 1 and not any(isinstance(v, dict) and v.keys() & FIELDS for v in values)
+
+
+FIELDS = {f.encode_name for f in msgspec.structs.fields(Output)} | {"suppressOutput", "async"}
+
+
+def validated(event: Event, value: Json) -> Output | Wrong:
+    try:
+        output = msgspec.convert(value, Output)
+    except msgspec.ValidationError as error:
+        return Wrong(f"its answer is not valid: {str(error).replace('$.', '')}")
+    specific = output.specific
+    if specific is not None and specific.event != event.name:
+        return Wrong(f"its answer is for {specific.event}, not for {event.name}")
+    return output
+
+
+def blocking_reason(output: Output) -> str | None:
+    """The reason of an answer that blocks by itself; None if it does not."""
+    specific = output.specific
+    if specific is not None and specific.permission == "deny":
+        return specific.permission_reason
+    return output.reason if output.decision == "block" else None
+
+
+def sequence(output: Output) -> str:
+    """Signals for the terminal, if they are of those that may be given."""
+    said = output.sequence or ""
+    return said if SEQUENCES.fullmatch(said) else ""
+
+
+def first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0]
+
+
+def judged(event: str, verdict: Json, *, continues: bool) -> Json:
+    """A model's yes or no as the answer of a hook. `continues`: a no does not end the turn."""
+    if verdict.get("ok") is not False:
+        return {}
+    why = str(verdict.get("reason") or "no reason given")
+    match event:
+        case "PermissionRequest" | "PermissionDenied":
+            return {}
+        case "Stop" | "SubagentStop" if verdict.get("impossible") is True:
+            return {}
+        case "PreToolUse":
+            denied = {
+                "hookEventName": event,
+                "permissionDecision": "deny",
+                "permissionDecisionReason": why,
+            }
+            end = {} if continues else {"continue": False, "stopReason": why}
+            return {"hookSpecificOutput": denied} | end
+        case "PostToolUse" | "TeammateIdle" if not continues:
+            return {"continue": False, "stopReason": why}
+        case _:
+            return {"decision": "block", "reason": why}

@@ -1,0 +1,396 @@
+"""Runs the hooks of an event: those that match, side by side, each to its end and no further.
+
+Owns the third of the three doors: whatever happens inside a hook comes out as its reply. Must never
+let a hook's fault, silence or flood become the session's; how long and how much is bounded here and
+in the handlers.
+"""
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TypeAlias, assert_never
+from uuid import uuid4
+
+from msgspec import Struct, json
+from msgspec.structs import replace
+
+from clew.agent.hooks.events import BY_NAME, Event, subject_of
+from clew.agent.hooks.executors import ask, call_tool, look, post, run_command
+from clew.agent.hooks.fold import Occasion, fold
+from clew.agent.hooks.handlers import Agent, Callback, Command, Found, Hook, Http, McpTool, Prompt
+from clew.agent.hooks.outcome import NOTHING, Attached, Outcome, matches, meets
+from clew.agent.hooks.output import Ran, Reply, read
+from clew.agent.hooks.progress import HookFinished, HookStarted
+from clew.agent.hooks.reach import AskModel, Reach, Watch
+from clew.core.json_object import Json
+from clew.core.messages.errors import ClewError
+from clew.permissions.request import Context, Request, Resolve
+from clew.permissions.resolver import expand
+from clew.system.config.mask import without
+
+Tell: TypeAlias = Callable[[HookStarted | HookFinished], Awaitable[None]]
+
+# A function that guards something must not fail open by being slow.
+GATES = frozenset({"PreToolUse", "UserPromptSubmit"})
+# These stand at an end: a hook that failed does not keep anything going.
+NEVER_BLOCKED = frozenset({"Stop", "SubagentStop", "TaskCompleted", "TeammateIdle"})
+SESSION_END_MOST_S = 60.0
+# How often files are looked at that a hook wants to know of.
+LOOK_S = 1.0
+
+
+class Here(Struct, frozen=True, kw_only=True):
+    """Where and how the session stands, as rules and hooks see it."""
+
+    found: Found
+    context: Context
+    resolve: Resolve
+
+
+class Hooks:
+    """The hooks of one session. `here` is asked at every event; `base` gives what every input has."""
+
+    def __init__(
+        self,
+        reach: Reach,
+        *,
+        here: Callable[[], Here],
+        base: Callable[[], Json],
+    ) -> None:
+        self._reach = reach
+        self._here = here
+        self._base = base
+        self._prompt_id = ""
+        self._added: list[Hook] = []
+        self._opened = AsyncExitStack()
+        self._group = asyncio.TaskGroup()
+        self._running: set[asyncio.Task[Outcome]] = set()
+        self._begun: asyncio.Task[Outcome] | None = None
+        self._early: list[HookStarted | HookFinished] = []
+        self._late: list[Outcome] = []
+        # Of events that nobody waits for.
+        self._told: set[asyncio.Task[Outcome]] = set()
+        self._watch = Watch()
+        self._watching: asyncio.Task[None] | None = None
+        # How hard the model thinks; None where nobody said it.
+        self.effort: Callable[[], str | None] = lambda: None
+
+    async def __aenter__(self) -> "Hooks":
+        await self._opened.enter_async_context(self._group)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Ends what runs in the background: it ends with the session."""
+        ends = (*self._running, *self._told, *filter(None, [self._begun, self._watching]))
+        for task in ends:
+            task.cancel()
+        await self._opened.aclose()
+
+    def ask_agents(self, ask: AskModel) -> None:
+        """Who answers hooks that are agents; there is nobody before the session has any."""
+        self._reach = replace(self._reach, ask_agent=ask)
+
+    def add(self, hooks: Sequence[Hook]) -> None:
+        """Hooks that no settings file holds: of the program clew runs in, of plugins and skills."""
+        self._added += hooks
+
+    def remove(self, source: str) -> None:
+        self._added = [hook for hook in self._added if hook.source != source]
+
+    # -- an event
+
+    async def fire(self, event: str, fields: Json, emit: Tell, /) -> Outcome:
+        """Has the hooks of an event run and answers what they come to."""
+        if "prompt_id" in fields:
+            self._prompt_id = fields["prompt_id"]
+        row = BY_NAME[event]
+        here = self._here()
+        chosen = [
+            hook for hook in (*here.found.hooks, *self._added) if calls(hook, row, fields, here)
+        ]
+        if not chosen:
+            return NOTHING
+        spent = [hook for hook in chosen if hook.handler.once]
+        self._added = [hook for hook in self._added if hook not in spent]
+        occasion = Occasion(event=row, fields=fields)
+        given = self._input(row, fields)
+        replies = await self._all(chosen, occasion, given, emit)
+        said = fold(occasion, replies, self._reach.shorten)
+        if said.watch is not None:
+            self._watch.also = said.watch
+        return said
+
+    def hears(self, event: str) -> bool:
+        """Whether any hook is there for an event."""
+        return any(hook.event.name == event for hook in (*self._here().found.hooks, *self._added))
+
+    async def aside(self, event: str, fields: Json, /) -> Outcome:
+        """An event that is no part of a turn: what hooks say is heard with the next prompt."""
+        said = await self.fire(event, fields, self._keep)
+        if said is not NOTHING:
+            self._late.append(said)
+        return said
+
+    def tell(self, event: str, fields: Json, /) -> None:
+        """An event that nobody waits for."""
+        task = self._group.create_task(self.aside(event, fields))
+        self._told.add(task)
+        task.add_done_callback(self._told.discard)
+
+    async def settled(self, wait_s: float) -> None:
+        """Waits, within bounds, for events that nobody waited for."""
+        if self._told:
+            await asyncio.wait(self._told, timeout=wait_s)
+
+    async def _keep(self, event: HookStarted | HookFinished) -> None:
+        self._early.append(event)
+
+    def _input(self, event: Event, fields: Json) -> Json:
+        if event.has_tool:
+            fields = fields | {"tool_input": absolute(fields["tool_input"], self._reach)}
+        given = self._base() | ({"prompt_id": self._prompt_id} if self._prompt_id else {})
+        if not event.has_mode:
+            given.pop("permission_mode", None)
+        if level := self.effort():
+            given["effort"] = {"level": level}
+        given |= {"hook_event_name": event.name} | fields
+        if not event.has_effort:
+            given.pop("effort", None)
+        return given
+
+    async def _all(
+        self, chosen: Sequence[Hook], occasion: Occasion, given: Json, emit: Tell
+    ) -> list[tuple[Hook, Reply]]:
+        """All at once; the replies in the order in which the hooks are listed."""
+        waited: list[tuple[Hook, asyncio.Task[Ran]]] = []
+        async with asyncio.TaskGroup() as group:
+            for hook in chosen:
+                if is_background(hook):
+                    self._in_background(hook, occasion, given, emit)
+                else:
+                    task = group.create_task(self._one(hook, occasion, given, emit))
+                    waited.append((hook, task))
+        return [(hook, read(occasion.event, task.result())) for hook, task in waited]
+
+    async def _one(self, hook: Hook, occasion: Occasion, given: Json, emit: Tell) -> Ran:
+        is_shown = not isinstance(hook.handler, Callback)
+        hook_id, call_id = str(uuid4()), str(given.get("tool_use_id", ""))
+        if is_shown:
+            await emit(
+                HookStarted(
+                    hook_id=hook_id,
+                    name=occasion.name,
+                    event=occasion.event.name,
+                    status=hook.handler.status,
+                    tool_use_id=call_id,
+                )
+            )
+        ran = self._masked(await run_hook(hook, given, self._reach))
+        if is_shown:
+            await emit(
+                HookFinished(
+                    hook_id=hook_id,
+                    name=occasion.name,
+                    event=occasion.event.name,
+                    ran=ran,
+                    title=hook.handler.title,
+                    tool_use_id=call_id,
+                )
+            )
+        return ran
+
+    def _masked(self, ran: Ran) -> Ran:
+        secrets = self._reach.secrets
+        return replace(
+            ran,
+            stdout=without(ran.stdout, secrets),
+            stderr=without(ran.stderr, secrets),
+            trouble=without(ran.trouble, secrets),
+        )
+
+    # -- what nobody waits for
+
+    def begin(self, fields: Json, reload_skills: Callable[[], None]) -> None:
+        """Begins the hooks of the session's start; the first prompt waits for them."""
+
+        async def started() -> Outcome:
+            said = await self.fire("SessionStart", fields, self._keep)
+            if said.reloads_skills:
+                reload_skills()
+            return said
+
+        self._begun = self._group.create_task(started())
+        self._look_on()
+
+    async def started(self) -> None:
+        """Waits until those have ended; what they said is still to be heard."""
+        if self._begun is not None:
+            await asyncio.shield(self._begun)
+
+    def _look_on(self) -> None:
+        """Files are looked at as long as a hook wants to know of them."""
+        if self._watching is None and self.hears("FileChanged"):
+            self._watching = self._group.create_task(self._look())
+
+    async def _look(self) -> None:
+        while True:
+            hooks = (*self._here().found.hooks, *self._added)
+            names = [hook.matcher for hook in hooks if hook.event.name == "FileChanged"]
+            for path, change in self._watch.look(names, self._reach.project):
+                await self.aside("FileChanged", {"file_path": path, "event": change})
+            await asyncio.sleep(LOOK_S)
+
+    async def waiting(self, emit: Tell, /) -> Outcome:
+        self._look_on()
+        if self._begun is not None:
+            begun = await asyncio.shield(self._begun)
+            self._begun = None
+            self._late.insert(0, begun)
+        for event in self._early:
+            await emit(event)
+        self._early = []
+        late, self._late = self._late, []
+        return joined(late)
+
+    def _in_background(self, hook: Hook, occasion: Occasion, given: Json, emit: Tell) -> None:
+        async def follow() -> Outcome:
+            ran = await self._one(hook, occasion, given, emit)
+            outcome = late_words(occasion, hook, read(occasion.event, ran), self._reach.shorten)
+            self._late.append(outcome)
+            return outcome
+
+        task = self._group.create_task(follow())
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+
+def absolute(tool_input: Json, reach: Reach) -> Json:
+    """A call's input with its file named from the root: a check of paths must see one spelling."""
+    path = tool_input.get("file_path")
+    if not isinstance(path, str):
+        return tool_input
+    home = reach.environment().get("HOME", "~")
+    return tool_input | {
+        "file_path": os.path.normpath(Path(reach.cwd(), expand(path, home) or path))
+    }
+
+
+def calls(hook: Hook, event: Event, fields: Json, here: Here) -> bool:
+    """Whether an event with these fields calls a hook."""
+    if hook.event is not event or hook.agent_id not in ("", fields.get("agent_id")):
+        return False
+    subject = subject_of(event, fields)
+    if subject is not None and not matches(hook.matcher, subject, narrow=event.is_narrow):
+        return False
+    if not hook.handler.condition:
+        return True
+    request = Request(tool=fields["tool_name"], input=fields["tool_input"])
+    return meets(hook.handler.condition, request, here.context, here.resolve)
+
+
+def is_background(hook: Hook) -> bool:
+    return isinstance(hook.handler, Command) and (hook.handler.in_background or hook.handler.wakes)
+
+
+async def run_hook(hook: Hook, given: Json, reach: Reach) -> Ran:
+    """One hook to its end. Raises CancelledError and nothing else."""
+    begin_s = time.monotonic()
+    timeout_s = hook.timeout_s
+    if hook.event.name == "SessionEnd":
+        timeout_s = min(timeout_s, SESSION_END_MOST_S)
+    is_timeout = False
+    try:
+        async with asyncio.timeout(None if is_background(hook) else timeout_s):
+            return timed(await handled(hook, given, reach), begin_s)
+    except TimeoutError:
+        is_timeout = True
+        trouble = f"gave no answer within {timeout_s:g} s and was ended"
+    except (ClewError, OSError) as error:
+        trouble = str(error)
+    except Exception as error:  # noqa: BLE001 (one of the three doors: a hook must not end the session)
+        trouble = f"failed by a fault of its own ({type(error).__name__}: {error})"
+    return timed(
+        Ran(
+            trouble=trouble,
+            is_timeout=is_timeout,
+            blocks_on_trouble=blocks(hook, is_timeout=is_timeout),
+        ),
+        begin_s,
+    )
+
+
+def blocks(hook: Hook, *, is_timeout: bool) -> bool:
+    """Whether a hook that gave no answer stops what it was called about."""
+    if is_timeout and hook.event.name == "PreModelSwitch":
+        return True
+    if not isinstance(hook.handler, Callback) or hook.event.name in NEVER_BLOCKED:
+        return False
+    return hook.handler.blocks_on_failure or (is_timeout and hook.event.name in GATES)
+
+
+def timed(ran: Ran, begin_s: float) -> Ran:
+    return replace(ran, duration_ms=round((time.monotonic() - begin_s) * 1000))
+
+
+async def handled(hook: Hook, given: Json, reach: Reach) -> Ran:
+    handler = hook.handler
+    match handler:
+        case Command():
+            return await run_command(hook, handler, given, reach)
+        case Http():
+            return await post(handler, given, reach)
+        case McpTool():
+            return await call_tool(handler, given, reach)
+        case Prompt():
+            return await ask(hook, handler, given, reach)
+        case Agent():
+            return await look(hook, handler, given, reach)
+        case Callback():
+            said = await handler.call(given, given.get("tool_use_id"))
+            return Ran(stdout=json.encode(said).decode(), is_structured=True)
+        case _ as never:
+            assert_never(never)
+
+
+def joined(outcomes: Sequence[Outcome]) -> Outcome:
+    """What was said one after another, as one."""
+    if not outcomes:
+        return NOTHING
+    return Outcome(
+        attached=tuple(a for o in outcomes for a in o.attached),
+        notices=tuple(n for o in outcomes for n in o.notices),
+        sequences=tuple(s for o in outcomes for s in o.sequences),
+        title=next((o.title for o in reversed(outcomes) if o.title), ""),
+        first_prompt=next((o.first_prompt for o in outcomes if o.first_prompt), ""),
+        halt=next((o.halt for o in outcomes if o.halt is not None), None),
+    )
+
+
+def late_words(
+    occasion: Occasion, hook: Hook, reply: Reply, shorten: Callable[[str], str]
+) -> Outcome:
+    """Of a hook in the background only its words count, for the next request."""
+    said = reply.said
+    words = [
+        text for text in (said.specific.context if said.specific else None, said.message) if text
+    ]
+    if isinstance(hook.handler, Command) and hook.handler.wakes and reply.block is not None:
+        words.append(reply.ran.stderr.strip() or reply.ran.stdout.strip() or reply.block)
+    return Outcome(
+        attached=tuple(
+            Attached(
+                payload={
+                    "type": "hook_additional_context",
+                    "hookName": occasion.name,
+                    "toolUseID": occasion.tool_use_id,
+                    "hookEvent": occasion.event.name,
+                    "content": [shorten(text)],
+                },
+                rendered=(occasion.spoken(shorten(text)),),
+            )
+            for text in words
+        )
+    )

@@ -1,0 +1,382 @@
+"""From what was typed or piped to what happens: one way for all fronts.
+
+A prompt becomes a message and what its mentions bring along; `!line` becomes two messages, what was run
+and what it printed; `# words` goes to the memory file; `/name` to the command of that name. What touches
+the world goes through the same tools and the same rules as the model's calls. A person at the keyboard
+answers a rule's question by having typed the line; nobody's word takes a denial back. With `--print` no
+user can have answered: a line that would be asked about doesn't run, so a program that passes a
+stranger's text as a prompt can't be made to run commands that the rules would ask about.
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.agent.context.facts import Fact
+from clew.agent.context.nearby import file_fact, folder_fact, noted_fact
+from clew.agent.deps import Emit, Toolset
+from clew.agent.events import Noticed, Printed, ToolStarted
+from clew.agent.tasks.notice import runs_for_person
+from clew.agent.tools.base import ToolSession
+from clew.agent.toolset import SessionTools, decide
+from clew.core.input.outcome import (
+    Ask,
+    Clear,
+    Compact,
+    Exit,
+    Invoke,
+    Outcome,
+    Pick,
+    Resume,
+    Rewound,
+    Show,
+)
+from clew.core.input.parse import (
+    Command,
+    Mention,
+    Note,
+    Pasted,
+    Prompt,
+    Shell,
+    as_typed,
+    content,
+    parse,
+)
+from clew.core.json_object import Json
+from clew.core.messages import factories
+from clew.core.messages.text import tagged
+from clew.permissions.decision import Allow, Decision, Deny, reason
+from clew.permissions.in_session import SessionRules
+from clew.record.transcript.paths import project_dir
+from clew.system.clock import new_id, now
+from clew.system.config.paths import Places
+from clew.system.files import is_folder, is_there
+
+AS_TEXT = "begin the line with a space to send it as it is"
+NO_FILE = "there is no such file or folder; the model was given the word alone"
+
+
+class Raw(Struct, frozen=True, kw_only=True):
+    """What came in. `more` was piped in behind the words and is never read for commands or names."""
+
+    text: str
+    more: str = ""
+    pasted: tuple[Pasted, ...] = ()
+    by_person: bool = False
+    # Whether who said it can go over to another session, or end this one.
+    is_lasting: bool = False
+
+
+class Turn(Struct, frozen=True, kw_only=True):
+    """A prompt for the model, and the entries that go with it."""
+
+    prompt: str | list[Json]
+    context: list[Json] = []
+
+
+Taken: TypeAlias = Turn | Show | Clear | Resume | Exit | Compact | Pick | Rewound
+RunCommand: TypeAlias = Callable[[Command], Awaitable[Outcome | None]]
+
+
+async def no_resource(_: str) -> Fact | None:
+    return None
+
+
+class Intake:
+    """Holds nothing but what the model is still to be told with the next prompt."""
+
+    def __init__(
+        self,
+        *,
+        tools: Toolset,
+        judge: Callable[[Json], Decision],
+        path_of: Callable[[str], Path],
+        may_read: Callable[[str], Callable[[str], bool]],
+        memory_file: Callable[[], Path],
+        now: Callable[[], str],
+        new_id: Callable[[], str],
+        resource: Callable[[str], Awaitable[Fact | None]] = no_resource,
+    ) -> None:
+        self._tools = tools
+        self._judge = judge
+        self._path_of = path_of
+        self._may_read = may_read
+        self._memory_file = memory_file
+        self._now = now
+        self._new_id = new_id
+        self._resource = resource
+        # What the model hears with the next prompt.
+        self._waiting: list[Fact] = []
+
+    def tell(self, fact: Fact) -> None:
+        """Something the model hears with the next prompt."""
+        self._waiting.append(fact)
+
+    async def take(self, raw: Raw, emit: Emit, run_command: RunCommand) -> Taken:
+        """What `raw` comes to. Nothing is recorded here: the turn that follows does it.
+
+        `run_command` answers None for a name that is no command's and may be meant as a prompt.
+        """
+        meant = parse(raw.text, by_person=raw.by_person)
+        match meant:
+            case Prompt():
+                return await self._prompt(raw, meant, emit)
+            case Command():
+                return await self._command(raw, meant, emit, run_command)
+            case Shell():
+                return await self._shell(raw, meant, emit)
+            case Note():
+                return self._note(meant)
+            case _:
+                assert_never(meant)
+
+    # -- prompts
+
+    async def _prompt(self, raw: Raw, meant: Prompt, emit: Emit) -> Turn:
+        text = "\n".join(part for part in (meant.text, raw.more) if part)
+        facts, self._waiting = self._waiting, []
+        for mention in meant.mentions:
+            fact = await self._mentioned(mention, raw, emit)
+            if fact is not None:
+                facts.append(fact)
+        return Turn(prompt=content(text, raw.pasted), context=[self._entry(f) for f in facts])
+
+    def _entry(self, fact: Fact) -> Json:
+        return factories.attachment(
+            fact.payload,
+            uuid=self._new_id(),
+            at=self._now(),
+            rendered=fact.rendered,
+            role=fact.role,
+        )
+
+    async def _mentioned(self, mention: Mention, raw: Raw, emit: Emit) -> Fact | None:
+        """What a mention brings along; nothing where it names nothing, or what may not be read."""
+        found = self._found(mention)
+        if found is None:
+            fact = await self._elsewhere(mention)
+            name = mention.paths[0]
+            # What a command file names without an ending may be a package.
+            is_file = name in raw.text or "." in name.rpartition("/")[2]
+            if fact is None and mention.is_path and is_file:
+                await emit(Noticed(messages=(f"@{name}: {NO_FILE}",)))
+            return fact
+        shown, path = found
+        is_listed = is_folder(path)
+        block = (
+            self._block("LS", {"path": str(path)})
+            if is_listed
+            else self._block("Read", _span(path, mention))
+        )
+        refused, _ = await self._refused(block, raw)
+        if refused:
+            await emit(Noticed(messages=(f"@{shown} was not read: {refused}",)))
+            return None
+        if is_listed:
+            try:
+                return folder_fact(path, shown, self._may_read(str(path)))
+            except OSError as error:
+                await emit(Noticed(messages=(f"@{shown} was not read: {error}",)))
+                return None
+        outcome = await self._run(block)
+        if outcome.is_error:
+            await emit(Noticed(messages=(f"@{shown} was not read: {outcome.display}",)))
+            return None
+        return file_fact(path, shown, outcome.content, outcome.tool_use_result)
+
+    async def _elsewhere(self, mention: Mention) -> Fact | None:
+        """What a mention brings that names no file: a resource of a server, perhaps."""
+        for reading in mention.paths:
+            fact = await self._resource(reading)
+            if fact is not None:
+                return fact
+        return None
+
+    def _found(self, mention: Mention) -> tuple[str, Path] | None:
+        for reading in mention.paths:
+            try:
+                path = self._path_of(reading)
+                if is_there(path):
+                    return reading, path
+            except (OSError, ValueError):
+                continue  # a name that no file can have
+        return None
+
+    # -- the shell
+
+    async def _shell(self, raw: Raw, meant: Shell, emit: Emit) -> Taken:
+        if raw.more:
+            return Show(text=f"!{meant.line} takes no input; {AS_TEXT}", is_error=True)
+        block = self._block("Bash", {"command": meant.line})
+        refused, is_confined = await self._refused(block, raw)
+        if refused:
+            return Show(text=f"!{meant.line} did not run: {refused}; {AS_TEXT}", is_error=True)
+        await emit(ToolStarted(block=block, title=f"! {meant.line}"))
+        outcome = await self._run(block, is_confined=is_confined)
+        printed = outcome.content if isinstance(outcome.content, str) else outcome.display
+        await emit(Printed(text=runs_for_person(printed) or printed))
+        streams = ("", printed) if outcome.is_error else (printed, "")
+        said = "".join(
+            tagged(name, text)
+            for name, text in zip(("bash-stdout", "bash-stderr"), streams, strict=True)
+        )
+        # What a program printed is nobody's word.
+        origin: Json = {"kind": "shell-output"}
+        raw_result = outcome.tool_use_result
+        if isinstance(raw_result, dict) and raw_result.get("backgroundedByUser") is True:
+            # It runs on: by this a later run knows of it, as by a call of the model's.
+            task = {"id": raw_result["backgroundTaskId"], "toolUseId": block["id"]}
+            origin["task"] = task | {"command": meant.line}
+        entry = factories.user(said, uuid=self._new_id(), at=self._now(), origin=origin)
+        waiting, self._waiting = self._waiting, []
+        return Turn(
+            prompt=tagged("bash-input", meant.line),
+            context=[entry, *(self._entry(fact) for fact in waiting)],
+        )
+
+    def _block(self, tool: str, given: Json) -> Json:
+        return {"type": "tool_use", "id": f"toolu_{self._new_id()}", "name": tool, "input": given}
+
+    async def _refused(self, block: Json, raw: Raw) -> tuple[str, bool]:
+        """Why a call may not run, empty if it may, and whether it runs behind the read-only wall.
+
+        What a user types is theirs: no wall of that kind is around it.
+        """
+        decision, is_confined = await decide(self._tools, block, lambda: self._judge(block))
+        if raw.by_person and not isinstance(decision, Deny):
+            return "", False
+        return ("" if isinstance(decision, Allow) else reason(decision)), is_confined
+
+    async def _run(self, block: Json, *, is_confined: bool = False) -> Any:
+        async def unseen(_: Any) -> None:
+            """How far it is; the outcome is shown whole."""
+
+        return await self._tools.run(
+            block, message_uuid=self._new_id(), progress=unseen, is_confined=is_confined
+        )
+
+    # -- notes and commands
+
+    def _note(self, meant: Note) -> Show:
+        path = self._memory_file()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            add_line(path, f"- {meant.words}")
+        except OSError as error:
+            return Show(text=f"{path} was not changed: {error}", is_error=True)
+        self._waiting.append(noted_fact(path, meant.words))
+        return Show(text=f"noted in {path}")
+
+    async def _command(
+        self, raw: Raw, meant: Command, emit: Emit, run_command: RunCommand
+    ) -> Taken:
+        outcome = await run_command(meant)
+        if outcome is None:
+            return await self._prompt(raw, parse_as_prompt(raw.text), emit)
+        if isinstance(outcome, Ask):
+            if outcome.said:
+                await emit(Noticed(messages=(outcome.said,)))
+            meant_as = parse_as_prompt(outcome.text)
+            if outcome.by_stranger:
+                meant_as = Prompt(text=outcome.text)
+            return await self._prompt(raw, meant_as, emit)
+        if isinstance(outcome, Invoke):
+            return await self._called(raw, outcome, emit)
+        return outcome
+
+    async def _called(self, raw: Raw, called: Invoke, emit: Emit) -> Turn:
+        """The line that was typed, and behind it the text it stands for with the files that it names."""
+        meant = parse_as_prompt("\n\n".join(part for part in (called.text, raw.more) if part))
+        turn = await self._prompt(replace(raw, more=""), meant, emit)
+        text = factories.user(
+            turn.prompt,
+            uuid=self._new_id(),
+            at=self._now(),
+            is_meta=True,
+            origin=called.origin,
+        )
+        typed = "\n".join(
+            (
+                tagged("command-message", called.name),
+                tagged("command-name", f"/{called.name}"),
+                tagged("command-args", called.arguments),
+            )
+        )
+        return Turn(prompt=typed, context=[text, *turn.context])
+
+
+def parse_as_prompt(text: str) -> Prompt:
+    """The line as a prompt, whatever it begins with."""
+    meant = parse(f" {text}", by_person=False)
+    assert isinstance(meant, Prompt)
+    return Prompt(text=text, mentions=meant.mentions)
+
+
+def _span(path: Path, mention: Mention) -> Json:
+    given: Json = {"file_path": str(path)}
+    if mention.first is not None and mention.last is not None:
+        given |= {"offset": mention.first, "limit": mention.last - mention.first + 1}
+    return given
+
+
+def add_line(path: Path, line: str) -> None:
+    """Adds a line to a file of a person's, which may not be there yet or not end its last line."""
+    with path.open("a+b") as file:
+        end = file.seek(0, 2)
+        if end:
+            file.seek(end - 1)
+            line = line if file.read(1) == b"\n" else f"\n{line}"
+        file.write(f"{line}\n".encode())
+
+
+def title_of(prompt: str | Sequence[Json]) -> str:
+    """A prompt in the words by which a person finds it again."""
+    text = prompt if isinstance(prompt, str) else " ".join(str(b.get("text", "")) for b in prompt)
+    return as_typed(text)
+
+
+# How a session takes in what was typed: the tools and rules that lines of input go through.
+
+
+MEMORY_FILE = "CLAUDE.md"
+# Where a person's notes go: words of the setting `notesFile`, so that no project names a file elsewhere.
+NOTES = ("project", "local", "user")
+
+
+def memory_folder(places: Places) -> Path:
+    """What earlier sessions of the project left for later ones."""
+    return project_dir(places.config_home, str(places.root)) / "memory"
+
+
+def notes_file(rules: SessionRules) -> Path:
+    """The memory file that notes are added to."""
+    standing = rules.standing
+    match standing.settings.get("notesFile"):
+        case "local":
+            return standing.places.root / "CLAUDE.local.md"
+        case "user":
+            return standing.places.config_home / MEMORY_FILE
+        case _:
+            return standing.places.root / MEMORY_FILE
+
+
+def intake(
+    tools: SessionTools,
+    judge: Callable[[Json], Decision],
+    tool_session: ToolSession,
+    rules: SessionRules,
+    resource: Callable[[str], Awaitable[Fact | None]],
+) -> Intake:
+    return Intake(
+        tools=tools,
+        judge=judge,
+        path_of=tool_session.path,
+        may_read=rules.may_read,
+        memory_file=lambda: notes_file(rules),
+        now=now,
+        new_id=new_id,
+        resource=resource,
+    )

@@ -1,0 +1,98 @@
+"""What judges a call: the rules of the moment, the shell's folder, what stands before, a reviewer."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from clew.agent.deps import Reviewed
+from clew.agent.side_question import SMALL
+from clew.agent.story import Story
+from clew.agent.tools.base import AskModel
+from clew.core.json_object import Json
+from clew.permissions.decision import Decision, Finding, NeedsReview, decided
+from clew.permissions.in_session import SessionRules
+from clew.permissions.modes import under
+from clew.permissions.provenance import Provenance
+from clew.permissions.request import Mode
+from clew.permissions.session_rules import held
+
+if TYPE_CHECKING:
+    from clew.agent.reviewer import Reviewer
+
+
+class Judging:
+    """`shell_folder` says where the shell is now. The history is labelled as far as a rule needs it."""
+
+    def __init__(
+        self,
+        rules: SessionRules,
+        story: Story,
+        shell_folder: Callable[[], str],
+        *,
+        ask_model: AskModel,
+        spared: Callable[[str, Json, Decision], Decision] = lambda _name, _given, decided: decided,
+        secrets: Sequence[str] = (),
+        mode: Callable[[], Mode] | None = None,
+        denied: Sequence[str] = (),
+        folders: Sequence[str] = (),
+    ) -> None:
+        """`mode`, `denied` and `folders` are those of a conversation beside the session's."""
+        self._folders = folders
+        self._denied = denied
+        self._mode = mode or (lambda: rules.mode)
+        self._rules = rules
+        self._story = story
+        self._shell_folder = shell_folder
+        self._ask_model = ask_model
+        self._secrets = secrets
+        self._spared = spared
+        self._reviewer: Reviewer | None = None
+        self._begin()
+
+    def _begin(self) -> None:
+        self._provenance = Provenance(self._rules.place)
+        self._revision = self._story.revision
+        self._taken = 0
+
+    def __call__(self, block: Json) -> Decision:
+        rules = self._rules
+        before = self.untrusted() if rules.standing.rules.heeds_untrusted else ()
+        decision = rules.judge(
+            block["name"],
+            block["input"],
+            cwd=self._shell_folder(),
+            untrusted=before,
+            mode=self._mode(),
+            denied=self._denied,
+            folders=self._folders,
+        )
+        return self._spared(block["name"], block["input"], decision)
+
+    def under_mode(self, finding: Finding) -> Decision:
+        """What the mode of the moment makes of a finding that no rule made."""
+        return decided([under(self._mode(), finding)])
+
+    async def review(self, block: Json, needed: NeedsReview) -> Reviewed:
+        """Mode auto: what the reviewer says of a call."""
+        if self._reviewer is None:
+            from clew.agent.reviewer import Reviewer
+
+            self._reviewer = Reviewer(
+                self._ask_model,
+                model=self._model,
+                history=lambda: self._story.history,
+                untrusted=self.untrusted,
+                secrets=self._secrets,
+            )
+        return await self._reviewer(block, needed)
+
+    def _model(self) -> str:
+        return str(held(self._rules.standing.settings).get("reviewer") or SMALL)
+
+    def untrusted(self) -> tuple[str, ...]:
+        """Where the text came from that stands in the conversation and that nobody vouches for."""
+        if self._story.revision != self._revision:
+            self._begin()
+        history = self._story.history
+        self._provenance.extend(history[i] for i in range(self._taken, len(history)))
+        self._taken = len(history)
+        return self._provenance.unvouched(is_trusted=self._rules.standing.is_trusted)

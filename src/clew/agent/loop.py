@@ -1,0 +1,572 @@
+"""One turn: ask, listen, run the tools while the model still talks, go on or end.
+
+Reads aloud from `run_turn` down. The history grows through the story alone. A turn that is cancelled
+keeps what was complete, answers every call, marks the place, and lets the cancellation go on.
+
+Decision: docs/decisions/004-turn-loop.md
+"""
+
+import asyncio
+from collections.abc import Sequence
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
+
+from clew.agent.charging import charge
+from clew.agent.deps import Answer, Deps, Emit, saved
+from clew.agent.events import ENDED_WELL, BlockSaid, Doubted, Noticed, Recorded, Repaired, TurnEnded
+from clew.agent.executor import ToolExecutor
+from clew.agent.hooked import STOP_FEEDBACK, calls_of, fire, heard, join, last_words
+from clew.agent.requests import Prepared
+from clew.agent.transitions import (
+    FULL,
+    Continue,
+    Recoveries,
+    Repetition,
+    Reply,
+    Terminal,
+    TokenBudget,
+    Transition,
+    after_answer,
+    api_error_words,
+    failed_request,
+    with_advice,
+)
+from clew.core.json_object import Json
+from clew.core.ledger.cache_miss import RECORD as CACHE_MISS
+from clew.core.ledger.ledger import charges
+from clew.core.ledger.state import ApiTimed
+from clew.core.messages import factories
+from clew.core.messages.history import History, with_cost
+from clew.core.messages.messages import Assistant
+from clew.core.messages.text import count_of
+from clew.core.normalize.block_rules import Violation
+from clew.core.normalize.prefix import with_bound
+from clew.core.normalize.repairs import Repair
+from clew.core.stream.events import (
+    ENDINGS,
+    AnswerEvent,
+    BlockFinished,
+    MessageFinished,
+    MessageStarted,
+    ToolUseReady,
+    ToolUseUnusable,
+)
+from clew.providers.answer_events import (
+    Answered,
+    Asking,
+    CompactionDue,
+    DriverEvent,
+    Ended,
+    FellBack,
+    GaveUp,
+    Incomplete,
+    Retrying,
+    Shrunk,
+    Withdrawn,
+)
+from clew.providers.base import Failure
+from clew.providers.failure_kinds import category_of, without_credit
+
+TOO_LONG = "the conversation no longer fits into the model's window"
+
+
+NOT_SENT = "Not sent, because the service would refuse it"
+ASK_AGAIN = "Nothing is lost; say it again, and it is sent as it is"
+SHOWN_VIOLATIONS = 3
+
+
+class Held(Struct, frozen=True, kw_only=True):
+    """A request that did not leave, and why."""
+
+    words: str
+
+
+async def run_turn(deps: Deps, emit: Emit, tokens: TokenBudget | None = None) -> TurnEnded:
+    """Answers what the conversation ends with; the turn's end is a value."""
+    recoveries = Recoveries()
+    repetition = Repetition()
+    rounds = 0
+    before = tokens_said(deps)
+    while True:
+        rounds += 1
+        reply = await run_round(deps, emit, repetition)
+        step = after_answer(reply, recoveries)
+        if tokens is not None:
+            step = tokens.onward(step, tokens_said(deps) - before)
+        if isinstance(step, Continue) and step.cause == "full" and not await emptied(deps, emit):
+            step = FULL
+        step = await hooked(deps, emit, step, recoveries, reply)
+        if isinstance(step, Continue) and deps.max_rounds is not None and rounds >= deps.max_rounds:
+            step = Terminal(
+                reason="max_turns", message=f"reached {count_of(deps.max_rounds, 'round')}"
+            )
+        if is_over_budget(deps) and not (isinstance(step, Terminal) and ended_badly(step)):
+            assert deps.budget is not None
+            words = f"Reached maximum budget (${deps.budget.usd})"
+            step = Terminal(reason="budget_exhausted", message=words)
+        if isinstance(step, Continue) and await deps.leaves():
+            step = Terminal(reason="left")
+        if isinstance(step, Terminal):
+            return TurnEnded(
+                reason=step.reason,
+                message=step.message,
+                rounds=rounds,
+                stop_reason=reply.stop_reason,
+                status=reply.status,
+                error_type=reply.error_type,
+            )
+        recoveries = recoveries.after(step.cause)
+        await go_on(deps, emit, step)
+
+
+async def run_round(deps: Deps, emit: Emit, repetition: Repetition) -> Reply:
+    """One request and everything its answer asked for."""
+    reply: Reply | None = None
+    tries = 0
+    while reply is None:
+        tries += 1
+        hearing = Hearing(deps, emit, repetition)
+        try:
+            await saved(deps, emit)
+            await wait_for_late(deps, emit)
+            async with hearing.running:
+                ended = await hearing.listen()
+                if not (await hearing.is_shorter_now(ended, tries) or hearing.is_other_now(ended)):
+                    reply = await hearing.settle(ended)
+                hearing.running.release()
+        except asyncio.CancelledError:
+            hearing.keep_what_was_said()
+            raise
+    await joined(deps, emit, deps.beside(hearing.running.results))
+    return replace(
+        reply,
+        has_results=bool(hearing.running.results),
+        is_stopped=hearing.running.is_stopped,
+        repeats=repetition.question if repetition.is_endless else "",
+        halt=hearing.running.halt,
+    )
+
+
+async def hooked(
+    deps: Deps, emit: Emit, step: Transition, recoveries: Recoveries, reply: Reply
+) -> Transition:
+    """The step once hooks have spoken: before the next request, or before the end."""
+    match step:
+        case Continue(cause="tools"):
+            said = await fire(deps, emit, "PostToolBatch", tool_calls=calls_of(deps.story.history))
+            await join(deps, emit, said)
+            why = said.block if said.halt is None else said.halt
+            return step if why is None else Terminal(reason="stopped_by_hook", message=why)
+        case Terminal(reason="completed"):
+            return await may_stop(deps, emit, step, recoveries)
+        case Terminal(reason="api_error" | "prompt_too_long" | "refused" | "no_answer"):
+            await fire(
+                deps,
+                emit,
+                "StopFailure",
+                error=reply.error,
+                error_details=step.message,
+                last_assistant_message=last_words(deps.story.history),
+            )
+    return step
+
+
+async def may_stop(deps: Deps, emit: Emit, step: Terminal, recoveries: Recoveries) -> Transition:
+    """Whether the turn ends: hooks may have more to be done, so often in a row and no more."""
+    said = await fire(
+        deps,
+        emit,
+        "Stop",
+        stop_hook_active=recoveries.hook > 0,
+        last_assistant_message=last_words(deps.story.history),
+        background_tasks=deps.background(),
+        session_crons=deps.scheduled(),
+    )
+    await join(deps, emit, said)
+    if said.halt is not None:
+        return Terminal(reason="stopped_by_hook", message=said.halt)
+    words = "\n".join(filter(None, [said.block, *said.context]))
+    if not words and said.block is None:
+        return step
+    if not recoveries.has_left("hook"):
+        spent = (
+            f"a Stop hook went on asking for more; ended after {count_of(recoveries.hook, 'time')}"
+        )
+        await emit(Noticed(messages=(spent,)))
+        return step
+    return Continue(cause="hook", words=STOP_FEEDBACK.format(words=words or "go on"))
+
+
+async def emptied(deps: Deps, emit: Emit) -> bool:
+    """Whether there is room again after an answer that filled the window."""
+    request = (await prepare(deps, emit)).request
+    return await deps.compaction.after_overflow(deps, request, None, 2, emit)
+
+
+async def wait_for_late(deps: Deps, emit: Emit) -> None:
+    """Waits for what is about to be there, and tells the model what is new."""
+    more = list(await deps.latecomers())
+    if more:
+        deps.story.add(more)
+        await emit(Recorded(entries=more))
+        await saved(deps, emit)
+
+
+async def go_on(deps: Deps, emit: Emit, step: Continue) -> None:
+    """Says what the next request needs to hear first, and what a person said meanwhile."""
+    await join(deps, emit, await heard(deps, emit, await deps.hooks.waiting(emit)))
+    more = list(deps.arrived())
+    if step.words:
+        more.insert(0, factories.user(step.words, uuid=deps.new_id(), at=deps.now(), is_meta=True))
+    await joined(deps, emit, more)
+
+
+async def joined(deps: Deps, emit: Emit, entries: Sequence[Json]) -> None:
+    """Makes entries part of the conversation, and says so."""
+    if entries:
+        deps.story.add(entries)
+        await emit(Recorded(entries=list(entries)))
+
+
+def tokens_said(deps: Deps) -> int:
+    """What models wrote so far, as the service counted it."""
+    return deps.session.ledger.total.tokens.output
+
+
+def is_over_budget(deps: Deps) -> bool:
+    return deps.budget is not None and deps.budget.is_spent(deps.session.ledger.total)
+
+
+def ended_badly(step: Terminal) -> bool:
+    return step.reason not in ENDED_WELL
+
+
+def doubt(violations: list[Violation]) -> str:
+    """What the service would say no to, in words that are the same for the same faults."""
+    told = [f"{v.where}: {v.what} ({v.rule})" for v in violations[:SHOWN_VIOLATIONS]]
+    more = len(violations) - len(told)
+    return f"{NOT_SENT}: {'; '.join(told)}{f'; and {more} more' if more else ''}. {ASK_AGAIN}"
+
+
+def insists(history: History, words: str) -> bool:
+    """Whether the same request was held back just before, and a person asks for it again.
+
+    The validator can be wrong, because the service's limits grow. So it stops a request only once;
+    the log remembers that, and a new process doesn't stop the same request forever.
+    """
+    for place in range(len(history) - 1, -1, -1):
+        if history[place].get("type") == "assistant":
+            return without_numbers(Assistant(history[place]).text) == without_numbers(words)
+    return False
+
+
+def without_numbers(words: str) -> str:
+    """Asking again makes the request longer: sizes and places are others then, the fault is not."""
+    return "".join(c for c in words if not c.isdigit())
+
+
+async def prepare(deps: Deps, emit: Emit) -> Prepared:
+    """The next request, once it is told what the history needed to become one."""
+    prepared = deps.request(deps.story)
+    await tell_repairs(deps, emit, prepared.news)
+    return prepared
+
+
+async def tell_repairs(deps: Deps, emit: Emit, repairs: list[Repair]) -> None:
+    if repairs:
+        deps.story.recorder.request_repairs([to_builtins(repair) for repair in repairs])
+        await emit(Repaired(repairs=repairs))
+
+
+class Hearing:
+    """One answer while it comes: its blocks so far, the entries they will be, its running calls."""
+
+    def __init__(self, deps: Deps, emit: Emit, repetition: Repetition) -> None:
+        self.running = ToolExecutor(deps, emit, repetition)
+        self._deps = deps
+        self._emit = emit
+        self._answer: Answer = deps.answer()
+        self._took = ApiTimed(duration_ms=0)
+        self._attempt_s = deps.monotonic_s()
+        self._asked_model = ""
+        self._attempt = 1
+        self._begin()
+
+    def _begin(self) -> None:
+        self._message: Json = {}
+        self._blocks: list[Json] = []
+        self._uuids: list[str] = []
+        self._told = 0
+        self._request_id = f"clew_{self._deps.new_id()}"
+        self._is_settled = False
+
+    async def listen(self) -> Ended | Held:
+        deps = self._deps
+        prepared = await prepare(deps, self._emit)
+        if await deps.compaction.make_room(deps, prepared.request, self._emit):
+            prepared = await prepare(deps, self._emit)
+        self._request = prepared.request
+        if prepared.violations:
+            held = Held(words=doubt(prepared.violations))
+            is_held = not insists(deps.story.history, held.words)
+            await self._emit(Doubted(violations=prepared.violations, is_held=is_held))
+            if is_held:
+                return held
+        request = await deps.measured(prepared.request, deps.story.history)
+        request = replace(request, in_thread=True)
+        begin_s = self._attempt_s = deps.monotonic_s()
+        self._asked_model = request.model
+        deps.cache.sent(request, deps.story.history, deps.now())
+        try:
+            return await self._answer.run(request, self._heard)
+        finally:
+            end_s = deps.monotonic_s()
+            self._took = ApiTimed(
+                duration_ms=(end_s - begin_s) * 1000,
+                without_retries_ms=(end_s - self._attempt_s) * 1000,
+            )
+            deps.session.change(self._took)
+
+    async def is_shorter_now(self, ended: Ended | Held, tries: int) -> bool:
+        """Whether a conversation that did not fit was made to, so that it can be sent again."""
+        if not isinstance(ended, CompactionDue):
+            return False
+        if ended.failure is not None:
+            self._note_failed(ended.failure)
+        return await self._deps.compaction.after_overflow(
+            self._deps, self._request, ended, tries, self._emit
+        )
+
+    def is_other_now(self, ended: Ended | Held) -> bool:
+        """Whether a request that was refused for its thoughts will be sent with others."""
+        return isinstance(ended, GaveUp) and self._deps.thoughts.refused(ended.failure.message)
+
+    async def _heard(self, event: DriverEvent) -> None:
+        match event:
+            case Asking():
+                self._attempt_s, self._attempt = self._deps.monotonic_s(), event.attempt
+            case Retrying():
+                most = event.max_attempts
+                self._note_failed(event.failure, max_attempts=most, delay_s=event.delay_s)
+            case Shrunk():
+                self._note_failed(event.failure, delay_s=0)
+            case MessageStarted():
+                self._message = event.message
+                await tell_repairs(
+                    self._deps, self._emit, self._deps.thoughts.dropped(event.message)
+                )
+            case BlockFinished():
+                self._blocks.append(event.block)
+                self._uuids.append(self._deps.new_id())
+            case FellBack():
+                self._note_failed(event.failure, delay_s=0)
+                self._asked_model = event.model
+            case Withdrawn():
+                self._charge_withdrawn(event.message)
+                self._begin()
+        await self._emit(event)
+        match event:
+            case BlockFinished():
+                await self._emit(BlockSaid(entry=self._last_block()))
+            case ToolUseReady():
+                await self._start(event.block)
+            case ToolUseUnusable():
+                words = f"{event.message}. The input arrived as: {event.raw[:2000]}"
+                await self.running.refuse(event.block, self._uuids[-1], words)
+
+    def _note_failed(
+        self, failure: Failure, *, max_attempts: int | None = None, delay_s: float | None = None
+    ) -> None:
+        """Leave a failed request in the transcript; the fronts hear of it by the driver's event."""
+        entry = failed_request(
+            failure,
+            uuid=self._deps.new_id(),
+            at=self._deps.now(),
+            attempt=self._attempt,
+            max_attempts=max_attempts,
+            delay_s=delay_s,
+        )
+        self._deps.story.add([entry])
+
+    def _last_block(self) -> Json:
+        """The entry of the block that has just ended."""
+        (entry,) = self._written_from(len(self._blocks) - 1)
+        return entry
+
+    async def _start(self, block: Json) -> None:
+        """Begins a call, with the entries since the one before: an answer's cost is its length."""
+        told, self._told = self._told, len(self._blocks)
+        after = self._uuids[told - 1] if told else None
+        await self.running.start(block, self._written_from(told), after)
+
+    def _entries(self, message: Json, *, is_aborted: bool = False) -> list[Json]:
+        """The entries of an answer; those its calls already point at keep their ids."""
+        missing = len(message.get("content") or [None]) - len(self._uuids)
+        self._uuids += [self._deps.new_id() for _ in range(missing)]
+        return self._written(message, self._uuids, is_aborted=is_aborted)
+
+    def _written_from(self, place: int) -> list[Json]:
+        """The entries of the blocks so far, from a place on."""
+        part = self._message | {"content": self._blocks[place:]}
+        return self._written(part, self._uuids[place:], first=place)
+
+    def _written(
+        self, message: Json, uuids: list[str], *, first: int = 0, is_aborted: bool = False
+    ) -> list[Json]:
+        entries = factories.assistant(
+            message,
+            uuids=uuids,
+            at=self._deps.now(),
+            request_id=self._request_id,
+            first=first,
+            is_aborted_mid_stream=is_aborted,
+            requested_model=self._asked_model,
+        )
+        return with_bound(entries, self._deps.thoughts.bound)
+
+    async def settle(self, ended: Ended | Held) -> Reply:
+        """Makes the answer part of the conversation, with its final usage."""
+        match ended:
+            case Answered() | Incomplete():
+                self._request_id = ended.request_id or self._request_id
+                entries = self._costed(self._entries(ended.message))
+                self._add(entries)
+                self._note_cost(entries[0])
+                await self._emit(Recorded(entries=entries))
+                return self._reply(ended)
+            case GaveUp():
+                self._note_failed(ended.failure)
+                words = with_advice(ended, self._deps.now())
+                return await self._failed(ended.failure, ended.why, reason="api_error", words=words)
+            case Held():
+                failure = Failure(
+                    kind="status", message=ended.words, error_type="invalid_request_error"
+                )
+                return await self._failed(failure, NOT_SENT, reason="api_error", words=ended.words)
+            case CompactionDue():
+                failure = ended.failure or Failure(kind="status", message=TOO_LONG)
+                return await self._failed(failure, TOO_LONG, reason="cut_by_context")
+
+    def _costed(self, entries: list[Json]) -> list[Json]:
+        """The entries with what their one request took, before they are recorded."""
+        charge = next(charges(entries, self._deps.catalog), None)
+        cost_usd = None if charge is None or charge.usd is None else float(charge.usd)
+        took_ms = round(self._took.duration_ms)
+        costed = [with_cost(entry, cost_usd=cost_usd, duration_ms=took_ms) for entry in entries]
+        miss = self._deps.cache.answered(costed[0]["message"], self._asked_model, self._deps.now())
+        if miss is not None:
+            costed[0] |= {CACHE_MISS: miss.as_json()}
+        return costed
+
+    def _note_cost(self, entry: Json) -> None:
+        """The request as a line of its own: what an answer's entries cannot say is said there."""
+        message = Assistant(entry)
+        if message.is_synthetic:
+            return
+        known = {"costUSD": entry["costUSD"]} if "costUSD" in entry else {}
+        self._deps.story.recorder.request_cost(
+            messageId=message.message_id,
+            requestId=message.request_id,
+            model=message.model,
+            purpose="turn",
+            usage=message.usage.data,
+            **known,
+            durationMs=entry["durationMs"],
+            durationWithoutRetriesMs=round(self._took.without_retries_ms),
+        )
+
+    def _add(self, entries: list[Json]) -> None:
+        self._deps.story.add(entries)
+        for each in charges(entries, self._deps.catalog):
+            self._deps.session.charge(each)
+        self._is_settled = True
+
+    def _charge_withdrawn(self, message: Json) -> None:
+        """What an answer cost that stands nowhere else."""
+        deps = self._deps
+        charge(
+            deps.session,
+            deps.story.recorder,
+            message,
+            request_id=None,
+            purpose="withdrawn",
+            duration_ms=(deps.monotonic_s() - self._attempt_s) * 1000,
+            at=deps.now(),
+            catalog=deps.catalog,
+        )
+
+    def _reply(self, ended: Answered | Incomplete) -> Reply:
+        failure = ended.failure if isinstance(ended, Incomplete) else None
+        said = Assistant({"type": "assistant", "message": ended.message})
+        reply = Reply(
+            ending=ENDINGS.get(said.stop_reason or "", "unknown"),
+            stop_reason=said.stop_reason,
+            is_complete=failure is None,
+            is_empty=said.is_empty,
+        )
+        if failure is None:
+            return reply
+        no_credit = without_credit(failure)
+        return replace(
+            reply,
+            failure=failure.message if no_credit is None else f"{failure.message} ({no_credit})",
+            # Whoever has no credit is refused the rest of the answer too.
+            is_final=no_credit is not None,
+            status=failure.status,
+            error=category_of(failure),
+            error_type=failure.error_type,
+        )
+
+    async def _failed(
+        self, failure: Failure, why: str, *, reason: str, words: str | None = None
+    ) -> Reply:
+        """A request that was given up becomes an entry a person can read; the API never sees it."""
+        deps = self._deps
+        words = words or api_error_words(failure)
+        entry = factories.api_error(
+            words,
+            uuid=deps.new_id(),
+            at=deps.now(),
+            message_id=deps.new_id(),
+            error=category_of(failure),
+            error_details=why,
+            status=failure.status,
+            error_type=failure.error_type,
+            request_id=failure.request_id,
+        )
+        self._add([entry])
+        await self._emit(Recorded(entries=[entry]))
+        return Reply(
+            ending=reason,
+            is_complete=False,
+            is_final=True,
+            failure=words,
+            status=failure.status,
+            error=category_of(failure),
+            error_type=failure.error_type,
+        )
+
+    def keep_what_was_said(self) -> None:
+        """After a cancellation: finished blocks stay, every call has its answer, the place is marked."""
+        last = self._finished(self._answer.last_words)
+        if not self._is_settled and last is not None and last.message["content"]:
+            entries = self._entries(last.message, is_aborted=not last.complete)
+            entries = self._costed(entries)
+            self._add(entries)
+            self._note_cost(entries[0])
+        self.running.release()
+        self._deps.story.add(
+            [
+                factories.interruption(
+                    uuid=self._deps.new_id(),
+                    at=self._deps.now(),
+                    for_tool_use=bool(self.running.results),
+                    message_id=self._message.get("id"),
+                )
+            ]
+        )
+
+    @staticmethod
+    def _finished(events: list[AnswerEvent]) -> MessageFinished | None:
+        return next((e for e in events if isinstance(e, MessageFinished)), None)

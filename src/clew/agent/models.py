@@ -1,0 +1,308 @@
+"""Who answers a session: the endpoint with its key, the way there, the models, and how patient clew is."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from typing import TypeAlias
+from uuid import uuid4
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.agent.context.output_styles import BUILTIN, Style
+from clew.agent.context.system_prompt import system_prompt
+from clew.agent.deps import Granted, Question, Verdict
+from clew.agent.hooks.run import Hooks
+from clew.agent.options import Options
+from clew.agent.requests import Requests
+from clew.agent.side_question import SMALL, SideQuestions
+from clew.core.catalog.lookup import Catalog, known_models
+from clew.core.catalog.models import Model
+from clew.core.json_object import Json
+from clew.core.ledger.state import ModelChosen
+from clew.core.ledger.state import Session as Spending
+from clew.core.messages.errors import UserError
+from clew.core.normalize.target import Target
+from clew.permissions.decision import Ask, Finding
+from clew.providers.answer import Answering, Gate
+from clew.providers.anthropic import MAX_STREAM_BYTES, AnthropicProvider
+from clew.providers.base import Effort, Request, Thinking
+from clew.providers.credentials import endpoint_with_key, memory_in
+from clew.providers.endpoint import Endpoint
+from clew.providers.message_threads import Threads
+from clew.providers.preferences import Preferences, preferences_from, wants_threads
+from clew.providers.watchdog import Limits, limits_from
+from clew.record.transcript.record import Recorder
+from clew.system.clock import now
+from clew.system.config.environment import Environment
+from clew.system.config.paths import Places
+from clew.system.process.spawn import Launcher
+from clew.system.transport.choose import transport_for
+from clew.system.transport.network import network_from
+
+# One person answers one question at a time, whoever asks: a call, a server.
+
+
+AskPerson: TypeAlias = Callable[[Question], Awaitable[Verdict]]
+
+
+def one_at_a_time(ask: AskPerson) -> AskPerson:
+    """A person has one pair of eyes: calls and servers ask one after the other."""
+    lock = asyncio.Lock()
+
+    async def asking(question: Question) -> Verdict:
+        async with lock:
+            return await ask(question)
+
+    return asking
+
+
+# What every request of a session says: its model, its instructions, its tools.
+
+
+DEFAULT_MODEL = "sonnet"
+
+
+def chosen_model(
+    options: Options,
+    environment: Environment,
+    settings: Json,
+    catalog: Catalog,
+    spoke: str | None = None,
+) -> Model:
+    """The model of this run; `spoke` is the one that a session which goes on spoke with."""
+    wanted = options.model or spoke or environment.text("model") or settings.get("model")
+    return catalog.entry(wanted or DEFAULT_MODEL)
+
+
+def template(
+    options: Options,
+    model: Model,
+    definitions: list[Json],
+    session_id: str,
+    style: Style = BUILTIN[0],
+    language: str = "",
+) -> Request:
+    """A request without its messages: the same for every turn, and for the next run's."""
+    return Request(
+        model=model.id,
+        messages=[],
+        system=system_prompt(
+            model.id,
+            [tool["name"] for tool in definitions],
+            instead=options.system_prompt,
+            extra=options.append_system_prompt,
+            style=style.text,
+            keeps_work=style.keeps_work,
+            language=language,
+        ),
+        tools=definitions,
+        thinking=options.thinking,
+        effort=options.effort,
+        betas=options.betas,
+        task_budget_tokens=options.task_budget,
+        session_id=session_id,
+    )
+
+
+def binds_thinking(catalog: Catalog, name: str) -> bool:
+    """Whether the model of this name binds its thoughts to what stands before them."""
+    found = catalog.find(name)
+    return found is not None and found.binds_thinking is True
+
+
+def target_of(model: Model, endpoint: Endpoint) -> Target:
+    """What the model's requests may hold, at this endpoint."""
+    target = replace(Target.of(model), api_version=endpoint.api_version)
+    if endpoint.speaks_chat:
+        from clew.core.normalize.dialects import for_chat  # most sessions speak the Messages API
+
+        return for_chat(target)
+    return replace(
+        target,
+        deferred_tools=target.deferred_tools and endpoint.betas_allowed,
+        binding_control=target.binding_control and endpoint.betas_allowed,
+    )
+
+
+class Service(Struct, frozen=True, kw_only=True):
+    """What every request of a session goes to, and what was asked of all of them."""
+
+    provider: AnthropicProvider
+    catalog: Catalog
+    preferences: Preferences
+    limits: Limits
+    gate: Gate
+    # What of the settings could not be read.
+    problems: tuple[str, ...] = ()
+
+    def answering(self, fallbacks: tuple[str, ...] = (), *, with_events: bool = False) -> Answering:
+        """The way to one answer."""
+        return Answering(
+            self.provider,
+            new_tool_id=lambda: f"toolu_{uuid4().hex}",
+            policy=self.preferences.policy,
+            limits=self.limits,
+            fallbacks=fallbacks,
+            catalog=self.catalog,
+            gate=self.gate,
+            with_events=with_events,
+        )
+
+
+def speaker(endpoint: Endpoint) -> type[AnthropicProvider]:
+    """Who speaks what is spoken there."""
+    if not endpoint.speaks_chat:
+        return AnthropicProvider
+    from clew.providers.chat import ChatProvider
+
+    return ChatProvider
+
+
+async def open_service(
+    environ: Mapping[str, str],
+    environment: Environment,
+    settings: Json,
+    places: Places,
+    launcher: Launcher,
+    opened: AsyncExitStack,
+) -> Service:
+    """Its connections are closed with `opened`; TLS is begun at once."""
+    catalog, problems = known_models(settings)
+    endpoint = await endpoint_with_key(environ, settings, places, launcher)
+    transport = transport_for(network_from(environment))
+    opened.push_async_callback(transport.aclose)
+    provider = speaker(endpoint)(endpoint, transport, catalog=catalog)
+    provider.max_stream_bytes = environment.number("max_answer_bytes") or MAX_STREAM_BYTES
+    memory = memory_in(places)
+    provider.remember_version, provider.remember_refusal = memory.learn, memory.learn_refusal
+    if wants_threads(environment, settings):
+        provider.threads = Threads()
+    provider.warm()
+    preferences = preferences_from(environment, settings)
+    return Service(
+        provider=provider,
+        catalog=catalog,
+        preferences=preferences,
+        limits=limits_from(environment),
+        gate=Gate(),
+        problems=(*problems, *preferences.problems),
+    )
+
+
+# The model for small work: which one it is, and how it is asked.
+
+
+SMALL_MODEL = "haiku"
+
+
+def small_model(environment: Environment, service: Service, main: str) -> str:
+    """The model for small work; of services that speak chat nobody knows one but the main model."""
+    known = main if service.provider.endpoint.speaks_chat else SMALL_MODEL
+    return environment.text("small_model") or known
+
+
+def side_questions(
+    service: Service,
+    environment: Environment,
+    spending: Spending,
+    recorder: Recorder,
+    *,
+    main: str,
+) -> SideQuestions:
+    return SideQuestions(
+        answer=service.answering,
+        catalog=service.catalog,
+        models={SMALL: small_model(environment, service, main)},
+        session=spending,
+        recorder=recorder,
+        now=now,
+        monotonic_s=time.monotonic,
+    )
+
+
+# The model that a session speaks with, and how it thinks: chosen at the start, changed between requests.
+
+
+class Speaking:
+    """`model` is the one that the next request names."""
+
+    def __init__(
+        self,
+        model: Model,
+        requests: Requests,
+        spending: Spending,
+        catalog: Catalog,
+        endpoint: Endpoint,
+    ) -> None:
+        self.model = model
+        self.catalog = catalog
+        self._endpoint = endpoint
+        self._requests = requests
+        self._spending = spending
+
+    def choose(self, name: str) -> Model:
+        """Goes over to another model; what was said so far goes with the next request."""
+        self.model = self.catalog.entry(name)
+        template = replace(self._requests.template, model=self.model.id)
+        self._requests.change(template, target_of(self.model, self._endpoint))
+        self._spending.change(ModelChosen(model=self.model.id))
+        return self.model
+
+    def think(self, thinking: Thinking | None) -> None:
+        """How the model thinks from the next request on; None leaves it to what is known of it."""
+        template = replace(self._requests.template, thinking=thinking)
+        self._requests.change(template, target_of(self.model, self._endpoint))
+
+    @property
+    def effort_now(self) -> Effort | None:
+        return self._requests.template.effort
+
+    def effort(self, effort: Effort | None) -> None:
+        template = replace(self._requests.template, effort=effort)
+        self._requests.change(template, target_of(self.model, self._endpoint))
+
+
+# Another model, because somebody asked for it: hooks may keep it from being, and hear of it.
+
+
+class Switching:
+    """What a skill changes while it is at work is taken back again, and is no switch."""
+
+    def __init__(
+        self, speaking: Speaking, hooks: Hooks, ask: AskPerson, new_id: Callable[[], str]
+    ) -> None:
+        self._speaking = speaking
+        self._hooks = hooks
+        self._ask = ask
+        self._new_id = new_id
+
+    async def to(self, name: str) -> Model:
+        """Raises `UserError` that says why where a hook will not have it."""
+        fields = {
+            "from_model": self._speaking.model.id,
+            "to_model": self._speaking.catalog.entry(name).id,
+        }
+        if fields["from_model"] == fields["to_model"]:
+            return self._speaking.model
+        said = await self._hooks.aside("PreModelSwitch", fields)
+        refused = said.reason or said.block or said.halt or "no reason given"
+        if said.permission in ("deny", "defer") or said.block is not None or said.halt is not None:
+            raise UserError(f"a hook kept the model from being changed: {refused}")
+        if said.permission == "ask" and not await self._may(fields, said.reason):
+            raise UserError("the model stays as it is")
+        chosen = self._speaking.choose(name)
+        await self._hooks.aside("PostModelSwitch", fields)
+        return chosen
+
+    async def _may(self, fields: dict[str, str], why: str) -> bool:
+        words = why or "a hook wants you to be asked"
+        finding = Finding(subject="hook", verdict="ask", reason=words)
+        block = {
+            "type": "tool_use", "id": f"toolu_{self._new_id()}", "name": "SwitchModel",
+            "input": fields,
+        }  # fmt: skip
+        title = f"change the model to {fields['to_model']}"
+        question = Question(block=block, title=title, decision=Ask(findings=(finding,)), why=words)
+        return isinstance(await self._ask(question), Granted)

@@ -1,0 +1,294 @@
+"""The next request out of the story: what is new is normalised, what was sent before stays as it was.
+
+Owns the growing projection of one history to one model. Begins anew when the history is another one
+than before (a withdrawal, a rewind), because then nothing of the old prefix may be trusted.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.agent.cache_watch import last_answer_id
+from clew.agent.story import Story
+from clew.core.catalog.lookup import Catalog
+from clew.core.json_object import Json
+from clew.core.ledger.spending import Estimator, Tokens, tokens_of
+from clew.core.messages.history import History
+from clew.core.messages.text import SYNTHETIC_MODEL
+from clew.core.normalize.block_rules import Violation
+from clew.core.normalize.for_api import Outgoing, Projected
+from clew.core.normalize.prefix import (
+    Bound,
+    Look,
+    Thoughts,
+    binds_nothing,
+    system_digest,
+    tools_digest,
+)
+from clew.core.normalize.repairs import Repair
+from clew.core.normalize.select import begun_at, is_micro
+from clew.core.normalize.target import MARK, Target, offered, references
+from clew.core.normalize.tokens import content_tokens, message_tokens, tool_tokens
+from clew.providers.base import Failure, Off, Request
+from clew.providers.request_body import output_limit
+
+# How much of the window a request takes, before it leaves: estimated, and counted where that decides.
+
+
+Count: TypeAlias = Callable[[Request], Awaitable[int | Failure]]
+
+# Of the window: from here on the service counts, and this much an estimate may be off.
+CLOSE = 0.85
+MARGIN = 0.05
+STEP_TOKENS = 8_192
+
+
+class Measure:
+    """Gives a request the size of its input where a decision hangs on it."""
+
+    def __init__(self, count: Count, catalog: Catalog) -> None:
+        self._count = count
+        self._catalog = catalog
+        self._estimator = Estimator()
+        self._guess: tuple[int, int] | None = None  # what was known, what was estimated on top
+
+    async def __call__(self, request: Request, history: History) -> Request:
+        model = self._catalog.entry(request.model)
+        window = model.context_window
+        known, since, freed = anchored(history)
+        self._learn(known)
+        raw = message_tokens(since) if known else whole(request)
+        total = max(0, known.total - freed) if known else 0
+        self._guess = (total, raw)
+        size = total + round(raw * self._estimator.factor)
+        if window is None or size + output_limit(request, model) <= window * (1 - MARGIN):
+            return request
+        if size < window * CLOSE:
+            return replace(request, input_tokens=_stepped(size))
+        counted = await self._count(request)
+        return replace(request, input_tokens=size if isinstance(counted, Failure) else counted)
+
+    def estimate(self, request: Request, history: History) -> int:
+        """About how long the input of a request is; nobody is asked."""
+        known, since, freed = anchored(history)
+        if known is None:
+            return round(whole(request) * self._estimator.factor)
+        return max(0, known.total - freed) + round(message_tokens(since) * self._estimator.factor)
+
+    def _learn(self, known: Tokens | None) -> None:
+        """Holds the last estimate against what the service counted for it."""
+        if known is not None and self._guess is not None:
+            total, raw = self._guess
+            if known.prompt > total:
+                self._estimator.learn(raw, known.prompt - total)
+        self._guess = None
+
+
+def anchored(history: History) -> tuple[Tokens | None, list[Json], int]:
+    """What the service counted with the last answer, what was said since, as messages, and about
+    how much was taken out since. What it counted before a compaction says nothing any more."""
+    since: list[Json] = []
+    freed = 0
+    for place in range(len(history) - 1, begun_at(history) - 1, -1):
+        entry = history[place]
+        freed += _freed(entry)
+        message = entry.get("message")
+        if entry.get("type") == "assistant" and isinstance(message, dict):
+            tokens = tokens_of(message.get("usage"))
+            if message.get("model") != SYNTHETIC_MODEL and tokens.total:
+                return tokens, since, freed
+        elif isinstance(message, dict):
+            since.append(message)
+        else:
+            since += [p for p in _rendered(entry) if isinstance(p, dict)]
+    return None, since, 0
+
+
+def _freed(entry: Json) -> int:
+    metadata = entry.get("microcompactMetadata") if is_micro(entry) else None
+    saved = metadata.get("tokensSaved") if isinstance(metadata, dict) else None
+    return saved if type(saved) is int else 0
+
+
+def _rendered(entry: Json) -> Sequence[Any]:
+    rendered = entry.get("rendered")
+    return rendered if isinstance(rendered, list) else ()
+
+
+def whole(request: Request) -> int:
+    """About how long the input of a request is, all of it."""
+    system = request.system
+    told = content_tokens(system) + sum(map(tool_tokens, request.tools or ()))
+    return told + message_tokens(request.messages)
+
+
+def _stepped(size: int) -> int:
+    """Rounded up, so that the room for the answer does not change with every turn."""
+    return -(-round(size * (1 + MARGIN)) // STEP_TOKENS) * STEP_TOKENS
+
+
+class Prepared(Struct, frozen=True, kw_only=True):
+    """A request, what the history needed to become one, and what the service would refuse in it."""
+
+    request: Request
+    repairs: list[Repair]
+    violations: list[Violation]
+    # Those of the repairs that were not there before.
+    news: list[Repair] = []
+    # What the thoughts of the answer will be bound to; None where nothing is.
+    bound: Bound | None = None
+
+
+class Requests:
+    """`template` is the request without its messages; `tools` are asked for each time, since a
+    session may gain some, and a conversation may have found some."""
+
+    def __init__(
+        self,
+        template: Request,
+        target: Target,
+        tools: Callable[[], list[Json]] | None = None,
+        mended: Iterable[Repair] = (),
+        *,
+        binds: Callable[[str], bool] = binds_nothing,
+        is_as_recorded: bool = False,
+    ) -> None:
+        """`mended` are the repairs that the session's log tells of already; `binds` says whether the
+        model of a name binds its thoughts; `is_as_recorded`: the template says what the log's
+        requests said."""
+        self._template = template
+        self._mended = set(mended)
+        self._thoughts = Thoughts(binds=binds, told=self._mended, is_as_recorded=is_as_recorded)
+        self._left_out: frozenset[str] = frozenset()
+        self._system = system_digest(template.system)
+        self._target = target
+        self._definitions = tools or (lambda: template.tools or [])
+        self._revealed: dict[str, None] = {}
+        self._tools = self._offered()
+        self._tools_digest = tools_digest(self._tools)
+        self._outgoing = self._begin()
+        self._revision = 0
+        self._taken = 0
+
+    def _offered(self) -> list[Json]:
+        return offered(
+            self._definitions(), self._revealed, takes_deferred=self._target.deferred_tools
+        )
+
+    def _begin(self) -> Outgoing:
+        return Outgoing(self._target, tools=self._tools, left_out=self._left_out)
+
+    @property
+    def template(self) -> Request:
+        return self._template
+
+    def change(self, template: Request, target: Target) -> None:
+        """Another model, or other instructions, from the next request on."""
+        if target != self._target or template.tools != self._template.tools:
+            # What was made for the one model says nothing of what the other takes.
+            self._revision = -1
+        if template.system != self._template.system:
+            self._system = system_digest(template.system)
+        self._template, self._target = template, target
+
+    def continues(self, story: Story, request: Request) -> bool:
+        """Whether the next request begins as this one did, as far as that is known now."""
+        now = self._template
+        fixed = ("model", "system", "thinking", "effort", "cache", "betas", "output_format")
+        return (
+            story.revision == self._revision
+            and all(getattr(now, name) == getattr(request, name) for name in fixed)
+            and self._offered() == request.tools
+        )
+
+    @property
+    def binds_thinking(self) -> bool:
+        """Whether thoughts are bound to what stands before them."""
+        return self._target.binds_thinking
+
+    def deferred(self) -> list[str]:
+        """The tools that a request of this session names and does not describe."""
+        return [str(one["name"]) for one in self._definitions() if one.get(MARK)]
+
+    def offers(self, name: str) -> bool:
+        """Whether requests name a tool: a session may be older than it."""
+        return any(one["name"] == name for one in self._definitions())
+
+    def projected(self, entries: Iterable[Json]) -> Projected:
+        """The messages that a request of other entries would have."""
+        outgoing = self._begin()
+        outgoing.extend(entries)
+        return outgoing.request()
+
+    def __call__(self, story: Story) -> Prepared:
+        history = story.history
+        if story.revision != self._revision:
+            self._revealed, self._taken = {}, 0
+        new = [history[i] for i in range(self._taken, len(history))]
+        self._revealed.update(dict.fromkeys(references(new)))
+        tools = self._offered()
+        if story.revision != self._revision or tools != self._tools:
+            # What may stand in messages depends on the tools, so the messages are made anew.
+            self._tools, self._revision = tools, story.revision
+            self._tools_digest = tools_digest(tools)
+            self._outgoing, new = self._begin(), list(history)
+        self._thoughts.learn(new)
+        self._outgoing.extend(story.edits.apply(new))
+        self._taken = len(history)
+        projected, look, withheld = self._fitting(story)
+        news = [repair for repair in projected.repairs if repair not in self._mended]
+        self._mended.update(news)
+        self._mended.update(withheld)
+        return Prepared(
+            request=replace(
+                self._template,
+                messages=projected.messages,
+                tools=tools,
+                thought_binding=look.behavior,
+                compares_with=last_answer_id(history),
+            ),
+            repairs=projected.repairs,
+            violations=projected.violations,
+            news=[*news, *withheld],
+            bound=self._thoughts.bound,
+        )
+
+    def _fitting(self, story: Story) -> tuple[Projected, Look, list[Repair]]:
+        """The messages with no thought that the service would refuse, and what is to be told of it."""
+        withheld: list[Repair] = []
+        while True:
+            projected = self._outgoing.request()
+            look = self._thoughts.look(
+                projected.messages,
+                system=self._system,
+                tools=self._tools_digest,
+                reader=self._template.model,
+                may_control=self._may_control,
+            )
+            withheld += look.repairs
+            if look.leave_out == self._left_out:
+                return projected, look, withheld
+            self._left_out = look.leave_out
+            self._outgoing = self._begin()
+            self._outgoing.extend(story.edits.apply(story.history))
+
+    @property
+    def _may_control(self) -> bool:
+        return self._target.binding_control and not isinstance(self._template.thinking, Off)
+
+    def refused(self, words: str) -> bool:
+        """Whether the next request will be another, now that this one was refused with these words."""
+        return self._thoughts.refused(words, may_control=self._may_control)
+
+    def dropped(self, answer: Json) -> list[Repair]:
+        """The thoughts that the service left out of the last request, as far as nobody was told."""
+        news = self._thoughts.dropped(answer.get("input_transformations"))
+        self._mended.update(news)
+        return news
+
+    @property
+    def bound(self) -> Bound | None:
+        """What the thoughts of the answer to the last request are bound to."""
+        return self._thoughts.bound

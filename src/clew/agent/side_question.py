@@ -1,0 +1,140 @@
+"""One question to a model beside the conversation: no history, no tools, one answer in words.
+
+What it cost is charged to the session's ledger under its purpose and recorded as a `request-cost`
+line, because no answer on the chain shows it. A failure is a value; nothing is raised but a
+cancellation. What comes back is a model's words about words: data, never a permission.
+"""
+
+from collections.abc import Callable
+
+from clew.agent.charging import charge
+from clew.agent.deps import Answer
+from clew.core.catalog.lookup import CATALOG, Catalog
+from clew.core.json_object import Json
+from clew.core.ledger.ledger import Purpose
+from clew.core.ledger.state import ApiTimed, Session
+from clew.core.messages.messages import Assistant
+from clew.providers.answer_events import Answered, CompactionDue, DriverEvent, Ended, Incomplete
+from clew.providers.base import Failure, Off, Request
+from clew.record.transcript.record import Recorder
+
+SMALL = "small"
+MAX_ANSWER_TOKENS = 8_192
+
+
+class SideQuestions:
+    """`models` gives ids for words like "small"; a word it does not have is a model's name itself."""
+
+    def __init__(
+        self,
+        *,
+        answer: Callable[[], Answer],
+        models: dict[str, str],
+        session: Session,
+        recorder: Recorder,
+        now: Callable[[], str],
+        monotonic_s: Callable[[], float],
+        catalog: Catalog = CATALOG,
+    ) -> None:
+        self._answer = answer
+        self._models = models
+        self._session = session
+        self._recorder = recorder
+        self._now = now
+        self._monotonic_s = monotonic_s
+        self._catalog = catalog
+
+    async def ask_model(
+        self,
+        prompt: str,
+        *,
+        system: str = "",
+        model: str = SMALL,
+        purpose: Purpose = "other",
+        max_tokens: int = MAX_ANSWER_TOKENS,
+    ) -> str | Failure:
+        """The model's answer to `prompt`; half an answer is a failure."""
+        ended = await self._ask(
+            prompt, system=system, model=model, purpose=purpose, max_tokens=max_tokens, tools=None
+        )
+        return said(ended)
+
+    async def ask_service(
+        self, prompt: str, *, tools: list[Json], model: str = SMALL, purpose: Purpose = "other"
+    ) -> list[Json] | Failure:
+        """The blocks of an answer for which the service may run tools of its own."""
+        ended = await self._ask(
+            prompt,
+            system="",
+            model=model,
+            purpose=purpose,
+            max_tokens=MAX_ANSWER_TOKENS,
+            tools=tools,
+        )
+        if isinstance(ended, Answered):
+            return list(ended.message.get("content") or [])
+        words = said(ended)
+        return words if isinstance(words, Failure) else Failure(kind="content", message=words)
+
+    async def _ask(
+        self,
+        prompt: str,
+        *,
+        system: str,
+        model: str,
+        purpose: Purpose,
+        max_tokens: int,
+        tools: list[Json] | None,
+    ) -> Ended:
+        request = Request(
+            model=self._catalog.entry(self._models.get(model, model)).id,
+            messages=[{"role": "user", "content": prompt}],
+            system=system or None,
+            max_tokens=max_tokens,
+            tools=tools,
+            thinking=Off(),
+            cache=None,
+            session_id=self._recorder.writer.session_id,
+        )
+        return await self.put(request, purpose)
+
+    async def put(self, request: Request, purpose: Purpose) -> Ended:
+        """Sends a request as it is and charges what it cost."""
+        begin_s = self._monotonic_s()
+        ended = await self._answer().run(request, _unheard)
+        duration_ms = (self._monotonic_s() - begin_s) * 1000
+        self._session.change(ApiTimed(duration_ms=duration_ms, without_retries_ms=duration_ms))
+        if isinstance(ended, Answered | Incomplete):
+            self._charge(ended.message, ended.request_id, purpose, duration_ms)
+        return ended
+
+    def _charge(
+        self, message: Json, request_id: str | None, purpose: Purpose, duration_ms: float
+    ) -> None:
+        charge(
+            self._session,
+            self._recorder,
+            message,
+            request_id=request_id,
+            purpose=purpose,
+            duration_ms=duration_ms,
+            at=self._now(),
+            catalog=self._catalog,
+        )
+
+
+async def _unheard(_: DriverEvent) -> None:
+    """Nobody looks on: the answer alone counts."""
+
+
+def said(ended: Ended) -> str | Failure:
+    match ended:
+        case Answered():
+            words = Assistant({"type": "assistant", "message": ended.message}).text
+            return words or Failure(kind="content", message="the model said nothing")
+        case CompactionDue():
+            return ended.failure or Failure(
+                kind="status", message=f"the question does not fit into {ended.model}'s window"
+            )
+        case _:
+            return ended.failure

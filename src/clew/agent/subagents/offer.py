@@ -1,0 +1,213 @@
+"""Which tools an agent has of those its session has, and in which mode it works. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+from clew.agent.subagents.specs import TRUSTED, Spec
+from clew.core.json_object import Json
+from clew.core.messages.messages import Assistant
+from clew.core.messages.text import count_of
+
+# Tools about the person or the session itself: an agent has neither.
+NEVER = frozenset(
+    {
+        "AskUserQuestion",
+        "Brief",
+        "Config",
+        "EnterPlanMode",
+        "ExitPlanMode",
+        "StructuredOutput",
+    }
+)
+SAME = {"Task": "Agent"}
+# From the narrowest to the widest.
+WIDTH = ("plan", "dontAsk", "default", "acceptEdits", "auto", "bypassPermissions")
+
+
+def offered(spec: Spec, names: Iterable[str], *, may_delegate: bool) -> list[str]:
+    """The tools among `names` that an agent may call, in their order."""
+    return [
+        name
+        for name in names
+        if name not in NEVER and (may_delegate or name != "Agent") and has(spec, name)
+    ]
+
+
+def has(spec: Spec, name: str) -> bool:
+    """Whether a definition leaves an agent the tool of a name."""
+    is_listed = spec.tools is None or is_named(name, spec.tools)
+    return is_listed and not is_named(name, spec.disallowed, whole=True)
+
+
+def is_named(name: str, patterns: Iterable[str], *, whole: bool = False) -> bool:
+    """Whether a list names a tool: itself, with what it may be called with, or the server it is of.
+
+    `whole`: what stands in parentheses does not take all of a tool away.
+    """
+    for pattern in patterns:
+        base, parenthesis, _ = pattern.partition("(")
+        if whole and parenthesis:
+            continue
+        base = SAME.get(base.strip(), base.strip())
+        if name == base or (base.startswith("mcp__") and of_server(name, base)):
+            return True
+    return False
+
+
+def of_server(name: str, pattern: str) -> bool:
+    """`mcp__server` and `mcp__server__*` name all tools of a server."""
+    server = pattern.removesuffix("*").removesuffix("__")
+    return "__" not in server.removeprefix("mcp__") and name.startswith(f"{server}__")
+
+
+def mode_of(spec: Spec, session_mode: str, *, is_trusted: bool, may_bypass: bool) -> str:
+    """The mode an agent works in: its own where that is narrower than the session's, or where a person
+    wrote it."""
+    own = spec.mode
+    if own is None or own == session_mode:
+        return session_mode
+    if WIDTH.index(own) <= WIDTH.index(session_mode):
+        return own
+    by_person = spec.origin in TRUSTED or (spec.origin == "project" and is_trusted)
+    if own == "bypassPermissions" and not (may_bypass and spec.origin in TRUSTED):
+        return session_mode
+    return own if by_person else session_mode
+
+
+def refused(spec: Spec) -> tuple[str, ...]:
+    """The rules by which an agent's own definition denies some calls of a tool it has."""
+    return tuple(one for one in spec.disallowed if "(" in one)
+
+
+# Which agents of a session the conversation has not heard the end of. Pure: reads entries alone.
+
+
+# Messages about an agent, and whether they tell how it ended.
+HEARD = {"task-notification": True, "task-left": False}
+# What is told behind a summary of the tasks that work in the background.
+BACKGROUND_TASKS = "background_tasks"
+RUNNING = "<status>running</status>"
+# How the tool is called that begins agents, here and in older transcripts.
+CALLED = ("Agent", "Task")
+SHOWN_STEPS = 8
+SHOWN_CHARACTERS = 120
+
+
+def told_ends(entries: Iterable[Json]) -> dict[str, bool]:
+    """Of each agent that a conversation speaks of, whether the last that was said is how it ended."""
+    told: dict[str, bool] = {}
+    for entry in entries:
+        raw = entry.get("toolUseResult")
+        # Words to one that works have no status: they tell of no end.
+        if type(raw) is dict and type(raw.get("agentId")) is str and "status" in raw:
+            told[raw["agentId"]] = raw["status"] != "async_launched"
+        origin = entry.get("origin")
+        if type(origin) is dict and origin.get("kind") in HEARD:
+            told[str(origin.get("runId"))] = HEARD[origin["kind"]] and not tells_it_runs(entry)
+        told.update((row["taskId"], False) for row in told_again(entry) if row["kind"] == "agent")
+    return told
+
+
+def told_again(entry: Json) -> list[dict[str, str]]:
+    """The tasks that an entry behind a summary says to be at work: each by `taskId`, `kind`, `title` and
+    the `toolUseId` of the call that began it."""
+    payload = entry.get("attachment")
+    if type(payload) is not dict or payload.get("type") != BACKGROUND_TASKS:
+        return []
+    rows = payload.get("tasks")
+    if type(rows) is not list:
+        return []
+    names = ("taskId", "kind", "title", "toolUseId")
+    return [{n: str(row.get(n, "")) for n in names} for row in rows if type(row) is dict]
+
+
+def tells_it_runs(entry: Json) -> bool:
+    """Whether a notification is about a task that had something to say and went on."""
+    return RUNNING in str(entry.get("message"))
+
+
+def letters_heard(entries: Iterable[Json]) -> set[str]:
+    """The messages of agents that a conversation has heard, by their ids."""
+    heard: set[str] = set()
+    for entry in entries:
+        origin = entry.get("origin")
+        if type(origin) is dict and type(origin.get("messages")) is list:
+            heard.update(str(one) for one in origin["messages"])
+    return heard
+
+
+class Begun:
+    """The agents that a conversation began, by its calls: what each was is known from there too."""
+
+    def __init__(self, entries: Iterable[Json]) -> None:
+        self._calls: dict[str, Json] = {}
+        self._agents: dict[str, str] = {}
+        for entry in entries:
+            raw = entry.get("toolUseResult")
+            agent_id = raw.get("agentId") if type(raw) is dict else None
+            for block in blocks_of(entry):
+                given = block.get("input")
+                if block.get("name") in CALLED and type(given) is dict and not given.get("resume"):
+                    self._calls[str(block.get("id"))] = block
+                elif block.get("type") == "tool_result" and type(agent_id) is str:
+                    self._agents[str(block.get("tool_use_id"))] = agent_id
+
+    def call_of(self, agent_id: str, first_words: str) -> Json | None:
+        """The call that began an agent: its result names the agent, or none, and then it asked for what the
+        agent heard first."""
+        for call_id, begun in self._agents.items():
+            if begun == agent_id and call_id in self._calls:
+                return self._calls[call_id]
+        asked = [
+            call
+            for call_id, call in self._calls.items()
+            if call_id not in self._agents
+            and type(prompt := call["input"].get("prompt")) is str
+            and prompt
+            and first_words.endswith(prompt)
+        ]
+        kinds = {str(call["input"].get("subagent_type")) for call in asked}
+        return asked[0] if len(kinds) == 1 else None
+
+
+def blocks_of(entry: Json) -> list[Json]:
+    message = entry.get("message")
+    content = message.get("content") if type(message) is dict else None
+    return [one for one in content if type(one) is dict] if type(content) is list else []
+
+
+def own_part(entries: Sequence[Json], begins_behind: object) -> Sequence[Json]:
+    """What an agent said itself, where it began with what was said elsewhere."""
+    for place, entry in enumerate(entries):
+        if begins_behind and entry.get("uuid") == begins_behind:
+            return entries[place + 1 :]
+    return entries
+
+
+def steps(entries: Iterable[Json]) -> list[str]:
+    """The calls that an agent made, a line each."""
+    return [
+        step_of(block)
+        for entry in entries
+        if entry.get("type") == "assistant"
+        for block in Assistant(entry).message["content"]
+        if block.get("type") == "tool_use"
+    ]
+
+
+def step_of(block: Json) -> str:
+    """A call by its tool and the first text of its input."""
+    given = block.get("input")
+    texts = [v for v in given.values() if type(v) is str] if type(given) is dict else []
+    words = " ".join(texts[0].split())[:SHOWN_CHARACTERS] if texts else ""
+    return f"{block.get('name')} {words}".rstrip()
+
+
+def account(said: str, done: list[str], unheard: Sequence[str] = ()) -> str:
+    """What an agent had come to when it was cut off, and what it was told and had not heard."""
+    lines = [f"It had used {count_of(len(done), 'tool')}" + (", last:" if done else ".")]
+    lines += [f"- {step}" for step in done[-SHOWN_STEPS:]]
+    lines.append(f"It said last: {said}" if said else "It had said nothing.")
+    if unheard:
+        lines.append("It had not heard yet, and hears first if it goes on:")
+        lines += [f"- {words}" for words in unheard]
+    return "\n".join(lines)

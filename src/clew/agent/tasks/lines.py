@@ -1,0 +1,61 @@
+"""An output that is also told line by line as it comes, for what watches a program."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from clew.system.process.output import Output
+
+LINE_MAX_BYTES = 2000
+
+
+class Lines:
+    """Every line goes to `on_line` once it is complete, cut to a bearable length; a last one at close."""
+
+    __slots__ = ("_on_line", "_rest")
+
+    def __init__(self, on_line: Callable[[str], object]) -> None:
+        self._on_line = on_line
+        self._rest = b""
+
+    def feed(self, data: bytes | memoryview) -> None:
+        *lines, rest = bytes(data).split(b"\n")
+        for line in lines:
+            self._told(self._rest + line)
+            self._rest = b""
+        self._rest = (self._rest + rest)[:LINE_MAX_BYTES]
+
+    def close(self) -> None:
+        self._told(self._rest)
+        self._rest = b""
+
+    def _told(self, line: bytes) -> None:
+        text = line[:LINE_MAX_BYTES].decode("utf-8", "replace").rstrip()
+        if text:
+            self._on_line(text)
+
+
+class LineOutput(Output):
+    """What is printed, kept as any output is, and told as `lines`."""
+
+    __slots__ = ("_lines",)
+
+    def __init__(
+        self,
+        *,
+        keep_bytes: int,
+        spill: Path | None,
+        file_max_bytes: int,
+        on_line: Callable[[str], object],
+    ) -> None:
+        super().__init__(keep_bytes=keep_bytes, spill=spill, file_max_bytes=file_max_bytes)
+        # Bytes that the kernel moves by itself are never seen here.
+        self.moves_unseen = False
+        self._lines = Lines(on_line)
+
+    def feed(self, data: bytes | memoryview) -> None:
+        super().feed(data)
+        self._lines.feed(data)
+
+    def close(self) -> None:
+        self._lines.close()
+        super().close()

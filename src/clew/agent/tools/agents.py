@@ -1,0 +1,106 @@
+"""Agent: a piece of work for another conversation, with its own context, tools and transcript."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from clew.agent.tools.base import Agents, Tool, ToolContext, ToolError, ToolResult, Wish
+
+GENERAL = "general-purpose"
+
+
+class AgentInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    description: Annotated[str, Meta(min_length=1, description="The work in 3 to 5 words")]
+    prompt: Annotated[str, Meta(min_length=1, description="The work, with all it needs to know")]
+    subagent_type: Annotated[str, Meta(description="The kind of agent")] = GENERAL
+    model: Annotated[str, Meta(description="Another model than the agent's own")] | None = None
+    run_in_background: (
+        Annotated[bool, Meta(description="Go on without waiting; you are told when it has ended")]
+        | None
+    ) = None
+    isolation: Annotated[str, Meta(description="worktree: in a copy of the repository")] | None = (
+        None
+    )
+    name: Annotated[str, Meta(description="A name for SendMessage to call it by")] = ""
+    resume: Annotated[str, Meta(description="The id of an agent that is to go on")] = ""
+
+
+class Agent(Tool[AgentInput]):
+    name = "Agent"
+    description = "Give a piece of work to an agent"
+    prompt = (
+        "Gives a piece of work to an agent: a conversation of its own, of which you see the last "
+        "message only. The kinds of agents are listed in this conversation; general-purpose is for "
+        "any work. Use one for wide searches, for work that would fill your context, and several in "
+        "one answer for work that can be done side by side. It sees nothing of this conversation: "
+        "the prompt says everything, also whether to change files or only to look, and what to come "
+        "back with. Do not do the same work beside it. run_in_background=true lets you go on; you "
+        "are told when it has ended, so do not ask for it again and again. isolation=worktree gives "
+        "it a checkout of its own. resume=ID goes on with one that has ended. Not for reading a file "
+        "that you can name or a search of one or two calls: do these yourself."
+    )
+    input_type = AgentInput
+    owns_its_time = True
+    also_called = ("Task",)
+    search_words = "subagent delegate parallel research"
+    result_max_chars = None
+
+    def is_concurrency_safe(self, given: AgentInput) -> bool:
+        return True
+
+    def title(self, given: AgentInput) -> str:
+        return f"{given.subagent_type}: {given.description}"
+
+    async def call(self, given: AgentInput, ctx: ToolContext) -> ToolResult:
+        if given.isolation not in (None, "worktree"):
+            raise ToolError(f"isolation: {given.isolation}: there is worktree alone.")
+        wish = Wish(
+            prompt=given.prompt,
+            description=given.description,
+            kind=given.subagent_type,
+            model=given.model,
+            in_background=given.run_in_background,
+            in_worktree=None if given.isolation is None else True,
+            name=given.name,
+            resume=given.resume,
+        )
+        return await agents_of(ctx).run(wish, ctx.tool_use_id)
+
+
+def agents_of(ctx: ToolContext) -> Agents:
+    if ctx.session.agents is None:
+        raise ToolError("This conversation has no agents.")
+    return ctx.session.agents
+
+
+# SendMessage: words for an agent, while it works or after it has ended.
+
+
+class SendMessageInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    to: Annotated[
+        str, Meta(min_length=1, description="The agent's id or name; * is all that work now")
+    ]
+    message: Annotated[str, Meta(min_length=1, description="What it should know or do")]
+
+
+class SendMessage(Tool[SendMessageInput]):
+    name = "SendMessage"
+    description = "Tell an agent something"
+    prompt = (
+        "Tells an agent something. One that works hears it before its next step; one that has ended "
+        "goes on in the background, with all it knows, and you are told when it has ended again. "
+        "An agent reaches the conversation of the person as “main”. What agents tell each other says "
+        "whose words it is."
+    )
+    input_type = SendMessageInput
+    is_deferred = True
+    search_words = "agent subagent teammate message continue resume mailbox"
+
+    def is_concurrency_safe(self, given: SendMessageInput) -> bool:
+        return True
+
+    def title(self, given: SendMessageInput) -> str:
+        return f"to {given.to}"
+
+    async def call(self, given: SendMessageInput, ctx: ToolContext) -> ToolResult:
+        return await agents_of(ctx).send(given.to, given.message)

@@ -1,0 +1,178 @@
+"""Monitor: a command in the background whose every line of output is news for the model."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from clew.agent.tasks.lines import LineOutput
+from clew.agent.tasks.registry import Task
+from clew.agent.tools.base import Progress, Tool, ToolContext, ToolResult, refuse_odd
+from clew.agent.tools.command import (
+    FILE_MAX_BYTES,
+    FIRST_LOOK_S,
+    KEEP_BYTES,
+    Command,
+    begun,
+    described,
+    file_of,
+    known,
+    new_output,
+    state,
+)
+from clew.agent.tools.shell_script import first_lines, shell_program, start_folder
+from clew.system.files import is_there
+from clew.system.process.output import Output
+
+# TaskOutput: what a background task printed since it was last asked, and whether it runs.
+
+
+WAIT_MS = 30_000
+MOST_WAIT_MS = 600_000
+TICK_S = 1.0
+
+
+class TaskOutputInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    task_id: Annotated[str, Meta(min_length=1, description="The task")]
+    block: Annotated[bool, Meta(description="Wait until it has ended; the default")] = True
+    timeout: Annotated[
+        int,
+        Meta(ge=0, le=MOST_WAIT_MS, description="How long to wait at most, in milliseconds"),
+    ] = WAIT_MS
+
+
+class TaskOutput(Tool[TaskOutputInput]):
+    """Reads what the session holds; that the output counts as shown is the session's own affair."""
+
+    name = "TaskOutput"
+    description = "Show what a background task printed"
+    prompt = (
+        "Shows what a background task printed since you last asked, and whether it still runs. It "
+        f"waits up to timeout ({WAIT_MS / 1000:g} s) for the task to end; block=false does not wait. "
+        "There is no need to ask again and again: you are told when a task has ended."
+    )
+    input_type = TaskOutputInput
+    owns_its_time = True
+    also_called = ("BashOutput",)
+    renamed = (("bash_id", "task_id"), ("shell_id", "task_id"))
+    result_max_chars = None
+
+    def is_read_only(self, given: TaskOutputInput) -> bool:
+        return True
+
+    def title(self, given: TaskOutputInput) -> str:
+        return given.task_id
+
+    async def call(self, given: TaskOutputInput, ctx: ToolContext) -> ToolResult:
+        task = known(ctx, given.task_id)
+        left_s = given.timeout / 1000 if given.block else 0.0
+        while left_s > 0 and not await task.wait(min(TICK_S, left_s)):
+            left_s -= TICK_S
+            await ctx.emit(Progress(text=state(task), data={"totalBytes": task.output.size}))
+        output = new_output(task, ctx)
+        line = state(task)
+        waited = "timeout" if given.block else "not_ready"
+        return ToolResult(
+            content=f"{line}\n{output}",
+            tool_use_result={
+                "retrieval_status": waited if task.ending is None else "success",
+                "task": described(task, output),
+            },
+            display=line,
+        )
+
+
+# TaskStop: ends a background task with everything it started.
+
+
+class TaskStopInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    task_id: Annotated[str, Meta(min_length=1, description="The task")]
+
+
+class TaskStop(Tool[TaskStopInput]):
+    name = "TaskStop"
+    description = "End a background task"
+    prompt = (
+        "Ends a background task and everything it started, and shows what it printed since you last "
+        "asked. A task that has ended already is left as it is."
+    )
+    input_type = TaskStopInput
+    also_called = ("KillShell",)
+    renamed = (("shell_id", "task_id"), ("bash_id", "task_id"))
+    result_max_chars = None
+
+    def title(self, given: TaskStopInput) -> str:
+        return given.task_id
+
+    async def call(self, given: TaskStopInput, ctx: ToolContext) -> ToolResult:
+        task = known(ctx, given.task_id)
+        await ctx.session.tasks.stop(task)
+        line = state(task)
+        return ToolResult(
+            content=f"{line}\n{new_output(task, ctx)}",
+            tool_use_result={
+                "message": line,
+                "task_id": task.id,
+                "task_type": task.kind,
+                "command": task.title,
+            },
+            display=line,
+        )
+
+
+WATCH_MS = 300_000
+MOST_WATCH_MS = 3_600_000
+ERRORS_BYTES = 2000
+
+
+class MonitorInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    command: Annotated[str, Meta(min_length=1, description="What prints a line for each event")]
+    description: Annotated[str, Meta(description="What is watched, in a few words")] | None = None
+    timeout_ms: Annotated[
+        int, Meta(ge=1, le=MOST_WATCH_MS, description="How long to watch, in milliseconds")
+    ] = WATCH_MS
+    persistent: Annotated[bool, Meta(description="Watch until stopped or clew ends")] = False
+
+
+class Monitor(Tool[MonitorInput]):
+    name = "Monitor"
+    description = "Watch what a command prints"
+    prompt = (
+        "Runs a command in the background and tells you every line it prints to standard output: "
+        "between your steps, or with the next prompt. Let the command print only what you have to "
+        "know, each event as one line (tail -F log | grep --line-buffered ERROR; a loop that polls "
+        "and sleeps). It ends after timeout_ms (5 minutes) unless persistent; TaskStop ends it "
+        "earlier. To wait for one command to end use Bash with run_in_background."
+    )
+    input_type = MonitorInput
+    owns_its_time = True
+
+    def title(self, given: MonitorInput) -> str:
+        return given.description or given.command.strip(" \t\n").split("\n", 1)[0]
+
+    async def call(self, given: MonitorInput, ctx: ToolContext) -> ToolResult:
+        refuse_odd(given.command, "A command")
+        start_folder(ctx)
+        tasks = ctx.session.tasks
+        task_id = tasks.new_id("monitor", lambda name: is_there(file_of(ctx, name)))
+        watched: list[Task] = []
+        output = LineOutput(
+            keep_bytes=KEEP_BYTES,
+            spill=file_of(ctx, task_id),
+            file_max_bytes=FILE_MAX_BYTES,
+            on_line=lambda line: tasks.say(watched[0], line),
+        )
+        errors = Output(keep_bytes=ERRORS_BYTES)
+        timeout_ms = None if given.persistent else given.timeout_ms
+        program = shell_program(given.command, first_lines(ctx))
+        task = tasks.begin(
+            Command(program, output, ctx, errors=errors, timeout_ms=timeout_ms).work,
+            task_id=task_id,
+            kind="monitor",
+            title=self.title(given),
+            output=output,
+            tool_use_id=ctx.tool_use_id,
+            owner=ctx.session.owner,
+        )
+        watched.append(task)
+        await task.wait(FIRST_LOOK_S)
+        return begun(task, file_of(ctx, task_id), "", ctx)

@@ -1,0 +1,321 @@
+"""Bash: a command in a shell of its own; the folder it ends in is where the next one begins."""
+
+import asyncio
+import re
+import secrets
+import shutil
+from base64 import b64encode
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from clew.agent.tools import spill
+from clew.agent.tools.base import (
+    Progress,
+    Tool,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    failed,
+    refuse_odd,
+)
+from clew.agent.tools.command import Command, begun, file_of, in_background
+from clew.agent.tools.shell_script import (
+    FOLDER_FD,
+    FolderReport,
+    Program,
+    first_lines,
+    how_it_ended,
+    script,
+    shell_program,
+    start_folder,
+)
+from clew.system.config.mask import without
+from clew.system.files import is_there
+from clew.system.process.output import Output
+from clew.system.process.run import Finished
+from clew.system.process.tree import Exit
+
+if TYPE_CHECKING:
+    from clew.agent.tools.editor import Terminal
+
+
+SHOWN_TAIL_CHARS = 400
+
+
+class CommandInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    command: Annotated[str, Meta(min_length=1, description="The command")]
+    timeout: (
+        Annotated[int, Meta(ge=1, description="How long it may take, in milliseconds")] | None
+    ) = None
+    description: Annotated[str, Meta(description="What it does, in five to ten words")] | None = (
+        None
+    )
+    run_in_background: Annotated[
+        bool, Meta(description="Give back at once; TaskOutput shows the output")
+    ] = False
+
+
+class Bash(Tool[CommandInput]):
+    name = "Bash"
+    description = "Run a shell command"
+    prompt = (
+        "Runs a command in bash and gives back what it prints, both streams in order, and its exit "
+        "code if that is not 0. The working folder carries over to the next command; variables, "
+        "functions and options do not. There is no terminal and no input. A command gets two "
+        "minutes unless timeout says otherwise, then it and all it started are ended. What runs "
+        "longer (a server, a long build) belongs in the background with run_in_background, without "
+        "& at its end. Of long "
+        "output the beginning and the end are shown and the whole is kept in a file that is named. "
+        "For reading, searching and changing files prefer Read, Grep, Glob, Edit and Write."
+    )
+    input_type = CommandInput
+    owns_its_time = True
+    result_max_chars = None
+
+    def is_read_only(self, given: CommandInput) -> bool:
+        from clew.agent.tools.bash_judged import only_looks
+
+        return only_looks(given.command)
+
+    def is_concurrency_safe(self, given: CommandInput) -> bool:
+        from clew.agent.tools.bash_judged import moves
+
+        # Two that leave the shell in another folder would race for where the next one begins.
+        return self.is_read_only(given) and not moves(given.command)
+
+    def is_destructive(self, given: CommandInput) -> bool:
+        from clew.agent.tools.bash_judged import may_destroy
+
+        return may_destroy(given.command)
+
+    def title(self, given: CommandInput) -> str:
+        return given.description or given.command.strip(" \t\n").split("\n", 1)[0]
+
+    async def call(self, given: CommandInput, ctx: ToolContext) -> ToolResult:
+        refuse_odd(given.command, "A command")
+        if given.run_in_background:
+            program = shell_program(given.command, first_lines(ctx))
+            return await in_background(program, self.title(given), given.timeout, ctx)
+        # The editor's terminal is behind no walls.
+        terminal = None if ctx.is_confined else ctx.session.terminal()
+        if terminal is not None:
+            return await run_in_terminal(terminal, given, ctx)
+        folders: list[str] = []
+        program = Program(
+            text=given.command,
+            opened=lambda: reporting(given.command, first_lines(ctx), folders.append),
+        )
+        result = await run_in_shell(given, ctx, program, self.title(given))
+        # None of one that goes on in the background: it moves nothing any more.
+        ctx.session.cwd = folders[-1] if folders else ctx.session.cwd
+        return result
+
+
+@contextmanager
+def reporting(
+    command: str, first: str, ended_in: Callable[[str], object]
+) -> Iterator[tuple[list[str], dict[int, int]]]:
+    """A shell that tells in which folder it ended."""
+    with script(command, first=first) as (argv, descriptors), FolderReport() as report:
+        yield argv, {**descriptors, FOLDER_FD: report.write_end}
+        folder = report.folder()
+        if folder is not None:
+            ended_in(folder)
+
+
+async def run_in_terminal(
+    terminal: "Terminal", given: CommandInput, ctx: ToolContext
+) -> ToolResult:
+    """Runs a command in the terminal of the editor around the session."""
+    from clew.agent.tools.editor import in_terminal
+
+    limits = ctx.session.limits
+    timeout_ms = min(given.timeout or limits.bash_timeout_ms, limits.bash_max_timeout_ms)
+    most = 2 * limits.bash_max_output_chars
+    output = Output(keep_bytes=most, spill=spill_path(ctx))
+    gone = start_folder(ctx)
+    ran = await in_terminal(
+        terminal, given.command, ctx, timeout_s=timeout_ms / 1000, most_bytes=most
+    )
+    output.feed(ran.text.encode("utf-8", "replace"))
+    finished = Finished(exit=Exit(code=ran.code, signal=ran.signal), timed_out=ran.timed_out)
+    shown = await text_of(output, limits.bash_max_output_chars, ctx.session.secrets)
+    return outcome(shown, output, finished, timeout_ms, gone)
+
+
+async def run_in_shell(
+    given: CommandInput, ctx: ToolContext, program: Program, title: str
+) -> ToolResult:
+    """Runs a shell to its end, within its time and its walls; or until it is left to the background."""
+    session, limits = ctx.session, ctx.session.limits
+    timeout_ms = min(given.timeout or limits.bash_timeout_ms, limits.bash_max_timeout_ms)
+    # In UTF-8 a character has at most four bytes, and half of what is shown comes from each end.
+    output = Output(keep_bytes=2 * limits.bash_max_output_chars, spill=spill_path(ctx))
+    gone = start_folder(ctx)
+    command = Command(program, output, ctx, timeout_ms=timeout_ms, tick=lambda: tell(output, ctx))
+    task = session.tasks.begin_unlisted(
+        command.work,
+        kind="shell",
+        title=title,
+        output=output,
+        tool_use_id=ctx.tool_use_id,
+        owner=session.owner,
+        settle=command.settle,
+    )
+    try:
+        await task.released()
+    except asyncio.CancelledError:
+        if not task.is_background:
+            await session.tasks.stop(task)
+        raise
+    if task.is_background:
+        return begun(task, file_of(ctx, task.id), "", ctx, by_person=True)
+    if task.fault is not None:
+        raise task.fault
+    finished = command.finished
+    if finished is None:
+        raise ToolError("The command was stopped.")
+    shown = await text_of(output, limits.bash_max_output_chars, session.secrets)
+    held_back, blocked = command.held_back()
+    return replace(outcome(shown, output, finished, timeout_ms, gone, held_back), blocked=blocked)
+
+
+def spill_path(ctx: ToolContext) -> Path:
+    """A file of this call's own; the id comes from a model, so only its tame characters count."""
+    name = re.sub(r"[^A-Za-z0-9_-]", "", ctx.tool_use_id)[:100]
+    path = ctx.session.spill_folder / f"{name or secrets.token_hex(8)}.txt"
+    return path.with_stem(f"{path.stem}-{secrets.token_hex(4)}") if is_there(path) else path
+
+
+async def tell(output: Output, ctx: ToolContext) -> None:
+    tail = (output.tail or bytes(output.head)).decode("utf-8", "replace")[-SHOWN_TAIL_CHARS:]
+    await ctx.emit(Progress(text=tail, data={"totalBytes": output.size}))
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    """What the model reads of an output, and the file that holds more of it."""
+
+    text: str
+    file: Path | None = None
+
+
+async def text_of(output: Output, limit_chars: int, secrets: tuple[str, ...]) -> Shown:
+    """The whole output if it is short; else its two ends and where the whole is."""
+    if not output.left_out:
+        text = (bytes(output.head) + output.tail).decode("utf-8", "replace")
+        if len(text) <= limit_chars:
+            return Shown(text=text.rstrip("\n"))
+        output.save()
+        output.close()
+    file = output.saved_at
+    if file is not None:
+        file = await spill.settled(file, output.saved_bytes, secrets)
+    note = spill.whereabouts(output.size, file, output.saved_bytes)
+    half = limit_chars // 2
+    # Before the cut, which might leave half a secret that nobody knows for one.
+    head = without(bytes(output.head).decode("utf-8", "replace"), secrets)[:half]
+    # The tail begins anywhere, also inside a character.
+    tail = without((bytes(output.head) + output.tail).decode("utf-8", "replace"), secrets)[-half:]
+    return Shown(text=spill.ends(head, note, tail), file=file)
+
+
+def outcome(
+    shown: Shown,
+    output: Output,
+    finished: Finished,
+    timeout_ms: int,
+    gone: str | None,
+    held_back: str = "",
+) -> ToolResult:
+    text = shown.text
+    notes = [
+        f"({note})"
+        for note in (
+            f"The folder {gone} is gone; the command began in another." if gone else "",
+            left_running(finished.left),
+            held_back,
+        )
+        if note
+    ]
+    ending = how_it_ended(finished, timeout_ms)
+    if ending:
+        return failed("\n".join([ending, *([text] if text else []), *notes]))
+    result = {
+        "stdout": text,
+        "stderr": "",
+        "interrupted": False,
+        "isImage": False,
+        "noOutputExpected": False,
+    }
+    if shown.file is not None:
+        result |= {
+            "persistedOutputPath": str(shown.file),
+            "persistedOutputSize": output.size,
+        }
+    content = "\n".join([text or "(no output)", *notes])
+    return ToolResult(content=content, tool_use_result=result, display=content.split("\n", 1)[0])
+
+
+def left_running(left: int) -> str:
+    if not left:
+        return ""
+    who = "1 process runs" if left == 1 else f"{left} processes run"
+    return f"{who} on in the background; what it prints now is not kept, and it ends with clew."
+
+
+# PowerShell: a command for it, on machines that have it.
+
+
+# To the sandbox, which reads the language of another shell: no exception that names a command is meant.
+KNOWN_AS = "pwsh"
+
+
+class PowerShell(Tool[CommandInput]):
+    name = "PowerShell"
+    description = "Run a PowerShell command"
+    prompt = (
+        "Runs a command in PowerShell and gives back what it prints and its exit code if that is not "
+        "0. Every command begins in the session's folder; nothing carries over to the next. There is "
+        "no terminal and no input. A command gets two minutes unless timeout says otherwise; what "
+        "runs longer belongs in the background with run_in_background. For reading, searching and "
+        "changing files prefer Read, Grep, Glob, Edit and Write."
+    )
+    input_type = CommandInput
+    owns_its_time = True
+    result_max_chars = None
+
+    def is_enabled(self, settings: Mapping[str, Any]) -> bool:
+        return found_program() is not None
+
+    def is_destructive(self, given: CommandInput) -> bool:
+        # Nobody here reads the language, so anything may be.
+        return True
+
+    def title(self, given: CommandInput) -> str:
+        return given.description or given.command.strip(" \t\n").split("\n", 1)[0]
+
+    async def call(self, given: CommandInput, ctx: ToolContext) -> ToolResult:
+        refuse_odd(given.command, "A command")
+        argv = arguments(given.command)
+        program = Program(text=KNOWN_AS, opened=lambda: nullcontext((argv, {})))
+        if given.run_in_background:
+            return await in_background(program, self.title(given), given.timeout, ctx)
+        return await run_in_shell(given, ctx, program, self.title(given))
+
+
+def found_program() -> str | None:
+    return shutil.which("pwsh") or shutil.which("powershell")
+
+
+def arguments(command: str) -> list[str]:
+    """In base64, as it takes them: no quoting on the way can change the command."""
+    found = found_program()
+    if found is None:
+        raise ToolError("There is no PowerShell on this system any more.")
+    coded = b64encode(command.encode("utf-16-le")).decode("ascii")
+    return [found, "-NoLogo", "-NoProfile", "-NonInteractive", "-EncodedCommand", coded]

@@ -1,0 +1,316 @@
+"""A command while it runs, as the work of a task: waited for, or beside the conversation.
+
+Owns its way from one to the other, and how it is kept when clew ends. How it is shown is not said here.
+"""
+
+import codecs
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from clew.agent.tasks.notice import RUNS, SO_FAR
+from clew.agent.tasks.registry import Ending, Task
+from clew.agent.tools import spill
+from clew.agent.tools.base import ToolContext, ToolError, ToolResult, failed
+from clew.agent.tools.sandboxed import held_back, walled
+from clew.agent.tools.shell_script import Program, environment, how_it_ended, start_folder
+from clew.core.messages.errors import UserError
+from clew.system.config.mask import without
+from clew.system.files import is_there
+from clew.system.process.output import Output
+from clew.system.process.run import Finished, Hold, run
+from clew.system.sandbox.walled import Walled
+
+# A server's log in a forgotten background must not fill a disk.
+FILE_MAX_BYTES = 64 << 20
+CALLED_OFF = "the person ended it"
+UNSEEN = "nobody saw how it ended"
+UNWATCHED = (
+    "(What watched it was killed. The person kept it, so it runs on, and what it prints still comes; nobody "
+    "will see how it ends. TaskStop ends it.)"
+)
+
+
+def file_of(ctx: ToolContext, task_id: str) -> Path:
+    return ctx.session.spill_folder / f"task-{task_id}.txt"
+
+
+class Command:
+    """`work` runs it to its end; stopping the task ends the whole tree. `finished` and `made` are how
+    it ended and behind which walls, once it has."""
+
+    def __init__(
+        self,
+        program: Program,
+        output: Output,
+        ctx: ToolContext,
+        *,
+        errors: Output | None = None,
+        timeout_ms: int | None = None,
+        tick: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.finished: Finished | None = None
+        self.made: Walled | None = None
+        self._program = program
+        self._output = output
+        self._errors = errors
+        self._timeout_ms = timeout_ms
+        self._tick = tick
+        self._ctx = ctx
+        self._folder = ctx.session.cwd
+        self._variables = environment(ctx)
+        self._hold = Hold()
+        # What is said of it once it has ended: some of it is said once only.
+        self._held_back: tuple[str, str] | None = None
+
+    async def work(self, task: Task) -> Ending:
+        session, errors, timeout_ms = self._ctx.session, self._errors, self._timeout_ms
+        task.keeping = self
+        self._hold.when_unwatched = lambda: session.tasks.say(task, UNWATCHED)
+        if task.is_background:
+            # There from the beginning, so that it can be read while it grows.
+            self._output.save()
+
+        async def tick() -> None:
+            if self._tick is not None and not task.is_background:
+                await self._tick()
+
+        program, folder, variables = self._program, self._folder, self._variables
+        try:
+            with program.opened() as (argv, descriptors):
+                async with walled(
+                    session.sandbox,
+                    program.text,
+                    argv,
+                    folder,
+                    variables,
+                    is_confined=self._ctx.is_confined,
+                ) as made:
+                    self.made = made
+                    self.finished = finished = await run(
+                        session.launcher,
+                        made.argv,
+                        cwd=folder,
+                        env=made.environment,
+                        stdout=self._output,
+                        stderr=errors,
+                        descriptors=descriptors | made.descriptors,
+                        timeout_s=None if timeout_ms is None else timeout_ms / 1000,
+                        tick=None if self._tick is None else tick,
+                        walls=made.walls,
+                        hold=self._hold,
+                    )
+        finally:
+            self._hold.over()
+            if task.is_background:
+                blank(self._output, session.secrets)
+        if finished.is_unseen and session.shelf is not None:
+            finished = replace(finished, called_off=session.shelf.was_called_off(task.id))
+        ending = ending_of(finished, timeout_ms, errors)
+        return replace(ending, words="\n".join(filter(None, (ending.words, self.held_back()[0]))))
+
+    def held_back(self) -> tuple[str, str]:
+        """A sentence about what the walls held back, once it has failed, and of that what it may do
+        without them if a user says so."""
+        finished, made, session = self.finished, self.made, self._ctx.session
+        if (
+            finished is None
+            or made is None
+            or not (finished.exit.code or made.refused or made.told)
+        ):
+            return "", ""
+        texts = [bytes(each.head) + each.tail for each in (self._output, self._errors) if each]
+        text = without(b"\n".join(texts).decode("utf-8", "replace"), session.secrets)
+        failed = self._program.text if finished.exit.code else ""
+        if self._held_back is None:
+            self._held_back = held_back(session.sandbox, text, made, self._folder, failed=failed)
+        return self._held_back
+
+    # -- from being waited for to the background
+
+    def settle(self) -> str:
+        """Goes on beside the conversation, for as long as it likes; the id of its task."""
+        session, output = self._ctx.session, self._output
+        task_id = session.tasks.new_id("shell", lambda name: is_there(file_of(self._ctx, name)))
+        output.move(file_of(self._ctx, task_id))
+        output.save()
+        output.file_max_bytes = max(output.saved_bytes, FILE_MAX_BYTES)
+        self._hold.lift_limit()
+        return task_id
+
+    # -- without clew
+
+    async def keep(self, task: Task) -> None:
+        session = self._ctx.session
+        if session.shelf is None:
+            raise UserError("nothing of this session goes on without clew")
+        await session.shelf.put(
+            task.id,
+            self._hold,
+            self._output,
+            kind=task.kind,
+            title=without(task.title, session.secrets),
+            command=without(self._program.text, session.secrets),
+            cwd=self._folder,
+            tool_use_id=task.tool_use_id,
+        )
+        self._hold.lift_limit()
+
+    def give_up(self) -> None:
+        self._hold.give_up()
+
+
+def blank(output: Output, secrets: tuple[str, ...]) -> None:
+    """No secret stays in the file of an output."""
+    if output.saved_at is not None:
+        with suppress(OSError):
+            spill.blank(output.saved_at, secrets)
+
+
+def ending_of(
+    finished: Finished, timeout_ms: int | None = None, errors: Output | None = None
+) -> Ending:
+    if finished.called_off:
+        return Ending(status="stopped", words=CALLED_OFF, exit_code=finished.exit.code)
+    if finished.is_unseen:
+        return Ending(status="stopped", words=UNSEEN)
+    words = how_it_ended(finished, timeout_ms)
+    said = bytes(errors.head).decode("utf-8", "replace").strip() if errors is not None else ""
+    return Ending(
+        status="failed" if words else "completed",
+        words="\n".join(filter(None, [words, said])),
+        exit_code=finished.exit.code,
+    )
+
+
+# Commands that go on beside the conversation: begun, and shown as far as they have come.
+
+
+KEEP_BYTES = 60_000
+# What fails at once is told at once.
+FIRST_LOOK_S = 0.1
+# How programs that read transcripts call what runs a command.
+WIRE_KINDS = {"shell": "local_bash", "monitor": "local_bash", "agent": "local_agent"}
+
+
+async def in_background(
+    program: Program, title: str, timeout_ms: int | None, ctx: ToolContext
+) -> ToolResult:
+    """Begins a command and gives back its task, or how it ended if it did so at once."""
+    session = ctx.session
+    gone = start_folder(ctx)
+    task_id = session.tasks.new_id("shell", lambda name: is_there(file_of(ctx, name)))
+    output = Output(
+        keep_bytes=KEEP_BYTES, spill=file_of(ctx, task_id), file_max_bytes=FILE_MAX_BYTES
+    )
+    task = session.tasks.begin(
+        Command(program, output, ctx, timeout_ms=timeout_ms).work,
+        task_id=task_id,
+        kind="shell",
+        title=title,
+        output=output,
+        tool_use_id=ctx.tool_use_id,
+        owner=session.owner,
+    )
+    await task.wait(FIRST_LOOK_S)
+    note = f"\n(The folder {gone} is gone; it began in another.)" if gone else ""
+    return begun(task, file_of(ctx, task_id), note, ctx)
+
+
+def begun(
+    task: Task, file: Path, note: str, ctx: ToolContext, *, by_person: bool = False
+) -> ToolResult:
+    """What a call answers whose command goes on; `by_person`: it is one that was waited for until then."""
+    raw = {
+        "stdout": "",
+        "stderr": "",
+        "interrupted": False,
+        "isImage": False,
+        "noOutputExpected": False,
+        "backgroundTaskId": task.id,
+    }
+    if task.ending is None:
+        so_far = ""
+        if by_person:
+            said = new_output(task, ctx)
+            raw |= {"stdout": said if task.output.size else "", "backgroundedByUser": True}
+            so_far = (
+                f"\nThe person had it go on there; it has no limit of time any more.{SO_FAR}{said}"
+            )
+        return ToolResult(
+            content=f"{RUNS.format(id=task.id)}; what it prints goes to {file}. "
+            "TaskOutput shows what is new, TaskStop ends it, and you are told when it has ended. "
+            f"When clew ends it ends too, unless the person keeps it.{note}{so_far}",
+            tool_use_result=raw,
+            display=f"Runs in the background as {task.id}",
+        )
+    text = f"{state(task)}\n{new_output(task, ctx)}{note}"
+    if task.status == "failed":
+        return failed(text)
+    return ToolResult(content=text, tool_use_result=raw, display=state(task))
+
+
+def known(ctx: ToolContext, task_id: str) -> Task:
+    task = ctx.session.tasks.get(task_id)
+    if task is None:
+        there = ", ".join(each.id for each in ctx.session.tasks.all()) or "none"
+        raise ToolError(
+            f"There is no task {task_id}; of this run there are: {there}. Tasks end with the run of "
+            f"clew that began them. What an earlier one printed is in {file_of(ctx, task_id)}."
+            if is_there(file_of(ctx, task_id))
+            else f"There is no task {task_id}; of this run there are: {there}."
+        )
+    return task
+
+
+def state(task: Task) -> str:
+    """A task in one line, which counts as having been told how it ended."""
+    name = f"Task {task.id} ({task.kind} “{task.title}”)"
+    if task.ending is None:
+        return f"{name} runs."
+    task.is_told = True
+    ways = {"completed": "has completed", "failed": "has failed", "stopped": "was stopped"}
+    words = f": {task.ending.words}" if task.ending.words else ""
+    return f"{name} {ways[task.ending.status]}{words}".rstrip(".") + "."
+
+
+def new_output(task: Task, ctx: ToolContext) -> str:
+    """What it printed since it was last asked; long output by its ends."""
+    limit, output = ctx.session.limits.bash_max_output_chars, task.output
+    output.look()
+    since = task.shown_bytes
+    task.shown_bytes = output.size - (half_a_character(output) if task.ending is None else 0)
+    if since == task.shown_bytes:
+        return "(no output)" if not since else "(nothing new)"
+    first, last = output.since(since, limit)
+    ends = task.shown_bytes - output.size or None
+    head, tail = text(first[:ends] if not last else first, ctx), text(last[:ends], ctx)
+    if not tail:
+        return head.rstrip("\n")
+    note = spill.whereabouts(task.shown_bytes - since, output.saved_at, output.saved_bytes - since)
+    return spill.ends(head, note, tail)
+
+
+def half_a_character(output: Output) -> int:
+    """How many bytes at the end begin a character that has not come whole."""
+    last = output.span(max(0, output.size - 3), output.size)
+    return len(last) - codecs.utf_8_decode(last, "ignore", False)[1]
+
+
+def text(data: bytes, ctx: ToolContext) -> str:
+    return without(data.decode("utf-8", "replace"), ctx.session.secrets)
+
+
+def described(task: Task, output: str) -> dict[str, Any]:
+    """The task as programs read it."""
+    return {
+        "task_id": task.id,
+        "task_type": WIRE_KINDS.get(task.kind, task.kind),
+        "status": task.status,
+        "description": task.title,
+        "output": output,
+        "exitCode": None if task.ending is None else task.ending.exit_code,
+    }

@@ -1,0 +1,290 @@
+"""Edit: one exact text of a file becomes another; everything else stays byte for byte.
+
+Decision: docs/decisions/072-file-edits.md
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Protocol
+
+from msgspec import Meta, Struct, to_builtins
+
+from clew.agent.tools import files
+from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolResult, ToolSession
+from clew.agent.tools.files import Text, count_lines, crlf, decode, is_crlf
+from clew.agent.tools.patch import Region, patch_of_regions, replaced
+from clew.agent.tools.write import create, original, whole_range
+from clew.core.messages.text import count_of, unescape_tags
+from clew.system.files import is_there
+
+LINE_NUMBERS = re.compile(r"(?m)^\s*\d+\t")
+
+
+class Step(Protocol):
+    """One replacement, as every tool that edits is told it."""
+
+    @property
+    def old_string(self) -> str: ...
+
+    @property
+    def new_string(self) -> str: ...
+
+    @property
+    def replace_all(self) -> bool: ...
+
+
+class EditInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    file_path: Annotated[str, Meta(min_length=1, description="The file; absolute is best")]
+    old_string: Annotated[str, Meta(description="The exact text to replace")]
+    new_string: Annotated[str, Meta(description="The text to put there")]
+    replace_all: Annotated[bool, Meta(description="Replace every occurrence")] = False
+
+
+class Edit(Tool[EditInput]):
+    name = "Edit"
+    description = "Replace an exact text in a file"
+    prompt = (
+        "Replaces old_string by new_string in a file that was read in this session and has not "
+        "changed since. old_string must be the file's text exactly, white space included, without "
+        "the line numbers that Read shows, and must occur once: take in a line or two around it if "
+        "need be, or set replace_all. An empty old_string creates a file that is not there yet."
+    )
+    input_type = EditInput
+
+    def paths(self, given: EditInput) -> tuple[str, ...]:
+        return (given.file_path,)
+
+    def title(self, given: EditInput) -> str:
+        return given.file_path
+
+    def rehearse(self, given: EditInput, session: ToolSession) -> None:
+        planned(session.path(given.file_path), [given], session)
+
+    async def call(self, given: EditInput, ctx: ToolContext) -> ToolResult:
+        path = ctx.session.path(given.file_path)
+        done = edit(path, [given], ctx)
+        return done if isinstance(done, ToolResult) else edited(done, given)
+
+
+class Edited(Struct, frozen=True, kw_only=True):
+    """A file that was changed: its text before and after, and what became what, with how often."""
+
+    path: Path
+    before: str
+    after: str
+    regions: list[Region]
+    made: list[tuple[str, str, int]]
+
+    @property
+    def times(self) -> int:
+        return sum(count for _, _, count in self.made)
+
+
+class Planned(Struct, frozen=True, kw_only=True):
+    """What is to be put into the place of a file as it is now."""
+
+    known: files.Snapshot
+    done: Edited
+    data: bytes
+
+
+def edit(path: Path, steps: Sequence[Step], ctx: ToolContext) -> Edited | ToolResult:
+    """All steps, each on what the one before it left, or none of them."""
+    plan = planned(path, steps, ctx.session)
+    if isinstance(plan, str):
+        return create(path, plan, ctx)
+    written = files.put(plan.known.path, plan.data, plan.known.status)
+    files.note(ctx, written, whole_range(plan.done.after))
+    return plan.done
+
+
+def planned(path: Path, steps: Sequence[Step], session: ToolSession) -> Planned | str:
+    """What an edit would do, nothing of it done; the text of a file that is not there yet."""
+    for step in steps:
+        if step.old_string == step.new_string:
+            raise ToolError("old_string and new_string are the same; there is nothing to change.")
+    if not steps[0].old_string:
+        return created(path, steps)
+    known = files.take_known(path, session)
+    text = decode(known.data)
+    if text is None:
+        raise ToolError(f"{path} is not text; change it with a program of your own.")
+    done = changed(path, text.text, steps)
+    return Planned(known=known, done=done, data=encoded(text, done.after, path))
+
+
+def created(path: Path, steps: Sequence[Step]) -> str:
+    """A file that was not there, of the first step's text, changed by the steps behind it."""
+    if is_there(path):
+        raise ToolError(f"{path} exists, so old_string must not be empty.")
+    text = steps[0].new_string
+    return changed(path, text, steps[1:]).after if steps[1:] else text
+
+
+def changed(path: Path, text: str, steps: Sequence[Step]) -> Edited:
+    after, regions, made = text, list[Region](), []
+    for number, step in enumerate(steps, 1):
+        try:
+            old, new, spans = occurrences(after, step, path)
+        except ToolError as error:
+            if len(steps) == 1:
+                raise
+            raise ToolError(
+                f"Edit {number} of {len(steps)}: {error} Nothing was changed."
+            ) from None
+        regions = replaced(regions, spans, len(new))
+        after = put_in(after, spans, new)
+        made.append((old, new, len(spans)))
+    return Edited(path=path, before=text, after=after, regions=regions, made=made)
+
+
+def occurrences(text: str, given: Step, path: Path) -> tuple[str, str, list[tuple[int, int]]]:
+    """Old and new text in the file's line ends, and where the old one stands: once, or as often as asked."""
+    old, new = given.old_string, given.new_string
+    if not old:
+        raise ToolError("old_string must not be empty: the file is there.")
+    spans = find(text, old)
+    if not spans and (plain := unescape_tags(old)) != old and crlf(plain) in crlf(text):
+        # The model saw tags like clew's own with a backslash that the file does not have.
+        old, new = plain, unescape_tags(new)
+        spans = find(text, old)
+    if not spans and "\r\n" in text and "\n" in old:
+        # Read shows lines without the carriage return, so the model cannot know of it.
+        old, new = crlf(old), crlf(new)
+        spans = find(text, old)
+    elif is_crlf(text):
+        new = crlf(new)
+    if not spans:
+        raise ToolError(f"old_string is not in {path}.{why_not(text, given.old_string)}")
+    if len(spans) > 1 and not given.replace_all:
+        at = [text.count("\n", 0, begin) + 1 for begin, _ in spans]
+        shown = ", ".join(map(str, at[:10])) + (", ..." if len(at) > 10 else "")
+        raise ToolError(
+            f"old_string occurs {len(spans)} times in {path} (lines {shown}). Take in more of the "
+            "text around the one you mean, or set replace_all."
+        )
+    return old, new, spans
+
+
+def find(text: str, old: str) -> list[tuple[int, int]]:
+    spans: list[tuple[int, int]] = []
+    at = text.find(old)
+    while at >= 0:
+        spans.append((at, at + len(old)))
+        at = text.find(old, at + len(old))
+    return spans
+
+
+def why_not(text: str, old: str) -> str:
+    """What about old_string may be wrong, where that can be seen."""
+    bare = LINE_NUMBERS.sub("", old)
+    if bare != old and bare.strip() and bare in text:
+        return " It holds the line numbers that Read shows; leave them out."
+    words = re.escape(" ".join(old.split())).replace(r"\ ", r"\s+")
+    if len(words) < 20_000 and words and (match := re.search(words, text)):
+        line = text.count("\n", 0, match.start()) + 1
+        return f" The text at line {line} differs from it in white space only; copy it exactly."
+    return " Read the file again and copy the text exactly."
+
+
+def put_in(text: str, spans: list[tuple[int, int]], new: str) -> str:
+    parts: list[str] = []
+    at = 0
+    for begin, end in spans:
+        parts += (text[at:begin], new)
+        at = end
+    return "".join((*parts, text[at:]))
+
+
+def encoded(like: Text, text: str, path: Path) -> bytes:
+    try:
+        return like.encode(text)
+    except UnicodeEncodeError as error:
+        character = text[error.start]
+        raise ToolError(
+            f"{path} is in {like.encoding}, which has no {character!r}. Use other characters, or "
+            "convert the file to UTF-8 first."
+        ) from None
+
+
+def edited(done: Edited, given: EditInput) -> ToolResult:
+    """What became of one edit, for the model and for programs."""
+    (made,) = done.made
+    return ToolResult(
+        content=said(done),
+        tool_use_result={
+            "filePath": str(done.path),
+            "oldString": made[0],
+            "newString": made[1],
+            "originalFile": original(done.before),
+            "structuredPatch": patch_of_regions(done.before, done.after, done.regions),
+            "userModified": False,
+            "replaceAll": given.replace_all,
+        },
+        display=many(done.times),
+    )
+
+
+def said(done: Edited) -> str:
+    first = done.before.count("\n", 0, done.regions[0][0]) + 1
+    return (
+        f"Edited {done.path}: {many(done.times)}, the first at line {first} of now "
+        f"{count_lines(done.after):,}."
+    )
+
+
+def many(times: int) -> str:
+    return count_of(times, "replacement")
+
+
+# MultiEdit: several replacements in one file, all of them or none.
+
+
+class OneEdit(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    old_string: Annotated[str, Meta(description="The exact text to replace")]
+    new_string: Annotated[str, Meta(description="The text to put there")]
+    replace_all: Annotated[bool, Meta(description="Replace every occurrence")] = False
+
+
+class MultiEditInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    file_path: Annotated[str, Meta(min_length=1, description="The file; absolute is best")]
+    edits: Annotated[
+        list[OneEdit], Meta(min_length=1, description="In this order, each on what is left before")
+    ]
+
+
+class MultiEdit(Tool[MultiEditInput]):
+    name = "MultiEdit"
+    description = "Replace several exact texts in a file, all or none"
+    prompt = (
+        "Makes several edits in one file, under the rules of Edit. They are made in order, each on "
+        "the text that the one before left; if one does not fit, none is made. With an empty "
+        "old_string the first edit creates the file."
+    )
+    input_type = MultiEditInput
+
+    def paths(self, given: MultiEditInput) -> tuple[str, ...]:
+        return (given.file_path,)
+
+    def title(self, given: MultiEditInput) -> str:
+        return f"{given.file_path}, {count_of(len(given.edits), 'edit')}"
+
+    def rehearse(self, given: MultiEditInput, session: ToolSession) -> None:
+        planned(session.path(given.file_path), given.edits, session)
+
+    async def call(self, given: MultiEditInput, ctx: ToolContext) -> ToolResult:
+        done = edit(ctx.session.path(given.file_path), given.edits, ctx)
+        if isinstance(done, ToolResult):
+            return done
+        return ToolResult(
+            content=said(done),
+            tool_use_result={
+                "filePath": str(done.path),
+                "edits": to_builtins(given.edits),
+                "originalFileContents": original(done.before),
+                "structuredPatch": patch_of_regions(done.before, done.after, done.regions),
+                "userModified": False,
+            },
+            display=many(done.times),
+        )

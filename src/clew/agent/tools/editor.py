@@ -1,0 +1,185 @@
+"""Files and a terminal of the editor that a session runs in, where it has one.
+
+The disk stays the truth: what the editor has not saved is what tools read and change, and what they
+wrote is handed to the editor too, so that its buffers are in step. A command in the editor's terminal is
+one that a person can watch there; behind walls it runs as it does without an editor.
+
+Decision: docs/decisions/072-file-edits.md
+"""
+
+import os
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.agent.tools.base import Tool, ToolContext, ToolResult, ToolSession
+from clew.agent.tools.files import crlf, decode
+from clew.agent.tools.schema import parse_input, rehearse
+from clew.agent.tools.shell_script import quoted, shell
+from clew.system.files import content, is_folder, is_there
+
+Run: TypeAlias = Callable[[Tool[Any], Any, ToolContext], Awaitable[ToolResult]]
+
+READS = frozenset({"Read", "Edit", "MultiEdit", "Write"})
+WRITES = READS - {"Read"}
+MAX_BYTES = 4 << 20
+
+
+class Buffers(Protocol):
+    """The files that the editor has open, or could have."""
+
+    async def text(self, path: str) -> str | None:
+        """What it holds of a file, unsaved changes included; None where it does not say."""
+        ...
+
+    async def save(self, path: str, text: str) -> str:
+        """Has it hold and save a text; empty, or what is wrong."""
+        ...
+
+
+class Shown(Struct, frozen=True, kw_only=True):
+    """What a terminal showed of a command, and how that ended."""
+
+    text: str
+    code: int = 0
+    signal: str | None = None
+    timed_out: bool = False
+
+
+class Terminal(Protocol):
+    async def run(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str,
+        env: Mapping[str, str],
+        timeout_s: float,
+        most_bytes: int,
+        begun: Callable[[str], Awaitable[None]],
+    ) -> Shown:
+        """Raises `ToolError` where there is no terminal to be had."""
+        ...
+
+
+def with_buffers(buffers: Buffers, run: Run) -> Run:
+    """Runs calls that read or write a text file with what the editor holds of it."""
+
+    async def running(tool: Tool[Any], raw: Any, ctx: ToolContext) -> ToolResult:
+        path = path_of(tool, raw, ctx.session)
+        if path is None:
+            return await run(tool, raw, ctx)
+        async with as_held(buffers, path, ctx.session):
+            result = await run(tool, raw, ctx)
+        if tool.name not in WRITES or result.is_error:
+            return result
+        return await told(buffers, path, result)
+
+    return running
+
+
+@asynccontextmanager
+async def as_held(buffers: Buffers, path: str, session: ToolSession) -> AsyncIterator[None]:
+    """While it lasts, tools see of a file what the editor holds of it."""
+    unsaved = await unsaved_bytes(buffers, path)
+    if unsaved is not None:
+        session.unsaved[path] = unsaved
+    try:
+        yield
+    finally:
+        session.unsaved.pop(path, None)
+
+
+async def rehearsed(
+    buffers: Buffers, tool: Tool[Any], raw: Any, session: ToolSession
+) -> ToolResult | None:
+    """What `rehearse` says, of the file as the editor holds it."""
+    path = path_of(tool, raw, session)
+    if path is None:
+        return rehearse(tool, raw, session)
+    async with as_held(buffers, path, session):
+        return rehearse(tool, raw, session)
+
+
+def path_of(tool: Tool[Any], raw: Any, session: ToolSession) -> str | None:
+    given = parse_input(tool, raw) if tool.name in READS else None
+    if given is None or isinstance(given, ToolResult):
+        return None
+    (named,) = tool.paths(given)
+    return os.path.realpath(session.path(named))
+
+
+async def unsaved_bytes(buffers: Buffers, path: str) -> bytes | None:
+    """The file as the editor holds it, where that is another text than the disk's."""
+    saved = on_disk(path)
+    if saved is None:
+        return None
+    text = decode(saved)
+    held = None if text is None else await buffers.text(path)
+    if text is None or held is None or flat(held) == flat(text.text):
+        return None
+    try:
+        return text.encode(crlf(held) if text.is_crlf else held)
+    except UnicodeEncodeError:
+        return None
+
+
+def on_disk(path: str) -> bytes | None:
+    try:
+        data = content(Path(path), MAX_BYTES + 1)
+    except OSError:
+        return None
+    return None if len(data) > MAX_BYTES else data
+
+
+def flat(text: str) -> str:
+    return text.replace("\r\n", "\n")
+
+
+async def told(buffers: Buffers, path: str, result: ToolResult) -> ToolResult:
+    """Hands the editor what was written; that it does not take it is said beside the result."""
+    text = decode(on_disk(path) or b"")
+    wrong = "" if text is None else await buffers.save(path, text.text)
+    if not wrong or not isinstance(result.content, str):
+        return result
+    return replace(result, content=f"{result.content}\n(The editor did not take it: {wrong}.)")
+
+
+def line_of(command: str, first: Path | None, report: Path) -> list[str]:
+    """The shell's arguments for a terminal; where the command ended is told in a file."""
+    begin = f"trap 'command pwd -P >\"{report}\" 2>/dev/null' EXIT\n"
+    if first is not None and is_there(first):
+        begin += f". {quoted(str(first))} >/dev/null\n"
+    return [shell(), "-c", f"{begin}unset CDPATH\neval {quoted(command)}"]
+
+
+async def in_terminal(
+    terminal: Terminal, command: str, ctx: ToolContext, *, timeout_s: float, most_bytes: int
+) -> Shown:
+    """Runs a command there; the folder that it ends in is the session's."""
+    from clew.agent.tools.base import Progress
+
+    async def begun(terminal_id: str) -> None:
+        await ctx.emit(Progress(text="", data={"terminalId": terminal_id}))
+
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder) / "ended-in"
+        shown = await terminal.run(
+            line_of(command, ctx.session.env_file, report),
+            cwd=ctx.session.cwd,
+            env={"CLEW": "1", "GIT_EDITOR": "true"},
+            timeout_s=timeout_s,
+            most_bytes=most_bytes,
+            begun=begun,
+        )
+        ctx.session.cwd = told_folder(report) or ctx.session.cwd
+    return shown
+
+
+def told_folder(report: Path) -> str | None:
+    told = os.fsdecode(on_disk(str(report)) or b"").rstrip("\n")
+    return told if told and is_folder(told) else None

@@ -1,0 +1,307 @@
+"""Files as tools see them: looked at through one open descriptor, replaced whole or not at all."""
+
+import os
+import secrets
+import stat
+import sys
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.agent.tools.base import ToolContext, ToolError, ToolSession
+from clew.agent.tools.ledger import Content, ReadRecord
+from clew.system.files import is_there
+
+# Text in files: which encoding, which mark at the front, which line ends; and back, byte for byte.
+
+
+MARKS = (
+    (b"\xff\xfe\x00\x00", "utf-32-le"),
+    (b"\x00\x00\xfe\xff", "utf-32-be"),
+    (b"\xef\xbb\xbf", "utf-8"),
+    (b"\xff\xfe", "utf-16-le"),
+    (b"\xfe\xff", "utf-16-be"),
+)
+LOOK_BYTES = 8192
+# Bytes that text in an eight-bit encoding does not hold; tab, line ends, form feed and escape do.
+NOT_TEXT = bytes(set(range(32)) - {9, 10, 12, 13, 27})
+
+
+class Text(Struct, frozen=True, kw_only=True):
+    """A file's text and what it takes to write it back as it was."""
+
+    text: str
+    encoding: str = "utf-8"
+    mark: bytes = b""
+
+    @property
+    def is_crlf(self) -> bool:
+        return is_crlf(self.text)
+
+    def encode(self, text: str) -> bytes:
+        """Raises UnicodeEncodeError when the file's encoding has no such character."""
+        return self.mark + text.encode(self.encoding)
+
+
+def is_binary(start: bytes) -> bool:
+    return len(start.translate(None, NOT_TEXT)) != len(start)
+
+
+def decode(data: bytes) -> Text | None:
+    """The text of a file; None when it is no text."""
+    for mark, encoding in MARKS:
+        if data.startswith(mark):
+            try:
+                text = data[len(mark) :].decode(encoding)
+            except UnicodeDecodeError:
+                break
+            return Text(text=text, encoding=encoding, mark=mark)
+    if is_binary(data[:LOOK_BYTES]):
+        return None
+    try:
+        return Text(text=data.decode("utf-8"))
+    except UnicodeDecodeError:
+        # Every byte has a character there and goes back as it came.
+        return Text(text=data.decode("latin-1"), encoding="latin-1")
+
+
+def is_crlf(text: str) -> bool:
+    """Whether every line ends in CRLF."""
+    ends = text.count("\n")
+    return ends > 0 and text.count("\r\n") == ends
+
+
+def crlf(text: str) -> str:
+    return text.replace("\r\n", "\n").replace("\n", "\r\n")
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines as editors and grep count them: ended by LF, a last one without it counts too."""
+    lines = text.split("\n")
+    if lines[-1] == "":
+        lines.pop()
+    return lines
+
+
+def count_lines(text: str) -> int:
+    return text.count("\n") + (not text.endswith("\n") and bool(text))
+
+
+# Larger files are read in pieces, without keeping or hashing them.
+WHOLE_MAX_BYTES = 10 << 20
+EDIT_MAX_BYTES = 64 << 20
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """A regular file at one moment, under its real path."""
+
+    path: Path
+    data: bytes
+    status: os.stat_result
+    sha256: bytes
+
+
+def open_regular(path: Path) -> tuple[int, os.stat_result]:
+    """A descriptor of a regular file; raises ToolError in words for the model."""
+    try:
+        # Without it, opening a pipe would wait for a writer.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise ToolError(f"There is no file {path}.{suggestion(path)}") from None
+    except OSError as error:
+        raise ToolError(f"{path} cannot be opened: {error.strerror}.") from None
+    status = os.fstat(descriptor)
+    if stat.S_ISREG(status.st_mode):
+        return descriptor, status
+    os.close(descriptor)
+    if stat.S_ISDIR(status.st_mode):
+        raise ToolError(f"{path} is a folder. Use Glob to see what is in it.")
+    raise ToolError(f"{path} is not a regular file.")
+
+
+def suggestion(path: Path) -> str:
+    """A name in the same folder that may have been meant."""
+    from difflib import get_close_matches
+
+    try:
+        with os.scandir(path.parent) as entries:
+            names = [entry.name for _, entry in zip(range(5000), entries, strict=False)]
+    except OSError:
+        return f" There is no folder {path.parent} either." if not is_there(path.parent) else ""
+    by_fold = {name.casefold(): name for name in names}
+    close = get_close_matches(path.name.casefold(), by_fold, n=1, cutoff=0.7)
+    return f" Did you mean {path.parent / by_fold[close[0]]}?" if close else ""
+
+
+def read_all(descriptor: int, size: int) -> bytes:
+    """A whole file, also one that grows meanwhile."""
+    pieces: list[bytes] = []
+    while piece := os.read(descriptor, max(size + 1, 65536)):
+        pieces.append(piece)
+        size = 0
+    return b"".join(pieces)
+
+
+def take(path: Path, max_bytes: int) -> Snapshot:
+    descriptor, status = open_regular(path)
+    try:
+        if status.st_size > max_bytes:
+            raise ToolError(
+                f"{path} has {status.st_size:,} bytes, more than the {max_bytes:,} this tool takes."
+                " Use a command (sed, a script) with Bash."
+            )
+        data = read_all(descriptor, status.st_size)
+    finally:
+        os.close(descriptor)
+    return Snapshot(
+        path=Path(os.path.realpath(path)), data=data, status=status, sha256=sha256(data).digest()
+    )
+
+
+def take_known(path: Path, session: ToolSession) -> Snapshot:
+    """The file, if it was read in this session and is still as it was then."""
+    now = take(path, EDIT_MAX_BYTES)
+    unsaved = session.unsaved.get(str(now.path))
+    if unsaved is not None:
+        now = replace(now, data=unsaved, sha256=sha256(unsaved).digest())
+    record = session.ledger.get(str(now.path))
+    if record is None:
+        raise ToolError(f"{path} was not read yet in this session. Read it first, then try again.")
+    if not record.same_file_state(now.status.st_size, now.status.st_mtime_ns, now.sha256):
+        raise ToolError(
+            f"{path} has changed since it was read (by the user, a tool or a command). "
+            "Read it again, then try again."
+        )
+    return now
+
+
+def note(ctx: ToolContext, snapshot: Snapshot, ranges: tuple[tuple[int, int], ...]) -> None:
+    """Puts a file that the model has now seen into the ledger and its bytes into the cache."""
+    note_seen(ctx.session, snapshot, ranges, ctx.message_uuid)
+
+
+def note_seen(
+    session: ToolSession, snapshot: Snapshot, ranges: tuple[tuple[int, int], ...], message_uuid: str
+) -> None:
+    path = str(snapshot.path)
+    session.ledger.note(
+        ReadRecord(
+            path=path,
+            size=len(snapshot.data),
+            mtime_ns=snapshot.status.st_mtime_ns,
+            sha256=snapshot.sha256,
+            ranges=ranges,
+            message_uuid=message_uuid,
+        )
+    )
+    session.contents.put(
+        path,
+        Content(data=snapshot.data, mtime_ns=snapshot.status.st_mtime_ns, sha256=snapshot.sha256),
+    )
+
+
+def put(path: Path, data: bytes, replaced: os.stat_result | None) -> Snapshot:
+    """Writes a file whole or not at all: beside it, synced, then moved into its place.
+
+    `replaced` is the state of the file that is to go; it must still be there. Without it there must
+    be no file. Raises ToolError.
+    """
+    try:
+        with Beside(path, 0o600 if replaced else 0o666) as beside:
+            beside.write(data)
+            if replaced is not None:
+                keep_attributes(path, beside.descriptor, replaced)
+            os.fsync(beside.descriptor)
+            status = os.fstat(beside.descriptor)
+            if replaced is None:
+                beside.become_new()
+            else:
+                refuse_if_changed(path, replaced)
+                beside.become()
+    except FileExistsError:
+        raise ToolError(f"{path} appeared meanwhile. Read it first, then try again.") from None
+    except OSError as error:
+        raise ToolError(f"{path} cannot be written: {error.strerror}.") from None
+    return Snapshot(path=path, data=data, status=status, sha256=sha256(data).digest())
+
+
+def refuse_if_changed(path: Path, was: os.stat_result) -> None:
+    try:
+        now = path.stat()
+    except FileNotFoundError:
+        raise ToolError(f"{path} was removed meanwhile. Nothing was written.") from None
+    if state(now) != state(was):
+        raise ToolError(f"{path} was changed meanwhile. Nothing was written; read it again.")
+
+
+def state(status: os.stat_result) -> tuple[int, int, int]:
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
+
+def keep_attributes(path: Path, descriptor: int, was: os.stat_result) -> None:
+    """Owner, extended attributes (access lists among them) and mode of the file that goes."""
+    if (was.st_uid, was.st_gid) != (os.geteuid(), os.getegid()):
+        with suppress(PermissionError):
+            os.fchown(descriptor, was.st_uid, was.st_gid)
+    if sys.platform == "linux":
+        with suppress(OSError):
+            for name in os.listxattr(path):
+                with suppress(OSError):
+                    os.setxattr(descriptor, name, os.getxattr(path, name))
+    # Last, because a change of owner takes away the set-id bits.
+    os.fchmod(descriptor, stat.S_IMODE(was.st_mode))
+
+
+class Beside:
+    """A file in the making, without a name where the system allows it, so that a crash leaves none."""
+
+    def __init__(self, path: Path, mode: int) -> None:
+        self._path = path
+        self._name = path.parent / f".{path.name[:80]}.{secrets.token_hex(6)}.clew"
+        self._mode = mode
+        self._named = False
+        self.descriptor = -1
+
+    def __enter__(self) -> "Beside":
+        if sys.platform == "linux":
+            with suppress(OSError):
+                flags = os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC
+                self.descriptor = os.open(self._path.parent, flags, self._mode)
+                return self
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self.descriptor = os.open(self._name, flags, self._mode)
+        self._named = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        os.close(self.descriptor)
+        if self._named:
+            self._name.unlink(missing_ok=True)
+
+    def write(self, data: bytes) -> None:
+        rest = memoryview(data)
+        while rest:
+            rest = rest[os.write(self.descriptor, rest) :]
+
+    def become(self) -> None:
+        self._link(self._name)
+        self._named = True
+        self._name.replace(self._path)
+        self._named = False
+
+    def become_new(self) -> None:
+        """Takes the name; FileExistsError if somebody has it by now."""
+        self._link(self._path)
+
+    def _link(self, target: Path) -> None:
+        if self._named:
+            if target != self._name:
+                os.link(self._name, target)
+        else:
+            # Only with a folder's descriptor, which an absolute path then ignores, does Python call
+            # linkat, and only linkat follows the link.
+            source = f"/proc/self/fd/{self.descriptor}"
+            os.link(source, target, src_dir_fd=self.descriptor, follow_symlinks=True)

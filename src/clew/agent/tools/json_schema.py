@@ -1,0 +1,191 @@
+"""Whether a value fits a JSON Schema, and the first place where it does not. Pure.
+
+The vocabulary that schemas for answers use: types, enumerations, bounds, objects, lists, combinations and
+references inside the schema. What is not known is not checked; `fault` says of a schema itself what makes
+it unusable.
+"""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+from clew.core.json_object import Json
+
+MAX_DEPTH = 64
+
+TYPES: dict[str, Callable[[Any], bool]] = {
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "string": lambda value: isinstance(value, str),
+    "boolean": lambda value: isinstance(value, bool),
+    "null": lambda value: value is None,
+    "number": lambda value: isinstance(value, int | float) and not isinstance(value, bool),
+    "integer": lambda value: (
+        (isinstance(value, int) and not isinstance(value, bool))
+        or (isinstance(value, float) and value.is_integer())
+    ),
+}
+BOUNDS: dict[str, tuple[str, Callable[[Any, Any], bool]]] = {
+    "minimum": ("number", lambda value, bound: value >= bound),
+    "maximum": ("number", lambda value, bound: value <= bound),
+    "exclusiveMinimum": ("number", lambda value, bound: value > bound),
+    "exclusiveMaximum": ("number", lambda value, bound: value < bound),
+    "minLength": ("string", lambda value, bound: len(value) >= bound),
+    "maxLength": ("string", lambda value, bound: len(value) <= bound),
+    "minItems": ("array", lambda value, bound: len(value) >= bound),
+    "maxItems": ("array", lambda value, bound: len(value) <= bound),
+    "minProperties": ("object", lambda value, bound: len(value) >= bound),
+    "maxProperties": ("object", lambda value, bound: len(value) <= bound),
+}
+
+
+def mismatch(value: Any, schema: Any) -> str:
+    """What does not fit, as `where: what`; empty if all does."""
+    return _mismatch(value, schema, schema, "root", 0)
+
+
+def _mismatch(value: Any, schema: Any, whole: Any, where: str, depth: int) -> str:
+    if schema is False:
+        return f"{where}: nothing may stand here"
+    if not isinstance(schema, dict):
+        return ""
+    if depth > MAX_DEPTH:
+        return f"{where}: too deep"
+    if "$ref" in schema:
+        return _mismatch(value, referred(schema["$ref"], whole), whole, where, depth + 1)
+    for said in (
+        _kind(value, schema),
+        _bounds(value, schema),
+    ):
+        if said:
+            return f"{where}: {said}"
+    return (
+        _inside(value, schema, whole, where, depth)
+        or _combined(value, schema, whole, where, depth)
+    )  # fmt: skip
+
+
+def referred(reference: Any, whole: Any) -> Any:
+    """What a `#/...` leads to; nothing is asked of what leads nowhere."""
+    found = whole
+    for part in str(reference).lstrip("#").strip("/").split("/"):
+        key = part.replace("~1", "/").replace("~0", "~")
+        if key:
+            found = found.get(key) if isinstance(found, dict) else None
+    return found
+
+
+def _kind(value: Any, schema: Json) -> str:
+    kinds = schema.get("type")
+    names = kinds if isinstance(kinds, list) else [kinds] if isinstance(kinds, str) else []
+    if names and not any(TYPES.get(name, lambda _: True)(value) for name in names):
+        return f"must be {' or '.join(map(str, names))}"
+    if isinstance(schema.get("enum"), list) and not any(same(value, e) for e in schema["enum"]):
+        return f"must be one of {', '.join(map(str, schema['enum']))}"
+    if "const" in schema and not same(value, schema["const"]):
+        return f"must be {schema['const']}"
+    return ""
+
+
+def same(one: Any, other: Any) -> bool:
+    """Equal as JSON is: true is not 1."""
+    return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def _bounds(value: Any, schema: Json) -> str:
+    for name, (kind, holds) in BOUNDS.items():
+        bound = schema.get(name)
+        if TYPES["number"](bound) and TYPES[kind](value) and not holds(value, bound):
+            return f"breaks {name} {bound}"
+    pattern = schema.get("pattern")
+    if isinstance(pattern, str) and isinstance(value, str) and not re.search(pattern, value):
+        return f"must match {pattern}"
+    step = schema.get("multipleOf")
+    if TYPES["number"](step) and step and TYPES["number"](value) and value % step:
+        return f"must be a multiple of {step}"
+    return ""
+
+
+def _inside(value: Any, schema: Json, whole: Any, where: str, depth: int) -> str:
+    if isinstance(value, dict):
+        return _members(value, schema, whole, where, depth)
+    if isinstance(value, list):
+        first = schema.get("prefixItems")
+        firsts = first if isinstance(first, list) else []
+        rest = schema.get("items", True)
+        for index, item in enumerate(value):
+            asked = firsts[index] if index < len(firsts) else rest
+            said = _mismatch(item, asked, whole, f"{where}[{index}]", depth + 1)
+            if said:
+                return said
+        if schema.get("uniqueItems") is True:
+            twice = any(same(a, b) for i, a in enumerate(value) for b in value[:i])
+            return f"{where}: holds the same twice" if twice else ""
+    return ""
+
+
+def _members(value: Json, schema: Json, whole: Any, where: str, depth: int) -> str:
+    required = schema.get("required")
+    missing = [n for n in required if n not in value] if isinstance(required, list) else []
+    if missing:
+        return f"{where}: must have {', '.join(map(str, missing))}"
+    known = schema.get("properties")
+    properties = known if isinstance(known, dict) else {}
+    for name, member in value.items():
+        place = f"{where}.{name}"
+        asked = properties.get(name, schema.get("additionalProperties", True))
+        if asked is False and name not in properties:
+            return f"{where}: must not have {name}"
+        said = _mismatch(member, asked, whole, place, depth + 1)
+        if said:
+            return said
+    return ""
+
+
+def _combined(value: Any, schema: Json, whole: Any, where: str, depth: int) -> str:
+    def fits(one: Any) -> bool:
+        return not _mismatch(value, one, whole, where, depth + 1)
+
+    for one in _listed(schema, "allOf"):
+        said = _mismatch(value, one, whole, where, depth + 1)
+        if said:
+            return said
+    anything = _listed(schema, "anyOf")
+    if anything and not any(map(fits, anything)):
+        return f"{where}: fits none of the {len(anything)} forms it may have"
+    exactly = _listed(schema, "oneOf")
+    if exactly and sum(map(fits, exactly)) != 1:
+        return f"{where}: must fit exactly one of {len(exactly)} forms"
+    if "not" in schema and fits(schema["not"]):
+        return f"{where}: has the form it must not have"
+    return ""
+
+
+def _listed(schema: Json, name: str) -> list[Any]:
+    value = schema.get(name)
+    return value if isinstance(value, list) else []
+
+
+def fault(schema: Any) -> str:
+    """Why a schema cannot be that of an answer: it must be an object's, with patterns that can be read."""
+    if not isinstance(schema, dict):
+        return "expected a JSON object"
+    if schema.get("type", "object") != "object":
+        return 'its type must be "object"'
+    return _unreadable(schema, 0)
+
+
+def _unreadable(node: Any, depth: int) -> str:
+    if depth > MAX_DEPTH:
+        return "it is nested too deep"
+    if isinstance(node, dict):
+        pattern = node.get("pattern")
+        if isinstance(pattern, str):
+            try:
+                re.compile(pattern)
+            except re.error as error:
+                return f"the pattern {pattern!r} cannot be read ({error})"
+        children = list(node.values())
+    else:
+        children = node if isinstance(node, list) else []
+    return next((said for child in children if (said := _unreadable(child, depth + 1))), "")

@@ -1,0 +1,162 @@
+"""Pictures and documents for the model, within what the service takes.
+
+Owns the limits and the way to the program that does the work (`media_program`). What needs no work
+needs no library either: a picture within the limits goes as it is.
+"""
+
+import marshal
+import sys
+from base64 import b64encode
+from binascii import a2b_base64
+from importlib.util import find_spec
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.agent.tools.base import ToolError, ToolSession
+from clew.core.json_object import Json
+from clew.core.normalize.shapes import picture_size, picture_type
+from clew.system.process.output import Output
+from clew.system.process.run import held, run
+
+# The service makes larger pictures smaller by itself, and takes none beyond this among many.
+PICTURE_MAX_PX = 2000
+# The smallest of the services' limits, Bedrock's; in base64 it is a third more.
+PICTURE_MAX_BYTES = 3_750_000
+# So that two of them and the conversation fit into one request.
+DOCUMENT_MAX_BYTES = 12 << 20
+FILE_MAX_BYTES = 64 << 20
+WORK_TIMEOUT_S = 30.0
+MORE = "install it with: pip install 'clew[docs]'"
+
+
+class Picture(Struct, frozen=True, kw_only=True):
+    """A picture that the service takes, and how large it was before."""
+
+    data: bytes
+    media_type: str
+    size: tuple[int, int]
+    original_size: tuple[int, int]
+
+    @property
+    def block(self) -> Json:
+        return {"type": "image", "source": source(self.media_type, self.data)}
+
+    @property
+    def is_smaller(self) -> bool:
+        return self.size != self.original_size
+
+
+def source(media_type: str, data: bytes) -> Json:
+    return {"type": "base64", "media_type": media_type, "data": b64encode(data).decode("ascii")}
+
+
+def document(data: bytes, title: str) -> Json:
+    return {"type": "document", "source": source("application/pdf", data), "title": title}
+
+
+async def fit_picture(session: ToolSession, data: bytes) -> Picture:
+    """The picture as the service takes it, made smaller where it has to be. Raises ToolError."""
+    size, media_type = picture_size(data), picture_type(data)
+    if media_type and min(size) and max(size) <= PICTURE_MAX_PX and len(data) <= PICTURE_MAX_BYTES:
+        return Picture(data=data, media_type=media_type, size=size, original_size=size)
+    if find_spec("PIL") is None:
+        raise ToolError(f"the picture is too large, or of a form that needs Pillow; {MORE}")
+    job = {"kind": "picture", "max_px": PICTURE_MAX_PX, "max_bytes": PICTURE_MAX_BYTES}
+    found, made = await worked(session, job, data, "PIL")
+    return Picture(
+        data=made,
+        media_type=found["media_type"],
+        size=(found["shown_width"], found["shown_height"]),
+        original_size=(found["width"], found["height"]),
+    )
+
+
+async def fit_pictures(session: ToolSession, content: str | list[Json]) -> str | list[Json]:
+    """A tool's content with every picture as the service takes it; one that cannot be is said."""
+    if isinstance(content, str):
+        return content
+    return [
+        await fit_block(session, block) if block.get("type") == "image" else block
+        for block in content
+    ]
+
+
+async def fit_block(session: ToolSession, block: Json) -> Json:
+    held = block.get("source")
+    if not isinstance(held, dict) or held.get("type") != "base64":
+        return block
+    try:
+        data = a2b_base64(held.get("data", ""))
+        picture = await fit_picture(session, data)
+    except (ToolError, ValueError, TypeError) as error:
+        return {"type": "text", "text": f"(A picture that cannot be shown: {error}.)"}
+    if picture.data is data and picture.media_type == held.get("media_type"):
+        return block
+    return picture.block
+
+
+class Pages(Struct, frozen=True, kw_only=True):
+    """Pages of a document; `data` is a document of them, or their texts parted by NUL."""
+
+    data: bytes
+    first: int
+    last: int
+    total: int
+
+
+async def some_pages(
+    session: ToolSession, data: bytes, first: int, last: int, *, as_text: bool
+) -> Pages:
+    """Raises ToolError; the whole document comes back as it was."""
+    if find_spec("pypdf") is None:
+        raise ToolError(f"pages of a PDF file need pypdf; {MORE}")
+    job = {"kind": "pages", "first": first, "last": last, "as_text": as_text}
+    found, made = await worked(session, job, data, "pypdf")
+    if found["first"] > found["total"]:
+        raise ToolError(f"it has {found['total']} pages; page {first} is beyond them")
+    return Pages(
+        data=made if made or as_text else data,
+        first=found["first"],
+        last=found["last"],
+        total=found["total"],
+    )
+
+
+async def worked(session: ToolSession, job: Json, data: bytes, library: str) -> tuple[Json, bytes]:
+    """What the program made of the file. Raises ToolError."""
+    out, err = Output(keep_bytes=2 * FILE_MAX_BYTES), Output(keep_bytes=20_000)
+    with held(data) as source:
+        finished = await run(
+            session.launcher,
+            command(job, library),
+            cwd="/",
+            env=session.environment,
+            stdout=out,
+            stderr=err,
+            descriptors={0: source},
+            timeout_s=WORK_TIMEOUT_S,
+        )
+    if finished.timed_out:
+        raise ToolError(f"reading it took more than {WORK_TIMEOUT_S:g} s")
+    if finished.exit.code or out.size < 4:
+        # The last line of a traceback: the kind of fault, and what it says.
+        last = (bytes(err.head) + err.tail).decode("utf-8", "replace").strip().rpartition("\n")[2]
+        said = last.partition(": ")[2] or last
+        raise ToolError(f"it cannot be read: {said.rstrip('.') or 'it broke off'}")
+    made = bytes(out.head)
+    begin = 4 + int.from_bytes(made[:4], "little")
+    return marshal.loads(made[4:begin]), made[begin:]
+
+
+def command(job: Json, library: str) -> list[str]:
+    spec = find_spec(library)
+    assert spec is not None
+    assert spec.origin is not None
+    # Where clew is, and where the library is: a bare interpreter knows of neither.
+    places = [str(Path(__file__).parents[3]), str(Path(spec.origin).parents[1])]
+    program = (
+        f"import sys; sys.path += {places!r}; "
+        "from clew.agent.tools.media_program import main; sys.exit(main(sys.argv[1]))"
+    )
+    return [sys.executable, "-I", "-S", "-c", program, marshal.dumps(job).hex()]

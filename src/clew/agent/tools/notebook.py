@@ -1,0 +1,174 @@
+"""Notebooks: cells of a file of JSON, read for the model and changed in place.
+
+Owns how a notebook is taken apart and written back: the keys nobody touched, their order and the
+indentation stay. The format is nbformat 4.
+"""
+
+import json
+import re
+from binascii import a2b_base64
+from typing import Any
+
+from msgspec import Struct
+
+from clew.agent.tools.base import ToolError, ToolSession
+from clew.agent.tools.files import decode
+from clew.agent.tools.media import fit_picture
+from clew.core.json_object import Json
+
+OUTPUT_MAX_CHARS = 10_000
+SHOWN_MAX_CHARS = 100_000
+MOST_PICTURES = 20
+PICTURES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+INDENT = re.compile(r"\A\s*\{\r?\n([ \t]+)")
+COLORS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
+
+
+class Cell(Struct, frozen=True, kw_only=True):
+    """A cell by its place, counted from 0, and what it is in the file."""
+
+    place: int
+    held: Json
+
+    @property
+    def id(self) -> str:
+        """Its own id, or for a notebook of before there were ids, its place."""
+        own = self.held.get("id")
+        return own if isinstance(own, str) and own else f"cell-{self.place}"
+
+    @property
+    def kind(self) -> str:
+        return str(self.held.get("cell_type", "raw"))
+
+    @property
+    def source(self) -> str:
+        return joined(self.held.get("source"))
+
+    @property
+    def outputs(self) -> list[Json]:
+        found = self.held.get("outputs")
+        return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+    def described(self) -> Json:
+        """The cell as programs read it of a result; pictures stay with the content."""
+        return {"cellType": self.kind, "cell_id": self.id, "source": self.source}
+
+
+class Notebook(Struct, frozen=True, kw_only=True):
+    """A notebook and how its file was written."""
+
+    held: Json
+    indent: int | str
+    ends_line: bool
+
+    @property
+    def cells(self) -> list[Cell]:
+        return [Cell(place=n, held=held) for n, held in enumerate(self.held["cells"])]
+
+    @property
+    def language(self) -> str:
+        info = self.held.get("metadata", {}).get("language_info", {})
+        return str(info.get("name", "python"))
+
+    @property
+    def has_ids(self) -> bool:
+        """Cells have ids from format 4.5 on."""
+        return (self.held.get("nbformat", 4), self.held.get("nbformat_minor", 0)) >= (4, 5)
+
+    def text(self) -> str:
+        return json.dumps(self.held, indent=self.indent, ensure_ascii=False) + "\n" * self.ends_line
+
+
+def joined(text: Any) -> str:
+    """Text of a notebook: a string, or a list of its lines."""
+    if isinstance(text, list):
+        return "".join(part for part in text if isinstance(part, str))
+    return text if isinstance(text, str) else ""
+
+
+def parsed(data: bytes) -> Notebook | None:
+    """None for what is no notebook, whatever its name says."""
+    found = decode(data)
+    try:
+        held = json.loads(found.text) if found is not None else None
+    except (ValueError, RecursionError):
+        return None
+    if found is None or not isinstance(held, dict) or not isinstance(held.get("cells"), list):
+        return None
+    if not all(isinstance(cell, dict) for cell in held["cells"]):
+        return None
+    if not isinstance(held.get("metadata", {}), dict):
+        return None
+    indent = INDENT.match(found.text)
+    return Notebook(
+        held=held,
+        indent=indent[1] if indent else 1,
+        ends_line=found.text.endswith("\n"),
+    )
+
+
+async def cells_in_words(
+    notebook: Notebook, first: int, cells: list[Cell], session: ToolSession
+) -> tuple[int, list[Json]]:
+    """How many cells fit, and the blocks that show them: words, and pictures where they were drawn."""
+    content: list[Json] = []
+    words: list[str] = []
+    chars = shown = pictures = 0
+    for number, cell in enumerate(cells, first):
+        said = in_words(notebook, cell, number)
+        chars += len(said)
+        if shown and chars > SHOWN_MAX_CHARS:
+            break
+        shown += 1
+        words.append(said)
+        for block in await pictures_of(cell, session):
+            if pictures == MOST_PICTURES:
+                break
+            pictures += 1
+            content += [{"type": "text", "text": "\n".join(words)}, block]
+            words = [f"(The picture above is of cell {cell.id}.)"]
+    return shown, [*content, *([{"type": "text", "text": "\n".join(words)}] if words else [])]
+
+
+def in_words(notebook: Notebook, cell: Cell, number: int) -> str:
+    language = f" language={notebook.language}" if cell.kind == "code" else ""
+    outputs = "".join(
+        f"<output>\n{text}\n</output>\n" for text in map(output_text, cell.outputs) if text
+    )
+    source = cell.source.removesuffix("\n")
+    return f"<cell number={number} id={cell.id} type={cell.kind}{language}>\n{source}\n</cell>\n{outputs}".rstrip(
+        "\n"
+    )
+
+
+def output_text(output: Json) -> str:
+    """What an output says in words; of a long one the beginning."""
+    data = output.get("data")
+    if output.get("output_type") == "error":
+        text = "\n".join(map(str, output.get("traceback") or [output.get("evalue", "")]))
+    elif isinstance(data, dict):
+        plain = joined(data.get("text/plain"))
+        text = plain or ("(a picture)" if any(kind in data for kind in PICTURES) else "")
+    else:
+        text = joined(output.get("text"))
+    text = COLORS.sub("", text).rstrip("\n")
+    if len(text) > OUTPUT_MAX_CHARS:
+        return f"{text[:OUTPUT_MAX_CHARS]}… [{len(text) - OUTPUT_MAX_CHARS:,} more characters]"
+    return text
+
+
+async def pictures_of(cell: Cell, session: ToolSession) -> list[Json]:
+    """The pictures among a cell's outputs; one that cannot be shown is words already."""
+    found: list[Json] = []
+    for output in cell.outputs:
+        data = output.get("data")
+        for kind in PICTURES if isinstance(data, dict) else ():
+            assert isinstance(data, dict)
+            if kind in data:
+                try:
+                    picture = await fit_picture(session, a2b_base64(joined(data[kind])))
+                except (ToolError, ValueError):
+                    continue
+                found.append(picture.block)
+                break
+    return found

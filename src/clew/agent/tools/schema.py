@@ -1,0 +1,162 @@
+"""One type per tool's input: the JSON Schema the model sees and the check of what it sends.
+
+Both come from the same msgspec type. The schema is made once, when first asked for; so is the
+check. Numbers, booleans and null may come as strings, which models send and nobody is harmed by.
+"""
+
+import asyncio
+import re
+from functools import cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from clew.agent.tools.base import Input, Tool, ToolContext, ToolResult, ToolSession, failed
+from clew.core.messages.errors import ClewError, in_words
+
+WHERE = re.compile(r" - at `\$\.?([^`]*)`")
+NAMES = {"str": "a string", "int": "a whole number", "float": "a number", "bool": "true or false"}
+NAMES |= {"array": "a list", "object": "an object", "null": "null"}
+
+
+@cache
+def schema_of(input_type: type[Struct]) -> dict[str, Any]:
+    (schema,), components = msgspec.json.schema_components([input_type], ref_template="{name}")
+    return lean(schema, components)
+
+
+def lean(schema: dict[str, Any], components: dict[str, Any]) -> dict[str, Any]:
+    """The schema without references, titles, nulls and defaults of null: what a model needs of it."""
+    if "$ref" in schema:
+        return lean(components[schema["$ref"]], components)
+    result: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in ("title", "default"):
+            continue
+        if key == "anyOf":
+            kinds = [lean(kind, components) for kind in value if kind != {"type": "null"}]
+            result |= kinds[0] if len(kinds) == 1 else {"anyOf": kinds}
+        elif key == "properties":
+            result[key] = {name: lean(one, components) for name, one in value.items()}
+        elif key == "items":
+            result[key] = lean(value, components)
+        else:
+            result[key] = value
+    return result
+
+
+def definition(tool: Tool[Input]) -> dict[str, Any]:
+    """The tool as the API takes it."""
+    made: dict[str, Any] = {
+        "name": tool.name,
+        "description": tool.prompt or tool.description,
+        "input_schema": shown_schema(tool),
+    }
+    return made | {"defer_loading": True} if tool.is_deferred else made
+
+
+def shown_schema(tool: Tool[Input]) -> dict[str, Any]:
+    """The schema without the fields that are not the model's to fill."""
+    schema = schema_for(tool)
+    if not tool.hidden_fields:
+        return schema
+    fields = schema["properties"].items()
+    return schema | {"properties": {k: v for k, v in fields if k not in tool.hidden_fields}}
+
+
+def schema_for(tool: Tool[Input]) -> dict[str, Any]:
+    return schema_of(tool.input_type) if tool.foreign_schema is None else tool.foreign_schema
+
+
+def parse_input(tool: Tool[Input], raw: Any) -> Input | ToolResult:
+    """The input as the tool's type, or a result that says which field is wrong and what it takes."""
+    if tool.renamed and isinstance(raw, dict):
+        other = dict(tool.renamed)
+        raw = {other.get(name, name): value for name, value in raw.items()}
+    whole = raw if tool.foreign_schema is None else {"values": raw}
+    try:
+        return msgspec.convert(whole, tool.input_type, strict=False)
+    except msgspec.ValidationError as error:
+        return invalid(tool, raw, str(error))
+
+
+def invalid(tool: Tool[Input], raw: Any, why: str) -> ToolResult:
+    schema = schema_for(tool)
+    fields = schema.get("properties", {})
+    given = raw if isinstance(raw, dict) else schema.get("required", ())
+    missing = [name for name in schema.get("required", ()) if name not in given]
+    unknown = [name for name in given if name not in fields]
+    if missing:
+        said = "missing: " + ", ".join(missing)
+    elif unknown:
+        said = "unknown: " + ", ".join(map(str, unknown))
+    else:
+        said = spoken(why)
+    text = f"{tool.name} was not run, its input does not fit. {said}. It takes {signature(schema)}."
+    return failed(f"<tool_use_error>{text}</tool_use_error>")
+
+
+def spoken(why: str) -> str:
+    """msgspec's complaint with the field first and the types in words."""
+    where = WHERE.search(why)
+    what = WHERE.sub("", why)
+    what = re.sub(r"`(\w+)`", lambda kind: NAMES.get(kind[1], kind[0]), what)
+    what = re.sub(r"`(\w+) \| null`", lambda kind: NAMES.get(kind[1], kind[0]), what)
+    return f"{where[1]}: {what}" if where and where[1] else what
+
+
+def signature(schema: dict[str, Any]) -> str:
+    required = schema.get("required", ())
+    return ", ".join(
+        f"{name} ({kind_of(one)}{', required' if name in required else ''})"
+        for name, one in schema.get("properties", {}).items()
+    )
+
+
+def kind_of(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return " | ".join(map(str, schema["enum"]))
+    return str(schema.get("type", "any"))
+
+
+# The one door through which a tool runs, and is asked whether it could: whatever happens inside comes
+# out as a result.
+
+
+def rehearse(tool: Tool[Input], raw: Any, session: ToolSession) -> ToolResult | None:
+    """Why a call would fail whoever permits it, by what there is now; None if nothing speaks against it."""
+    given = parse_input(tool, raw)
+    if isinstance(given, ToolResult):
+        return given
+    try:
+        tool.rehearse(given, session)
+    except (ClewError, OSError, ValueError) as error:
+        return failed(in_words(error))
+    return None
+
+
+async def run_tool(tool: Tool[Input], raw: Any, ctx: ToolContext) -> ToolResult:
+    """Checks the input and runs the tool. Raises CancelledError and nothing else."""
+    given = parse_input(tool, raw)
+    if isinstance(given, ToolResult):
+        return given
+    most_s = ctx.session.limits.call_timeout_s(tool.name, owns_its_time=tool.owns_its_time)
+    clock = asyncio.timeout(most_s)
+    try:
+        async with clock:
+            return await tool.call(given, ctx)
+    except TimeoutError as error:
+        if not clock.expired():
+            return failed(in_words(error))
+        return failed(
+            f"{tool.name} did not end within {most_s:g} s and was given up. What it had begun may be "
+            "done in part: look before you try again, and try less at once or another way."
+        )
+    except (ClewError, OSError) as error:
+        return failed(in_words(error))
+    except Exception as error:  # noqa: BLE001 (one of the three doors: a tool must not end the session)
+        kind = type(error).__name__
+        return failed(
+            f"{tool.name} failed by a fault of its own ({kind}: {error}). Try another way."
+        )

@@ -1,0 +1,218 @@
+"""ToolSearch: finds tools whose definitions were left out of the request, so that many cost little.
+
+The answer is a reference to each tool found. Where the service can load deferred definitions itself,
+it puts them there; where it cannot, the next request offers them (see `agent.requests`).
+
+Decision: docs/decisions/120-deferred-tools.md
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolResult, ToolSession
+from clew.agent.tools.json_schema import mismatch
+from clew.system.config.json_text import undotted
+from clew.system.config.layers import value_at
+from clew.system.config.load import assign, explained, in_force_now, spelled
+from clew.system.config.settings import BY_NAME
+
+# Config: the model looks at a setting, or changes one of those that widen nobody's rights.
+
+
+CHANGEABLE = frozenset(
+    {
+        "alwaysThinkingEnabled",
+        "effortLevel",
+        "fallbackModel",
+        "language",
+        "maxThinkingTokens",
+        "model",
+        "respectGitignore",
+        "theme",
+    }
+)
+
+
+class ConfigInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    setting: Annotated[str, Meta(min_length=1, description="The key, as model")]
+    value: Annotated[str | bool | int, Meta(description="Left out, the setting is shown")] | (
+        UnsetType
+    ) = UNSET
+
+
+class Config(Tool[ConfigInput]):
+    name = "Config"
+    description = "Show or change a setting of clew"
+    prompt = (
+        "Shows a setting of clew and where it comes from, or writes it into the person's settings "
+        "file. Only when the person asks for it. Permissions, hooks, servers, variables and keys "
+        "cannot be changed here; tell the person to use `clew config`."
+    )
+    input_type = ConfigInput
+    is_deferred = True
+    search_words = "settings preferences model theme option"
+
+    def is_read_only(self, given: ConfigInput) -> bool:
+        return given.value is UNSET
+
+    def title(self, given: ConfigInput) -> str:
+        return given.setting if given.value is UNSET else f"{given.setting} = {given.value}"
+
+    async def call(self, given: ConfigInput, ctx: ToolContext) -> ToolResult:
+        if ctx.session.own is None:
+            raise ToolError("This session has no settings.")
+        places = ctx.session.own.places
+        if given.setting not in BY_NAME:
+            raise ToolError(f"{given.setting} is no setting; `clew config keys` lists them.")
+        if given.value is UNSET:
+            present, value = value_at(in_force_now(places), undotted(given.setting))
+            said = {"success": True, "operation": "get", "setting": given.setting}
+            return ToolResult(
+                content="\n".join(explained(places, given.setting)),
+                tool_use_result=said | {"value": spelled(value) if present else None},
+                display=spelled(value) if present else "not set",
+            )
+        return changed(given.setting, given.value, places)
+
+
+def changed(setting: str, value: Any, places: Any) -> ToolResult:
+    if setting not in CHANGEABLE:
+        raise ToolError(
+            f"{setting} is not changed by a model; a person does it: clew config set {setting} ..."
+        )
+    done = assign(places, "user", setting, value)
+    return ToolResult(
+        content=f"{setting} is now {spelled(value)} in {done.path}; it holds from the next session "
+        "on where this one has begun with another.",
+        tool_use_result={
+            "success": True,
+            "operation": "set",
+            "setting": setting,
+            "previousValue": done.before,
+            "newValue": value,
+        },
+        display=f"{setting} = {spelled(value)}",
+    )
+
+
+SELECT = "select:"
+WORD = re.compile(r"[a-z0-9]+")
+PIECE = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
+MAX_RESULTS = 5
+
+
+class ToolSearchInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    query: Annotated[
+        str, Meta(min_length=1, description="select:NAME,NAME for known names, else a few words")
+    ]
+    max_results: Annotated[int, Meta(ge=1, le=50, description="How many at most")] = MAX_RESULTS
+
+
+class ToolSearch(Tool[ToolSearchInput]):
+    name = "ToolSearch"
+    description = "Find tools that are not loaded yet"
+    prompt = (
+        "Loads tools that are known by name only. They are listed in the conversation; until they "
+        "are loaded, their inputs are unknown and they cannot be called well. "
+        "`select:NAME,NAME` loads these; other words are looked for in names and descriptions, "
+        "`+word` must be there, and the best matches are loaded. What was loaded stays loaded."
+    )
+    input_type = ToolSearchInput
+
+    def is_read_only(self, given: ToolSearchInput) -> bool:
+        return True
+
+    def title(self, given: ToolSearchInput) -> str:
+        return given.query
+
+    async def call(self, given: ToolSearchInput, ctx: ToolContext) -> ToolResult:
+        tools = [tool for tool in ctx.surroundings().tools if tool.is_deferred]
+        found = matches(given.query, tools, given.max_results)
+        result = {
+            "matches": found,
+            "query": given.query,
+            "total_deferred_tools": len(tools),
+        }
+        if not found:
+            names = ", ".join(sorted(tool.name for tool in tools)) or "none"
+            text = f"No tool fits {given.query!r}. Tools that can be loaded: {names}."
+            return ToolResult(content=text, tool_use_result=result, display="nothing found")
+        return ToolResult(
+            content=[{"type": "tool_reference", "tool_name": name} for name in found],
+            tool_use_result=result,
+            display=", ".join(found),
+        )
+
+
+def matches(query: str, tools: Iterable[Tool[Any]], limit: int) -> list[str]:
+    """Names of the tools that fit, the best first."""
+    tools = sorted(tools, key=lambda tool: tool.name)
+    if query.strip().lower().startswith(SELECT):
+        wanted = [name.strip().lower() for name in query.strip()[len(SELECT) :].split(",")]
+        by_name = {tool.name.lower(): tool.name for tool in tools}
+        return list(dict.fromkeys(by_name[name] for name in wanted if name in by_name))
+    words = [(word, must) for part, must in parts(query) for word in WORD.findall(part.lower())]
+    scored = [(score(words, tool), tool.name) for tool in tools]
+    best = sorted((item for item in scored if item[0]), key=lambda item: (-item[0], item[1]))
+    return [name for _, name in best[:limit]]
+
+
+def parts(query: str) -> list[tuple[str, bool]]:
+    return [(part.removeprefix("+"), part.startswith("+")) for part in query.split()]
+
+
+def score(words: list[tuple[str, bool]], tool: Tool[Any]) -> int:
+    """How well a tool fits: words of its name weigh most; 0 without one that must be there."""
+    name = {piece.lower() for piece in PIECE.findall(tool.name)}
+    told = set(WORD.findall(f"{tool.description} {tool.search_words} {tool.prompt}".lower()))
+    total = 0
+    for word, must in words:
+        value = (
+            10 * (word in name) or 4 * any(word in piece for piece in name) or 2 * (word in told)
+        )
+        if must and not value:
+            return 0
+        total += value
+    return total
+
+
+# StructuredOutput: the answer as data of a given shape, checked before it counts.
+
+
+class StructuredOutputInput(Struct, frozen=True, kw_only=True):
+    values: dict[str, Any]
+
+
+class StructuredOutput(Tool[StructuredOutputInput]):
+    """Its schema is that of the run; what fits is the run's result."""
+
+    name = "StructuredOutput"
+    description = "Give the answer in the shape that was asked for"
+    prompt = (
+        "Gives your final answer in the shape that was asked for. Call it once, at the end, when the work "
+        "is done; what stands in it is the result, and nothing else is read."
+    )
+    input_type = StructuredOutputInput
+
+    def __init__(self, schema: dict[str, Any]) -> None:
+        self.foreign_schema = {"type": "object", **schema}
+
+    def is_read_only(self, given: StructuredOutputInput) -> bool:
+        return True
+
+    def title(self, given: StructuredOutputInput) -> str:
+        return "the answer"
+
+    def objection(self, given: StructuredOutputInput, session: ToolSession) -> str:
+        said = mismatch(given.values, self.foreign_schema)
+        return f"Output does not match required schema: {said}" if said else ""
+
+    async def call(self, given: StructuredOutputInput, ctx: ToolContext) -> ToolResult:
+        return ToolResult(
+            content="The answer fits and is the result.",
+            tool_use_result=given.values,
+            display="the answer fits",
+        )

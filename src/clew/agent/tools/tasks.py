@@ -1,0 +1,384 @@
+"""TaskCreate, TaskGet, TaskList and TaskUpdate: work as numbered tasks that outlive the conversation's run.
+
+TodoWrite is the short list of one piece of work; these are for work that several share or that has an order.
+"""
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType, to_builtins
+
+from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolResult
+from clew.system.files import make_private, replace
+
+# The tasks of a session as files: one each, numbered, whole or not there, shared by its agents.
+
+
+Status: TypeAlias = Literal["pending", "in_progress", "completed"]
+MAX_TASKS = 10_000
+
+
+class Task(Struct, kw_only=True, rename="camel"):
+    """One task. `blocked_by` are the tasks that come before it; unknown fields are not kept."""
+
+    id: str
+    subject: str
+    description: str = ""
+    active_form: str = ""
+    status: Status = "pending"
+    owner: str = ""
+    blocks: list[str] = []
+    blocked_by: list[str] = []
+    metadata: dict[str, Any] = {}
+
+
+class TaskList:
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """While entered, nobody else changes the list."""
+        make_private(self._folder)
+        handle = os.open(self._folder / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(handle)
+
+    def numbers(self) -> list[int]:
+        try:
+            names = [path.name for path in self._folder.iterdir()]
+        except FileNotFoundError:
+            return []
+        stems = [name.removesuffix(".json") for name in names if name.endswith(".json")]
+        return sorted(int(stem) for stem in stems if stem.isascii() and stem.isdecimal())
+
+    def tasks(self) -> list[Task]:
+        """Every task that can be read, in the order of the numbers."""
+        found = (self.find(str(number)) for number in self.numbers())
+        return [task for task in found if task is not None]
+
+    def find(self, task_id: str) -> Task | None:
+        if not (task_id.isascii() and task_id.isdecimal() and len(task_id) < 20):
+            return None
+        try:
+            data = (self._folder / f"{int(task_id)}.json").read_bytes()
+            return msgspec.json.decode(data, type=Task, strict=False)
+        except (FileNotFoundError, msgspec.DecodeError, UnicodeDecodeError):
+            return None
+
+    def put(self, task: Task) -> None:
+        text = json.dumps(msgspec.to_builtins(task), indent=2)
+        replace(self._folder / f"{task.id}.json", text + "\n", mode=0o600)
+
+    def add(self, task: Task) -> Task:
+        """Gives the task the next number, also behind those that were deleted."""
+        mark = self._folder / ".highwatermark"
+        with self.changing():
+            try:
+                last = int(mark.read_text("utf-8"))
+            except (FileNotFoundError, ValueError):
+                last = 0
+            numbers = self.numbers()
+            if len(numbers) >= MAX_TASKS:
+                raise ToolError(f"There are {MAX_TASKS:,} tasks; finish or delete some first.")
+            task.id = str(max([last, *numbers]) + 1)
+            self.put(task)
+            replace(mark, task.id, mode=0o600)
+        return task
+
+    def delete(self, task_id: str) -> None:
+        """Takes a task away, and out of what the others wait for. Called while changing."""
+        (self._folder / f"{int(task_id)}.json").unlink(missing_ok=True)
+        for other in self.tasks():
+            if task_id in other.blocks or task_id in other.blocked_by:
+                other.blocks = [one for one in other.blocks if one != task_id]
+                other.blocked_by = [one for one in other.blocked_by if one != task_id]
+                self.put(other)
+
+    def link(self, before: str, after: str) -> None:
+        """`before` comes before `after`. Called while changing; both are there."""
+        first, then = self.find(before), self.find(after)
+        if first is None or then is None:
+            return
+        first.blocks = [*first.blocks, *([] if after in first.blocks else [after])]
+        then.blocked_by = [*then.blocked_by, *([] if before in then.blocked_by else [before])]
+        self.put(first)
+        self.put(then)
+
+
+def task_list(ctx: ToolContext) -> TaskList:
+    if ctx.session.own is None:
+        raise ToolError("This session keeps no tasks.")
+    return TaskList(ctx.session.own.task_folder)
+
+
+def known(tasks: TaskList, task_id: str) -> Task:
+    task = tasks.find(task_id)
+    if task is None:
+        there = ", ".join(map(str, tasks.numbers()[:50])) or "none"
+        raise ToolError(f"There is no task {task_id}. There are: {there}.")
+    return task
+
+
+def line_of(task: Task, open_ids: set[str]) -> str:
+    waits = [f"#{one}" for one in task.blocked_by if one in open_ids]
+    owner = f" ({task.owner})" if task.owner else ""
+    after = f" [after {', '.join(waits)}]" if waits else ""
+    return f"#{task.id} [{task.status}] {task.subject}{owner}{after}"
+
+
+def open_ids(tasks: list[Task]) -> set[str]:
+    return {task.id for task in tasks if task.status != "completed"}
+
+
+Id = Annotated[str, Meta(min_length=1, description="The task's number")]
+
+
+class TaskCreateInput(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    subject: Annotated[str, Meta(min_length=1, description="What is to be done, in a few words")]
+    description: Annotated[str, Meta(description="All that doing it needs to know")]
+    active_form: Annotated[str, Meta(description="The same while it is being done")] = ""
+    metadata: Annotated[dict[str, Any], Meta(description="Whatever else belongs to it")] = {}
+
+
+class TaskCreate(Tool[TaskCreateInput]):
+    name = "TaskCreate"
+    description = "Add a task to the list"
+    prompt = (
+        "Adds a task, pending and nobody's. Use tasks for work of many steps, with an order or "
+        "shared with agents; set the order with TaskUpdate. Look with TaskList first."
+    )
+    input_type = TaskCreateInput
+    is_deferred = True
+    search_words = "todo plan steps work"
+
+    def is_concurrency_safe(self, given: TaskCreateInput) -> bool:
+        return True
+
+    def title(self, given: TaskCreateInput) -> str:
+        return given.subject
+
+    async def call(self, given: TaskCreateInput, ctx: ToolContext) -> ToolResult:
+        tasks = task_list(ctx)
+        task = tasks.add(
+            Task(
+                id="",
+                subject=given.subject,
+                description=given.description,
+                active_form=given.active_form,
+                metadata=given.metadata,
+            )
+        )
+        why = await ctx.session.may("TaskCreated", about(task))
+        if why:
+            with tasks.changing():
+                tasks.delete(task.id)
+            raise ToolError(f"A hook does not want this task: {why}")
+        return ToolResult(
+            content=f"Task #{task.id} is on the list: {task.subject}",
+            tool_use_result={
+                "task": {
+                    "id": task.id,
+                    "subject": task.subject,
+                    "description": task.description,
+                }
+            },
+            display=f"#{task.id}",
+        )
+
+
+class TaskGetInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"):
+    task_id: Id
+
+
+class TaskGet(Tool[TaskGetInput]):
+    name = "TaskGet"
+    description = "Show one task whole"
+    prompt = (
+        "Shows a task whole: its description, who has it, what it waits for and what waits for it."
+    )
+    input_type = TaskGetInput
+    is_deferred = True
+    search_words = "todo read details"
+
+    def is_read_only(self, given: TaskGetInput) -> bool:
+        return True
+
+    def title(self, given: TaskGetInput) -> str:
+        return f"#{given.task_id}"
+
+    async def call(self, given: TaskGetInput, ctx: ToolContext) -> ToolResult:
+        tasks = task_list(ctx)
+        task = known(tasks, given.task_id)
+        lines = [line_of(task, open_ids(tasks.tasks())), task.description]
+        if task.blocks:
+            lines.append("before " + ", ".join(f"#{one}" for one in task.blocks))
+        return ToolResult(
+            content="\n".join(filter(None, lines)),
+            tool_use_result={"task": to_builtins(task)},
+            display=task.subject,
+        )
+
+
+class TaskListInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    pass
+
+
+class ListTasks(Tool[TaskListInput]):
+    name = "TaskList"
+    description = "List the tasks"
+    prompt = "Lists every task: its number, whether it is done, who has it, and what it waits for."
+    input_type = TaskListInput
+    is_deferred = True
+    search_words = "todo show all"
+
+    def is_read_only(self, given: TaskListInput) -> bool:
+        return True
+
+    async def call(self, given: TaskListInput, ctx: ToolContext) -> ToolResult:
+        tasks = task_list(ctx).tasks()
+        still_open = open_ids(tasks)
+        done = len(tasks) - len(still_open)
+        return ToolResult(
+            content="\n".join(line_of(task, still_open) for task in tasks) or "There are no tasks.",
+            tool_use_result={"tasks": [summary(task, still_open) for task in tasks]},
+            display=f"{done} of {len(tasks)} done",
+        )
+
+
+def summary(task: Task, still_open: set[str]) -> dict[str, Any]:
+    return {
+        "id": task.id,
+        "subject": task.subject,
+        "status": task.status,
+        "owner": task.owner,
+        "blockedBy": [one for one in task.blocked_by if one in still_open],
+    }
+
+
+class TaskUpdateInput(
+    Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="camel"
+):
+    task_id: Id
+    status: (
+        Annotated[
+            Literal["pending", "in_progress", "completed", "deleted"],
+            Meta(description="deleted takes it off the list"),
+        ]
+        | UnsetType
+    ) = UNSET
+    subject: Annotated[str, Meta(min_length=1)] | UnsetType = UNSET
+    description: str | UnsetType = UNSET
+    active_form: str | UnsetType = UNSET
+    owner: Annotated[str, Meta(description="Who does it")] | UnsetType = UNSET
+    add_blocks: Annotated[list[str], Meta(description="Tasks that come after this one")] = []
+    add_blocked_by: Annotated[list[str], Meta(description="Tasks that come before this one")] = []
+    metadata: (
+        Annotated[dict[str, Any], Meta(description="Joined with what is there; null takes away")]
+        | UnsetType
+    ) = UNSET
+
+
+class TaskUpdate(Tool[TaskUpdateInput]):
+    name = "TaskUpdate"
+    description = "Change a task"
+    prompt = (
+        "Changes a task: who has it, whether it is in progress, completed or deleted, and which tasks "
+        "come before or after it. Mark it in_progress when you begin, completed only when it is done "
+        "and checked."
+    )
+    input_type = TaskUpdateInput
+    is_deferred = True
+    search_words = "todo done complete assign order"
+
+    def is_concurrency_safe(self, given: TaskUpdateInput) -> bool:
+        return True
+
+    def title(self, given: TaskUpdateInput) -> str:
+        return f"#{given.task_id}" + ("" if given.status is UNSET else f" {given.status}")
+
+    async def call(self, given: TaskUpdateInput, ctx: ToolContext) -> ToolResult:
+        tasks = task_list(ctx)
+        before_it = known(tasks, given.task_id)
+        if given.status == "completed" != before_it.status:
+            why = await ctx.session.may("TaskCompleted", about(before_it))
+            if why:
+                raise ToolError(f"A hook does not take this task for done: {why}")
+        with tasks.changing():
+            task = known(tasks, given.task_id)
+            before = task.status
+            if given.status == "deleted":
+                tasks.delete(task.id)
+                changed = ["deleted"]
+            else:
+                changed = changed_fields(task, given)
+                tasks.put(task)
+                changed += linked(tasks, task, given)
+        result: dict[str, Any] = {"success": True, "taskId": task.id, "updatedFields": changed}
+        if given.status not in (UNSET, before):
+            result["statusChange"] = {"from": before, "to": given.status}
+        said = ", ".join(changed) or "nothing to change"
+        return ToolResult(content=f"Task #{task.id}: {said}.", tool_use_result=result, display=said)
+
+
+def about(task: Task) -> dict[str, Any]:
+    """What hooks are told of a task."""
+    more = {"task_description": task.description, "teammate_name": task.owner}
+    told = {key: value for key, value in more.items() if value}
+    return {"task_id": task.id, "task_subject": task.subject, **told}
+
+
+def changed_fields(task: Task, given: TaskUpdateInput) -> list[str]:
+    """Writes what was given into the task; the names of what is different now."""
+    changed = []
+    for field in ("status", "subject", "description", "active_form", "owner"):
+        value = getattr(given, field)
+        if value is not UNSET and value != getattr(task, field):
+            setattr(task, field, value)
+            changed.append(field)
+    if given.metadata is not UNSET:
+        joined = task.metadata | given.metadata
+        task.metadata = {key: value for key, value in joined.items() if value is not None}
+        changed.append("metadata")
+    return changed
+
+
+def linked(tasks: TaskList, task: Task, given: TaskUpdateInput) -> list[str]:
+    """Puts tasks before and after this one; a circle would wait for ever and is refused."""
+    pairs = [(task.id, other) for other in given.add_blocks]
+    pairs += [(other, task.id) for other in given.add_blocked_by]
+    for before, after in pairs:
+        known(tasks, before)
+        known(tasks, after)
+        if before == after or comes_before(tasks, after, before):
+            raise ToolError(f"#{before} cannot come before #{after}: #{after} comes before it.")
+        tasks.link(before, after)
+    fields = (("blocks", given.add_blocks), ("blockedBy", given.add_blocked_by))
+    return [name for name, others in fields if others]
+
+
+def comes_before(tasks: TaskList, first: str, then: str) -> bool:
+    """Whether `then` waits for `first`, over however many tasks between them."""
+    by_id = {task.id: task for task in tasks.tasks()}
+    seen: set[str] = set()
+    waiting = [then]
+    while waiting:
+        task = by_id.get(waiting.pop())
+        if task is None or task.id in seen:
+            continue
+        seen.add(task.id)
+        if first in task.blocked_by:
+            return True
+        waiting += task.blocked_by
+    return False

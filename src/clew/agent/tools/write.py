@@ -1,0 +1,126 @@
+"""Write: a whole file, new or in place of one that was read."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from clew.agent.tools import files
+from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolResult, ToolSession
+from clew.agent.tools.files import Text, count_lines, crlf, decode
+from clew.agent.tools.patch import patch_of_texts
+from clew.core.messages.text import count_of, unescape_like
+from clew.system.files import is_there
+
+# A record that holds a large file once for every edit of it cannot be read any more.
+ORIGINAL_MAX_CHARS = 256 << 10
+
+
+class WriteInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    file_path: Annotated[str, Meta(min_length=1, description="The file; absolute is best")]
+    content: Annotated[str, Meta(description="All that the file shall hold")]
+
+
+class Write(Tool[WriteInput]):
+    name = "Write"
+    description = "Create a file, or write one anew"
+    prompt = (
+        "Writes a whole file; missing folders are made. A file that is there must have been read "
+        "in this session and not changed since. To change parts of a file use Edit."
+    )
+    input_type = WriteInput
+
+    def is_destructive(self, given: WriteInput) -> bool:
+        return True
+
+    def paths(self, given: WriteInput) -> tuple[str, ...]:
+        return (given.file_path,)
+
+    def title(self, given: WriteInput) -> str:
+        return given.file_path
+
+    def rehearse(self, given: WriteInput, session: ToolSession) -> None:
+        path = session.path(given.file_path)
+        if is_there(path):
+            files.take_known(path, session)
+
+    async def call(self, given: WriteInput, ctx: ToolContext) -> ToolResult:
+        return put_content(ctx.session.path(given.file_path), given.content, ctx)
+
+
+def put_content(path: Path, content: str, ctx: ToolContext) -> ToolResult:
+    return (update if is_there(path) else create)(path, content, ctx)
+
+
+def update(path: Path, content: str, ctx: ToolContext) -> ToolResult:
+    old = files.take_known(path, ctx.session)
+    text = decode(old.data) or Text(text="")
+    content = unescape_like(content, text.text)
+    # Read shows lines without their carriage returns, so the model cannot have meant to drop them.
+    new = crlf(content) if text.is_crlf else content
+    written = files.put(old.path, encoded(text, new, path), old.status)
+    files.note(ctx, written, whole_range(content))
+    return ToolResult(
+        content=f"Wrote {path}: {count(content)}.",
+        tool_use_result=outcome("update", path, content, patch_of_texts(text.text, new), text.text),
+        display=f"Wrote {count(content)}",
+    )
+
+
+def create(path: Path, content: str, ctx: ToolContext) -> ToolResult:
+    """A new file under the user's umask, never over one that appeared meanwhile."""
+    # A link that leads nowhere is created at its far end, as a shell's `>` does.
+    path = Path(os.path.realpath(path))
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ToolError(f"The folder {path.parent} cannot be made: {error.strerror}.") from None
+    written = files.put(path, encoded(Text(text=""), content, path), None)
+    files.note(ctx, written, whole_range(content))
+    return ToolResult(
+        content=f"Created {path}: {count(content)}.",
+        tool_use_result=outcome("create", path, content, [], None),
+        display=f"Created, {count(content)}",
+    )
+
+
+def encoded(like: Text, content: str, path: Path) -> bytes:
+    """In the encoding of the file that was there; UTF-8 where that cannot hold the new text."""
+    try:
+        return like.encode(content)
+    except UnicodeEncodeError:
+        pass
+    try:
+        return content.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ToolError(
+            f"The content for {path} holds half a surrogate pair; leave it out."
+        ) from None
+
+
+def outcome(
+    kind: str, path: Path, content: str, patch: list[dict[str, Any]], before: str | None
+) -> dict[str, Any]:
+    return {
+        "type": kind,
+        "filePath": str(path),
+        "content": content,
+        "structuredPatch": patch,
+        "originalFile": None if before is None else original(before),
+    }
+
+
+def original(text: str) -> str | None:
+    """What was in a file, for whoever reads the record; of a large one the hunks must do."""
+    return text if len(text) <= ORIGINAL_MAX_CHARS else None
+
+
+def whole_range(content: str) -> tuple[tuple[int, int], ...]:
+    total = count_lines(content)
+    return ((1, total),) if total else ()
+
+
+def count(content: str) -> str:
+    total = count_lines(content)
+    return count_of(total, "line")

@@ -1,0 +1,335 @@
+"""The session's tools as the executor sees them: by block, never raising, a wrong name an outcome.
+
+Owns nothing but the way from a tool_use block to the tool of its name.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, TypeAlias
+
+from msgspec.structs import replace
+
+from clew.agent.tools.base import (
+    Progress,
+    QuestionKind,
+    Surroundings,
+    Tool,
+    ToolContext,
+    ToolResult,
+    ToolSession,
+    failed,
+)
+from clew.agent.tools.files import EDIT_MAX_BYTES, note_seen, take
+from clew.agent.tools.registry import Toolbox
+from clew.agent.tools.schema import parse_input, rehearse, run_tool
+from clew.agent.tools.spill import fitted
+from clew.core.json_object import Json
+from clew.core.ledger.state import Todo
+from clew.core.messages.errors import ClewError
+from clew.core.messages.text import tagged
+from clew.permissions.decision import Decision, runs_confined, stays_confined
+from clew.permissions.request import tool_of
+from clew.record.rewind.changes import Change
+from clew.record.rewind.watch import Before, Named, Watch, named_by, placed
+from clew.system.config.mask import all_without, without
+
+# Which calls run behind the read-only wall: those of a shell that nobody was asked about, and those
+# that a user approves although they could reach a denied file.
+
+
+class Confining(Protocol):
+    """A toolset, as far as its walls are concerned."""
+
+    @property
+    def has_walls(self) -> bool:
+        """Whether a read-only wall can stand here, as far as is known."""
+        ...
+
+    async def can_confine(self) -> bool:
+        """Return whether one stands, found out by a run; from then on `has_walls` is true to it."""
+        ...
+
+    async def look_up(self) -> bool:
+        """Find out what a decision could not know; return whether there was such a thing."""
+        ...
+
+
+async def decide(
+    tools: Confining, block: Json, judge: Callable[[], Decision]
+) -> tuple[Decision, bool]:
+    """The decision on a call, and whether it must run behind the read-only wall.
+
+    A decision relies on the wall: where none stands after all, the call is judged again. So it is
+    once that is looked up which a decision could not know.
+    """
+    decision = judge()
+    if await tools.look_up():
+        decision = judge()
+    is_shell = tool_of(block["name"]).family == "shell"
+    if not (is_shell and tools.has_walls):
+        return decision, False
+    if stays_confined(decision):
+        return decision, await tools.can_confine()
+    if not runs_confined(decision):
+        return decision, False
+    if await tools.can_confine():
+        return decision, True
+    return judge(), False
+
+
+# Around each call that may change files: what stood there is kept, and what became of it recorded.
+
+
+# message uuid, tool_use id, the changes, and how many more there were
+Record = Callable[[str, str, Sequence[Change], int], None]
+
+
+class FileRecord:
+    """One a session, open as long as the session is; `record` is what writes a line of changes.
+
+    What a call did is looked for when its result is on its way already; the next call that may
+    change something waits for that, and so does whoever asks with `settled`.
+    """
+
+    def __init__(self, watch: Watch, record: Record) -> None:
+        self._watch = watch
+        self._record = record
+        self._group = asyncio.TaskGroup()
+        self._looking: set[asyncio.Task[None]] = set()
+        # Agents beside the conversation make calls of their own; one looks at a time.
+        self._one = asyncio.Lock()
+
+    async def __aenter__(self) -> "FileRecord":
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._group.__aexit__(None, None, None)
+
+    async def settled(self) -> None:
+        """Everything that calls did so far is recorded."""
+        while self._looking:
+            await asyncio.wait(self._looking)
+
+    async def run(self, tool: Tool[Any], raw: Any, ctx: ToolContext) -> ToolResult:
+        """Runs the tool; what it did to files is recorded when it ends, however it ends."""
+        await self.settled()
+        async with self._one:
+            asked = await asyncio.to_thread(self._before, tool, raw, ctx.session)
+        if asked is None:
+            return await run_tool(tool, raw, ctx)
+        try:
+            return await run_tool(tool, raw, ctx)
+        finally:
+            looking = self._group.create_task(self._note(asked, ctx))
+            self._looking.add(looking)
+            looking.add_done_callback(self._looking.discard)
+
+    def _before(self, tool: Tool[Any], raw: Any, session: ToolSession) -> Before | None:
+        given = parse_input(tool, raw)
+        if isinstance(given, ToolResult) or tool.is_read_only(given):
+            return None
+        command = getattr(given, "command", None)
+        if isinstance(command, str):
+            named = named_by(command, lambda path: str(session.path(path)))
+            known = {record.path for record in session.ledger.records()} | self._watch.touched
+            named = Named(deep=named.deep, flat=named.flat | known)
+            return self._watch.before(named, session.cwd, whole=True)
+        try:
+            paths = frozenset(placed(str(session.path(path))) for path in tool.paths(given))
+        except ClewError:
+            return None
+        return self._watch.before(Named(deep=paths), session.cwd, whole=False) if paths else None
+
+    async def _note(self, before: Before, ctx: ToolContext) -> None:
+        async with self._one:
+            changes, more = await asyncio.to_thread(self._watch.after, before)
+        if changes:
+            self._record(ctx.message_uuid, ctx.tool_use_id, changes, more)
+
+
+GONE = (
+    "{name} is gone: the server or plugin that brought it was taken away. This call had not begun, and "
+    "nothing was done."
+)
+Run: TypeAlias = Callable[[Tool[Any], Any, ToolContext], Awaitable[ToolResult]]
+
+
+class SessionTools:
+    """`surroundings` says how the session stands at the moment of a call; `secrets` are never shown."""
+
+    def __init__(
+        self,
+        toolbox: Toolbox,
+        session: ToolSession,
+        surroundings: Callable[[], Surroundings],
+        secrets: Sequence[str] = (),
+        file_record: FileRecord | None = None,
+        aliases: Mapping[str, str] | None = None,
+    ) -> None:
+        self._aliases = aliases or {}
+        self._toolbox = toolbox
+        self._file_record = file_record
+        self._session = session
+        self._surroundings = surroundings
+        self._secrets = session.secrets = tuple(secrets)
+
+    def note_seen(self, path: Path, mtime_ms: int) -> bool:
+        """Somebody saw a file, as it was then, whom edits may rely on; False if it has changed."""
+        found = take(path, EDIT_MAX_BYTES)
+        if found.status.st_mtime_ns // 1_000_000 != mtime_ms:
+            return False
+        lines = found.data.count(b"\n") + 1
+        note_seen(self._session, found, ((1, lines),), "")
+        return True
+
+    def take_up(self, todos: Sequence[Todo]) -> None:
+        """The list of what is to be done, as another conversation left it."""
+        self._session.todos = listed(todos)
+
+    def definitions(self) -> list[Json]:
+        return self._toolbox.definitions()
+
+    def meant(self, block: Json) -> Json:
+        """The call as everything behind the model sees it: another name for a tool leads to that tool, and
+        from there no further."""
+        name = self._aliases.get(block["name"])
+        return block if name is None else block | {"name": name}
+
+    def title(self, block: Json) -> str:
+        """A call in a line, also one of long ago: the tool's name alone where it has no more to say."""
+        name = str(block.get("name", ""))
+        tool = self._toolbox.get(name)
+        given = None if tool is None else parse_input(tool, block.get("input"))
+        if tool is None or isinstance(given, ToolResult):
+            return name
+        title = tool.title(given)
+        return title if title.startswith(tool.name) else f"{tool.name}: {title}"
+
+    def is_concurrency_safe(self, block: Json) -> bool:
+        """A call that cannot run disturbs nobody."""
+        tool = self._toolbox.get(block["name"])
+        given = None if tool is None else parse_input(tool, block["input"])
+        if tool is None or isinstance(given, ToolResult):
+            return True
+        return tool.is_concurrency_safe(given)
+
+    def unusable(self, block: Json) -> ToolResult | None:
+        """Why a call cannot run whoever permits it: no such tool, or an input that is none."""
+        tool = self._toolbox.get(block["name"])
+        if tool is None:
+            return self._unknown(block["name"])
+        given = parse_input(tool, block["input"])
+        if isinstance(given, ToolResult):
+            return given
+        objection = tool.objection(given, self._session)
+        return failed(tagged("tool_use_error", objection)) if objection else None
+
+    async def doomed(self, block: Json, may_look: Callable[[str], bool]) -> ToolResult | None:
+        """Why a call would fail whatever is answered to the question whether it may run."""
+        tool = self._toolbox.get(block["name"])
+        given = None if tool is None else parse_input(tool, block["input"])
+        if tool is None or isinstance(given, ToolResult):
+            return self.unusable(block)
+        if not all(map(may_look, tool.paths(given))):
+            return None
+        if self._session.buffers is not None:
+            from clew.agent.tools.editor import rehearsed
+
+            return await rehearsed(self._session.buffers, tool, block["input"], self._session)
+        return rehearse(tool, block["input"], self._session)
+
+    def question(self, block: Json) -> tuple[QuestionKind, str]:
+        tool = self._toolbox.get(block["name"])
+        given = None if tool is None else parse_input(tool, block["input"])
+        if tool is None or isinstance(given, ToolResult):
+            return "permission", ""
+        return tool.question_kind, tool.body(given, self._session)
+
+    def _unknown(self, name: str) -> ToolResult:
+        if self._toolbox.was_there(name):
+            return failed(tagged("tool_use_error", GONE.format(name=name)))
+        known = [each.name for each in self._toolbox]
+        near = get_close_matches(name, known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        return failed(tagged("tool_use_error", f"no tool named {name}; {hint}"))
+
+    @property
+    def has_walls(self) -> bool:
+        return self._session.sandbox is not None and self._session.sandbox.has_walls
+
+    async def can_confine(self) -> bool:
+        return self._session.sandbox is not None and await self._session.sandbox.can_confine()
+
+    async def look_up(self) -> bool:
+        return self._session.sandbox is not None and await self._session.sandbox.look_up()
+
+    async def run(
+        self,
+        block: Json,
+        *,
+        message_uuid: str,
+        progress: Callable[[Any], Awaitable[None]],
+        is_confined: bool = False,
+    ) -> ToolResult:
+        tool = self._toolbox.get(block["name"])
+        if tool is None:
+            return self._unknown(block["name"])
+        return await self.call(
+            tool, block, message_uuid=message_uuid, progress=progress, is_confined=is_confined
+        )
+
+    async def call(
+        self,
+        tool: Tool[Any],
+        block: Json,
+        *,
+        message_uuid: str,
+        progress: Callable[[Any], Awaitable[None]],
+        is_confined: bool = False,
+    ) -> ToolResult:
+        """Runs a tool, offered to the model or not."""
+
+        async def emit(step: Progress) -> None:
+            await progress(replace(step, text=without(step.text, self._secrets)))
+
+        context = ToolContext(
+            session=self._session,
+            emit=emit,
+            tool_use_id=block["id"],
+            message_uuid=message_uuid,
+            surroundings=self._surroundings,
+            is_confined=is_confined,
+        )
+        run: Run = run_tool if self._file_record is None else self._file_record.run
+        if self._session.buffers is not None:
+            from clew.agent.tools.editor import with_buffers
+
+            run = with_buffers(self._session.buffers, run)
+        result = await run(tool, block["input"], context)
+        # Before anything is kept, recorded or sent: a command may print its environment.
+        clean = replace(
+            result,
+            content=all_without(result.content, self._secrets),
+            tool_use_result=all_without(result.tool_use_result, self._secrets),
+            display=without(result.display, self._secrets),
+        )
+        if isinstance(clean.content, list) and any(b.get("type") == "image" for b in clean.content):
+            from clew.agent.tools.media import fit_pictures
+
+            content = await fit_pictures(self._session, clean.content)
+            clean = replace(clean, content=content)
+        return await fitted(clean, tool.result_max_chars, self._session.spill_folder)
+
+
+def listed(todos: Sequence[Todo]) -> list[Json]:
+    """What is to be done, as its tool keeps it."""
+    return [{"content": t.content, "status": t.status, "activeForm": t.active_form} for t in todos]

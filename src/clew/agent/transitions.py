@@ -1,0 +1,296 @@
+"""After each answer: go on, and with what words, or end, and why. Decisions as data, no effects.
+
+Every stop reason has its branch; one that nobody knows ends the turn. Whatever makes a turn go on
+without tools is counted, so that no model can keep a turn alive by saying nothing.
+
+Decision: docs/decisions/004-turn-loop.md
+"""
+
+import re
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from clew.agent.events import EndReason
+from clew.core.json_object import Json
+from clew.core.messages import factories
+from clew.core.messages.text import AFTER_MAX_TOKENS
+from clew.providers.answer_events import GaveUp
+from clew.providers.base import Failure
+from clew.providers.failure_kinds import without_credit
+from clew.system.clock import here
+
+# The same call again and again: a person is asked before it goes on, and nothing goes on for ever.
+
+
+ASK_AT = 5
+END_AT = 15
+
+
+class Repetition:
+    """How often in a row this turn made its last call; name and input are what makes calls equal."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, Any] | None = None
+        self._count = 0
+
+    def note(self, block: Json) -> None:
+        this = (block["name"], block["input"])
+        self._count = self._count + 1 if this == self._last else 1
+        self._last = this
+
+    def forgive(self) -> None:
+        """A person wants it so: the count begins anew."""
+        self._count = 0
+
+    @property
+    def question(self) -> str:
+        """Why a person must be asked; empty if they need not be."""
+        if self._count < ASK_AT:
+            return ""
+        return f"the same call was made {self._count} times in a row"
+
+    @property
+    def is_endless(self) -> bool:
+        return self._count >= END_AT
+
+
+# Put a request that failed into words, with what the user can do about it, and into the transcript.
+
+
+# A moment beyond that is no advice, and the calendar may not have it.
+LONGEST_WAIT_S = 366 * 86_400.0
+
+
+def api_error_words(failure: Failure) -> str:
+    """Return the failure as transcripts have it."""
+    status = f"{failure.status} " if failure.status else ""
+    return f"API Error: {status}{failure.message}"
+
+
+def with_advice(ended: GaveUp, now: str) -> str:
+    """Return the failure with the time to come back, or with the reason why waiting does not help."""
+    said = api_error_words(ended.failure)
+    wait_s = ended.retry_in_s
+    if wait_s is not None and wait_s < LONGEST_WAIT_S:
+        until = here(datetime.fromisoformat(now).timestamp() + wait_s)
+        return f"{said} ({ended.why}: try again at {until})"
+    return said if without_credit(ended.failure) is None else f"{said} ({ended.why})"
+
+
+def failed_request(
+    failure: Failure,
+    *,
+    uuid: str,
+    at: str,
+    attempt: int,
+    max_attempts: int | None = None,
+    delay_s: float | None = None,
+) -> Json:
+    """Return the entry that tells of one failed request; `delay_s` is None where none follows.
+
+    It stands on the chain, for readers of the transcript; no request holds it.
+    """
+    error: Json = {"message": failure.message, "formatted": api_error_words(failure)}
+    known = {"status": failure.status, "type": failure.error_type, "requestId": failure.request_id}
+    error |= {name: value for name, value in known.items() if value is not None}
+    is_refusal = failure.kind in ("status", "error_event")
+    if not is_refusal:
+        code, is_tls = failure.kind, failure.kind == "tls"
+        error["connection"] = {"code": code, "message": failure.message, "isSSLError": is_tls}
+    more: Json = {"retryAttempt": attempt}
+    if delay_s is not None:
+        more["retryInMs"] = round(delay_s * 1000)
+    if max_attempts is not None:
+        more["maxRetries"] = max_attempts
+    return factories.system(
+        "api_error",
+        uuid=uuid,
+        at=at,
+        level="error",
+        error=error,
+        source="request_retry" if is_refusal else "connection_retry",
+        **more,
+    )
+
+
+# How often in one turn an answer may be asked for again for each of these reasons.
+MAX_RECOVERIES = {"max_tokens": 3, "full": 2, "broken_off": 3, "paused": 8, "empty": 1, "hook": 8}
+
+AFTER_BREAK = (
+    "The connection broke in the middle of your last answer; what is above is what arrived. Go on "
+    "from there without repeating it."
+)
+AFTER_EMPTY = "Your last answer was empty. If the work is done, say so in a sentence; otherwise go on with it."
+
+Cause: TypeAlias = Literal[
+    "tools", "max_tokens", "full", "broken_off", "paused", "empty", "hook", "budget"
+]
+# These are work, or hold bounds of their own: what was recovered before is behind them.
+WORK: frozenset[Cause] = frozenset({"tools", "budget"})
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """What a transition needs to know of an answer and of what its calls did."""
+
+    ending: str
+    is_complete: bool = True
+    is_empty: bool = False
+    has_results: bool = False
+    is_stopped: bool = False  # a person or host denied a call and said stop
+    # What was repeated until nobody could take it for work any more; empty: nothing.
+    repeats: str = ""
+    # A hook wants the session to stop here, and why.
+    halt: str | None = None
+    # The request was given up, not broken off: asking again is no help.
+    is_final: bool = False
+    failure: str = ""
+    stop_reason: str | None = None
+    status: int | None = None
+    # The category of the failure, in the words that hooks and readers of transcripts know.
+    error: str = "unknown"
+    error_type: str | None = None
+
+
+class Continue(Struct, frozen=True, kw_only=True):
+    """Another request follows; `words` go before it as a message that only the model sees."""
+
+    cause: Cause
+    words: str = ""
+
+
+class Terminal(Struct, frozen=True, kw_only=True):
+    reason: EndReason
+    message: str = ""
+
+
+Transition: TypeAlias = Continue | Terminal
+FULL = Terminal(reason="prompt_too_long", message="the model's context window is full")
+
+
+class Recoveries(Struct, frozen=True, kw_only=True):
+    """How often this turn went on for each cause since a tool last ran."""
+
+    max_tokens: int = 0
+    full: int = 0
+    broken_off: int = 0
+    paused: int = 0
+    empty: int = 0
+    hook: int = 0
+
+    def after(self, cause: Cause) -> "Recoveries":
+        if cause in WORK:
+            return Recoveries()
+        counts = {name: getattr(self, name) for name in MAX_RECOVERIES}
+        counts[cause] += 1
+        return Recoveries(**counts)
+
+    def has_left(self, cause: Cause) -> bool:
+        return cause in WORK or getattr(self, cause) < MAX_RECOVERIES[cause]
+
+
+def after_answer(reply: Reply, recoveries: Recoveries) -> Transition:
+    """What follows an answer."""
+    if reply.is_stopped:
+        return Terminal(reason="denied_and_stopped")
+    if reply.halt is not None:
+        return Terminal(reason="stopped_by_hook", message=reply.halt)
+    if reply.repeats:
+        return Terminal(reason="loop_stopped", message=f"stopped: {reply.repeats}")
+    if reply.has_results:
+        return Continue(cause="tools")
+    if reply.is_final:
+        full = reply.ending == "cut_by_context"
+        return Terminal(reason="prompt_too_long" if full else "api_error", message=reply.failure)
+    if not reply.is_complete:
+        return _unless_spent(
+            Continue(cause="broken_off", words=AFTER_BREAK),
+            recoveries,
+            Terminal(reason="api_error", message=reply.failure),
+        )
+    match reply.ending:
+        case "paused":
+            return _unless_spent(
+                Continue(cause="paused"),
+                recoveries,
+                Terminal(reason="no_answer", message="the model paused too often in one turn"),
+            )
+        case "cut_by_max_tokens" | "compacted":
+            return _unless_spent(
+                Continue(cause="max_tokens", words=AFTER_MAX_TOKENS),
+                recoveries,
+                Terminal(reason="completed", message="the answer was cut at its length limit"),
+            )
+        case "cut_by_context":
+            return _unless_spent(Continue(cause="full", words=AFTER_MAX_TOKENS), recoveries, FULL)
+        case "refused":
+            return Terminal(reason="refused", message="the model refused to answer")
+        case "turn" | "tools" if reply.is_empty:
+            return _unless_spent(
+                Continue(cause="empty", words=AFTER_EMPTY),
+                recoveries,
+                Terminal(reason="completed", message="the model had nothing to say"),
+            )
+        case "turn" | "tools":
+            return Terminal(reason="completed")
+        case _:
+            return Terminal(
+                reason="completed", message="the answer ended for a reason clew does not know"
+            )
+
+
+def _unless_spent(onward: Continue, recoveries: Recoveries, otherwise: Terminal) -> Transition:
+    return onward if recoveries.has_left(onward.cause) else otherwise
+
+
+# `+500k` in a prompt: the model is to use so many tokens on it, and is sent on when it stops early.
+
+
+# At the beginning or the end of a prompt, where nobody writes a sum.
+WISH = re.compile(
+    r"\A\s*\+(\d{1,4}(?:\.\d{1,3})?)([km])(?=\s|\Z)|(?<=\s)\+(\d{1,4}(?:\.\d{1,3})?)([km])\s*\Z",
+    re.I,
+)
+UNITS = {"k": 1_000, "m": 1_000_000}
+
+# So near to the wish, another round would be over it.
+ENOUGH = 0.9
+FEW_TOKENS = 500
+FEW_TIMES = 2
+GO_ON = (
+    "You have used {used:,} of the {wished:,} tokens that were set aside for this ({part} %). Keep "
+    "working: take what is not done, not checked or not as good as it could be, and go on with it. Do "
+    "not sum up. If truly nothing is left, say so in one sentence."
+)
+
+
+def wished_tokens(prompt: str) -> int | None:
+    """The tokens that a prompt sets aside for itself."""
+    found = WISH.search(prompt)
+    if found is None:
+        return None
+    number, unit = (found[1], found[2]) if found[1] else (found[3], found[4])
+    return round(float(number) * UNITS[unit.lower()]) or None
+
+
+class TokenBudget:
+    """What one turn is to use, and what it used when it was last sent on."""
+
+    def __init__(self, wished: int) -> None:
+        self._wished = wished
+        self._used = 0
+        self._short = 0
+
+    def onward(self, step: Transition, used: int) -> Transition:
+        """The step, or, where the model would end with much left, one more request."""
+        if not (isinstance(step, Terminal) and step.reason == "completed"):
+            return step
+        self._short = self._short + 1 if used - self._used < FEW_TOKENS else 0
+        self._used = used
+        if used >= self._wished * ENOUGH or self._short >= FEW_TIMES:
+            return step
+        part = used * 100 // self._wished
+        return Continue(
+            cause="budget", words=GO_ON.format(used=used, wished=self._wished, part=part)
+        )

@@ -1,0 +1,249 @@
+"""Keeps the prompt cache warm while the next request is waited for, where the session's prices say that it pays.
+
+Owns the one warming request that may be on its way. It reads what the last request left in the cache
+and changes nothing of the conversation. Must never make a turn wait: a request of the conversation
+cancels it at once. What it may cost is written to the log before it leaves, what it cost after.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.agent.charging import charge
+from clew.core.catalog.lookup import Catalog
+from clew.core.catalog.models import price_at
+from clew.core.json_object import Json
+from clew.core.ledger.cache_miss import LIFETIME_S
+from clew.core.ledger.ledger import Spend, charges, spend_of
+from clew.core.ledger.spending import tokens_of
+from clew.core.ledger.state import Session
+from clew.core.ledger.warming import Cached, Wait, Waiting, pays
+from clew.core.messages.messages import Assistant
+from clew.providers.answer_events import Answered, Ended, GaveUp
+from clew.providers.base import Request
+from clew.providers.failure_kinds import effective_status
+from clew.providers.watchdog import Clock
+from clew.record.transcript.record import Recorder
+
+# Of the session's waits, so many of each kind are remembered.
+KNOWN_WAITS = 50
+# A warming request that read less than this part of what should be there found the cache gone.
+FOUND = 0.9
+# After so many of those, the session's cache is not kept warm any more.
+MAX_GONE = 2
+
+
+class Around(Struct, frozen=True, kw_only=True):
+    """What warming needs of its session."""
+
+    # Sends one request, once.
+    put: Callable[[Request], Awaitable[Ended]]
+    # Why the next request will not begin as this one did, or must not be kept waiting; empty if it may.
+    hindrance: Callable[[Request], str]
+    # What may still be spent on everything, where that is bounded.
+    left_usd: Callable[[], Decimal | None]
+    # What the settings allow for warming; 0 is nothing.
+    budget_usd: Callable[[], Decimal]
+    # Told when the cache was read.
+    touched: Callable[[], None]
+    now: Callable[[], str]
+    new_id: Callable[[], str]
+
+
+class Warmer:
+    """Warms between `answered` and the next `sent`; `recorded` are the log's lines of earlier runs."""
+
+    def __init__(
+        self,
+        around: Around,
+        *,
+        clock: Clock,
+        session: Session,
+        recorder: Recorder,
+        catalog: Catalog,
+        recorded: Iterable[Json] = (),
+    ) -> None:
+        self._around = around
+        self._clock = clock
+        self._session = session
+        self._recorder = recorder
+        self._catalog = catalog
+        known = list(recorded)
+        # What warming cost, what of it is not known, and what it saved in this run.
+        self.spend = sum((spend_of(each) for each in charges(known, catalog)), Spend())
+        self.reserved_usd = unsettled_usd(known)
+        self.saved_usd = Decimal(0)
+        # Whether the conversation is being compacted at the user's order.
+        self.is_compacting: Callable[[], bool] = lambda: False
+        # Why it stopped for good.
+        self.trouble = ""
+        self._waits: dict[Waiting, deque[float]] = {
+            "tools": deque(maxlen=KNOWN_WAITS),
+            "user": deque(maxlen=KNOWN_WAITS),
+        }
+        self._request: Request | None = None
+        self._began_s = 0.0
+        self._touched_s = 0.0
+        self._cached: Cached | None = None
+        self._waiting: Waiting = "user"
+        self._spent_usd = Decimal(0)
+        self._hoped_usd = Decimal(0)
+        self._gone = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    # -- what the conversation tells
+
+    def sent(self, request: Request) -> None:
+        """A request of the conversation leaves: nothing else may be on its way."""
+        if self._task is not None:
+            self._task.cancel()
+            self._task = None
+        now_s = self._clock.now_s()
+        self._hoped_usd = Decimal(0)
+        if self._cached is not None:
+            self._waits[self._waiting].append(now_s - self._began_s)
+            if self._spent_usd and now_s - self._began_s > self._cached.lifetime_s:
+                self._hoped_usd = self._cached.saving_usd
+        self._request, self._cached = request, None
+        self._began_s = self._touched_s = now_s
+        self._spent_usd = Decimal(0)
+
+    def answered(self, message: Json, model: str) -> None:
+        """Its answer came: from now on the next request is waited for."""
+        request, tokens = self._request, tokens_of(message.get("usage"))
+        if self._hoped_usd and tokens.cache_read * 2 > tokens.prompt:
+            self.saved_usd += self._hoped_usd
+        self._hoped_usd = Decimal(0)
+        if request is None or request.cache is None or model != request.model:
+            return
+        found = self._catalog.find(model)
+        price = None if found is None else price_at(found.prices, self._around.now())
+        if found is None or price is None:
+            return
+        calls = Assistant({"type": "assistant", "message": message}).tool_uses
+        self._waiting = "tools" if calls else "user"
+        self._cached = Cached(
+            tokens=tokens.cache_read + tokens.cache_write_5m + tokens.cache_write_1h,
+            tail=tokens.input,
+            lifetime_s=found.cache_seconds or LIFETIME_S[request.cache],
+            is_long=request.cache == "1h",
+            rates=price.for_prompt(tokens.prompt),
+        )
+        if self._around.budget_usd() > 0 and not self.trouble:
+            self._task = asyncio.create_task(self._watch(request, self._cached))
+            self._tasks.add(self._task)
+            self._task.add_done_callback(self._tasks.discard)
+
+    def as_json(self) -> Json:
+        """What it came to, for programs."""
+        return {
+            "requests": self.spend.requests,
+            "costUSD": float(self.spend.usd),
+            "reservedUSD": float(self.reserved_usd),
+            "savedUSD": float(self.saved_usd),
+            **({"trouble": self.trouble} if self.trouble else {}),
+        }
+
+    async def aclose(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+
+    # -- while it waits
+
+    async def _watch(self, request: Request, cached: Cached) -> None:
+        """Warms shortly before each expiry until it pays no longer."""
+        while True:
+            due_s = self._touched_s + cached.due_s
+            await self._clock.sleep(max(0.0, due_s - self._clock.now_s()))
+            now_s = self._clock.now_s()
+            if now_s >= self._touched_s + cached.lifetime_s:
+                return  # the machine slept: it is too late
+            wait = Wait(
+                waiting=self._waiting, elapsed_s=now_s - self._began_s, spent_usd=self._spent_usd
+            )
+            known = tuple(self._waits[self._waiting])
+            if pays(cached, wait, known, self._left_usd()):
+                return
+            if self.is_compacting() or self._around.hindrance(request):
+                return
+            if not await self._warm(request, cached):
+                return
+
+    def _left_usd(self) -> Decimal:
+        left = self._around.budget_usd() - self.spend.usd - self.reserved_usd
+        of_all = self._around.left_usd()
+        return left if of_all is None else min(left, of_all)
+
+    async def _warm(self, request: Request, cached: Cached) -> bool:
+        """Send one warming request; whether the cache is warm now."""
+        warming_id, begin_s = self._around.new_id(), self._clock.now_s()
+        reserved = cached.worst_usd
+        self.reserved_usd += reserved
+        self._note(warming_id, request, outcome="sent", reservedUSD=float(reserved))
+        try:
+            ended = await self._around.put(
+                replace(request, warms=True, stream=False, compares_with=None, in_thread=False)
+            )
+        except asyncio.CancelledError:
+            # What it cost is not known: it counts as what it may have cost at most.
+            self._note(warming_id, request, outcome="cancelled")
+            raise
+        self.reserved_usd -= reserved
+        if not isinstance(ended, Answered):
+            why = ended.failure.message if isinstance(ended, GaveUp) else "no answer came"
+            self._note(warming_id, request, outcome="failed", error=why)
+            if isinstance(ended, GaveUp) and effective_status(ended.failure) in (400, 404, 422):
+                self.trouble = f"the service refused a warming request: {why}"
+            return False
+        self._charge(ended, warming_id, begin_s)
+        tokens = tokens_of(ended.message.get("usage"))
+        self._touched_s = begin_s
+        self._around.touched()
+        if tokens.cache_read < FOUND * cached.tokens:
+            self._gone += 1
+            if self._gone >= MAX_GONE:
+                self.trouble = "the service had dropped the cache before it expired"
+            return False
+        return True
+
+    def _charge(self, ended: Answered, warming_id: str, begin_s: float) -> None:
+        before = self._session.ledger.total
+        charge(
+            self._session,
+            self._recorder,
+            ended.message,
+            request_id=ended.request_id,
+            purpose="warming",
+            duration_ms=(self._clock.now_s() - begin_s) * 1000,
+            at=self._around.now(),
+            catalog=self._catalog,
+            warming_id=warming_id,
+        )
+        cost = self._session.ledger.total - before
+        self.spend += cost
+        self._spent_usd += cost.usd
+
+    def _note(self, warming_id: str, request: Request, **about: Any) -> None:
+        self._recorder.request_cost(
+            purpose="warming", model=request.model, warmingId=warming_id, **about
+        )
+
+
+def unsettled_usd(lines: Iterable[Json]) -> Decimal:
+    """What requests that were sent may have cost of which no line says how they ended."""
+    open_usd: dict[str, Decimal] = {}
+    for line in lines:
+        name, reserved = str(line.get("warmingId")), line.get("reservedUSD")
+        if line.get("outcome") == "sent" and isinstance(reserved, int | float):
+            open_usd[name] = Decimal(str(reserved))
+        elif line.get("outcome") != "cancelled":
+            open_usd.pop(name, None)
+    return sum(open_usd.values(), Decimal(0))

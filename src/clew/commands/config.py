@@ -1,0 +1,166 @@
+"""`clew config`: shows, explains and sets settings, and trusts folders.
+
+Owns the words of the command line. A file is written by `set`, `unset`, `trust` and `untrust` alone,
+whole or not at all, with every other byte as it was.
+"""
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+
+from clew.core.messages.errors import SettingsError, in_words
+from clew.system.command_groups import Group
+from clew.system.config.environment import VARIABLES
+from clew.system.config.json_text import undotted
+from clew.system.config.layers import value_at
+from clew.system.config.load import (
+    assign,
+    complaints,
+    distrust,
+    explained,
+    in_force_now,
+    listed,
+    load,
+    parsed,
+    spelled,
+    trust,
+    trusts,
+    unset,
+)
+from clew.system.config.mask import mask
+from clew.system.config.paths import Places, find_places
+from clew.system.config.settings import BY_NAME, NO_EFFECT, nearest
+
+
+def main(argv: list[str]) -> int:
+    options = arguments().parse_args(argv)
+    places = find_places(os.environ, Path.cwd())
+    try:
+        code: int = options.run(options, places)
+    except (SettingsError, OSError) as error:
+        sys.stderr.write(f"clew config: {in_words(error)}\n")
+        return 2
+    return code
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = Group(prog="clew config", description="Show, explain and set settings; trust folders.")
+    words = parser.add_subparsers(dest="word", required=True, metavar="COMMAND")
+    word = words.add_parser("get", help="the value in force")
+    word.add_argument("key")
+    word.set_defaults(run=run_get)
+    word = words.add_parser("list", help="every value in force and where it came from")
+    word.add_argument("--json", action="store_true", help="the settings in force as JSON")
+    word.set_defaults(run=run_list)
+    word = words.add_parser("explain", help="what each file says on a key, and who wins")
+    word.add_argument("key")
+    word.set_defaults(run=run_explain)
+    word = words.add_parser("set", help="write a value into a settings file")
+    word.add_argument("key")
+    word.add_argument("value", help="JSON, or text where a text is expected")
+    scoped(word)
+    word.set_defaults(run=run_set)
+    word = words.add_parser("unset", help="take a value out of a settings file")
+    word.add_argument("key")
+    scoped(word)
+    word.set_defaults(run=run_unset)
+    word = words.add_parser("keys", help="every key a settings file may hold")
+    word.set_defaults(run=run_keys)
+    word = words.add_parser("variables", help="every environment variable, in each spelling")
+    word.set_defaults(run=run_variables)
+    for name, line, run in (
+        ("trust", "let a folder's own settings start programs", run_trust),
+        ("untrust", "take that back", run_untrust),
+    ):
+        word = words.add_parser(name, help=line)
+        word.add_argument("folder", nargs="?", type=Path, help="default: this project")
+        word.set_defaults(run=run)
+    return parser
+
+
+def scoped(word: argparse.ArgumentParser) -> None:
+    word.add_argument(
+        "--scope", choices=("user", "project", "local"), default="user", help="which file (user)"
+    )
+
+
+def show(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
+def run_get(options: argparse.Namespace, places: Places) -> int:
+    present, value = value_at(in_force_now(places), undotted(options.key))
+    if present:
+        show(spelled(value))
+        return 0
+    near = nearest(options.key)
+    hint = f"; did you mean {near}?" if near and near != options.key else ""
+    sys.stderr.write(f"{options.key}: not set{hint}\n")
+    return 1
+
+
+def run_list(options: argparse.Namespace, places: Places) -> int:
+    for line in complaints(load(places).layers):
+        sys.stderr.write(f"{line}\n")
+    if options.json:
+        show(mask(json.dumps(in_force_now(places), indent=2, ensure_ascii=False)))
+    else:
+        for line in listed(places):
+            show(line)
+    return 0
+
+
+def run_explain(options: argparse.Namespace, places: Places) -> int:
+    for line in explained(places, options.key):
+        show(line)
+    return 0
+
+
+def run_set(options: argparse.Namespace, places: Places) -> int:
+    done = assign(places, options.scope, options.key, parsed(options.key, options.value))
+    for fault in done.faults:
+        sys.stderr.write(f"{done.path}: {fault}\n")
+    known = BY_NAME.get(options.key)
+    if known is not None and not known.has_effect:
+        sys.stderr.write(f"{options.key}: {NO_EFFECT}\n")
+    show(f"{done.path}: {options.key} = {spelled(done.value)}")
+    return 0
+
+
+def run_unset(options: argparse.Namespace, places: Places) -> int:
+    path = unset(places, options.scope, options.key)
+    show(f"{path}: {options.key} is no longer set")
+    return 0
+
+
+def run_keys(_options: argparse.Namespace, _places: Places) -> int:
+    for known in BY_NAME.values():
+        choices = f" ({', '.join(known.choices)})" if known.choices else ""
+        marks = " [trust]" if known.executes else " [managed]" if known.managed_only else ""
+        marks += "" if known.has_effect else " [kept]"
+        show(f"{known.name}{marks}: {known.meaning}; {known.kind}{choices}")
+    return 0
+
+
+def run_variables(_options: argparse.Namespace, _places: Places) -> int:
+    for known in VARIABLES:
+        default = f" (default {known.default})" if known.default is not None else ""
+        show(f"{' '.join(known.names)}: {known.meaning}{default}")
+    return 0
+
+
+def run_trust(options: argparse.Namespace, places: Places) -> int:
+    folder = (options.folder or places.root).resolve()
+    trust(places, str(folder))
+    show(f"trusted: {folder}")
+    return 0
+
+
+def run_untrust(options: argparse.Namespace, places: Places) -> int:
+    folder = (options.folder or places.root).resolve()
+    distrust(places, str(folder))
+    still = " (a folder around it is trusted)" if trusts(places, folder) else ""
+    show(f"not trusted: {folder}{still}")
+    return 0

@@ -1,0 +1,417 @@
+"""`clew cost`: what sessions cost, by the records on the disk. Needs no model and no key.
+
+Every response counts once. What has no known price is said to have none; it is never shown as free.
+
+Decision: docs/decisions/081-cost-from-the-log.md
+"""
+
+import argparse
+import os
+import sys
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.core.catalog.lookup import Catalog, known_models
+from clew.core.ledger.cache_miss import CacheMiss, recorded_misses, sum_up
+from clew.core.ledger.ledger import Charge, Ledger, Spend, begins_turn, charges
+from clew.core.messages.encoding import decode
+from clew.core.messages.errors import SessionError, SettingsError, in_words
+from clew.core.messages.text import count_of
+from clew.permissions.session_rules import stand
+from clew.record.transcript import choose, light, paths
+from clew.record.transcript.agents import agents
+from clew.record.transcript.entries import entries_in
+from clew.record.transcript.paths import Place
+from clew.system.clock import here, written_here
+from clew.system.command_groups import Group
+from clew.system.config.paths import find_config_home
+from clew.system.files import held_open
+
+# Plain tables and bars for a terminal: the first column to the left, numbers to the right.
+
+
+_EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Rows of equal length as lines; the first and the last column stand to the left."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    last = len(widths) - 1
+    for row in rows:
+        cells = (
+            cell.ljust(width) if place in (0, last) else cell.rjust(width)
+            for place, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()
+
+
+def bar(amount: Decimal | int, most: Decimal | int, width: int) -> str:
+    """A bar of at most `width` characters; anything above nothing is seen."""
+    if not most or amount <= 0:
+        return ""
+    eighths = max(1, round(amount * width * 8 / most))
+    return "█" * (eighths // 8) + _EIGHTHS[eighths % 8].strip()
+
+
+# The charges of sessions on the disk: every response that their files record, each counted once.
+
+
+_SPEAKS_OF_USAGE = b'"usage"'
+_IS_USERS = b'"user"'
+_ANSWERS = b'"tool_result"'
+_AHEAD = b'"tool-started"'
+
+
+class SessionCost(Struct, frozen=True, kw_only=True):
+    """One session, its subagents included. `unread` lines spoke of usage and could not be read."""
+
+    session_id: str
+    title: str
+    project: str
+    ledger: Ledger
+    unread: int = 0
+    # Why the service's prompt cache missed.
+    misses: tuple[CacheMiss, ...] = ()
+
+
+class Costs(Struct, frozen=True, kw_only=True):
+    """Sessions side by side. A response that several of them hold, as forks do, is in one only."""
+
+    sessions: list[SessionCost]
+
+    @property
+    def total(self) -> Spend:
+        return sum((one.ledger.total for one in self.sessions), Spend())
+
+    @property
+    def unread(self) -> int:
+        return sum(one.unread for one in self.sessions)
+
+    @property
+    def misses(self) -> list[CacheMiss]:
+        """Why the prompt cache missed, oldest first."""
+        found = [miss for one in self.sessions for miss in one.misses]
+        return sorted(found, key=lambda miss: miss.at)
+
+    def by(self, sums_of: Callable[[SessionCost], dict[str, Spend]]) -> dict[str, Spend]:
+        """Sums over all sessions; together they are the total."""
+        found: dict[str, Spend] = {}
+        for one in self.sessions:
+            for name, spend in sums_of(one).items():
+                found[name] = found.get(name, Spend()) + spend
+        return found
+
+
+class _Found(Struct, kw_only=True):
+    """What a session's files say; `ahead` are answers that may never have come to their end."""
+
+    entries: list[dict[str, Any]] = []
+    ahead: list[dict[str, Any]] = []
+    unread: int = 0
+
+
+def gather(
+    transcripts: Iterable[Path],
+    catalog: Catalog,
+    *,
+    counts: Callable[[Charge], bool] = lambda _: True,
+) -> Costs:
+    """What these sessions cost, in the order given; only charges for which `counts` holds."""
+    owner: dict[tuple[str, str], int] = {}
+    sessions = []
+    for number, path in enumerate(transcripts):
+        found = _read(path)
+        mine = Ledger(
+            charge
+            for charge in _charges(found, catalog)
+            if owner.setdefault(charge.key, number) == number and counts(charge)
+        )
+        known = {charge.key for charge in mine}
+        entries = (entry for entry in found.entries if _key(entry) in known)
+        sessions.append(_named(path, mine, found.unread, tuple(recorded_misses(entries))))
+    return Costs(sessions=sessions)
+
+
+def _charges(found: _Found, catalog: Catalog) -> Iterator[Charge]:
+    """Answers, and what was written ahead of an answer that a crash kept from coming."""
+    begins = [str(e.get("timestamp")) for e in found.entries if begins_turn(e)]
+    known = set()
+    for charge in charges(found.entries, catalog):
+        known.add(charge.message_id)
+        yield charge if charge.purpose != "subagent" else _in_time(charge, begins)
+    for charge in charges(found.ahead, catalog):
+        if charge.message_id not in known:
+            yield _in_time(charge, begins)
+
+
+def _in_time(charge: Charge, begins: list[str]) -> Charge:
+    """A charge of another file or of a line ahead: its turn is the one that ran then."""
+    return replace(charge, turn=bisect_right(begins, charge.at))
+
+
+def _key(entry: dict[str, Any]) -> tuple[Any, Any]:
+    message = entry.get("message")
+    return message.get("id") if isinstance(message, dict) else None, entry.get("requestId")
+
+
+def _named(path: Path, ledger: Ledger, unread: int, misses: tuple[CacheMiss, ...]) -> SessionCost:
+    ends = light.read_ends(path)
+    outline = light.outline(path)
+    cwd = None if ends is None else light.string_field(ends.head, "cwd")
+    return SessionCost(
+        session_id=path.stem,
+        title=outline.title if outline else "",
+        project=cwd or path.parent.name,
+        ledger=ledger,
+        unread=unread,
+        misses=misses,
+    )
+
+
+def _read(transcript: Path) -> _Found:
+    found = _Found()
+    for path in (transcript, *_agents(transcript)):
+        with path.open("rb") as file:
+            for line in file:
+                if _SPEAKS_OF_USAGE in line or (_IS_USERS in line and _ANSWERS not in line):
+                    _take(line, found)
+    return found
+
+
+def _agents(transcript: Path) -> list[Path]:
+    """The files of its subagents; a file that is not named as a session has none."""
+    if not light.is_uuid(transcript.stem):
+        return []
+    return agents(Place(session_id=transcript.stem, project_dir=transcript.parent))
+
+
+def _take(line: bytes, found: _Found) -> None:
+    try:
+        entry = decode(line)
+    except ValueError:
+        parts = entries_in(line)
+        found.unread += not parts and _SPEAKS_OF_USAGE in line
+        found.entries += [decode(line[start:end]) for start, end in parts]
+        return
+    if type(entry) is not dict:
+        found.unread += _SPEAKS_OF_USAGE in line
+    elif _AHEAD in line and entry.get("type") == "tool-started":
+        owed = entry.get("owed")
+        found.ahead += [e for e in owed if type(e) is dict] if type(owed) is list else []
+    else:
+        found.entries.append(entry)
+
+
+Sums: TypeAlias = Callable[[SessionCost], dict[str, Spend]]
+
+NO_DAY = "(no date)"
+BARS = 24
+SHOWN_MISSES = 5
+
+
+@lru_cache(maxsize=4096)
+def _day(minute: str) -> str:
+    return here(datetime.fromisoformat(f"{minute}:00+00:00").timestamp())[:10]
+
+
+def day_of(charge: Charge) -> str:
+    """The day a response came, by the clock of this place."""
+    try:
+        return _day(charge.at[:16])
+    except (ValueError, OverflowError):
+        return NO_DAY
+
+
+BY: dict[str, Sums] = {
+    "session": lambda one: {one.session_id: one.ledger.total},
+    "project": lambda one: {one.project: one.ledger.total},
+    "day": lambda one: one.ledger.by(day_of),
+    "model": lambda one: one.ledger.by_model(),
+    "tool": lambda one: one.ledger.by_tool(),
+    "server": lambda one: one.ledger.by_server(),
+    "agent": lambda one: one.ledger.by_agent(),
+    "turn": lambda one: {
+        f"{one.session_id[:8]} {turn}": spend for turn, spend in one.ledger.by_turn().items()
+    },
+    "purpose": lambda one: one.ledger.by_purpose(),
+}
+
+
+def main(argv: list[str]) -> int:
+    options = _parser().parse_args(argv)
+    try:
+        # Prices of models that a person described count as those that clew knows.
+        catalog, _ = known_models(stand(os.environ, Path.cwd()).settings)
+        found = gather(transcripts(options), catalog, counts=within(options.since, options.until))
+    except (SessionError, SettingsError, OSError) as error:
+        sys.stderr.write(f"clew cost: {in_words(error)}\n")
+        return 2
+    if options.json:
+        sys.stdout.write(_encoder.encode(as_json(found, options.by)).decode() + "\n")
+    else:
+        for line in shown(found, options.by):
+            clean = "".join(c if c.isprintable() else "\ufffd" for c in line)
+            sys.stdout.write(clean.rstrip() + "\n")
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Group(
+        prog="clew cost", description="What sessions cost; without SESSION those of this folder."
+    )
+    add = parser.add_argument
+    add("session", nargs="*", metavar="SESSION", help="id, title or file")
+    add("--all", action="store_true", help="the sessions of every folder")
+    add("--by", choices=tuple(BY), help="one table, by this")
+    add("--since", type=date.fromisoformat, metavar="DAY", help="from this day on, as 2026-01-31")
+    add("--until", type=date.fromisoformat, metavar="DAY", help="up to and with this day")
+    add("--json", action="store_true", help="everything, as JSON")
+    return parser
+
+
+def transcripts(options: argparse.Namespace) -> list[Path]:
+    """The files that were asked for, the one last written to last: copies come after what they copy."""
+    home, cwd = find_config_home(os.environ, Path.cwd()), str(Path.cwd())
+    if options.session:
+        return [choose.named(home, cwd, name) for name in options.session]
+    here = paths.canonical(cwd)
+    folders = choose.folders(home, here, everywhere=options.all)
+    for folder in (paths.projects_dir(home), *folders):
+        held_open(folder)  # a sum of a part would be taken for the whole
+    files = [path for folder in folders for path in reversed(light.session_files(folder))]
+    return files if options.all else [p for p in files if _cwd(p) in (None, here, cwd)]
+
+
+def _cwd(transcript: Path) -> str | None:
+    ends = light.read_ends(transcript)
+    return None if ends is None else light.string_field(ends.head, "cwd")
+
+
+def within(since: date | None, until: date | None) -> Callable[[Charge], bool]:
+    """Whether a response came between two days; what has no date is in no such span."""
+    if since is None and until is None:
+        return lambda _: True
+    first = "" if since is None else since.isoformat()
+    last = "~" if until is None else until.isoformat()
+    return lambda charge: first <= (day := day_of(charge)) <= last and day != NO_DAY
+
+
+# -- for programs
+
+_encoder = msgspec.json.Encoder(decimal_format="number")
+
+
+def as_json(costs: Costs, by: str | None) -> dict[str, Any]:
+    """Every sum (or the one asked for); the rows of each add up to the total."""
+    titles = {
+        one.session_id: {"title": one.title, "project": one.project} for one in costs.sessions
+    }
+    return {
+        "sessions": len(costs.sessions),
+        "total": _sum(costs.total),
+        "by": {
+            name: [
+                {"name": key, **(titles[key] if name == "session" else {}), **_sum(spend)}
+                for key, spend in _rows(costs, name)
+            ]
+            for name in ([by] if by else BY)
+        },
+        "cacheMisses": [miss.as_json() | {"at": miss.at} for miss in costs.misses],
+        "unreadLines": costs.unread,
+    }
+
+
+def _sum(spend: Spend) -> dict[str, Any]:
+    """`costUSD` is null where not every price is known; `knownCostUSD` is what is."""
+    tokens = spend.tokens
+    return {
+        "requests": spend.requests,
+        "inputTokens": tokens.input,
+        "cacheReadInputTokens": tokens.cache_read,
+        "cacheCreation5mInputTokens": tokens.cache_write_5m,
+        "cacheCreation1hInputTokens": tokens.cache_write_1h,
+        "outputTokens": tokens.output,
+        "webSearchRequests": tokens.web_searches,
+        "costUSD": spend.usd if spend.is_complete else None,
+        "knownCostUSD": spend.usd,
+        "unpricedRequests": spend.unpriced,
+    }
+
+
+def _rows(costs: Costs, by: str) -> list[tuple[str, Spend]]:
+    """Days in their order, everything else by what it cost."""
+    rows = list(costs.by(BY[by]).items())
+    if by == "day":
+        return sorted(rows)
+    return sorted(rows, key=lambda row: (-row[1].usd, -row[1].tokens.total, row[0]))
+
+
+# -- for people
+
+
+def shown(costs: Costs, by: str | None) -> Iterator[str]:
+    total = costs.total
+    if not total.requests:
+        yield f"{count_of(len(costs.sessions), 'session')}, and no response of a model in it."
+    else:
+        yield (
+            f"{count_of(len(costs.sessions), 'session')}, {count_of(total.requests, 'response')}: "
+            f"{money(total)}"
+        )
+        for name in [by] if by else ["model", "day"]:
+            yield ""
+            yield from _table(name, _rows(costs, name), total)
+        yield from _unpriced(costs)
+        yield from _missed(costs)
+    if costs.unread:
+        yield f"{count_of(costs.unread, 'line')} could not be read; `clew sessions check` says which."
+
+
+def _missed(costs: Costs) -> Iterator[str]:
+    """Why the prompt cache missed: all in a sentence, the last ones one by one."""
+    misses = costs.misses
+    if misses:
+        yield ""
+        yield f"The prompt cache missed {sum_up(misses)}."
+        for miss in misses[-SHOWN_MISSES:]:
+            yield f"  {written_here(miss.at)}  {miss}"
+
+
+def _table(by: str, rows: list[tuple[str, Spend]], total: Spend) -> Iterator[str]:
+    most = max((spend.usd for _, spend in rows), default=Decimal(0))
+    head = [by, "responses", "input", "cache read", "cache write", "output", "cost", ""]
+    body = [[*_cells(name or "(none)", spend), bar(spend.usd, most, BARS)] for name, spend in rows]
+    yield from table([head, *body, [*_cells("total", total), ""]])
+
+
+def _cells(name: str, spend: Spend) -> list[str]:
+    tokens = spend.tokens
+    written = tokens.cache_write_5m + tokens.cache_write_1h
+    counts = (spend.requests, tokens.input, tokens.cache_read, written, tokens.output)
+    return [name, *(f"{count:,}" for count in counts), money(spend)]
+
+
+def money(spend: Spend) -> str:
+    """Dollars, with as many places as small sums need; what is not known is said."""
+    if spend.unpriced and not spend.usd:
+        return "unknown"
+    return f"${spend.usd:,.4f}" + (" + unknown" if spend.unpriced else "")
+
+
+def _unpriced(costs: Costs) -> Iterator[str]:
+    for model, spend in _rows(costs, "model"):
+        if spend.unpriced:
+            yield ""
+            yield (
+                f"{count_of(spend.unpriced, 'response')} of {model}: no price is known; "
+                f"{spend.tokens.total:,} tokens are counted, their dollars in no sum."
+            )

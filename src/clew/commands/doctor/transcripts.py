@@ -1,0 +1,172 @@
+"""Sessions: whether they can be written and read, which wait to be brought home, which are damaged.
+
+Decision: docs/decisions/053-transcript-repair.md
+"""
+
+import os
+import shutil
+from collections.abc import Container, Iterator
+from pathlib import Path
+
+from clew.commands.doctor.finding import Finding, fault, fine, note
+from clew.core.messages.text import count_of
+from clew.permissions.session_rules import Standing
+from clew.record.transcript import choose, light, paths
+from clew.record.transcript.copies import repaired_copy
+from clew.record.transcript.examine import Examination, examine
+from clew.record.transcript.files import Files
+from clew.record.transcript.recovery import kept_aside
+from clew.record.transcript.repair import (
+    has_mendable,
+    is_lost,
+    is_needed,
+    is_possible,
+    why_it_stays,
+)
+from clew.record.transcript.running import everyone
+from clew.system.files import is_folder, is_link, is_there, why_closed
+
+SUBJECT = "transcripts"
+EXAMINED_SESSIONS = 10
+EXAMINED_BYTES = 64 << 20
+LOW_SPACE_BYTES = 200_000_000
+
+
+def transcripts(standing: Standing) -> Iterator[Finding]:
+    home, cwd = standing.places.config_home, str(standing.places.cwd)
+    folder = paths.project_dir(home, cwd)
+    closed, nearest = why_closed(folder), nearest_to(folder)
+    own = f"{mended(nearest)}, or name another: CLEW_CONFIG_DIR"
+    if closed is not None:
+        words = f"{closed}: no session in it can be gone on with, and new ones are kept"
+        yield fault(SUBJECT, f"{words} {keeper(home)}", own)
+    elif not takes(folder):
+        words = f"{nearest} cannot be written to: new sessions are kept {keeper(home)}"
+        yield fault(SUBJECT, words, own)
+    free = shutil.disk_usage(next(filter(is_there, (folder, *folder.parents)))).free
+    if free < LOW_SPACE_BYTES:
+        yield fault(
+            SUBJECT, f"{free / 1e6:.0f} MB are free at {nearest}", "make room: clew sessions du"
+        )
+    aside = why_closed(paths.rescue_dirs(home)[0])
+    if aside is not None and closed is None:
+        words = f"{aside}: what sessions could not write lies there, so none can be gone on with"
+        yield fault(SUBJECT, words, mended(nearest_to(paths.rescue_dirs(home)[0])))
+    kept = kept_aside(home)
+    for session, copies in kept.items():
+        yield waiting(home, cwd, session, copies)
+    if closed is None:
+        yield from examined(home, cwd, kept)
+
+
+def nearest_to(path: Path) -> Path:
+    """What is there of a path; a link to nothing is."""
+    return next(each for each in (path, *path.parents) if is_there(each) or is_link(each))
+
+
+def mended(path: Path) -> str:
+    """What lets sessions be kept where they cannot be now."""
+    if is_folder(path) or path.suffix == ".jsonl":
+        return f"give {path} back to yourself (chown, chmod)"
+    return f"mend the link {path}" if is_link(path) else f"put a folder in the place of {path}"
+
+
+def takes(folder: Path) -> bool:
+    """Whether something new can be put into a folder, which is made where there is none."""
+    nearest = nearest_to(folder)
+    return is_folder(nearest) and os.access(nearest, os.W_OK | os.X_OK)
+
+
+def keeper(home: Path) -> str:
+    """Where a session is kept that its own place does not take."""
+    for folder in paths.rescue_dirs(home):
+        if takes(folder) and (not is_there(folder) or Files().is_private(folder)):
+            return f"in {folder}"
+    return "in memory alone"
+
+
+def waiting(home: Path, cwd: str, session: str, copies: list[Path]) -> Finding:
+    """What could not be written, where it lies, and who brings it home."""
+    copy, more = copies[0], len(copies) - 1
+    place = choose.place_of_copy(home, cwd, session, copy)
+    if copy.name.startswith(paths.AGENT):
+        place = place.with_suffix("")  # its subagents alone lack something
+    also = f" (and {count_of(more, 'more file')} beside it)" if more else ""
+    words = f"{place} could not be written to; what it lacks is in {copy}{also}"
+    closed = not_taking(place)
+    first = f"{mended(closed)}; then " if closed else ""
+    running = next((one for one in everyone(home) if one.session_id == session), None)
+    if running is not None:
+        who = "this session" if running.pid == os.getpid() else str(running)
+        return fault(SUBJECT, words, f"{first}it is brought home by {who}")
+    return fault(SUBJECT, words, f"{first}clew --resume {session} brings it home")
+
+
+def not_taking(place: Path) -> Path | None:
+    """What keeps a transcript from being written to; None if nothing does now."""
+    if is_there(place):
+        return None if os.access(place, os.R_OK | os.W_OK) else place
+    return None if takes(place.parent) else nearest_to(place.parent)
+
+
+def examined(home: Path, cwd: str, kept: Container[str]) -> Iterator[Finding]:
+    """The newest sessions of this folder, held to the rules of their format."""
+    files = [f for folder in choose.folders(home, cwd) for f in light.session_files(folder)]
+    sound = 0
+    for path in files[:EXAMINED_SESSIONS]:
+        try:
+            if path.stat().st_size > EXAMINED_BYTES:
+                large = f"{path} is large and was not read"
+                yield note(SUBJECT, large, f"clew sessions check {path.stem}")
+                continue
+            found = examine(path)
+        except OSError as error:
+            words = f"{path} cannot be read: {error.strerror}"
+            yield fault(SUBJECT, words, f"give it back to yourself: chown, or chmod u+rw {path}")
+            continue
+        if not os.access(path, os.W_OK) and path.stem not in kept:
+            words = f"{path} cannot be written to: what is said in it is kept {keeper(home)}"
+            yield fault(SUBJECT, words, f"give it back to yourself: chown, or chmod u+w {path}")
+        if found.problems:
+            yield damaged(found)
+        elif found.loaded.size_bytes == 0:
+            yield note(SUBJECT, f"{path} is empty: nothing of a conversation is in it")
+        else:
+            sound += 1
+    of = "of this folder's newest sessions"
+    rest = len(files) - EXAMINED_SESSIONS
+    more = f"{count_of(rest, 'older one was', 'older ones were')} not read (clew sessions check)"
+    if sound:
+        words = count_of(sound, f"{of} is sound", f"{of} are sound")
+        yield fine(SUBJECT, f"{words}; {more}" if rest > 0 else words)
+    elif rest > 0:
+        yield note(SUBJECT, more)
+    elif not files and next(choose.unsaved(home, cwd), None) is None:
+        yield fine(SUBJECT, "no session of this folder yet")
+
+
+def damaged(found: Examination) -> Finding:
+    """A fault is only what a repair would mend and none has: whatever it is, the session can be resumed."""
+    session, more = found.path.stem, len(found.problems) - 1
+    worst = (found.errors or found.problems)[0]
+    words = f"{found.path}: {worst}"
+    words += f", and {more} more" if more else ""
+    if is_lost(found):
+        aside = f"nothing of it can be rescued; clew sessions archive {session} puts it aside"
+        return note(SUBJECT, words, aside)
+    if not has_mendable(found):
+        return note(SUBJECT, words, why_it_stays(worst, session))
+    copy = repaired_copy(found.path, found.loaded)
+    if copy is not None:
+        aside = f"clew sessions archive {session} puts the damaged one aside"
+        return note(SUBJECT, f"{words}; the repaired copy is {copy.stem}", aside)
+    if is_needed(found) and not is_possible(found.path):
+        return note(SUBJECT, words, "it can be resumed as it is; a repair would lose some of it")
+    if is_needed(found):
+        mend = f"clew sessions repair {session} (it can be resumed as it is, too)"
+        return fault(SUBJECT, words, mend) if found.errors else note(SUBJECT, words, mend)
+    return note(
+        SUBJECT,
+        words,
+        f"it can be resumed as it is; a copy without it: clew sessions repair --warnings {session}",
+    )

@@ -1,0 +1,191 @@
+"""`clew hooks`: which hooks there are, where from, and what they would do, tried without a session.
+
+Owns the words of the command line and how an outcome is shown. What may run is decided where it always
+is: the hooks of a folder that is not trusted are neither listed as active nor tried.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+from pathlib import Path
+
+from msgspec import json
+
+from clew.agent.hooks.alone import hooks_alone
+from clew.agent.hooks.events import BY_NAME, EVENTS, Event, label, nearest
+from clew.agent.hooks.fold import Occasion
+from clew.agent.hooks.handlers import Found, read_layers
+from clew.agent.hooks.outcome import Outcome
+from clew.agent.hooks.progress import HookFinished, HookStarted
+from clew.core.json_object import Json
+from clew.core.messages.errors import CommandLineError, SettingsError
+from clew.permissions.session_rules import Standing, given, stand
+from clew.system.command_groups import Group
+from clew.system.config.json_text import dotted
+
+
+def main(argv: list[str]) -> int:
+    options = arguments().parse_args(argv)
+    try:
+        code: int = options.run(options)
+    except (CommandLineError, SettingsError) as error:
+        sys.stderr.write(f"clew hooks: {error}\n")
+        return 2
+    return code
+
+
+def arguments() -> argparse.ArgumentParser:
+    parser = Group(prog="clew hooks", description="Which hooks run when, and what they would say.")
+    words = parser.add_subparsers(dest="word", required=True, metavar="COMMAND")
+    word = words.add_parser("list", help="every hook of this folder's settings, and what is wrong")
+    word.add_argument("--settings", help="further settings: a file, or JSON")
+    word.set_defaults(run=run_list)
+    word = words.add_parser("events", help="every event: when, what matchers see, what blocks")
+    word.set_defaults(run=run_events)
+    word = words.add_parser("test", help="run the hooks of an event dry, and say what they come to")
+    word.add_argument("event", help="such as PreToolUse")
+    word.add_argument(
+        "input", nargs="?", default="{}", help="fields of the event as JSON; the rest is an example"
+    )
+    word.add_argument("--settings", help="further settings: a file, or JSON")
+    word.add_argument("--json", action="store_true", help="print JSON")
+    word.set_defaults(run=run_test)
+    return parser
+
+
+def show(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
+def warn(lines: tuple[str, ...]) -> None:
+    for line in lines:
+        sys.stderr.write(f"{line}\n")
+
+
+def standing(options: argparse.Namespace) -> tuple[Standing, Found]:
+    found = stand(os.environ, Path.cwd(), given=given(options.settings))
+    hooks = read_layers(found.layers)
+    warn(hooks.faults)
+    return found, hooks
+
+
+def run_list(options: argparse.Namespace) -> int:
+    stood, found = standing(options)
+    for inert in stood.inert:
+        if inert.path[0] == "hooks":
+            show(f"{inert.layer.file}: {dotted(inert.path)}: does not count, {inert.why}")
+    if found.off:
+        show(f"off: {found.off}")
+    for hook in found.hooks:
+        when = label(hook.event.name, hook.matcher or None)
+        only = f" if {hook.handler.condition}" if hook.handler.condition else ""
+        show(f"{when}{only}  {hook.kind}: {hook.handler.title}  [{hook.where}]")
+    if not (found.hooks or found.off or found.faults):
+        show("no hook is in force; clew hooks events says when one could run")
+    return 1 if found.faults else 0
+
+
+def run_events(_options: argparse.Namespace) -> int:
+    for event in EVENTS:
+        matched = event.subject or "-"
+        show(f"{event.name:<20} {matched:<17} {event.blocking:<9} {event.when}")
+    return 0
+
+
+def run_test(options: argparse.Namespace) -> int:
+    event = BY_NAME.get(options.event)
+    if event is None:
+        near = nearest(options.event)
+        hint = f"; did you mean {near}?" if near else "; see clew hooks events"
+        raise CommandLineError(f"no event {options.event!r}{hint}")
+    fields = fields_of(event, options)
+    stood, found = standing(options)
+    for inert in stood.inert:
+        if inert.path[0] == "hooks":
+            warn((f"{inert.layer.file}: hooks: not run, {inert.why}",))
+    ended, outcome = asyncio.run(tried(event, fields, stood, found))
+    if options.json:
+        show(json.encode(as_json(ended, outcome)).decode())
+    else:
+        tell(Occasion(event=event, fields=fields), ended, outcome)
+    return 0
+
+
+def fields_of(event: Event, options: argparse.Namespace) -> Json:
+    text = sys.stdin.read() if options.input == "-" else options.input
+    try:
+        said = json.decode(text)
+    except ValueError as error:
+        raise CommandLineError(f"the input is not JSON: {error}") from None
+    if not isinstance(said, dict):
+        raise CommandLineError("the input is no JSON object")
+    fields = event.example | said
+    if event.has_tool and not (
+        isinstance(fields["tool_name"], str) and isinstance(fields["tool_input"], dict)
+    ):
+        raise CommandLineError("tool_name is a string and tool_input an object")
+    return fields
+
+
+async def tried(
+    event: Event, fields: Json, stood: Standing, found: Found
+) -> tuple[list[HookFinished], Outcome]:
+    ended: list[HookFinished] = []
+
+    async def note(told: HookStarted | HookFinished) -> None:
+        if isinstance(told, HookFinished):
+            ended.append(told)
+
+    async with hooks_alone(stood, found) as hooks:
+        return ended, await hooks.fire(event.name, fields, note)
+
+
+def tell(occasion: Occasion, ended: list[HookFinished], outcome: Outcome) -> None:
+    if not ended:
+        show(f"{occasion.name}: no hook is called")
+        return
+    for each in ended:
+        ran = each.ran
+        how = ran.trouble or f"exit code {ran.exit_code}"
+        show(f"{each.title}: {how}, {ran.duration_ms} ms")
+        for name, text in (("stdout", ran.stdout), ("stderr", ran.stderr)):
+            for line in text.splitlines():
+                show(f"  {name}: {line}")
+    for name, value in effects(outcome).items():
+        show(f"{name}: {value if isinstance(value, str) else json.encode(value).decode()}")
+
+
+def effects(outcome: Outcome) -> Json:
+    """What an outcome would do, by name; nothing that was not said."""
+    heard = [words for each in outcome.attached for words in each.rendered]
+    said = {
+        "permission": outcome.permission,
+        "reason": outcome.reason or None,
+        "input": outcome.input,
+        "answer": outcome.answer,
+        "blocks": outcome.block if outcome.permission is None else None,
+        "stops": outcome.halt,
+        "model reads": [*heard, *outcome.context] or None,
+        "people read": list(outcome.notices) or None,
+        "title": outcome.title or None,
+        "worktree": outcome.worktree or None,
+    }
+    return {name: value for name, value in said.items() if value is not None}
+
+
+def as_json(ended: list[HookFinished], outcome: Outcome) -> Json:
+    return {
+        "hooks": [
+            {
+                "hook": each.title,
+                "exit_code": each.ran.exit_code,
+                "stdout": each.ran.stdout,
+                "stderr": each.ran.stderr,
+                "trouble": each.ran.trouble,
+                "duration_ms": each.ran.duration_ms,
+            }
+            for each in ended
+        ],
+        "outcome": effects(outcome),
+    }

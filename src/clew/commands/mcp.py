@@ -1,0 +1,377 @@
+"""`clew mcp`: adds, lists, shows and removes servers, approves a project's, logs in and out.
+
+Owns the words of the command line and the writing of entries, whole or not at all. What is shown of an
+entry is shown without its secrets.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from clew.core.json_object import Json
+from clew.core.messages.errors import CommandLineError, UserError
+from clew.parts.mcp import scopes
+from clew.parts.mcp.config import SERVER_NAME, Http, ServerConfig, Stdio, read_server, variables_in
+from clew.parts.mcp.scopes import Entry, Found, all_entries, find, project_files, read_project
+from clew.system.command_groups import Group
+from clew.system.config.json_text import with_value, without
+from clew.system.config.layers import in_force, merge, value_at
+from clew.system.config.load import load, read, trusts
+from clew.system.config.mask import mask
+from clew.system.config.paths import Places, find_places
+from clew.system.files import alone, is_there, replace
+
+SCOPES = ("local", "user", "project")
+
+
+def main(argv: list[str]) -> int:
+    places = find_places(os.environ, Path.cwd())
+    return arguments().carry_out(argv, lambda options: options.run(options, places))
+
+
+def arguments() -> Group:
+    parser = Group(prog="clew mcp", description="Servers of the Model Context Protocol.")
+    words = parser.add_subparsers(dest="word", required=True, metavar="COMMAND")
+
+    def word(name: str, run: Any, line: str) -> argparse.ArgumentParser:
+        made = words.add_parser(name, help=line, description=line)
+        made.set_defaults(run=run)
+        return made
+
+    add = word("add", run_add, "add a server: a program behind --, or a URL")
+    add.usage = (
+        "clew mcp add [OPTION ...] NAME URL\n"
+        "       clew mcp add [OPTION ...] NAME -- PROGRAM [ARG ...]"
+    )
+    add.add_argument("name", metavar="NAME", help="what its tools are called by: mcp__NAME__...")
+    add.add_argument("target", metavar="URL or PROGRAM", help="where it is, or what starts it")
+    add.add_argument("args", nargs="*", default=[], metavar="ARG", help="of the program")
+    add.add_argument("-t", "--transport", choices=("stdio", "http", "sse"))
+    add.add_argument("-e", "--env", action="append", default=[], metavar="NAME=VALUE")
+    add.add_argument("-H", "--header", action="append", default=[], metavar="NAME: VALUE")
+    add.add_argument("--client-id", help="of a login that was settled beforehand")
+    add.add_argument("--callback-port", type=int, help="of a login that was settled beforehand")
+    scoped(add)
+    made = word("add-json", run_add_json, "add a server by its entry as JSON")
+    made.add_argument("name")
+    made.add_argument("json")
+    scoped(made)
+    made = word("list", run_list, "every server, where it stands, and whether it can be reached")
+    made.add_argument("--no-connect", action="store_true", help="start and ask nothing")
+    made = word("get", run_get, "one server: its entry, its state, what it offers")
+    made.add_argument("name")
+    made.add_argument("--no-connect", action="store_true", help="start and ask nothing")
+    made = word("remove", run_remove, "remove a server")
+    made.add_argument("name")
+    made.add_argument("-s", "--scope", choices=SCOPES, help="where; default: where it is")
+    for name, run, line in (
+        ("approve", run_approve, "let servers that the project brings along begin"),
+        ("deny", run_deny, "turn servers that the project brings along down"),
+    ):
+        made = word(name, run, line)
+        made.add_argument("names", nargs="+", metavar="NAME")
+    word("reset-project-choices", run_reset, "forget what was said about this project's servers")
+    words.add_parser("serve", help="offer clew's tools to another agent, as an MCP server")
+    made = word("login", run_login, "log in to a server that wants it")
+    made.add_argument("name")
+    made.add_argument("--no-browser", action="store_true", help="print the address only")
+    made = word("logout", run_logout, "forget the login of a server")
+    made.add_argument("name")
+    return parser
+
+
+def scoped(word: argparse.ArgumentParser) -> None:
+    word.add_argument(
+        "-s",
+        "--scope",
+        choices=SCOPES,
+        default="local",
+        help="local: you, in this project; user: you, everywhere; project: everybody, in .mcp.json",
+    )
+
+
+def show(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+
+
+# -- entries
+
+
+def run_add(options: argparse.Namespace, places: Places) -> int:
+    return added(options.name, entry_of(options), options.scope, places)
+
+
+def run_add_json(options: argparse.Namespace, places: Places) -> int:
+    try:
+        entry = json.loads(options.json)
+    except (ValueError, RecursionError) as error:
+        raise CommandLineError(f"add-json: {error}") from None
+    return added(options.name, entry, options.scope, places)
+
+
+def entry_of(options: argparse.Namespace) -> Json:
+    is_url = options.target.startswith(("http://", "https://"))
+    kind = options.transport or ("http" if is_url else "stdio")
+    if kind == "stdio":
+        if options.header:
+            raise CommandLineError("--header is for a URL; a program takes --env")
+        entry: Json = {"type": "stdio", "command": options.target, "args": options.args}
+        env = dict(pair(text, "=", "--env") for text in options.env)
+        return entry | {"env": env} if env else entry
+    if options.env or options.args:
+        raise CommandLineError("--env and arguments are for a program; a URL takes --header")
+    entry = {"type": kind, "url": options.target}
+    headers = dict(pair(text, ":", "--header") for text in options.header)
+    oauth = {"clientId": options.client_id, "callbackPort": options.callback_port}
+    oauth = {name: value for name, value in oauth.items() if value is not None}
+    return entry | ({"headers": headers} if headers else {}) | ({"oauth": oauth} if oauth else {})
+
+
+def pair(text: str, separator: str, flag: str) -> tuple[str, str]:
+    name, found, value = text.partition(separator)
+    if not found or not name.strip():
+        raise CommandLineError(f"{flag} {text}: expected NAME{separator}VALUE")
+    return name.strip(), value.strip()
+
+
+def added(name: str, entry: Any, scope: str, places: Places) -> int:
+    if not SERVER_NAME.fullmatch(name):
+        raise CommandLineError(f"{name!r}: a name is of letters, digits, _ . - and spaces")
+    # Variables are the session's to fill in; here they may be missing.
+    filled = dict.fromkeys(variables_in(entry), "x")
+    checked = read_server(name, entry, scope="user", environ=filled)
+    if isinstance(checked, str):
+        raise CommandLineError(f"{name}: {checked}")
+    path = target(scope, places)
+    if scope == "local":
+        scopes.add_server(places, name, entry)
+    else:
+        with alone(places.config_home):
+            replace(path, with_value(text_of(path, scope, places), ("mcpServers", name), entry))
+    show(f"{path}: added {name} ({checked.kind})")
+    if scope == "project":
+        scopes.approve(places, {name: entry})
+        if not trusts(places):
+            show("it does not begin before the folder is trusted: clew config trust")
+    return 0
+
+
+def target(scope: str, places: Places) -> Path:
+    if scope == "user":
+        return places.user_settings
+    if scope == "local":
+        return scopes.path_of(places)
+    near = [path for path in project_files(places) if is_there(path)]
+    return near[0] if near else places.root / ".mcp.json"
+
+
+def text_of(path: Path, scope: str, places: Places) -> str:
+    """A file's text; one that cannot be read is not written to."""
+    if not is_there(path):
+        return ""
+    layer = read("user" if scope == "user" else "project", path, str(places.root))
+    if layer.unreadable is not None:
+        raise UserError(layer.unreadable)
+    return layer.text
+
+
+def run_remove(options: argparse.Namespace, places: Places) -> int:
+    """Removes a server where it is; where it is in several places, the person says which."""
+    name = options.name
+    held = [scope for scope in SCOPES if scope_holds(scope, name, places)]
+    if options.scope is not None:
+        held = [scope for scope in held if scope == options.scope]
+    if not held:
+        others = {entry.source for entry in entries(places) if entry.name == name}
+        hint = f"; it stands in {', '.join(sorted(others))}" if others else ""
+        raise UserError(f"no server {name} that could be removed here{hint}")
+    if len(held) > 1:
+        raise UserError(f"{name} is in several scopes ({', '.join(held)}); name one: --scope")
+    path = target(held[0], places)
+    if held[0] == "local":
+        scopes.remove_server(places, name)
+    else:
+        with alone(places.config_home):
+            replace(path, without(text_of(path, held[0], places), ("mcpServers", name)))
+    show(f"{path}: removed {name}")
+    return 0
+
+
+def scope_holds(scope: str, name: str, places: Places) -> bool:
+    if scope == "local":
+        return name in scopes.servers(places)
+    path = target(scope, places)
+    if not is_there(path):
+        return False
+    layer = read("user", path, str(places.root))
+    return value_at(layer.data, ("mcpServers", name))[0]
+
+
+def entries(places: Places) -> list[Entry]:
+    layers, settings = standing(places)
+    return all_entries(places, layers, settings, os.environ, [])
+
+
+def standing(places: Places) -> tuple[list[Any], Json]:
+    layers, _ = in_force(load(places).layers, trusted=trusts(places))
+    return layers, merge(layers)
+
+
+def found(places: Places) -> Found:
+    layers, settings = standing(places)
+    env = settings.get("env")
+    environ: Mapping[str, str] = {**os.environ, **(env if isinstance(env, dict) else {})}
+    return find(places, layers, settings, environ)
+
+
+# -- a project's servers
+
+
+def run_approve(options: argparse.Namespace, places: Places) -> int:
+    known = projects(places)
+    missing = [name for name in options.names if name not in known]
+    if missing:
+        there = ", ".join(known) or "none"
+        raise UserError(f"{missing[0]}: no such server in .mcp.json; there are: {there}")
+    scopes.approve(places, {name: known[name] for name in options.names})
+    for name in options.names:
+        show(f"approved: {name} {reach_of(known[name])}")
+    if not trusts(places):
+        show("they do not begin before the folder is trusted: clew config trust")
+    return 0
+
+
+def run_deny(options: argparse.Namespace, places: Places) -> int:
+    scopes.deny(places, options.names)
+    show(f"turned down: {', '.join(options.names)}")
+    return 0
+
+
+def run_reset(_options: argparse.Namespace, places: Places) -> int:
+    scopes.forget(places)
+    show("forgotten what was said about this project's servers")
+    return 0
+
+
+def projects(places: Places) -> Json:
+    """Every server of `.mcp.json`, the nearest file first."""
+    known: Json = {}
+    for path in reversed(project_files(places)):
+        known |= read_project(path, [])
+    return known
+
+
+def reach_of(entry: Any) -> str:
+    """A server's program or URL in one line, without secrets."""
+    if not isinstance(entry, dict):
+        return ""
+    said = entry.get("url") or " ".join(
+        str(word) for word in (entry.get("command", ""), *(entry.get("args") or ()))
+    )
+    return mask(f"({said})")
+
+
+# -- what there is
+
+
+def run_list(options: argparse.Namespace, places: Places) -> int:
+    all_found = found(places)
+    for fault in all_found.faults:
+        sys.stderr.write(f"{fault}\n")
+    states: Mapping[str, str] = {}
+    if not options.no_connect and all_found.servers:
+        from clew.parts.mcp.connect import look
+
+        seen = asyncio.run(look(all_found.servers, places))
+        states = {name: one.line for name, one in seen.items()}
+    for server in all_found.servers:
+        state = states.get(server.name, "")
+        show(f"{server.name}: {shown(server)} [{server.scope}]{' ' + state if state else ''}")
+    for entry in all_found.held:
+        show(f"{entry.name}: {reach_of(entry.value)} [{entry.scope}] {entry.held}")
+    if not all_found.servers and not all_found.held:
+        show("no servers; add one: clew mcp add NAME -- PROGRAM, or clew mcp add NAME URL")
+    return 0
+
+
+def shown(server: ServerConfig) -> str:
+    match server.reach:
+        case Stdio():
+            return mask(" ".join([server.reach.command, *server.reach.args]))
+        case Http():
+            return mask(f"{server.reach.url} ({server.kind})")
+        case _:
+            return "in the program that starts clew"
+
+
+def run_get(options: argparse.Namespace, places: Places) -> int:
+    all_found = found(places)
+    server = one(all_found, options.name)
+    show(f"{server.name}: {shown(server)}")
+    show(f"  from {server.source} ({server.scope})")
+    show(f"  {mask(json.dumps(hidden(server.raw), ensure_ascii=False))}")
+    if options.no_connect:
+        return 0
+    from clew.parts.mcp.connect import look
+
+    seen = asyncio.run(look([server], places))[server.name]
+    show(f"  {seen.line}")
+    for line in seen.offers:
+        show(f"  {line}")
+    return 0 if seen.is_well else 1
+
+
+def hidden(entry: Json) -> Json:
+    """An entry with the values that may be secrets left out."""
+    return {
+        name: dict.fromkeys(value, "***")
+        if name in ("env", "headers") and isinstance(value, dict)
+        else value
+        for name, value in entry.items()
+    }
+
+
+def one(all_found: Found, name: str) -> ServerConfig:
+    for server in all_found.servers:
+        if server.name == name:
+            return server
+    for entry in all_found.held:
+        if entry.name == name:
+            raise UserError(f"{name} ({entry.source}): {entry.held}")
+    known = ", ".join(server.name for server in all_found.servers) or "none"
+    raise UserError(f"no server {name}; there are: {known}")
+
+
+# -- logins
+
+
+def run_login(options: argparse.Namespace, places: Places) -> int:
+    from clew.parts.mcp.connect import log_in
+
+    server = one(found(places), options.name)
+    if not isinstance(server.reach, Http):
+        raise UserError(f"{server.name} is no URL; there is nothing to log in to")
+    kept = asyncio.run(log_in(server.reach, places, browser=not options.no_browser, show=told))
+    show(f"logged in to {server.name}; kept in {kept}")
+    return 0
+
+
+def told(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+def run_logout(options: argparse.Namespace, places: Places) -> int:
+    from clew.parts.mcp.credentials import TokenStore
+
+    server = one(found(places), options.name)
+    if not isinstance(server.reach, Http):
+        raise UserError(f"{server.name} is no URL; there is no login")
+    was = TokenStore.usual(places).forget(server.reach.url)
+    show(f"forgotten: {server.name}" if was else f"there was no login for {server.name}")
+    return 0

@@ -1,0 +1,203 @@
+"""`clew sessions rewind`: files and conversation back to a message, and back again."""
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+from clew.commands.sessions.output import (
+    CANNOT,
+    FINE,
+    FOUND,
+    CannotError,
+    home,
+    say,
+    say_json,
+    say_waiting,
+    transcript,
+)
+from clew.core.messages.factories import written
+from clew.core.messages.text import count_of
+from clew.record.library.copies import append_beside, fork, graft
+from clew.record.rewind.disk import Blobs, blobs_dir
+from clew.record.rewind.restore import START, Plan, carry_out, named, plan, plan_redo
+from clew.record.transcript.examine import session_id_of
+
+# Messages of sessions by what a person types.
+
+
+def uuid_of(path: Path, text: str) -> str:
+    return text if text == START else named(path, text)
+
+
+# `clew sessions fork`: a session that begins as another does, up to any message of it.
+
+
+def fork_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("session", help="id, title or file")
+    add("message", nargs="?", help="the last message of the copy, its uuid or the uuid's beginning")
+    add("--title", default="", help="the copy's title")
+
+
+def run_fork(options: argparse.Namespace) -> int:
+    path = transcript(options.session)
+    if say_waiting(path):
+        return CANNOT
+    uuid = uuid_of(path, options.message) if options.message else None
+    made = fork(path, uuid, title=options.title, at=written(time.time_ns() // 1_000_000))
+    if options.json:
+        say_json(
+            {
+                "sessionId": made.path.stem,
+                "path": str(made.path),
+                "messages": made.messages,
+                "agents": made.agents,
+                "title": made.title,
+            }
+        )
+    else:
+        agents = f" with {count_of(made.agents, 'subagent')}" if made.agents else ""
+        say(f"{made.path.stem}: {count_of(made.messages, 'message')}{agents}, {made.title!r}")
+    return FINE
+
+
+# `clew sessions graft`: a part of one session brought to the end of another.
+
+
+def graft_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("session", help="the session that gets the part: id, title or file")
+    add("source", help="the session it comes from: id, title or file")
+    add("first", help="the prompt it begins with, its uuid or the uuid's beginning")
+    add("last", nargs="?", help="its last message (default: where the source stands)")
+
+
+def run_graft(options: argparse.Namespace) -> int:
+    target, source = transcript(options.session), transcript(options.source)
+    if say_waiting(target) or say_waiting(source):
+        return CANNOT
+    first = uuid_of(source, options.first)
+    last = uuid_of(source, options.last) if options.last else None
+    made = graft(target, source, first, last)
+    if options.json:
+        brought = {"messages": made.messages, "agents": made.agents}
+        say_json({"sessionId": target.stem, "from": source.stem, **brought})
+    else:
+        agents = f" with {count_of(made.agents, 'subagent')}" if made.agents else ""
+        say(
+            f"{count_of(made.messages, 'message')}{agents} of {source.stem} brought to {target.stem}"
+        )
+    return FINE
+
+
+# `clew sessions rename`: a title of the person's own; no line of the conversation changes.
+
+
+def rename_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", help="id, title or file")
+    parser.add_argument("title", help="the new title; an empty one takes it away")
+
+
+def run_rename(options: argparse.Namespace) -> int:
+    path = transcript(options.session)
+    session_id = session_id_of(path)
+    line = {"type": "custom-title", "customTitle": options.title, "sessionId": session_id}
+    append_beside(path, line)
+    if options.json:
+        say_json({"sessionId": session_id, "title": options.title or None})
+    else:
+        say(f"{session_id}: {options.title or '(no title)'}")
+    return FINE
+
+
+# `clew sessions tag`: one label for a session, to find it by.
+
+
+def tag_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", help="id, title or file")
+    parser.add_argument("tag", help="the label; an empty one takes it away")
+
+
+def run_tag(options: argparse.Namespace) -> int:
+    path = transcript(options.session)
+    session_id = session_id_of(path)
+    append_beside(path, {"type": "tag", "tag": options.tag, "sessionId": session_id})
+    if options.json:
+        say_json({"sessionId": session_id, "tag": options.tag or None})
+    else:
+        say(f"{session_id}: {'#' + options.tag if options.tag else '(no tag)'}")
+    return FINE
+
+
+def rewind_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("session", help="id, title or file")
+    add(
+        "message",
+        nargs="?",
+        help="a message's uuid, or its beginning: back to before a prompt, or to behind anything else; "
+        "`start`: before everything",
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--files", action="store_true", help="the files alone")
+    what.add_argument("--conversation", action="store_true", help="the conversation alone")
+    add("--redo", action="store_true", help="take the latest way back, back")
+    add("--force", action="store_true", help="over what others changed, and without what is lost")
+    add("--dry-run", action="store_true", help="say what would be done")
+
+
+def run_rewind(options: argparse.Namespace) -> int:
+    blobs = Blobs(blobs_dir(home()), syncs=True)
+    path = transcript(options.session)
+    if options.redo == (options.message is not None):
+        raise CannotError("name a message, or --redo")
+    if say_waiting(path):
+        return CANNOT
+    if options.redo:
+        planned = plan_redo(path, blobs)
+    else:
+        planned = plan(
+            path,
+            uuid_of(path, options.message),
+            blobs,
+            files=not options.conversation,
+            conversation=not options.files,
+        )
+    is_done = not options.dry_run and (planned.is_clear or options.force)
+    if is_done:
+        carry_out(planned, blobs, force=options.force)
+    if options.json:
+        say_json(_as_json(planned, is_done=is_done))
+    else:
+        _tell(planned, is_done=is_done)
+    return FINE if is_done or (options.dry_run and planned.is_clear) else FOUND
+
+
+def _as_json(planned: Plan, *, is_done: bool) -> dict[str, Any]:
+    return {
+        "done": is_done,
+        "to": planned.to,
+        "files": [change.as_json() for change in planned.changes],
+        "changedByOthers": [{"path": path, "reason": why} for path, why in planned.foreign],
+        "lost": [{"path": path, "reason": why} for path, why in planned.lost],
+        "conversation": planned.conversation,
+        "leafUuid": planned.leaf,
+    }
+
+
+def _tell(planned: Plan, *, is_done: bool) -> None:
+    would = "" if is_done else "would be "
+    for change in planned.changes:
+        say(f"{would}{change.verb}: {change.path}")
+    for path, why in (*planned.foreign, *planned.lost):
+        say(f"stands against it: {path}: {why}")
+    if planned.conversation:
+        where = planned.leaf or "its beginning"
+        say(f"the conversation {'stands' if is_done else 'would stand'} at {where}")
+    if not is_done and not planned.is_clear:
+        say("nothing was changed; --force goes over what others changed, and without what is lost")
+    if is_done:
+        say(
+            f"{count_of(len(planned.changes), 'file')}; `clew sessions rewind {planned.path.stem} --redo`"
+        )

@@ -1,0 +1,206 @@
+"""`clew sessions list`: the newest first, filtered, and what is in no list and why."""
+
+import argparse
+import os
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
+
+from clew.commands.sessions.output import (
+    FINE,
+    NONE_HERE,
+    Bar,
+    CannotError,
+    cwd,
+    home,
+    moment,
+    say,
+    say_closed,
+    say_json,
+)
+from clew.core.messages.text import count_of, size_of
+from clew.record.library.listing import Wanted, all_hidden, fitting, newest_first
+from clew.record.transcript.light import Outline
+from clew.record.transcript.running import Running, everyone
+from clew.system import clock
+
+if TYPE_CHECKING:
+    from clew.record.stores.base import Listed
+
+
+def list_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--all", action="store_true", help="of every folder")
+    add("--limit", type=int, default=0, metavar="N", help="at most N")
+    add("--branch", default="", help="last seen on this git branch")
+    add("--tag", default="", help="with this tag")
+    add("--title", default="", metavar="TEXT", help="with TEXT in the title")
+    add(
+        "--since",
+        default="",
+        metavar="TIME",
+        help="written since then, as 2026-01-31 or 2026-01-31T12:00",
+    )
+    add("--until", default="", metavar="TIME", help="written until then")
+    add("--model", default="", help="in which a model of this name answered")
+    add("--cost-over", type=float, metavar="USD", help="that cost more")
+    add("--hidden", action="store_true", help="the files that are in no list, and why")
+    add("--stored", action="store_true", help="what your store holds, here or not")
+    add("--store", help="a folder or a URL (default: the setting sessionStore)")
+
+
+def run_list(options: argparse.Namespace) -> int:
+    if options.hidden:
+        return _hidden(options)
+    if options.stored:
+        return _stored(options)
+    wanted = Wanted(
+        branch=options.branch,
+        tag=options.tag,
+        title=options.title,
+        since=options.since,
+        until=options.until,
+        model=options.model,
+        cost_over=options.cost_over,
+    )
+    is_closed = say_closed(everywhere=options.all)
+    found = islice(
+        _fitting(wanted, everywhere=options.all), options.limit if options.limit > 0 else None
+    )
+    if options.json:
+        running = open_now()
+        say_json(
+            [
+                as_json(outline) | {"open": to_builtins(running.get(outline.session_id))}
+                for outline in found
+            ]
+        )
+        return FINE
+    here, running = cwd(), open_now()
+    shown = 0
+    for outline in found:
+        shown += 1
+        elsewhere = f"  ({outline.cwd})" if outline.cwd and outline.cwd != here else ""
+        tag = f"  #{outline.tag}" if outline.tag else ""
+        say(
+            f"{outline.session_id}  {clock.here(outline.modified_at)}  {size_of(outline.size_bytes):>8}"
+            f"  {' '.join(outline.title.split())}{tag}{elsewhere}{by(running.get(outline.session_id))}"
+        )
+    if not shown and not is_closed:
+        _none(is_narrowed=wanted != Wanted(), everywhere=options.all)
+    return FINE
+
+
+def open_now() -> dict[str, Running]:
+    """Who has which session open."""
+    return {running.session_id: running for running in everyone(home())}
+
+
+def by(running: Running | None) -> str:
+    return "" if running is None else f"  (open: process {running.pid}, {running.status})"
+
+
+def _fitting(wanted: Wanted, *, everywhere: bool) -> Iterator[Outline]:
+    only = None
+    if wanted.needs_database:
+        with Bar("reading sessions") as bar:
+            only = fitting(home(), wanted, bar)
+    for outline in newest_first(home(), cwd(), everywhere=everywhere, only=only):
+        if wanted.fits(outline):
+            yield outline
+
+
+def _hidden(options: argparse.Namespace) -> int:
+    found = list(all_hidden(home(), cwd(), everywhere=options.all))
+    if options.json:
+        say_json([{"path": h.path, "sizeBytes": h.size_bytes, "reason": h.reason} for h in found])
+        return FINE
+    for one in found:
+        say(f"{one.path}: {one.reason}")
+    if not found:
+        say("every file is in the list")
+    return FINE
+
+
+def _stored(options: argparse.Namespace) -> int:
+    import asyncio
+
+    from clew.commands.sessions.transfer import named
+    from clew.record.stores.base import StoreError
+    from clew.record.transcript.paths import find_session
+
+    try:
+        listed = asyncio.run(_listed(named(options.store)))
+    except StoreError as error:
+        raise CannotError(str(error)) from None
+    agents: dict[str, int] = {}
+    for one in listed:
+        session_id = one.key.session_id
+        agents[session_id] = agents.get(session_id, 0) + bool(one.key.agent_id)
+    rows = [
+        {
+            "sessionId": one.key.session_id,
+            "lines": one.lines,
+            "agents": agents[one.key.session_id],
+            "path": next((str(path) for path in find_session(home(), one.key.session_id)), None),
+        }
+        for one in sorted(listed, key=lambda one: one.key.session_id)
+        if not one.key.agent_id
+    ]
+    if options.json:
+        say_json(rows)
+        return FINE
+    for row in rows:
+        where = row["path"] or "not here; clew sessions pull brings it"
+        say(f"{row['sessionId']}  {row['lines']:>7,} lines  {where}")
+    if not rows:
+        say("the store is empty")
+    return FINE
+
+
+async def _listed(name: str) -> "Sequence[Listed]":
+    from clew.record.stores.base import store_of
+
+    async with store_of(name, os.environ) as store:
+        return await store.list()
+
+
+def _none(*, is_narrowed: bool, everywhere: bool) -> None:
+    """Says that there is none, and where this folder's sessions may be."""
+    from clew.record.library.relocate import moved_here
+
+    if is_narrowed:
+        say("no session fits what was asked for")
+    elif next(all_hidden(home(), cwd(), everywhere=everywhere), None) is not None:
+        say("no session to list; clew sessions list --hidden says of each file why it is none")
+        return
+    elif everywhere:
+        say("there is no session yet")
+    if everywhere:
+        return
+    moved = moved_here(home(), cwd())
+    if not moved and not is_narrowed:
+        say(NONE_HERE)
+    for place in moved:
+        say(
+            f"no session of this folder, but {count_of(place.sessions, 'session')} of {place.cwd}, "
+            f"which is gone; if it was moved here: clew sessions relocate {place.cwd} ."
+        )
+
+
+def as_json(outline: Outline) -> dict[str, Any]:
+    return {
+        "sessionId": outline.session_id,
+        "title": outline.title,
+        "customTitle": outline.custom_title,
+        "firstPrompt": outline.first_prompt,
+        "cwd": outline.cwd,
+        "gitBranch": outline.git_branch,
+        "tag": outline.tag,
+        "createdAt": outline.created_at,
+        "modifiedAt": moment(outline.modified_at),
+        "sizeBytes": outline.size_bytes,
+        "path": str(outline.path),
+    }

@@ -1,0 +1,241 @@
+"""`clew sessions show`: the conversation as it would be resumed."""
+
+import argparse
+import sys
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from clew.commands.sessions.output import (
+    FINE,
+    FOUND,
+    Bar,
+    CannotError,
+    cwd,
+    home,
+    saved_part,
+    say,
+    say_closed,
+    say_copies,
+    say_json,
+    transcript,
+)
+from clew.core.messages.encoding import encode
+from clew.core.messages.text import count_of, size_of
+from clew.record.library.branches import told, tree
+from clew.record.library.keeping import sizes
+from clew.record.library.listing import stats
+from clew.record.library.places import worktrees
+from clew.record.library.search import Scope, folders_of, format_hits, search
+from clew.record.library.words import query_of, untagged
+from clew.record.transcript import choose
+from clew.record.transcript.examine import session_id_of
+from clew.record.transcript.recovery import kept_aside, with_unsaved
+
+
+def show_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", help="id, title or file")
+    parser.add_argument("--uuids", action="store_true", help="each message with its uuid")
+
+
+def run_show(options: argparse.Namespace) -> int:
+    loaded = with_unsaved(transcript(options.session), home())
+    if options.json:
+        say_json(
+            {
+                "path": str(loaded.path),
+                "leafUuid": loaded.leaf_uuid,
+                "messages": loaded.messages,
+                "beside": loaded.side.current,
+            }
+        )
+        return FINE
+    for message in loaded.messages:
+        for line in _shown(message):
+            say(f"{message.get('uuid')} {line}" if options.uuids else line)
+    return FINE
+
+
+def _shown(message: dict[str, Any]) -> Iterator[str]:
+    said = message.get("message")
+    content = said.get("content") if isinstance(said, dict) else message.get("content")
+    blocks: Sequence[Any] = content if isinstance(content, list) else [content]
+    for block in blocks:
+        if isinstance(block, str):
+            yield f"{message['type']}: {untagged(block)}"
+        elif isinstance(block, dict):
+            words = block.get("text") or block.get("thinking") or block.get("content")
+            name = block.get("name") or block.get("type")
+            shown = words if isinstance(words, str) else encode(block.get("input", words)).decode()
+            yield f"{message['type']} [{name}]: {shown}"
+
+
+# `clew sessions search`: words in all sessions, and where they stand.
+
+
+def search_arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("words", nargs="+", help='all must be there; "a phrase"; beg* for a beginning')
+    add("--here", action="store_true", help="in the sessions of this folder and its worktrees")
+    add("--session", metavar="SESSION", help="in one session: id, title or file")
+    add("--no-agents", action="store_true", help="not in subagents' transcripts")
+    add("--limit", type=int, default=20, metavar="N", help="at most N answers (20)")
+    add("--no-index", action="store_true", help="read the files instead of the index")
+
+
+def run_search(options: argparse.Namespace) -> int:
+    query = query_of(" ".join(f'"{w}"' if " " in w else w for w in options.words))
+    if query.is_empty:
+        raise CannotError("there is no word to look for in that")
+    scope = Scope(
+        folders=folders_of(home(), worktrees(cwd())) if options.here else None,
+        session_id=session_id_of(transcript(options.session)) if options.session else None,
+        agents=not options.no_agents,
+    )
+    say_closed(everywhere=not options.here)
+    limit = max(1, options.limit)
+    found = search(home(), query, scope, limit=limit, use_index=not options.no_index)
+    for path in found.unread:
+        sys.stderr.write(f"clew sessions: {path} cannot be read; it was not searched\n")
+    _say_unsearched(scope)
+    if options.json:
+        say_json(
+            {
+                "hits": [
+                    {
+                        "sessionId": hit.session_id,
+                        "agentId": hit.agent or None,
+                        "uuid": hit.uuid,
+                        "type": hit.kind,
+                        "timestamp": hit.timestamp,
+                        "title": hit.title,
+                        "cwd": hit.cwd,
+                        "path": hit.path,
+                        "offset": hit.at,
+                        "snippet": hit.snippet,
+                    }
+                    for hit in found.hits
+                ],
+                "unindexedBytes": found.behind_bytes,
+                "withoutIndex": found.without_index or None,
+            }
+        )
+        return FINE if found.hits else FOUND
+    for line in format_hits(found):
+        say(line)
+    if found.behind_bytes > 0 and not options.no_index:
+        say(f"({size_of(found.behind_bytes)} are not in the index yet: clew sessions index)")
+    if len(found.hits) == limit:
+        say(f"(the newest {count_of(limit, 'answer')}; --limit shows more)")
+    return FINE if found.hits else FOUND
+
+
+def _say_unsearched(scope: Scope) -> None:
+    """Which emergency copies there are of what was searched: no search reads them."""
+    for session, copies in kept_aside(home()).items():
+        folder = str(choose.place_of_copy(home(), cwd(), session, copies[0]).parent)
+        if scope.session_id in (None, session) and folder in (scope.folders or (folder,)):
+            say_copies(session, copies, "that was not searched")
+
+
+# `clew sessions tree`: the prompts of a session on all its branches, and what was forked from it.
+
+
+def tree_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("session", help="id, title or file")
+
+
+def run_tree(options: argparse.Namespace) -> int:
+    path = saved_part(options.session)
+    found = tree(path)
+    if not options.json:
+        for line in told(found):
+            say(line)
+        return FINE
+    say_json(
+        {
+            "sessionId": path.stem,
+            "forkedFrom": found.forked_from,
+            "prompts": [
+                {
+                    "uuid": one.uuid,
+                    "text": one.text,
+                    "timestamp": one.timestamp,
+                    "depth": one.depth,
+                    "messages": one.messages,
+                    "live": one.live,
+                }
+                for one in found.prompts
+            ],
+            "forks": found.forks,
+        }
+    )
+    return FINE
+
+
+# `clew sessions stats`: all sessions in numbers.
+
+
+SHOWN = 8
+
+
+def stats_arguments(parser: argparse.ArgumentParser) -> None:
+    del parser
+
+
+def run_stats(options: argparse.Namespace) -> int:
+    say_closed(everywhere=True)
+    with Bar("reading sessions") as bar:
+        found = stats(home(), bar)
+    if options.json:
+        say_json(found)
+        return FINE
+    unknown = " + unknown" if found["unpricedResponses"] else ""
+    say(
+        f"{count_of(found['sessions'], 'session')} and {count_of(found['subagents'], 'subagent')}, {size_of(found['sizeBytes'])}: "
+        f"{count_of(found['prompts'], 'prompt')}, {count_of(found['responses'], 'response')}, {count_of(found['tokens'], 'token')}, "
+        f"${found['knownCostUSD']:,.4f}{unknown}"
+    )
+    _table("models", "name", "responses", found["models"])
+    _table("tools", "name", "calls", found["tools"])
+    _table("projects", "cwd", "sessions", found["projects"])
+    return FINE
+
+
+def _table(title: str, name: str, number: str, rows: list[dict[str, Any]]) -> None:
+    if rows:
+        say(f"\n{title}")
+    for row in rows[:SHOWN]:
+        say(f"{row[number]:>9,}  {row[name]}")
+    if len(rows) > SHOWN:
+        say(f"{'':>9}  and {len(rows) - SHOWN} more")
+
+
+# `clew sessions du`: what lies on the disk, and how much of it.
+
+
+def du_arguments(parser: argparse.ArgumentParser) -> None:
+    del parser
+
+
+def run_du(options: argparse.Namespace) -> int:
+    say_closed(everywhere=True)
+    found = sizes(home())
+    total = sum(one.size_bytes for one in found)
+    if options.json:
+        say_json(
+            {
+                "totalBytes": total,
+                "parts": [
+                    {"name": s.name, "path": s.path, "files": s.files, "sizeBytes": s.size_bytes}
+                    for s in found
+                ],
+            }
+        )
+        return FINE
+    for one in sorted(found, key=lambda one: -one.size_bytes):
+        if one.files:
+            say(
+                f"{size_of(one.size_bytes):>9}  {count_of(one.files, 'file'):>12}  {one.name}  {one.path}"
+            )
+    say(f"{size_of(total):>9}  in all")
+    return FINE

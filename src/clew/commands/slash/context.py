@@ -1,0 +1,188 @@
+"""`/context WORD ...`: ranges of the conversation out of requests, put short, held fast, and back. Loaded when typed."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
+
+from clew.agent.compaction.boundary import shown as shown_boundary
+from clew.agent.compaction.retelling import cut, prompt_text, prompts
+from clew.core.input.outcome import Compact, Outcome, Pick, Row, Show
+from clew.core.json_object import Json
+from clew.core.ledger.breakdown import breakdown
+from clew.core.messages.errors import UserError
+from clew.core.messages.text import count_of
+from clew.core.normalize.select import KINDS, Kind, is_boundary, visible
+from clew.session.context_editing import Editing, Effect, about_summary, excerpt, is_prompt
+from clew.session.session import Session
+
+# `/compact`: what is to be summarised, by the words behind it; what the last summary stands for.
+
+
+TITLE_CHARS = 70
+COMPACT_USAGE = (
+    "/compact [WHAT MATTERS], /compact --before MESSAGE, /compact --from MESSAGE, /compact --list, "
+    "/compact --show, /compact --undo"
+)
+
+
+async def compact(session: Session, arguments: str) -> Outcome:
+    word, _, rest = arguments.strip().partition(" ")
+    if not word.startswith("--"):
+        return Compact(focus=arguments.strip())
+    said = prompts(visible(list(session.story.history)))
+    match word:
+        case "--undo":
+            return Compact(undo=True)
+        case "--list":
+            return Show(text=listed(said))
+        case "--show":
+            return receipt(session)
+        case "--before" | "--from":
+            name, _, focus = rest.strip().partition(" ")
+            message = named(name, said)
+            if not message:
+                return Show(
+                    text=f"{word} which message? /compact --list numbers them", is_error=True
+                )
+            up_to, since = (message, None) if word == "--before" else (None, message)
+            return Compact(focus=focus.strip(), up_to=up_to, since=since)
+    return Show(text=f"{word} is not known here: {COMPACT_USAGE}", is_error=True)
+
+
+def listed(said: Sequence[Json]) -> str:
+    """The prompts of the conversation by number, for those who summarise a part of it."""
+    if not said:
+        return "nothing was said yet"
+    return "\n".join(
+        f"{number:>4}  {' '.join(cut(prompt_text(entry), TITLE_CHARS).split())}"
+        for number, entry in enumerate(said, 1)
+    )
+
+
+def named(name: str, said: Sequence[Json]) -> str:
+    """The id of the message with this number in the list, or the name itself."""
+    if name.isascii() and name.isdecimal() and 0 < int(name) <= len(said):
+        return str(said[int(name) - 1]["uuid"])
+    return name
+
+
+def receipt(session: Session) -> Outcome:
+    history = session.story.history
+    if not len(history) or not is_boundary(history[0]):
+        return Show(text="nothing was summarised in this conversation")
+    return Show(text=f"{shown_boundary(history[0])}\n/compact --undo takes it back")
+
+
+SHORT = 8
+SHOWN_CHARACTERS = 60
+NOW = "now"
+CONTEXT_USAGE = (
+    "messages | edits | exclude FROM [TO] | summarise FROM [TO] | pin FROM [TO] | restore NUMBER; "
+    "FROM and TO are the beginnings of messages' ids, and a prompt alone means its turn"
+)
+DONE: dict[Kind, str] = {
+    "exclude": "left out of requests",
+    "summarise": "put short in requests",
+    "pin": "held fast: compactions keep it word for word",
+}
+
+
+async def edit(session: Session, arguments: str) -> Outcome:
+    word, *more = arguments.split()
+    kind = next((known for known in KINDS if known == word), None)
+    is_now = NOW in more
+    names = [name for name in more if name != NOW]
+    if kind is not None and 0 < len(names) < 3:
+        return await _edited(Editing(session), session, kind, names, is_now=is_now)
+    if word not in WORDS:
+        raise UserError(CONTEXT_USAGE)
+    return await WORDS[word](session, more)
+
+
+async def _edited(
+    editing: Editing, session: Session, kind: Kind, names: Sequence[str], *, is_now: bool
+) -> Outcome:
+    uuids = editing.range(names[0], names[1] if len(names) > 1 else "")
+    line = f"/context {kind} {' '.join(names)} {NOW}"
+    chosen = [entry for entry in editing.shown() if entry["uuid"] in set(uuids)]
+    words = about_summary(sum(part.tokens for part in breakdown(chosen)))
+    effect = editing.effect(
+        editing.edits_with(kind, uuids, words if kind == "summarise" else ""), uuids
+    )
+    if not is_now:
+        text = shown(effect, session, is_about=kind == "summarise")
+        rows = (Row(line=line, label=f"{count_of(effect.entries, 'message')} {DONE[kind]}"),)
+        return Pick(title="do it", rows=rows, text=text)
+    if effect.problems:
+        raise UserError(f"the request would be refused: {'; '.join(effect.problems)}")
+    edits = editing.edits_with(
+        kind, uuids, await editing.summary(uuids) if kind == "summarise" else ""
+    )
+    editing.apply(edits)
+    number = edits.edits[-1].number
+    return Show(
+        text=f"edit {number}: {count_of(effect.entries, 'message')} {DONE[kind]}; "
+        f"/context restore {number} takes it back"
+    )
+
+
+def shown(effect: Effect, session: Session, *, is_about: bool = False) -> str:
+    """What an edit would change, for a person."""
+    window = session.model.context_window
+    of = f" of {window:,}" if window else ""
+    about = "about " if is_about else ""
+    cost = "" if effect.anew_usd is None else f", ${effect.anew_usd:.4f}"
+    lines = [
+        f"range: {count_of(effect.entries, 'message')}, about {effect.range_tokens:,} tokens",
+        f"size: {effect.before_tokens:,} -> {about}{effect.after_tokens:,}{of} tokens",
+        f"cache: {effect.cached_tokens:,} tokens before it stay as they are; "
+        f"{about}{effect.anew_tokens:,} are sent and cached anew{cost}",
+        "validity: " + ("; ".join(effect.problems) or "the request stays one that the API takes"),
+    ]
+    if effect.thoughts:
+        are = count_of(effect.thoughts, "thought", "thoughts")
+        lines.append(f"thoughts: {are} after it will no longer be shown to the model")
+    if effect.repairs:
+        lines.append(f"mended for it: {'; '.join(effect.repairs)}")
+    return "\n".join(lines)
+
+
+async def _messages(session: Session, _: Sequence[str]) -> Outcome:
+    by_uuid = session.story.edits.by_uuid
+    lines = []
+    for entry in Editing(session).shown():
+        edit = by_uuid.get(entry["uuid"])
+        mark = "" if edit is None else f" [{edit.number}: {edit.kind}]"
+        words = " ".join(excerpt([entry]).split())[:SHOWN_CHARACTERS]
+        tokens = sum(part.tokens for part in breakdown([entry]))
+        start = ">" if is_prompt(entry) else " "
+        lines.append(f"{start} {entry['uuid'][:SHORT]} {tokens:>8,}  {words}{mark}")
+    return Show(text="\n".join(lines) or "nothing was said yet")
+
+
+async def _edits(session: Session, _: Sequence[str]) -> Outcome:
+    lines = [
+        f"{edit.number:>3}  {edit.kind}  {count_of(len(edit.uuids), 'message')} from {edit.uuids[0][:SHORT]}"
+        for edit in session.story.edits.edits
+        if edit.uuids
+    ]
+    return Show(text="\n".join(lines) or "nothing of the conversation is edited")
+
+
+async def _restore(session: Session, more: Sequence[str]) -> Outcome:
+    is_now, names = NOW in more, [name for name in more if name != NOW]
+    number = int(names[0]) if len(names) == 1 and names[0].isdecimal() else -1
+    found = session.story.edits.find(number)
+    if found is None:
+        raise UserError("there is no such edit; /context edits lists them")
+    editing = Editing(session)
+    edits = session.story.edits.without(number)
+    if not is_now:
+        row = Row(line=f"/context restore {number} {NOW}", label="as it was said")
+        text = shown(editing.effect(edits, found.uuids), session)
+        return Pick(title="do it", rows=(row,), text=text)
+    editing.apply(edits)
+    return Show(text=f"edit {number} is taken back")
+
+
+Word: TypeAlias = Callable[[Session, Sequence[str]], Awaitable[Outcome]]
+WORDS: dict[str, Word] = {"messages": _messages, "edits": _edits, "restore": _restore}

@@ -1,0 +1,250 @@
+"""Slash commands about this session's record: its tree, a copy of it, its title, it as a file, words in it."""
+
+import asyncio
+import time
+from pathlib import Path
+
+from clew.agent.intake import title_of
+from clew.core.input.outcome import Outcome, Pick, Resume, Rewound, Row, Show
+from clew.core.messages.errors import SessionError, UserError
+from clew.core.messages.factories import written
+from clew.core.messages.text import count_of
+from clew.record.library.branches import Prompt
+from clew.record.rewind.restore import Plan, named
+from clew.session.rewinding import WHATS, Rewinding, What, shown
+from clew.session.session import Session
+from clew.system.files import is_there
+
+# `/rewind`: back to any message of the session that is open, and back again. Loaded when it is typed.
+
+
+SHOWN_CHARACTERS = 70
+SHORT = 8
+FORCE, REDO = "force", "redo"
+LABELS: dict[What, str] = {
+    "both": "conversation and files",
+    "conversation": "the conversation alone; files stay as they are",
+    "files": "the files alone; the conversation stays as it is",
+}
+
+
+async def rewind(session: Session, arguments: str) -> Outcome:
+    words = arguments.split()
+    is_forced = FORCE in words[1:]
+    message, *more = [w for n, w in enumerate(words) if not (n and w == FORCE)] or [""]
+    rewinding = Rewinding(session)
+    if not message:
+        return await _prompts(rewinding)
+    if message == REDO and not more:
+        return await _done(rewinding, await rewinding.planned_redo(), REDO, is_forced=is_forced)
+    if len(more) > 1 or any(word not in WHATS for word in more):
+        raise UserError(f"MESSAGE [{' | '.join(WHATS)}] [{FORCE}], or {REDO} [{FORCE}]")
+    if not more:
+        return await _preview(rewinding, message)
+    what = next(known for known in WHATS if known == more[0])
+    planned = await rewinding.planned(message, what)
+    return await _done(rewinding, planned, f"{message} {what}", is_forced=is_forced)
+
+
+async def _prompts(rewinding: Rewinding) -> Outcome:
+    found = await rewinding.prompts()
+    if not found:
+        return Show(text="nothing was said yet")
+    rows = []
+    for prompt in found:
+        words = " ".join(title_of(prompt.text).split())[:SHOWN_CHARACTERS]
+        files = (
+            f"  ({count_of(prompt.files_since, 'file')} changed since)"
+            if prompt.files_since
+            else ""
+        )
+        rows.append(Row(line=f"/rewind {prompt.uuid[:SHORT]}", label=f"before: {words}{files}"))
+    return Pick(title="back to", rows=tuple(rows))
+
+
+async def _preview(rewinding: Rewinding, message: str) -> Outcome:
+    planned = await rewinding.planned(message, "both")
+    force = "" if planned.is_clear else f" {FORCE}"
+    rows = [
+        Row(
+            line=f"/rewind {message} {what}{'' if what == 'conversation' else force}",
+            label=LABELS[what] + ("" if what == "conversation" or not force else _forced(planned)),
+        )
+        for what in WHATS
+    ]
+    return Pick(
+        title="take back",
+        rows=tuple(rows),
+        text=shown(planned, rewinding.blobs, await rewinding.where(planned)),
+    )
+
+
+def _forced(planned: Plan) -> str:
+    over = f"over {len(planned.foreign)} that others changed" if planned.foreign else ""
+    without = f"without {len(planned.lost)} that are lost" if planned.lost else ""
+    return f" ({', '.join(filter(None, [over, without]))})"
+
+
+async def _done(rewinding: Rewinding, planned: Plan, words: str, *, is_forced: bool) -> Outcome:
+    where = await rewinding.where(planned)
+    if not planned.is_clear and not is_forced:
+        return Show(
+            text=f"{shown(planned, rewinding.blobs, where)}\nnothing was changed; "
+            f"/rewind {words} {FORCE} goes over what others changed, and without what is lost",
+            is_error=True,
+        )
+    said = rewinding.said_at(planned.to) if planned.conversation else ""
+    await rewinding.carry_out(planned, force=is_forced)
+    lines = [f"{change.verb}: {change.path}" for change in planned.changes]
+    if planned.conversation:
+        lines.append(f"the conversation stands {where}")
+    if planned.redo_of is None:
+        lines.append(f"/rewind {REDO} takes this back")
+    return Rewound(text="\n".join(lines), prompt=said)
+
+
+SEARCHED = 20
+# Enough of a uuid to be told from the others of a session.
+
+
+async def kept(session: Session) -> Path:
+    """The transcript, with everything said so far in it."""
+    await session.story.durable()
+    path = session.story.recorder.transcript
+    if not is_there(path):
+        raise SessionError("nothing was said yet, or nothing is kept (--no-session-persistence)")
+    return path
+
+
+async def fork(session: Session, message: str) -> Outcome:
+    """A copy to go on in; the session stays as it is."""
+    from clew.record.library.copies import fork as copied
+
+    path = await kept(session)
+    uuid = named(path, message) if message else None
+    made = copied(path, uuid, title="", at=written(time.time_ns() // 1_000_000))
+    return Resume(session=made.path.stem)
+
+
+async def tree(session: Session, message: str) -> Outcome:
+    """Every prompt on every branch; of one of them, the ways to go on from there."""
+    from clew.record.library.branches import live_leaf, prompt_line
+    from clew.record.library.branches import tree as tree_of
+
+    path = await kept(session)
+    found = await asyncio.to_thread(tree_of, path)
+    if message:
+        uuid = named(path, message)
+        prompt = next((one for one in found.prompts if uuid in (one.uuid, one.end)), None)
+        if prompt is None:
+            raise SessionError(f"{message} is no prompt; /tree shows them")
+        return ways_from(prompt)
+    rows = [
+        *(Row(line=f"/tree {one.uuid[:SHORT]}", label=prompt_line(one)) for one in found.prompts),
+        *(
+            Row(
+                line=f"/resume {fork['sessionId']}",
+                label=f"a fork at {fork['messageUuid'][:SHORT]}",
+            )
+            for fork in found.forks
+        ),
+    ]
+    said = found.forked_from
+    text = f"a fork of {said['sessionId']} at {said['messageUuid']}" if said else ""
+    return Pick(title="go to", rows=tuple(rows), text=text, at=live_leaf(found))
+
+
+def ways_from(prompt: Prompt) -> Pick:
+    """On from a prompt, on whatever branch it stands."""
+    rows = []
+    if prompt.live:
+        line = f"/rewind {prompt.uuid[:SHORT]} conversation"
+        rows.append(Row(line=line, label="before it, to say it otherwise; files stay as they are"))
+    if not (prompt.live and prompt.is_leaf):
+        line = f"/rewind {prompt.end} conversation"
+        rows.append(Row(line=line, label="behind its answer; files stay as they are"))
+    label = "behind its answer, in a copy; this session stays as it is"
+    rows.append(Row(line=f"/fork {prompt.end}", label=label))
+    return Pick(title="go on", rows=tuple(rows), text=prompt.text)
+
+
+async def rename(session: Session, title: str) -> Outcome:
+    if not title:
+        return Show(text="name the title: /rename TITLE", is_error=True)
+    session.story.recorder.title(title)
+    return Show(text=f"this session is called {title!r}")
+
+
+async def export(session: Session, arguments: str) -> Outcome:
+    """Into a file of the working folder, in the form that its name says."""
+    from clew.record.exchange.export import (
+        LEFT_OUT,
+        begins_late,
+        exported,
+        form_of,
+        redaction_of,
+        write,
+    )
+
+    given = arguments.split()
+    is_all = "--all" in given
+    redaction = redaction_of(redacts="--redact" in given, is_raw="--raw" in given)
+    words = [word for word in given if word not in ("--redact", "--raw", "--all")]
+    name = " ".join(words) or f"clew-{session.session_id[:8]}.md"
+    target = new_file(session, name)
+    path = await kept(session)
+    form = form_of(target)
+    data = exported(path, form, redaction, subagents=True, is_all=is_all)
+    write(target, data)
+    left_out = not is_all and begins_late(path, form, subagents=True)
+    return Show(text=f"{target}: {len(data):,} bytes" + (f"; {LEFT_OUT}" if left_out else ""))
+
+
+def new_file(session: Session, name: str) -> Path:
+    """A file that a command may write: one that is not there yet."""
+    target = Path(session.rules.standing.places.cwd, Path(name).expanduser())
+    if is_there(target):
+        raise UserError(f"{target} is there already; name another file")
+    return target
+
+
+async def search(session: Session, words: str) -> Outcome:
+    """In all sessions; this one among them."""
+    from clew.record.library.search import Scope, format_hits
+    from clew.record.library.search import search as searched
+    from clew.record.library.words import query_of
+
+    query = query_of(words)
+    if query.is_empty:
+        return Show(text="name what to look for: /search WORDS", is_error=True)
+    await session.story.durable()
+    home = session.rules.standing.places.config_home
+    return Show(text="\n".join(format_hits(searched(home, query, Scope(), limit=SEARCHED))))
+
+
+async def diff(session: Session, _: str) -> Outcome:
+    """What is changed in the working folder and not committed."""
+    from clew.agent.context.git import difference, report
+
+    cwd, environ = session.rules.standing.places.cwd, session.rules.standing.environ
+    async with asyncio.TaskGroup() as group:
+        told = group.create_task(report(session.launcher, cwd, environ))
+        text = group.create_task(difference(session.launcher, cwd, environ))
+    found = told.result()
+    if found is None:
+        return Show(text=f"{cwd} is in no git repository", is_error=True)
+    new = "\n".join(f"new: {path}" for path in found.untracked)
+    return Show(text="\n".join(filter(None, [text.result().rstrip(), new])) or "nothing is changed")
+
+
+async def todos(session: Session, _: str) -> Outcome:
+    """What the model means to do, by its own lists."""
+    from clew.agent.tools.tasks import TaskList
+
+    marks = {"completed": "[x]", "in_progress": "[>]"}
+    tasks = TaskList(session.own.task_folder).tasks()
+    lines = [
+        *(f"{marks.get(t.status, '[ ]')} {t.content}" for t in session.spending.state.todos),
+        *(f"{marks.get(t.status, '[ ]')} #{t.id} {t.subject}" for t in tasks),
+    ]
+    return Show(text="\n".join(lines) or "the list is empty")

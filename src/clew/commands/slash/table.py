@@ -1,0 +1,447 @@
+"""The slash commands that every session has. Loaded when one is typed."""
+
+import os
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from itertools import islice
+from pathlib import Path
+from typing import Literal
+
+from clew.agent.intake import Raw
+from clew.agent.warming import Warmer
+from clew.core.input.outcome import (
+    Clear,
+    Command,
+    Exit,
+    Outcome,
+    Pick,
+    Registry,
+    Resume,
+    Row,
+    Show,
+    table,
+)
+from clew.core.input.parse import Command as Typed
+from clew.core.ledger.breakdown import Part, breakdown
+from clew.core.ledger.cache_miss import sum_up
+from clew.core.ledger.ledger import Spend
+from clew.core.messages import factories
+from clew.core.messages.errors import ClewError
+from clew.core.messages.text import count_of
+from clew.core.normalize.target import offered, references
+from clew.parts.recording import ensure_free
+from clew.permissions.in_session import of_own
+from clew.record.transcript import choose
+from clew.record.transcript.light import Outline
+from clew.session.session import Session
+from clew.system.clock import here, new_id, now, written_here
+from clew.system.config.load import assign, explained, listed, parsed
+from clew.system.files import is_there
+from clew.version import VERSION
+
+SHOWN_SESSIONS = 50
+SHOWN_MISSES = 5
+RECORD, SETUP = "clew.commands.slash.record", "clew.commands.slash.setup"
+SCREEN = "clew.commands.slash.setup"
+PARTS, LOOPS = "clew.commands.slash.setup", "clew.commands.slash.tasks"
+TASKS = "clew.commands.slash.tasks"
+
+
+# What people look for among the commands, and where it is.
+DONE_ELSEWHERE = {
+    "login": "`clew login` in a shell keeps a key.",
+    "logout": "`clew logout` in a shell forgets the key.",
+    "theme": "/config theme NAME sets one, as dark or light.",
+}
+
+
+def known(session: Session) -> Registry[Session]:
+    """Every command of this session: its own, and those that were found for it."""
+    if not session.has_commands:
+        return Registry()
+    prompts = []
+    if any(server.offers.prompts for server in session.mcp.clients()):
+        from clew.commands.slash.mcp import prompts as prompts_of
+
+        prompts = prompts_of(session)
+    # A file hides no command of clew's own; a front knows better what it shows.
+    return Registry([*session.skills.commands(), *prompts, *BUILTIN, *session.commands])
+
+
+async def run(session: Session, typed: Typed, raw: Raw) -> Outcome | None:
+    """Does what was typed; None for a word that begins a prompt: commands are off, or it names a folder."""
+    if not session.has_commands:
+        return None
+    if typed.name.startswith("mcp"):
+        # Perhaps a command of a server that is on its way.
+        await session.mcp.settled()
+    commands = known(session)
+    command = commands.find(typed.name)
+    if command is None:
+        # Perhaps one that a hook of the session's start is about to bring.
+        await session.hooks.started()
+        commands = known(session)
+        command = commands.find(typed.name)
+    if command is None:
+        return unknown(commands, typed, raw)
+    if command.is_interactive and not (raw.by_person or raw.is_lasting):
+        return Show(text=f"/{command.name} needs a session with a person in it", is_error=True)
+    if command.expands:
+        refused = await kept_back(session, command, typed, raw)
+        if refused:
+            return Show(text=f"/{command.name}: a hook kept it back: {refused}", is_error=True)
+    try:
+        outcome = await command.run(session, typed.arguments)
+    except (ClewError, OSError) as error:
+        outcome = Show(text=f"/{command.name}: {error}", is_error=True)
+    if isinstance(outcome, Show):
+        keep(session, command.name, typed.arguments, outcome)
+    return outcome
+
+
+async def kept_back(session: Session, command: Command[Session], typed: Typed, raw: Raw) -> str:
+    """Why a hook will not have a command become a prompt; empty if none minds."""
+    fields = {
+        "expansion_type": "mcp_prompt" if command.expands == "mcp" else "slash_command",
+        "command_name": command.name,
+        "command_args": typed.arguments,
+        "command_source": command.expands,
+        "prompt": raw.text,
+    }
+    said = await session.hooks.aside("UserPromptExpansion", fields)
+    if said.block is None and said.halt is None:
+        return ""
+    return said.block or said.halt or "no reason given"
+
+
+def unknown(commands: Registry[Session], typed: Typed, raw: Raw) -> Outcome | None:
+    """What a word says that no command has: whoever meant a command is not answered by a model."""
+    if os.path.lexists(f"/{typed.name}"):
+        return None  # a sentence about a folder of the system
+    if raw.is_lasting:
+        # Hosts know these words, and that their session goes on.
+        return Show(text=f"Unknown slash command: {typed.name}")
+    near = commands.nearest(typed.name)
+    hint = f"did you mean /{near}?" if near else "/help lists them."
+    hint = DONE_ELSEWHERE.get(typed.name, hint)
+    return Show(
+        text=f"unknown command /{typed.name}; {hint} A space before it sends the line as it is.",
+        is_error=True,
+    )
+
+
+def keep(session: Session, name: str, arguments: str, shown: Show) -> None:
+    """Notes in a conversation that has begun what was asked beside it; the model does not see it."""
+    if not len(session.story.history):
+        return
+    said = (
+        f"<command-name>/{name}</command-name>\n<command-message>{name}</command-message>\n"
+        f"<command-args>{arguments}</command-args>",
+        f"<local-command-stdout>{shown.text}</local-command-stdout>",
+    )
+    session.story.add(
+        [
+            factories.system(
+                "local_command",
+                words,
+                uuid=new_id(),
+                at=now(),
+                commandRun={"command": name, "args": arguments},
+                isDisplayOnly=True,
+            )
+            for words in said
+        ]
+    )
+
+
+def elsewhere(module: str, function: str) -> Callable[[Session, str], Awaitable[Outcome]]:
+    """A command whose module is loaded when it is typed."""
+
+    async def run(session: Session, arguments: str) -> Outcome:
+        run: Callable[[Session, str], Awaitable[Outcome]] = getattr(import_module(module), function)
+        return await run(session, arguments.strip())
+
+    return run
+
+
+async def compact(session: Session, arguments: str) -> Outcome:
+    from clew.commands.slash import context as slash_compact
+
+    return await slash_compact.compact(session, arguments)
+
+
+async def clear(_: Session, __: str) -> Outcome:
+    return Clear()
+
+
+async def leave(_: Session, __: str) -> Outcome:
+    return Exit()
+
+
+async def resume(session: Session, name: str) -> Outcome:
+    places = session.rules.standing.places
+    everywhere = name == "--all"
+    if name and not everywhere:
+        path = choose.named(places.config_home, str(places.cwd), name)
+        if path != session.story.recorder.transcript:
+            ensure_free(path, places.config_home, str(places.cwd))
+        return Resume(session=name)
+    from clew.record.library.listing import newest_first
+
+    listed = newest_first(places.config_home, str(places.cwd), everywhere=everywhere)
+    found = [one for one in islice(listed, SHOWN_SESSIONS) if one.session_id != session.session_id]
+    if not found:
+        where = (
+            "is kept" if everywhere else "of this folder is kept; /resume --all looks in every one"
+        )
+        return Show(text=f"no other session {where}")
+    rows = [
+        Row(
+            line=f"/resume {one.session_id}",
+            label=f"{here(one.modified_at)}  {folder_of(one) if everywhere else ''}{one.title[:70]}",
+        )
+        for one in found
+    ]
+    of: Literal["sessions", "all sessions"] = "all sessions" if everywhere else "sessions"
+    return Pick(title="go on with", rows=tuple(rows), of=of)
+
+
+def folder_of(one: Outline) -> str:
+    return f"{Path(one.cwd).name}: " if one.cwd else ""
+
+
+async def rewind(session: Session, arguments: str) -> Outcome:
+    from clew.commands.slash.record import rewind as take_back
+
+    return await take_back(session, arguments)
+
+
+async def context(session: Session, arguments: str) -> Outcome:
+    if arguments.strip():
+        from clew.commands.slash.context import edit
+
+        return await edit(session, arguments)
+    template = session.requests.template
+    history = session.story.sent
+    tools = offered(session.toolbox.definitions(), references(history), takes_deferred=False)
+    system = template.system if isinstance(template.system, list) else []
+    parts = breakdown(history, system=system, tools=tools)
+    used, window = sum(part.tokens for part in parts), session.model.context_window
+    of = f" of {window:,}" if window else ""
+    rows = [(f"{part.tokens:,}", named(part)) for part in parts]
+    return Show(text=f"{session.model.name}: about {used:,}{of} tokens\n{table(rows)}")
+
+
+def named(part: Part) -> str:
+    """A part for people: what clew tells the model besides has names that are for programs."""
+    name = part.name
+    if part.kind in ("context", "memory files"):
+        name = name.removesuffix("_delta").replace("_", " ")
+    return f"{part.kind} {name}".rstrip()
+
+
+async def cost(session: Session, _: str) -> Outcome:
+    ledger = session.ledger()
+    rows = [("total", money(ledger.total))]
+    rows += [(model, money(spend)) for model, spend in ledger.by_model().items()]
+    return Show(text=table([*rows, *cache_rows(session)]))
+
+
+def cache_rows(session: Session) -> list[tuple[str, str]]:
+    """Why the prompt cache missed: all misses in a sentence, the last ones one by one."""
+    warmer, misses = session.cache.warmer, session.cache.misses
+    rows = [] if warmer is None else warming_rows(warmer)
+    if not misses:
+        return rows
+    last = misses[-SHOWN_MISSES:]
+    named = f"the last {len(last)}" if len(misses) > len(last) else ""
+    rows += [("cache misses", "; ".join(filter(None, [sum_up(misses), named])))]
+    return rows + [(f"  {written_here(miss.at)[11:]}", str(miss)) for miss in last]
+
+
+def warming_rows(warmer: Warmer) -> list[tuple[str, str]]:
+    """What keeping the cache warm cost and saved, if it was tried."""
+    spend, told = warmer.spend, []
+    if spend.requests or warmer.reserved_usd:
+        told.append(f"{count_of(spend.requests, 'request')}, {money(spend)} of the total")
+    if warmer.reserved_usd:
+        told.append(f"up to ${warmer.reserved_usd:.4f} for requests that were cancelled")
+    if warmer.saved_usd:
+        told.append(f"about ${warmer.saved_usd:.4f} saved")
+    if warmer.trouble:
+        told.append(f"stopped: {warmer.trouble}")
+    return [("cache warming", "; ".join(told))] if told else []
+
+
+def money(spend: Spend) -> str:
+    """Dollars; what has no known price is said to have none."""
+    known_part = f"${spend.usd:,.4f}"
+    if not spend.unpriced:
+        return known_part
+    return f"{known_part} and {count_of(spend.unpriced, 'response')} without a known price"
+
+
+async def usage(session: Session, _: str) -> Outcome:
+    """Of the whole session, however often it was gone on with; what is of this start is said so."""
+    state, past = session.spending.state, session.past
+    rows = []
+    for model, spend in session.ledger().by_model().items():
+        tokens = spend.tokens
+        written = tokens.cache_write_5m + tokens.cache_write_1h
+        rows.append(
+            (
+                model,
+                f"{count_of(spend.requests, 'response')}: {tokens.input:,} in, {tokens.output:,} out, "
+                f"{tokens.cache_read:,} read from the cache, {written:,} written to it",
+            )
+        )
+    rows += [
+        ("waited for the service", seconds(past.api_ms, state.api_ms)),
+        ("waited for tools", seconds(past.tool_ms, state.tool_ms)),
+        (
+            "lines",
+            f"{past.lines_added + state.lines_added:,} added, "
+            f"{past.lines_removed + state.lines_removed:,} removed",
+        ),
+    ]
+    if past.duration_ms:
+        rows.insert(
+            0, ("counted", "from the session's beginning on, over all the times it was open")
+        )
+    return Show(text=table(rows))
+
+
+def seconds(before_ms: float, now_ms: float) -> str:
+    whole = f"{(before_ms + now_ms) / 1000:.1f} s"
+    return f"{whole}, {now_ms / 1000:.1f} s of them since it was opened now" if before_ms else whole
+
+
+async def model(session: Session, name: str) -> Outcome:
+    if name:
+        chosen = await session.switching.to(name)
+        unheard = "" if chosen.known else "; clew knows nothing of this one"
+        return Show(text=f"model {chosen.id} from the next prompt on{unheard}")
+    aliases = sorted(session.speaking.catalog.aliases.items())
+    rows = [Row(line=f"/model {alias}", label=model_id) for alias, model_id in aliases]
+    now_is = session.model.id
+    at = next((n for n, (_, model_id) in enumerate(aliases) if model_id == now_is), 0)
+    title = "the model from the next prompt on"
+    return Pick(title=title, rows=tuple(rows), text=f"now {now_is}", at=at)
+
+
+async def permissions(session: Session, word: str) -> Outcome:
+    if word == "sandbox":
+        return Show(text=table(await session.sandbox.page()))
+    if word:
+        return Show(text=f"mode {session.rules.set_mode(word)}")
+    standing = session.rules.standing
+    rows: list[tuple[str, str]] = [("mode", session.mode)]
+    rows += [
+        (f"{rule.behavior} {rule.text}", standing.where(rule)) for rule in standing.rules.rules
+    ]
+    rows.append(("sandbox", "/permissions sandbox says what holds here"))
+    return Show(text=table(rows))
+
+
+async def config(session: Session, arguments: str) -> Outcome:
+    places = session.rules.standing.places
+    key, _, value = arguments.partition(" ")
+    if not key:
+        return Show(text="\n".join(listed(places)) or "nothing is set")
+    if not value:
+        return Show(text="\n".join(explained(places, key)))
+    done = assign(places, "user", key, parsed(key, value.strip()))
+    noticed = of_own(await session.refresh())
+    return Show(text="\n".join([f"{done.path}: {key} is set", *done.faults, *noticed]))
+
+
+async def status(session: Session, _: str) -> Outcome:
+    transcript = session.story.recorder.transcript
+    rows = [
+        ("clew", VERSION),
+        ("session", session.session_id),
+        ("model", session.model.id),
+        ("mode", session.mode),
+        ("folder", str(session.rules.standing.places.cwd)),
+        ("transcript", str(transcript) if is_there(transcript) else "not written yet"),
+        ("debug", session.debug_file or "not written (--debug)"),
+        ("tools", f"{len(session.toolbox)}, {len(session.toolbox.deferred())} of them on demand"),
+    ]
+    return Show(text=table(rows))
+
+
+BUILTIN: tuple[Command[Session], ...] = (
+    Command(name="add-dir", description="show or add folders to work in", run=elsewhere(SETUP, "add_folder"), hint="[FOLDER]"),
+    Command(name="agents", description="list the kinds of agents, show one, or take over what one did in its checkout", run=elsewhere(TASKS, "agents"), hint="[KIND | merge ID | discard ID]"),
+    Command(name="background", description="let the running turn go on in the background, or have a prompt worked on there", run=elsewhere(TASKS, "background"), hint="[PROMPT]", is_interactive=True),
+    Command(name="bug-report", description="write what a report of a fault needs into a file", run=elsewhere(SETUP, "bug_report"), hint="[FILE]"),
+    Command(name="clear", description="begin a new session", run=clear, is_interactive=True, aliases=("new", "reset")),
+    Command(name="compact", description="replace the conversation, or a part of it, by its summary", run=compact, hint="[WHAT MATTERS | --before N | --from N | --list | --show | --undo]"),
+    Command(name="config", description="show or set settings", run=config, hint="[KEY [VALUE]]"),
+    Command(name="context", description="show what fills the model's window; take ranges of the conversation out, put them short, hold them fast", run=context, hint="[messages | edits | exclude | summarise | pin | restore]"),
+    Command(name="cost", description="show what the session cost", run=cost),
+    Command(name="diff", description="show what is changed and not committed", run=elsewhere(RECORD, "diff")),
+    Command(name="doctor", description="say what is wrong with this setup", run=elsewhere(SETUP, "doctor"), hint="[--offline]"),
+    Command(name="effort", description="show or choose how hard the model thinks", run=elsewhere(SETUP, "effort"), hint="[LEVEL]"),
+    Command(name="exit", description="end the session", run=leave, is_interactive=True, aliases=("quit",)),
+    Command(name="export", description="write this session into a file: .md, .html, .json, .jsonl", run=elsewhere(RECORD, "export"), hint="[FILE] [--all] [--redact | --raw]"),
+    Command(name="fork", description="go on in a copy of this session, up to a message", run=elsewhere(RECORD, "fork"), hint="[MESSAGE]", is_interactive=True, aliases=("branch",)),
+    Command(name="goal", description="work until something is true: show, set or clear it", run=elsewhere(LOOPS, "goal"), hint="[GOAL | clear]"),
+    Command(name="help", description="list what can be typed, or explain one command", run=elsewhere("clew.commands.slash.table", "show"), hint="[COMMAND]"),
+    Command(name="hooks", description="list the hooks of this session", run=elsewhere(SETUP, "hooks")),
+    Command(name="keybindings", description="list what keys do on the screen, and where your own stand", run=elsewhere(SCREEN, "key_bindings"), aliases=("keys",)),
+    Command(name="loop", description="have a prompt come again and again: list, begin, stop", run=elsewhere(LOOPS, "loop"), hint="[5m] PROMPT", is_interactive=True),
+    Command(name="mcp", description="show and manage MCP servers", run=elsewhere("clew.commands.slash.mcp", "manage"), hint="[SERVER]"),
+    Command(name="memory", description="show which memory speaks here; choose where notes go; review proposals", run=elsewhere("clew.commands.slash.memory", "memory"), hint="[to | list | show | forget | review | accept | drop]"),
+    Command(name="model", description="show or choose the model", run=model, hint="[MODEL]"),
+    Command(name="output-style", description="show or choose how the model speaks", run=elsewhere(PARTS, "output_style"), hint="[NAME]"),
+    Command(name="permissions", description="show the rules, or what the sandbox holds; go over to a mode", run=permissions, hint="[MODE | sandbox]", aliases=("allowed-tools",)),
+    Command(name="plugin", description="list the plugins of this session", run=elsewhere(PARTS, "plugins"), aliases=("plugins",)),
+    Command(name="reload-plugins", description="look for plugins, skills, agents and output styles again", run=elsewhere(PARTS, "reload"), aliases=("reload",)),
+    Command(name="remember", description="keep words for later sessions, or find in this one what to keep", run=elsewhere("clew.commands.slash.memory", "remember"), hint="[WORDS]"),
+    Command(name="rename", description="give this session a title", run=elsewhere(RECORD, "rename"), hint="TITLE"),
+    Command(name="resume", description="list sessions, or go on with one", run=resume, hint="[SESSION | --all]", is_interactive=True, aliases=("continue",)),
+    Command(name="rewind", description="take conversation, files or both back to a message, or back again", run=rewind, hint="[MESSAGE [conversation | files | both]]", aliases=("checkpoint",)),
+    Command(name="search", description="look for words in all sessions", run=elsewhere(RECORD, "search"), hint="WORDS"),
+    Command(name="skills", description="list the skills of this session", run=elsewhere(PARTS, "skills")),
+    Command(name="status", description="show how the session stands", run=status),
+    Command(name="statusline", description="show or choose the command that prints the screen's last line", run=elsewhere(SCREEN, "status_line"), hint="[COMMAND | off]"),
+    Command(name="tasks", description="list what works in the background, show what one said, stop it, or keep it when clew ends", run=elsewhere(TASKS, "tasks"), hint="[ID | stop [ID] | keep ID]", aliases=("bashes",)),
+    Command(name="todos", description="show what the model means to do", run=elsewhere(RECORD, "todos")),
+    Command(name="tree", description="show the prompts of this session on all its branches, to go on from one", run=elsewhere(RECORD, "tree"), hint="[MESSAGE]"),
+    Command(name="usage", description="show tokens, times and changed lines", run=usage, aliases=("stats",)),
+    Command(name="vim", description="give the prompt vim's keys, or take them away", run=elsewhere(SCREEN, "vim"), hint="[on | off]"),
+)  # fmt: skip
+
+
+# `/help`: what can be typed, and what one command takes and does.
+
+
+async def show(session: Session, name: str) -> Outcome:
+    if name:
+        return about(session, name.removeprefix("/"))
+    rows = [
+        (f"/{command.name} {command.hint}".rstrip(), command.description)
+        for command in known(session)
+    ]
+    rows += [
+        ("!COMMAND", "run a command in the shell; the model sees it and what it printed"),
+        ("# NOTE", "add a line to the project's memory file"),
+        ("@FILE", "anywhere in a prompt: bring a file, a folder or FILE#L10-20 along"),
+    ]
+    return Show(text=table(rows))
+
+
+def about(session: Session, name: str) -> Outcome:
+    """One command: what it takes and does, and its other names."""
+    commands = known(session)
+    command = commands.find(name)
+    if command is None:
+        near = commands.nearest(name)
+        hint = f"did you mean /help {near}?" if near else "/help lists those there are."
+        hint = DONE_ELSEWHERE.get(name, hint)
+        return Show(text=f"there is no command /{name}; {hint}", is_error=True)
+    lines = [f"/{command.name} {command.hint}".rstrip(), command.description]
+    if command.aliases:
+        lines.append(f"also: {', '.join(f'/{alias}' for alias in command.aliases)}")
+    return Show(text="\n".join(lines))

@@ -1,0 +1,281 @@
+"""Slash commands about what works beside the conversation: its tasks, and its kinds of agents."""
+
+import re
+from datetime import timedelta
+
+from clew.agent.subagents.specs import Spec
+from clew.agent.tasks.registry import Task
+from clew.core.input.outcome import Ask, Outcome, Show, table
+from clew.core.json_object import Json
+from clew.core.messages.errors import UserError
+from clew.core.messages.text import count_of
+from clew.parts.goals import MOST_CHECKS
+from clew.parts.schedules import cron
+from clew.parts.schedules.board import Now, Wish, line
+from clew.parts.schedules.cron import seconds
+from clew.parts.skills.expand import split
+from clew.parts.skills.listing import LONG, cut
+from clew.record.transcript.agents import remote_agents
+from clew.session.session import Session
+
+# `/loop` and `/goal`: work that goes on by itself, with an end and a cost that can be seen.
+
+
+USUAL_EVERY_S = 600
+NONE = "nothing is scheduled"
+# A number and letters: nobody begins a prompt so, and many write a span in a way of their own.
+LIKE_A_SPAN = re.compile(r"[0-9][0-9.,]*[A-Za-z]+[0-9A-Za-z]*")
+LOOP = '/loop [5m | "CRON"] [--times N] [--for 2h] [--budget USD] PROMPT, /loop stop [ID]'
+
+
+async def loop(session: Session, arguments: str) -> Outcome:
+    board = session.board
+    running = board.running()
+    if not arguments:
+        lines = [line(one, board.spent_since(one)) for one in running]
+        return Show(text="\n".join(lines) or f"{NONE}; {LOOP}")
+    words = split(arguments)
+    if words[0] == "stop":
+        meant = [one for one in running if not words[1:] or one.id in words[1:]]
+        for one in meant:
+            await board.stop(one)
+        there = ", ".join(one.id for one in running)
+        none = f"there is no schedule {' '.join(words[1:])}; there are {there}" if there else NONE
+        return Show(text=f"stopped: {', '.join(one.id for one in meant)}" if meant else none)
+    try:
+        one = board.add(wish(arguments))
+    except (UserError, ValueError) as error:
+        return Show(text=f"/loop: {error}", is_error=True)
+    return Show(
+        text=f"{line(one, 0.0)}\nEach time costs a turn. /loop shows what it cost, /loop stop {one.id} "
+        "ends it, and it ends with this session."
+    )
+
+
+def wish(arguments: str) -> Wish:
+    """What a line of /loop asks for. Raises ValueError."""
+    rest, every, expression = arguments, USUAL_EVERY_S, ""
+    if rest.startswith('"') and '"' in rest[1:]:
+        expression, _, rest = rest[1:].partition('"')
+    else:
+        first, _, behind = rest.partition(" ")
+        found = seconds(first)
+        if found is not None:
+            every, rest = found, behind
+        elif LIKE_A_SPAN.fullmatch(first):
+            raise ValueError(
+                f"{first}: no span of time; there are 90s, 5m, 2h, 1d and 1h30m, and a prompt that begins so "
+                "stands behind one of them"
+            )
+    options: dict[str, str] = {}
+    rest = rest.lstrip()
+    while rest.startswith("--"):
+        name, _, rest = rest.partition(" ")
+        if name not in ("--times", "--for", "--budget"):
+            raise ValueError(f"{name}: there are --times, --for and --budget")
+        options[name], _, rest = rest.lstrip().partition(" ")
+        rest = rest.lstrip()
+    if not rest.strip():
+        raise ValueError(f"what is to be done? {LOOP}")
+    return Wish(
+        prompt=rest.strip(),
+        cron=cron.read(expression) if expression else None,
+        expression=expression,
+        every_s=0 if expression else every,
+        at_once=not expression,
+        times=read_times(options.get("--times")),
+        until=None if "--for" not in options else Now()() + timedelta(seconds=of(options["--for"])),
+        budget_usd=amount(options.get("--budget")),
+    )
+
+
+def read_times(text: str | None) -> int | None:
+    if text is not None and not (text.isascii() and text.isdigit() and 0 < int(text) < 10_000):
+        raise ValueError(f"--times {text}: expected a number")
+    return None if text is None else int(text)
+
+
+def of(text: str) -> int:
+    found = seconds(text)
+    if not found:
+        raise ValueError(f"--for {text}: expected a span, as 2h")
+    return found
+
+
+def amount(text: str | None) -> float | None:
+    try:
+        found = None if text is None else float(text.removeprefix("$"))
+    except ValueError:
+        found = -1.0
+    if found is not None and not 0 < found < 10_000:
+        raise ValueError(f"--budget {text}: expected dollars, as 1.50")
+    return found
+
+
+async def goal(session: Session, text: str) -> Outcome:
+    it = session.goal
+    if not text:
+        if not it.text:
+            return Show(text="no goal; /goal WHAT MUST BE TRUE sets one")
+        last = f"\nlast check: {it.last}" if it.last else ""
+        return Show(
+            text=f"{it.text}\n{count_of(it.checks, 'check')}, ${it.cost:.4f} spent since it was set{last}"
+        )
+    if text in ("clear", "stop", "off"):
+        was = it.text
+        it.clear()
+        return Show(text=f"no goal any more; it was: {was}" if was else "there was no goal")
+    it.set(text)
+    return Ask(
+        text=f"Work until this goal is met, and show at the end of each turn how it can be seen: {text}",
+        said=f"the goal is: {text}. After each turn the model for small work judges whether it is met, at most "
+        f"{MOST_CHECKS} times; until then the model works on. Escape stops a turn, /goal clear ends the goal",
+    )
+
+
+SHOWN_CHARACTERS = 20_000
+
+
+async def tasks(session: Session, arguments: str) -> Outcome:
+    word, _, rest = arguments.partition(" ")
+    if word == "stop":
+        return await stop(session, rest.strip())
+    if word == "keep":
+        return await keep(session, rest.strip())
+    elsewhere = remote(session)
+    if word in elsewhere and session.tasks.get(word) is None:
+        return Show(text=remote_whole(elsewhere[word]))
+    if word:
+        return Show(text=show_task(known(session, word)))
+    rows = [(task.id, row(task)) for task in session.tasks.newest_first()]
+    rows += [(name, remote_row(said)) for name, said in elsewhere.items()]
+    if not rows:
+        return Show(text="nothing works, or has worked, beside the conversation")
+    return Show(text=table(rows))
+
+
+def remote(session: Session) -> dict[str, Json]:
+    """What another program had begun elsewhere for this session: clew sees what is written of it, no more."""
+    return dict(remote_agents(session.agents.place))
+
+
+def remote_row(said: Json) -> str:
+    title = next((t for key in ("title", "command") if isinstance(t := said.get(key), str)), "")
+    return f"remote agent of another program, not seen from here: {title or 'no title'}"
+
+
+def remote_whole(said: Json) -> str:
+    known = table((key, str(value)) for key, value in said.items() if isinstance(value, (str, int)))
+    return f"{remote_row(said)}\n{known}"
+
+
+async def stop(session: Session, name: str) -> Outcome:
+    """Ends one task, or all of them."""
+    running = session.tasks.running
+    chosen = running if name in ("", "all") else [known(session, name)]
+    for task in chosen:
+        await session.tasks.stop(task)
+    stopped = ", ".join(task.id for task in chosen) or "nothing: no task runs"
+    return Show(text=f"stopped {stopped}")
+
+
+async def keep(session: Session, name: str) -> Outcome:
+    """Has a command go on when clew ends."""
+    if not name:
+        raise UserError("which task? /tasks lists them; /tasks keep ID")
+    task = known(session, name)
+    await session.tasks.keep(task)
+    return Show(text=kept_words(task))
+
+
+def kept_words(task: Task) -> str:
+    return f"{task.id} goes on when clew ends: clew tasks lists it then, and stops it"
+
+
+def known(session: Session, name: str) -> Task:
+    task = session.tasks.get(name)
+    if task is None and name in remote(session):
+        raise UserError(f"{name} works elsewhere: what began it can end it, and clew cannot")
+    if task is None:
+        there = ", ".join(one.id for one in session.tasks.all()) or "none"
+        raise UserError(f"no task {name}; there are: {there}")
+    return task
+
+
+def row(task: Task) -> str:
+    """A task in one line: what it is, how it stands, and for agents what they did."""
+    about = f"{task.kind} {task.status}{', kept' if task.is_kept else ''}: {task.title}"
+    used = task.usage
+    if used is None:
+        return about
+    last = f", now {used.last_tool}" if used.last_tool and task.ending is None else ""
+    return f"{about} ({count_of(used.tool_uses, 'tool use')}, {used.tokens:,} tokens{last})"
+
+
+def show_task(task: Task) -> str:
+    task.output.look()
+    first, last = task.output.since(0, SHOWN_CHARACTERS)
+    said = (first + last).decode("utf-8", "replace").rstrip()
+    ending = task.ending
+    parts = [row(task), said]
+    if ending is not None:
+        parts += [ending.words, "" if ending.result in said else ending.result]
+    if task.file is not None:
+        parts.append(f"in {task.file}")
+    return "\n".join(part for part in parts if part)
+
+
+async def background(session: Session, prompt: str) -> Outcome:
+    """The turn that runs, or a prompt with all that was said so far, beside the conversation."""
+    if prompt:
+        task = await session.leaving.beside(prompt)
+        return Show(text=f"agent {task.id} works on it; /tasks {task.id} shows how far it is")
+    if session.leaving.ask():
+        return Show(text="this turn goes on in the background from its next step on")
+    return Show(text="no turn runs; /background PROMPT has one worked on beside the conversation")
+
+
+async def agents(session: Session, arguments: str) -> Outcome:
+    word, _, rest = arguments.partition(" ")
+    if word == "merge":
+        return Show(text=await session.agents.checkouts.merged(rest.strip()))
+    if word == "discard":
+        await session.agents.checkouts.discarded(rest.strip())
+        return Show(text=f"the checkout of agent {rest.strip()} is gone")
+    if word:
+        return Show(text=described(session.agents.spec(word)))
+    catalog = session.agents.catalog
+    rows = [
+        (spec.name, f"{cut(first_line(spec.description), LONG // 4)} ({origin(spec)})")
+        for spec in catalog
+    ]
+    hidden = [(spec.name, f"stands behind another ({origin(spec)})") for spec in catalog.shadowed]
+    faults = [f"! {fault}" for fault in session.agents.faults]
+    return Show(text="\n".join([table([*rows, *hidden]), *faults]))
+
+
+def origin(spec: Spec) -> str:
+    return f"{spec.origin} {spec.where}".rstrip()
+
+
+def first_line(text: str) -> str:
+    return text.strip().split("\n", 1)[0]
+
+
+def described(spec: Spec) -> str:
+    rows = [
+        ("from", origin(spec)),
+        ("use", " ".join(spec.description.split())),
+        ("tools", "all" if spec.tools is None else ", ".join(spec.tools) or "none"),
+        ("not", ", ".join(spec.disallowed)),
+        ("model", spec.model or "the session's"),
+        ("mode", spec.mode or "the session's"),
+        ("answers", "" if spec.max_turns is None else f"at most {spec.max_turns}"),
+        ("memory", spec.memory or ""),
+        ("skills", ", ".join(spec.skills)),
+        ("MCP", ", ".join([*spec.named_servers, *(f"{name} (its own)" for name in spec.servers)])),
+        ("hooks", ", ".join(spec.hooks)),
+        ("works", "in a checkout of its own" if spec.in_worktree else ""),
+        ("", "in the background" if spec.background else ""),
+    ]
+    return f"{spec.name}\n{table((k, v) for k, v in rows if v)}\n\n{spec.prompt}"

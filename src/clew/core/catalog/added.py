@@ -1,0 +1,108 @@
+"""Takes the models a person describes in their settings into a catalog.
+
+Apart from `lookup` because most people add none. Must never take an entry it could not read whole.
+"""
+
+from collections.abc import Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.core.catalog.lookup import Catalog
+from clew.core.catalog.models import EffortLevel, Model, Price, ThinkingMode, rates, unknown_model
+
+
+def with_models(catalog: Catalog, settings: Mapping[str, Any]) -> tuple[Catalog, list[str]]:
+    """The catalog and a person's own models over it, and what was wrong with any of them.
+
+    `settings` maps an id to its facts, see `UserModel`. An entry that cannot be read is left out
+    and named; the others stand.
+    """
+    models = {model.id: model for model in catalog.models}
+    aliases = dict(catalog.aliases)
+    problems: list[str] = []
+    for model_id, facts in settings.items():
+        try:
+            given = msgspec.convert(facts, UserModel, strict=False)
+            models[model_id] = _described(catalog, model_id, given)
+        except (msgspec.ValidationError, InvalidOperation, UnknownBaseError) as error:
+            why = "a price is not a number" if isinstance(error, InvalidOperation) else error
+            problems.append(f"models.{model_id}: {why}")
+            continue
+        aliases |= dict.fromkeys((alias.lower() for alias in given.aliases), model_id)
+    return Catalog(models.values(), aliases), problems
+
+
+def _described(catalog: Catalog, model_id: str, given: "UserModel") -> Model:
+    base = unknown_model(model_id)
+    if given.like is not None:
+        like = catalog.find(given.like)
+        if like is None:
+            raise UnknownBaseError(f"like: {given.like!r} is no model that is known")
+        base = replace(like, id=model_id, name=model_id)
+    said = {
+        field: value
+        for field in UserModel.__struct_fields__
+        if field not in ("like", "aliases", "price")
+        and (value := getattr(given, field)) is not None
+    }
+    if given.price is not None:
+        said["prices"] = (_price(given.price),)
+    return replace(base, **said)
+
+
+class UnknownBaseError(ValueError):
+    """A person's entry builds on a model that is not there."""
+
+
+class UserPrice(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """US dollars per million tokens, as a person writes them."""
+
+    input: float | str
+    output: float | str
+    cache_write_5m: float | str | None = msgspec.field(default=None, name="cacheWrite5m")
+    cache_write_1h: float | str | None = msgspec.field(default=None, name="cacheWrite1h")
+    cache_read: float | str | None = None
+
+
+class UserModel(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
+    """What a person may say of a model in their settings; whatever is left out stays unknown."""
+
+    like: str | None = None
+    name: str | None = None
+    aliases: tuple[str, ...] = ()
+    context_window: int | None = None
+    max_output: int | None = None
+    default_output: int | None = None
+    thinking: tuple[ThinkingMode, ...] | None = None
+    effort: tuple[EffortLevel, ...] | None = None
+    cache_seconds: float | None = None
+    prefill: bool | None = None
+    system_in_messages: bool | None = None
+    images: bool | None = None
+    pdfs: bool | None = None
+    betas: tuple[str, ...] | None = None
+    price: UserPrice | None = None
+
+
+def _price(given: UserPrice) -> Price:
+    def text(amount: float | str | None) -> str | None:
+        if amount is None:
+            return None
+        if not Decimal(str(amount)).is_finite() or Decimal(str(amount)) < 0:
+            raise InvalidOperation
+        return str(amount)
+
+    return Price(
+        since="",
+        rates=rates(
+            text(given.input) or "",
+            text(given.output) or "",
+            write_5m=text(given.cache_write_5m),
+            write_1h=text(given.cache_write_1h),
+            read=text(given.cache_read),
+        ),
+    )

@@ -1,0 +1,374 @@
+"""Finds a model's entry by any of the names it goes by; `added` takes in the ones a person adds.
+
+Owns how ids are spelt on each platform. Must never guess: a name that only resembles a known one is
+unknown, because a wrong window loses a conversation and a wrong price misleads quietly.
+
+Decision: docs/decisions/081-cost-from-the-log.md
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from msgspec.structs import replace
+
+from clew.core.catalog.models import (
+    EffortLevel,
+    Model,
+    Price,
+    Rates,
+    ThinkingMode,
+    rates,
+    unknown_model,
+)
+
+# The models of the Messages API as of November 2026: one entry each, newest first.
+
+
+ALWAYS = ""  # a price without an earlier one holds for all time before
+
+TO_HIGH: tuple[EffortLevel, ...] = ("low", "medium", "high")
+TO_MAX: tuple[EffortLevel, ...] = ("low", "medium", "high", "max")
+ALL_EFFORT: tuple[EffortLevel, ...] = ("low", "medium", "high", "xhigh", "max")
+
+ALWAYS_THINKS: tuple[ThinkingMode, ...] = ("adaptive",)
+BETWEEN: tuple[ThinkingMode, ...] = ("adaptive", "between_tools")
+ADAPTIVE: tuple[ThinkingMode, ...] = ("adaptive", "disabled")
+BOTH: tuple[ThinkingMode, ...] = ("adaptive", "enabled", "disabled")
+BUDGET: tuple[ThinkingMode, ...] = ("enabled", "disabled")
+
+# The models with preserved thinking, as the vendor's page names them.
+BINDING = frozenset(
+    {
+        "claude-fable-5-2",
+        "claude-mythos-5-2",
+        "claude-haiku-5-5",
+        "claude-sonnet-5-5",
+        "claude-opus-5-5",
+        "claude-fable-5-1",
+        "claude-mythos-5-1",
+    }
+)
+
+INTERLEAVED = "interleaved-thinking-2025-05-14"
+CONTEXT_MANAGEMENT = "context-management-2025-06-27"
+MILLION_CONTEXT = "context-1m-2025-08-07"
+
+
+def _price(
+    base: Rates,
+    *,
+    since: str = ALWAYS,
+    long_above: int | None = None,
+    long: Rates | None = None,
+    fast: str | None = None,
+) -> Price:
+    factor = None if fast is None else Decimal(fast)
+    return Price(since=since, rates=base, long_above=long_above, long=long, fast_factor=factor)
+
+
+def _current(
+    model_id: str,
+    name: str,
+    *prices: Price,
+    thinking: tuple[ThinkingMode, ...] = ADAPTIVE,
+    effort: tuple[EffortLevel, ...] = ALL_EFFORT,
+    system_in_messages: bool = True,
+    max_output: int = 128_000,
+) -> Model:
+    """A model with a window of a million tokens that decides by itself how long it thinks."""
+    return Model(
+        id=model_id,
+        name=name,
+        family=model_id.split("-")[1],
+        context_window=1_000_000,
+        max_output=max_output,
+        default_output=max_output,
+        thinking=thinking,
+        effort=effort,
+        prefill=False,
+        system_in_messages=system_in_messages,
+        images=True,
+        pdfs=True,
+        deferred_tools=True,
+        binds_thinking=model_id in BINDING,
+        betas=(CONTEXT_MANAGEMENT,),
+        prices=prices,
+    )
+
+
+def _earlier(
+    model_id: str,
+    name: str,
+    family: str,
+    price: Price,
+    *,
+    max_output: int,
+    thinking: tuple[ThinkingMode, ...] = BUDGET,
+    effort: tuple[EffortLevel, ...] = (),
+    betas: tuple[str, ...] = (INTERLEAVED,),
+    million_beta: str | None = None,
+    pdfs: bool = True,
+    deferred_tools: bool | None = None,
+) -> Model:
+    """A model with a window of 200,000 tokens that is told how long it may think, if at all."""
+    return Model(
+        id=model_id,
+        name=name,
+        family=family,
+        context_window=200_000,
+        max_output=max_output,
+        default_output=min(max_output, 32_000),
+        thinking=thinking,
+        effort=effort,
+        prefill=True,
+        system_in_messages=False,
+        images=True,
+        pdfs=pdfs,
+        deferred_tools=deferred_tools,
+        binds_thinking=False,
+        betas=betas,
+        million_beta=million_beta,
+        prices=(price,),
+    )
+
+
+OPUS_5 = rates("5", "25")
+OPUS_4 = rates("15", "75")
+SONNET = rates("3", "15")
+SONNET_LONG = rates("6", "22.5")
+FABLE_5 = rates("10", "50")
+FABLE_5_1 = rates("10", "50", read="0.25")
+
+MODELS: tuple[Model, ...] = (
+    _current(
+        "claude-fable-5-2",
+        "Fable 5.2",
+        _price(rates("8", "40", read="0.2")),
+        thinking=ALWAYS_THINKS,
+    ),
+    _current("claude-mythos-5-2", "Mythos 5.2", thinking=ALWAYS_THINKS),
+    _current(
+        "claude-haiku-5-5",
+        "Haiku 5.5",
+        _price(rates("0.1", "0.5"), long_above=100_000, long=rates("0.5", "2.5")),
+    ),
+    _current(
+        "claude-sonnet-5-5",
+        "Sonnet 5.5",
+        _price(rates("2", "10", read="0.2")),
+        _price(rates("2", "10", read="0.1"), since="2026-10-07"),
+        thinking=BETWEEN,
+    ),
+    _current(
+        "claude-opus-5-5",
+        "Opus 5.5",
+        _price(rates("4", "20", read="0.2"), fast="2"),
+        thinking=ALWAYS_THINKS,
+    ),
+    _current("claude-fable-5-1", "Fable 5.1", _price(FABLE_5_1), thinking=ALWAYS_THINKS),
+    _current("claude-mythos-5-1", "Mythos 5.1", _price(FABLE_5_1), thinking=ALWAYS_THINKS),
+    _current("claude-opus-5", "Opus 5", _price(OPUS_5, fast="2")),
+    _current("claude-sonnet-5", "Sonnet 5", _price(rates("2", "10")), system_in_messages=False),
+    _current("claude-fable-5", "Fable 5", _price(FABLE_5), thinking=ALWAYS_THINKS),
+    _current("claude-mythos-5", "Mythos 5", _price(FABLE_5), thinking=ALWAYS_THINKS),
+    _current("claude-opus-4-8", "Opus 4.8", _price(OPUS_5)),
+    _current(
+        "claude-mythos-preview",
+        "Mythos Preview",
+        thinking=ALWAYS_THINKS,
+        effort=TO_MAX,
+        system_in_messages=False,
+    ),
+    _current("claude-opus-4-7", "Opus 4.7", _price(OPUS_5), system_in_messages=False),
+    _current(
+        "claude-opus-4-6",
+        "Opus 4.6",
+        _price(OPUS_5),
+        thinking=BOTH,
+        effort=TO_MAX,
+        system_in_messages=False,
+    ),
+    _current(
+        "claude-sonnet-4-6",
+        "Sonnet 4.6",
+        _price(SONNET),
+        thinking=BOTH,
+        effort=TO_MAX,
+        system_in_messages=False,
+        max_output=64_000,
+    ),
+    _earlier(
+        "claude-opus-4-5",
+        "Opus 4.5",
+        "opus",
+        _price(OPUS_5),
+        max_output=64_000,
+        effort=TO_HIGH,
+        betas=(INTERLEAVED, CONTEXT_MANAGEMENT),
+        deferred_tools=True,
+    ),
+    _earlier(
+        "claude-haiku-4-5",
+        "Haiku 4.5",
+        "haiku",
+        _price(rates("1", "5")),
+        max_output=64_000,
+        betas=(INTERLEAVED, CONTEXT_MANAGEMENT),
+    ),
+    _earlier(
+        "claude-sonnet-4-5",
+        "Sonnet 4.5",
+        "sonnet",
+        _price(SONNET, long_above=200_000, long=SONNET_LONG),
+        max_output=64_000,
+        betas=(INTERLEAVED, CONTEXT_MANAGEMENT),
+        deferred_tools=True,
+        million_beta=MILLION_CONTEXT,
+    ),
+    _earlier("claude-opus-4-1", "Opus 4.1", "opus", _price(OPUS_4), max_output=32_000),
+    _earlier("claude-opus-4", "Opus 4", "opus", _price(OPUS_4), max_output=32_000),
+    _earlier(
+        "claude-sonnet-4",
+        "Sonnet 4",
+        "sonnet",
+        _price(SONNET, long_above=200_000, long=SONNET_LONG),
+        max_output=64_000,
+        million_beta=MILLION_CONTEXT,
+    ),
+    _earlier(
+        "claude-3-7-sonnet", "Sonnet 3.7", "sonnet", _price(SONNET), max_output=64_000, betas=()
+    ),
+    _earlier(
+        "claude-3-5-sonnet",
+        "Sonnet 3.5",
+        "sonnet",
+        _price(SONNET),
+        max_output=8_192,
+        thinking=(),
+        betas=(),
+    ),
+    _earlier(
+        "claude-3-5-haiku",
+        "Haiku 3.5",
+        "haiku",
+        _price(rates("0.8", "4")),
+        max_output=8_192,
+        thinking=(),
+        betas=(),
+    ),
+    _earlier(
+        "claude-3-opus",
+        "Opus 3",
+        "opus",
+        _price(OPUS_4),
+        max_output=4_096,
+        thinking=(),
+        betas=(),
+        pdfs=False,
+    ),
+    _earlier(
+        "claude-3-haiku",
+        "Haiku 3",
+        "haiku",
+        _price(rates("0.25", "1.25", write_5m="0.3", read="0.03")),
+        max_output=4_096,
+        thinking=(),
+        betas=(),
+        pdfs=False,
+    ),
+)
+
+# The words people type; a request then names the model.
+ALIASES: dict[str, str] = {
+    "fable": "claude-fable-5-2",
+    "opus": "claude-opus-5-5",
+    "sonnet": "claude-sonnet-5-5",
+    "haiku": "claude-haiku-5-5",
+}
+
+# Other ids the service itself takes for a model; a request keeps them as they are.
+SPELLINGS: dict[str, str] = {
+    "claude-opus-4-0": "claude-opus-4",
+    "claude-sonnet-4-0": "claude-sonnet-4",
+    "claude-4-opus": "claude-opus-4",
+    "claude-4-sonnet": "claude-sonnet-4",
+}
+
+
+MILLION_SUFFIX = "[1m]"
+MILLION_TOKENS = 1_000_000
+
+# us.anthropic.claude-x-20250101-v1:0 (Bedrock), claude-x@20250101 (Vertex), claude-x-latest.
+_PREFIX = re.compile(r"^(?:[a-z-]+\.)?anthropic\.")
+_SUFFIX = re.compile(r"(?:@\w+|-v\d+(?::\d+)?|-latest|-\d{8})+$")
+
+
+def plain_id(name: str) -> str:
+    """A model's id without what a platform or a date adds to it."""
+    last = name.strip().rpartition("/")[2].lower()
+    return _SUFFIX.sub("", _PREFIX.sub("", last))
+
+
+class Catalog:
+    """Entries by name; never changes."""
+
+    def __init__(self, models: Iterable[Model], aliases: Mapping[str, str]) -> None:
+        self._models = {model.id: model for model in models}
+        self._aliases = {alias.lower(): model_id for alias, model_id in aliases.items()}
+
+    @property
+    def models(self) -> tuple[Model, ...]:
+        return tuple(self._models.values())
+
+    @property
+    def aliases(self) -> Mapping[str, str]:
+        return dict(self._aliases)
+
+    def find(self, name: str) -> Model | None:
+        """The entry `name` means, its `id` being what to send; None if nobody knows it."""
+        wanted, million = _without_million(name.strip())
+        meant = self._aliases.get(wanted.lower())
+        entry = self._by_id(wanted) if meant is None else self._models.get(meant)
+        if entry is None:
+            return None
+        if meant is None:
+            # Dates and platforms pin something: what was asked for is what is sent.
+            entry = replace(entry, id=wanted)
+        return _widened(entry) if million else entry
+
+    def entry(self, name: str) -> Model:
+        """Like `find`; an unknown name gets an entry that assumes nothing."""
+        return self.find(name) or unknown_model(_without_million(name.strip())[0])
+
+    def _by_id(self, name: str) -> Model | None:
+        plain = plain_id(name)
+        return self._models.get(name) or self._models.get(SPELLINGS.get(plain, plain))
+
+
+def _without_million(name: str) -> tuple[str, bool]:
+    if name.lower().endswith(MILLION_SUFFIX):
+        return name[: -len(MILLION_SUFFIX)], True
+    return name, False
+
+
+def _widened(entry: Model) -> Model:
+    """The entry with the large window, where a beta gives it one."""
+    if entry.million_beta is None:
+        return entry
+    return replace(entry, context_window=MILLION_TOKENS, betas=(*entry.betas, entry.million_beta))
+
+
+CATALOG = Catalog(MODELS, ALIASES)
+
+
+def known_models(settings: Mapping[str, Any]) -> tuple[Catalog, tuple[str, ...]]:
+    """The catalog with the models that the settings describe."""
+    described = settings.get("models")
+    if not isinstance(described, dict) or not described:
+        return CATALOG, ()
+    from clew.core.catalog.added import with_models  # most people add none
+
+    catalog, problems = with_models(CATALOG, described)
+    return catalog, tuple(problems)

@@ -1,0 +1,96 @@
+"""What fills the window: a request's tokens by where they come from.
+
+Parts are estimated one by one and then scaled so that they add up to what the service counted last,
+where it did.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.normalize.select import references
+from clew.core.normalize.tokens import block_tokens, content_tokens, tool_tokens
+
+
+class Part(Struct, frozen=True, kw_only=True):
+    """One source of tokens; `name` tells parts of one kind apart."""
+
+    kind: str
+    name: str
+    tokens: int
+
+
+_MEMORY = frozenset({"instructions", "nested_memory", "memory_folder"})
+
+
+def breakdown(
+    entries: Iterable[dict[str, Any]],
+    *,
+    system: Iterable[dict[str, Any]] = (),
+    tools: Iterable[dict[str, Any]] = (),
+    counted: int | None = None,
+) -> list[Part]:
+    """The parts of a request, largest first; with `counted`, they add up to it."""
+    sums: dict[tuple[str, str], int] = {}
+
+    def put(kind: str, name: str, tokens: int) -> None:
+        sums[kind, name] = sums.get((kind, name), 0) + tokens
+
+    put("system prompt", "", content_tokens(list(system)))
+    for tool in tools:
+        name = str(tool.get("name"))
+        put("mcp tools" if name.startswith("mcp__") else "tools", name, tool_tokens(tool))
+    names: dict[str, str] = {}
+    said = list(entries)
+    gone = references(said)
+    for entry in said:
+        _put_entry(entry, names, gone, put)
+    parts = _scaled({key: tokens for key, tokens in sums.items() if tokens}, counted)
+    found = [Part(kind=kind, name=name, tokens=n) for (kind, name), n in parts.items()]
+    return sorted(found, key=lambda part: -part.tokens)
+
+
+def _put_entry(
+    entry: dict[str, Any], names: dict[str, str], gone: dict[str, str], put: Any
+) -> None:
+    if entry.get("type") == "attachment":
+        payload = entry.get("attachment")
+        name = str(payload.get("type")) if type(payload) is dict else ""
+        rendered = entry.get("rendered")
+        for piece in rendered if type(rendered) is list else ():
+            content = piece.get("content") if type(piece) is dict else None
+            put("memory files" if name in _MEMORY else "context", name, content_tokens(content))
+        return
+    message = entry.get("message")
+    if type(message) is not dict or entry.get("isApiErrorMessage") is True:
+        return
+    content = message.get("content")
+    for block in content if type(content) is list else [content]:
+        who = "user" if entry.get("type") == "user" else "assistant"
+        words = gone.get(str(block.get("tool_use_id"))) if type(block) is dict else None
+        tokens = block_tokens(block) if words is None else content_tokens(words)
+        put(*_source(block, names, who), tokens)
+
+
+def _source(block: Any, names: dict[str, str], who: str) -> tuple[str, str]:
+    """The kind and name of the part that a block of a message belongs to."""
+    if type(block) is not dict:
+        return who, ""
+    kind = block.get("type")
+    if kind == "tool_use":
+        name = names[str(block.get("id"))] = str(block.get("name"))
+        return "tool calls", name
+    if kind == "tool_result":
+        return "tool results", names.get(str(block.get("tool_use_id")), "")
+    return who, "" if kind == "text" else str(kind)
+
+
+def _scaled(sums: dict[tuple[str, str], int], counted: int | None) -> dict[tuple[str, str], int]:
+    """Parts that add up to `counted`, the rounding in the largest."""
+    total = sum(sums.values())
+    if counted is None or not total:
+        return sums
+    scaled = {key: tokens * counted // total for key, tokens in sums.items()}
+    scaled[max(scaled, key=lambda key: scaled[key])] += counted - sum(scaled.values())
+    return scaled

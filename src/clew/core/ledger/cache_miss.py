@@ -1,0 +1,179 @@
+"""Why a request was not read from the prompt cache: what the usage shows, what the service says, what clew knows.
+
+A miss is seen in the usage: fewer tokens were read than the request before left in the cache. The
+service's `diagnostics` say what differed; where it says nothing, the time since the last request and
+clew's own comparison do. PURE.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.catalog.lookup import Catalog
+from clew.core.catalog.models import price_at
+from clew.core.json_object import Json
+from clew.core.ledger.spending import Tokens, tokens_of
+from clew.core.messages.text import count_of
+
+# The entry of an answer holds it under this name.
+RECORD = "cacheMiss"
+# The service caches no beginning that is shorter; a smaller difference is the mark that moved.
+LEAST_TOKENS = 512
+LIFETIME_S = {"5m": 300.0, "1h": 3600.0}
+EXPIRED, COMPACTED, UNKNOWN = "expired", "compacted", "unknown"
+PENDING = "pending"
+# What each reason means. The first six are the service's words, the others clew's.
+MEANINGS = {
+    "model_changed": "the model changed, and each model has a cache of its own",
+    "system_changed": "the system prompt changed",
+    "tools_changed": "the tools changed",
+    "messages_changed": "an earlier message changed",
+    "previous_message_not_found": "the service no longer knows the request before",
+    "unavailable": "the service cannot say; a parameter such as thinking or effort may have changed",
+    EXPIRED: "the cache expired",
+    COMPACTED: "the conversation was compacted",
+    PENDING: "the service was still comparing the requests",
+    UNKNOWN: "the service gives no reason; the cache was cleared early, or a gateway changed the request",
+}
+# Reasons that say less than clew's own comparison does.
+_VAGUE = ("previous_message_not_found", "unavailable", PENDING, UNKNOWN)
+
+
+class CacheMiss(Struct, frozen=True, kw_only=True):
+    """`tokens` of input were not read from the cache, for `reason`; `extra_usd` is what they cost more
+    than a read, None where no price is known."""
+
+    reason: str
+    tokens: int
+    # What clew found changed, in words; empty where nothing did.
+    changed: str = ""
+    idle_s: float = 0.0
+    extra_usd: Decimal | None = None
+    at: str = ""
+
+    def __str__(self) -> str:
+        why = MEANINGS.get(self.reason, self.reason)
+        if self.reason == EXPIRED:
+            why = f"{why}: {span(self.idle_s)} without a request"
+        elif self.changed and self.reason != COMPACTED:
+            why = self.changed if self.reason in MEANINGS else f"{why}: {self.changed}"
+        cost = "" if self.extra_usd is None else f", ${self.extra_usd:.4f} more than a read"
+        return f"{why} ({self.tokens:,} tokens{cost})"
+
+    def as_json(self) -> Json:
+        """The form in the transcript and for programs."""
+        said: Json = {"reason": self.reason, "tokens": self.tokens}
+        if self.changed:
+            said["changed"] = self.changed
+        if self.idle_s:
+            said["idleSeconds"] = round(self.idle_s)
+        if self.extra_usd is not None:
+            said["extraCostUSD"] = float(self.extra_usd)
+        return said
+
+
+def span(seconds: float) -> str:
+    """A pause in words."""
+    minutes = round(seconds / 60)
+    if minutes < 1:
+        return f"{round(seconds)} s"
+    hours, rest = divmod(minutes, 60)
+    return f"{minutes} min" if not hours else f"{hours} h {rest} min" if rest else f"{hours} h"
+
+
+def find_miss(
+    before: Tokens,
+    now: Tokens,
+    diagnostics: Any,
+    *,
+    changed: str = "",
+    idle_s: float = 0.0,
+    lifetime_s: float = LIFETIME_S["5m"],
+    is_compacted: bool = False,
+) -> tuple[str, int] | None:
+    """Return the reason and the missed tokens of a request; None if it read what there was."""
+    cached = before.cache_read + before.cache_write_5m + before.cache_write_1h
+    missed = min(cached, now.prompt) - now.cache_read
+    if missed < LEAST_TOKENS:
+        return None
+    said = diagnostics.get("cache_miss_reason") if isinstance(diagnostics, dict) else None
+    reason = said.get("type") if isinstance(said, dict) else None
+    if isinstance(diagnostics, dict) and "cache_miss_reason" in diagnostics and said is None:
+        reason = PENDING
+    if is_compacted:
+        return COMPACTED, missed
+    if isinstance(reason, str) and reason not in _VAGUE:
+        return reason, missed
+    if changed:
+        return _reason_of(changed), missed
+    if idle_s > lifetime_s:
+        return EXPIRED, missed
+    return (reason if isinstance(reason, str) else UNKNOWN), missed
+
+
+def _reason_of(changed: str) -> str:
+    """The service's word for what clew found changed."""
+    for beginning, reason in (
+        ("the model", "model_changed"),
+        ("tools", "tools_changed"),
+        ("the order of the tools", "tools_changed"),
+        ("the system", "system_changed"),
+    ):
+        if changed.startswith(beginning):
+            return reason
+    return "messages_changed"
+
+
+def extra_usd(now: Tokens, missed: int, model: str, at: str, catalog: Catalog) -> Decimal | None:
+    """What missed tokens cost more than a read: those that were cached anew, then those that were not."""
+    found = catalog.find(model)
+    price = None if found is None else price_at(found.prices, at)
+    if price is None:
+        return None
+    rates = price.for_prompt(now.prompt)
+    long = min(missed, now.cache_write_1h)
+    short = min(missed - long, now.cache_write_5m)
+    paid = rates.usd(
+        cache_write_1h_tokens=long,
+        cache_write_5m_tokens=short,
+        input_tokens=missed - long - short,
+    )
+    return paid - rates.usd(cache_read_tokens=missed)
+
+
+def recorded_misses(entries: Iterable[Json]) -> Iterator[CacheMiss]:
+    """The misses that entries tell of, each once, as they stand."""
+    for entry in entries:
+        said = entry.get(RECORD) if entry.get("type") == "assistant" else None
+        if isinstance(said, dict) and isinstance(said.get("reason"), str):
+            yield _read(said, str(entry.get("timestamp", "")))
+
+
+def _read(said: Json, at: str) -> CacheMiss:
+    tokens, usd, idle_s = said.get("tokens"), said.get("extraCostUSD"), said.get("idleSeconds")
+    changed = said.get("changed")
+    return CacheMiss(
+        reason=said["reason"],
+        tokens=tokens if type(tokens) is int else 0,
+        changed=changed if isinstance(changed, str) else "",
+        idle_s=float(idle_s) if isinstance(idle_s, int | float) else 0.0,
+        extra_usd=Decimal(str(usd)) if type(usd) in (int, float) else None,
+        at=at,
+    )
+
+
+def sum_up(misses: Sequence[CacheMiss]) -> str:
+    """All of them in one sentence."""
+    tokens = sum(miss.tokens for miss in misses)
+    known = [miss.extra_usd for miss in misses if miss.extra_usd is not None]
+    cost = f"; ${sum(known, Decimal(0)):.4f} more than reads" if known else ""
+    return f"{count_of(len(misses), 'request')}: {tokens:,} tokens not read{cost}"
+
+
+def usage_tokens(message: Json) -> Tokens | None:
+    """What the service counted for an answer; None where it counted nothing."""
+    usage = message.get("usage")
+    tokens = tokens_of(usage)
+    return tokens if isinstance(usage, dict) and tokens.prompt else None

@@ -1,0 +1,335 @@
+"""What a session cost: one charge for each response, and sums of them by anything.
+
+A response is known by its message id and request id; however many entries repeat its usage, it is
+counted once, with the last usage said. Every sum is over the same charges, so that two places that show
+a cost show the same. Nothing here knows a file or a clock.
+
+Decision: docs/decisions/081-cost-from-the-log.md
+Decision: docs/decisions/220-long-sessions.md
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
+from functools import cache
+from typing import Any, Literal, TypeAlias, get_args
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.core.catalog.lookup import Catalog
+from clew.core.catalog.models import Model
+from clew.core.ledger.spending import Tokens, priced, tokens_of
+from clew.core.messages.messages import User
+from clew.core.messages.text import SYNTHETIC_MODEL
+
+# What a response was for. `withdrawn` was broken off and asked for again; `web` reads a page, `review`
+# judges a call, `hook` answers a hook's question, `warming` keeps the prompt cache warm.
+Purpose: TypeAlias = Literal[
+    "turn",
+    "withdrawn",
+    "subagent",
+    "compaction",
+    "title",
+    "web",
+    "review",
+    "hook",
+    "warming",
+    "other",
+]
+Find: TypeAlias = Callable[[str], Model | None]
+ANSWER = "(answer)"  # where a response that called no tool is accounted
+
+
+class Charge(Struct, frozen=True, kw_only=True):
+    """One response. `usd` is None where the price is not known; `calls` are the tools it called."""
+
+    message_id: str
+    request_id: str
+    model: str
+    at: str
+    tokens: Tokens
+    usd: Decimal | None
+    purpose: Purpose = "turn"
+    turn: int = 0
+    agent: str | None = None
+    calls: tuple[str, ...] = ()
+    duration_ms: float = 0
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.message_id, self.request_id
+
+
+class Spend(Struct, frozen=True, kw_only=True):
+    """A sum of charges. `usd` is what is known; `unpriced` responses are not in it."""
+
+    requests: int = 0
+    tokens: Tokens = Tokens()
+    usd: Decimal = Decimal(0)
+    unpriced: int = 0
+    duration_ms: float = 0
+
+    def __add__(self, other: "Spend") -> "Spend":
+        return Spend(
+            requests=self.requests + other.requests,
+            tokens=self.tokens + other.tokens,
+            usd=self.usd + other.usd,
+            unpriced=self.unpriced + other.unpriced,
+            duration_ms=self.duration_ms + other.duration_ms,
+        )
+
+    def __sub__(self, other: "Spend") -> "Spend":
+        return Spend(
+            requests=self.requests - other.requests,
+            tokens=self.tokens - other.tokens,
+            usd=self.usd - other.usd,
+            unpriced=self.unpriced - other.unpriced,
+            duration_ms=self.duration_ms - other.duration_ms,
+        )
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every response in it has a price."""
+        return self.unpriced == 0
+
+
+def spend_of(charge: Charge) -> Spend:
+    return Spend(
+        requests=1,
+        tokens=charge.tokens,
+        usd=charge.usd or Decimal(0),
+        unpriced=int(charge.usd is None),
+        duration_ms=charge.duration_ms,
+    )
+
+
+class Sums:
+    """What a session spent, in all and by model, kept as charges come.
+
+    Its size does not grow with the session: one by one only the last charges are known, so that a
+    response that is said again counts once. A `Ledger` knows all.
+    """
+
+    _most: int | None = 100
+
+    def __init__(self, charges: Iterable[Charge] = ()) -> None:
+        self._charges: dict[tuple[str, str], Charge] = {}
+        self._total = Spend()
+        self._models: dict[str, Spend] = {}
+        for charge in charges:
+            self.add(charge)
+
+    @property
+    def total(self) -> Spend:
+        return self._total
+
+    def by_model(self) -> dict[str, Spend]:
+        return dict(self._models)
+
+    def add(self, charge: Charge) -> None:
+        """Takes a response in; one that is known already is replaced by what is said last."""
+        known = self._charges.get(charge.key)
+        if known is not None:
+            self._count(known.model, Spend() - spend_of(known))
+            charge = _joined(known, charge)
+        self._charges[charge.key] = charge
+        self._count(charge.model, spend_of(charge))
+        if self._most is not None and len(self._charges) > 2 * self._most:
+            self._charges = dict(list(self._charges.items())[-self._most :])
+
+    def _count(self, model: str, spend: Spend) -> None:
+        self._total += spend
+        self._models[model] = self._models.get(model, Spend()) + spend
+        if not self._models[model].requests:
+            del self._models[model]
+
+
+class Ledger(Sums):
+    """The charges of a session, each response once."""
+
+    _most = None
+
+    def __len__(self) -> int:
+        return len(self._charges)
+
+    def __iter__(self) -> Iterator[Charge]:
+        return iter(self._charges.values())
+
+    def by(self, name_of: Callable[[Charge], str]) -> dict[str, Spend]:
+        """Sums by whatever `name_of` says of a charge; together they are the total."""
+        found: dict[str, Spend] = {}
+        for charge in self:
+            name = name_of(charge)
+            found[name] = found.get(name, Spend()) + spend_of(charge)
+        return found
+
+    def by_purpose(self) -> dict[str, Spend]:
+        return self.by(lambda charge: charge.purpose)
+
+    def by_turn(self) -> dict[str, Spend]:
+        return self.by(lambda charge: str(charge.turn))
+
+    def by_agent(self) -> dict[str, Spend]:
+        return self.by(lambda charge: charge.agent or "")
+
+    def by_tool(self) -> dict[str, Spend]:
+        """Each response under the tools it called, in equal shares; the shares add up exactly."""
+        return self._shared(lambda call: call)
+
+    def by_server(self) -> dict[str, Spend]:
+        """Each response under the MCP servers whose tools it called, in equal shares of its calls."""
+        return self._shared(server_of)
+
+    def _shared(self, name_of: Callable[[str], str]) -> dict[str, Spend]:
+        found: dict[str, Spend] = {}
+        for charge in self:
+            names = [name_of(call) for call in charge.calls] or [name_of(ANSWER)]
+            for name, share in zip(names, shares(spend_of(charge), len(names)), strict=True):
+                found[name] = found.get(name, Spend()) + share
+        return found
+
+
+def _joined(known: Charge, later: Charge) -> Charge:
+    """One response said twice: the later counts, and the calls and facts of both."""
+    calls = known.calls + tuple(call for call in later.calls if call not in known.calls)
+    return replace(
+        later,
+        usd=known.usd if later.usd is None else later.usd,
+        calls=calls,
+        turn=known.turn,
+        purpose=known.purpose if later.purpose == "turn" else later.purpose,
+        agent=later.agent or known.agent,
+        duration_ms=max(known.duration_ms, later.duration_ms),
+    )
+
+
+def server_of(call: str) -> str:
+    """The MCP server of a tool's name; empty for clew's own."""
+    kind, _, rest = call.partition("__")
+    return rest.partition("__")[0] if kind == "mcp" else ""
+
+
+def shares(spend: Spend, parts: int) -> list[Spend]:
+    """`spend` in equal parts that add up to it: whole tokens, and the rest in the first parts."""
+
+    def whole(amount: int, part: int) -> int:
+        return amount // parts + (part < amount % parts)
+
+    tokens = spend.tokens
+    even = (spend.usd / parts).quantize(spend.usd) if spend.usd else spend.usd
+    return [
+        Spend(
+            requests=whole(spend.requests, part),
+            tokens=Tokens(**{f: whole(getattr(tokens, f), part) for f in Tokens.__struct_fields__}),
+            usd=even if part else spend.usd - even * (parts - 1),
+            unpriced=whole(spend.unpriced, part),
+            duration_ms=spend.duration_ms if part == 0 else 0,
+        )
+        for part in range(parts)
+    ]
+
+
+def charges(entries: Iterable[dict[str, Any]], catalog: Catalog) -> Iterator[Charge]:
+    """The charges that a log records, in its order; a response may come several times.
+
+    Answers stand on the chain; what no answer shows, the cost of a compaction or a title, stands in
+    records beside it.
+    """
+    turn = 0
+    find = cache(catalog.find)  # thousands of answers are one model's
+    for entry in entries:
+        kind = entry.get("type")
+        if kind == "user":
+            turn += begins_turn(entry)
+        elif kind == "assistant":
+            charge = _of_answer(entry, turn, find)
+            if charge is not None:
+                yield charge
+        elif kind == "request-cost":
+            charge = _of_record(entry, turn, find)
+            if charge is not None:
+                yield charge
+
+
+def begins_turn(entry: dict[str, Any]) -> bool:
+    """Whether a person, or who speaks for one, said something here; not to a subagent."""
+    is_user = entry.get("type") == "user" and entry.get("isSidechain") is not True
+    return is_user and ((said := User(entry)).face == "typed" or said.is_news)
+
+
+def _of_answer(entry: dict[str, Any], turn: int, find: Find) -> Charge | None:
+    message = entry.get("message")
+    usage = message.get("usage") if type(message) is dict else None
+    if type(message) is not dict or type(usage) is not dict:
+        return None
+    model = _text(message.get("model"))
+    if model == SYNTHETIC_MODEL:
+        return None
+    content = message.get("content")
+    calls = tuple(
+        _text(b.get("name"))
+        for b in (content if type(content) is list else ())
+        if type(b) is dict and b.get("type") in ("tool_use", "server_tool_use", "mcp_tool_use")
+    )
+    message_id, request_id = _text(message.get("id")), _text(entry.get("requestId"))
+    at, tokens = _text(entry.get("timestamp")), tokens_of(usage)
+    return Charge(
+        message_id=message_id or _text(entry.get("uuid")),
+        request_id=request_id,
+        model=model,
+        at=at,
+        tokens=tokens,
+        usd=_priced(usage, tokens, find(model), at, entry),
+        purpose="subagent" if entry.get("isSidechain") is True else "turn",
+        turn=turn,
+        agent=_text(entry.get("agentId")) or None,
+        calls=calls,
+        duration_ms=_number(entry.get("durationMs")),
+    )
+
+
+_PURPOSES: dict[str, Purpose] = {p: p for p in get_args(Purpose)}
+
+
+def _of_record(entry: dict[str, Any], turn: int, find: Find) -> Charge | None:
+    usage = entry.get("usage")
+    if type(usage) is not dict:
+        return None
+    model, at = _text(entry.get("model")), _text(entry.get("timestamp"))
+    tokens = tokens_of(usage)
+    return Charge(
+        message_id=_text(entry.get("messageId")),
+        request_id=_text(entry.get("requestId")),
+        model=model,
+        at=at,
+        tokens=tokens,
+        usd=_priced(usage, tokens, find(model), at, entry),
+        purpose=_PURPOSES.get(_text(entry.get("purpose", "turn")), "other"),
+        turn=turn,
+        agent=_text(entry.get("agentId")) or None,
+        duration_ms=_number(entry.get("durationMs")),
+    )
+
+
+def _priced(
+    usage: dict[str, Any], tokens: Tokens, model: Model | None, at: str, entry: dict[str, Any]
+) -> Decimal | None:
+    """The table's price; for a model it does not have, what the entry itself says."""
+    amount = priced(usage, tokens, model, at)
+    said = entry.get("costUSD")
+    if amount is None and type(said) in (int, float):
+        return Decimal(str(said))
+    return amount
+
+
+def _text(value: Any) -> str:
+    return value if type(value) is str else ""
+
+
+def _number(value: Any) -> float:
+    return value if type(value) in (int, float) else 0
+
+
+def is_spent(total: Spend, budget_usd: Decimal | None) -> bool:
+    """Whether a budget is used up; what has no price cannot use one up."""
+    return budget_usd is not None and total.usd >= budget_usd

@@ -1,0 +1,159 @@
+"""What one answer of a model costs: its recorded usage times the prices in force.
+
+Owns the arithmetic of one response. A price that nobody knows is None, and never zero. Amounts are
+decimals from the table to the sum.
+"""
+
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.catalog.lookup import Catalog
+from clew.core.catalog.models import BATCH_FACTOR, RESIDENT_FACTOR, WEB_SEARCH_USD, Model, price_at
+from clew.core.messages.text import SYNTHETIC_MODEL
+from clew.core.messages.views import Usage
+from clew.core.normalize.tokens import message_tokens
+
+
+class Tokens(Struct, frozen=True, kw_only=True):
+    """What a response was counted for. `input` leaves out what was read from or written to a cache."""
+
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write_5m: int = 0
+    cache_write_1h: int = 0
+    web_searches: int = 0
+
+    @property
+    def prompt(self) -> int:
+        """All that was sent."""
+        return self.input + self.cache_read + self.cache_write_5m + self.cache_write_1h
+
+    @property
+    def total(self) -> int:
+        return self.prompt + self.output
+
+    def __add__(self, other: "Tokens") -> "Tokens":
+        return Tokens(
+            input=self.input + other.input,
+            output=self.output + other.output,
+            cache_read=self.cache_read + other.cache_read,
+            cache_write_5m=self.cache_write_5m + other.cache_write_5m,
+            cache_write_1h=self.cache_write_1h + other.cache_write_1h,
+            web_searches=self.web_searches + other.web_searches,
+        )
+
+    def __sub__(self, other: "Tokens") -> "Tokens":
+        return Tokens(**{f: getattr(self, f) - getattr(other, f) for f in Tokens.__struct_fields__})
+
+
+def tokens_of(usage: Any) -> Tokens:
+    """The counts of a recorded usage object; what is absent or no number counts as nothing."""
+    view = Usage(usage if isinstance(usage, dict) else {})
+    searches = (view.server_tool_use or {}).get("web_search_requests")
+    writes = view.cache_write_tokens
+    long_writes = min(view.cache_write_1h_tokens, writes) if writes else 0
+    return Tokens(
+        input=view.input_tokens,
+        output=view.output_tokens,
+        cache_read=view.cache_read_tokens,
+        cache_write_5m=writes - long_writes,
+        cache_write_1h=long_writes,
+        web_searches=searches if type(searches) is int else 0,
+    )
+
+
+def usd(usage: Any, model: str, at: str, catalog: Catalog) -> Decimal | None:
+    """What a response with this usage cost at that time; None if the model's price is not known."""
+    return priced(usage, tokens_of(usage), catalog.find(model), at)
+
+
+def priced(usage: Any, counts: Tokens, model: Model | None, at: str) -> Decimal | None:
+    """The same for whoever has counted the tokens and found the model already."""
+    price = None if model is None else price_at(model.prices, at)
+    if price is None:
+        return None
+    view = Usage(usage if isinstance(usage, dict) else {})
+    amount = price.for_prompt(counts.prompt).usd(
+        input_tokens=counts.input,
+        output_tokens=counts.output,
+        cache_write_5m_tokens=counts.cache_write_5m,
+        cache_write_1h_tokens=counts.cache_write_1h,
+        cache_read_tokens=counts.cache_read,
+    )
+    if view.speed == "fast":
+        if price.fast_factor is None:
+            return None
+        amount *= price.fast_factor
+    if view.service_tier == "batch":
+        amount *= BATCH_FACTOR
+    if view.inference_geo not in (None, "", "global", "not_available"):
+        amount *= RESIDENT_FACTOR
+    return amount + counts.web_searches * WEB_SEARCH_USD
+
+
+# What it costs that a request begins otherwise than the one before: its cached part is sent anew.
+
+
+class Recached(Struct, frozen=True, kw_only=True):
+    """`tokens` leave the cache; sent anew they cost `usd`, from the cache they had cost `cached_usd`.
+    None where no price is known."""
+
+    tokens: int
+    usd: Decimal | None
+    cached_usd: Decimal | None
+
+    def __str__(self) -> str:
+        told = f"about {self.tokens:,} tokens are sent and cached anew"
+        if self.usd is None or self.cached_usd is None:
+            return told
+        return f"{told}: ${self.usd:.4f} instead of ${self.cached_usd:.4f}"
+
+
+def last_size(entries: Sequence[dict[str, Any]]) -> Tokens | None:
+    """The usage of the last answer that the service counted."""
+    for entry in reversed(entries):
+        message = entry.get("message")
+        if entry.get("type") != "assistant" or type(message) is not dict:
+            continue
+        if message.get("model") != SYNTHETIC_MODEL and type(message.get("usage")) is dict:
+            return tokens_of(message["usage"])
+    return None
+
+
+def recached(last: Tokens, *, model: str, before: str, at: str, catalog: Catalog) -> Recached:
+    """What the next request to `model` costs, because nothing of the last one's is cached for it."""
+    count = last.total
+    return Recached(
+        tokens=count,
+        usd=usd({"cache_creation_input_tokens": count}, model, at, catalog),
+        cached_usd=usd({"cache_read_input_tokens": count}, before, at, catalog),
+    )
+
+
+# How large the next prompt is.
+
+
+class Estimator:
+    """Estimates that learn: `factor` is how far this session's estimates were off."""
+
+    def __init__(self, factor: float = 1.0) -> None:
+        self.factor = factor
+
+    def learn(self, estimated: int, counted: int) -> None:
+        """Takes in what the service counted for something that was estimated, uncorrected."""
+        if estimated < 200 or counted <= 0:
+            return  # too little to learn from
+        seen = min(3.0, max(0.4, counted / estimated))
+        self.factor += (seen - self.factor) * 0.4
+
+    def tail(self, messages: Iterable[dict[str, Any]]) -> int:
+        return round(message_tokens(messages) * self.factor)
+
+    def next_prompt(self, usage: Any, tail: Sequence[dict[str, Any]]) -> int:
+        """How large the next prompt is: what was sent and answered last, and what came since."""
+        known = tokens_of(usage)
+        return known.total + self.tail(tail)

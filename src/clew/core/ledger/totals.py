@@ -1,0 +1,143 @@
+"""The totals that a session leaves behind, and what a later run takes up from them.
+
+Owns the `cost-state` line: its spelling and how it is read. The log is what counts; of a line that
+says more than the part of the log that was read, the difference counts as one charge from before.
+
+Decision: docs/decisions/081-cost-from-the-log.md
+"""
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.catalog.lookup import Catalog
+from clew.core.ledger.ledger import Charge, Ledger, Spend, Sums, charges
+from clew.core.ledger.spending import Tokens
+from clew.core.ledger.state import LinesChanged, Session
+
+BEFORE = "(before)"
+_COUNTS = {
+    "input": "inputTokens",
+    "output": "outputTokens",
+    "cache_read": "cacheReadInputTokens",
+    "cache_write_5m": "cacheCreationInputTokens",
+    "web_searches": "webSearchRequests",
+}
+
+
+class Past(Struct, frozen=True, kw_only=True):
+    """What earlier runs of the session came to: spent, and for how long."""
+
+    spend: Spend = Spend()
+    started_at: Any = None
+    api_ms: float = 0
+    api_without_retries_ms: float = 0
+    tool_ms: float = 0
+    duration_ms: float = 0
+    lines_added: int = 0
+    lines_removed: int = 0
+
+
+def usage_by_model(ledger: Sums) -> dict[str, dict[str, Any]]:
+    """Each model's totals, as readers of logs and results know them; an unknown price is null."""
+    return {name: _usage(spend) for name, spend in ledger.by_model().items()}
+
+
+def _usage(spend: Spend) -> dict[str, Any]:
+    tokens = spend.tokens
+    return {
+        "inputTokens": tokens.input,
+        "outputTokens": tokens.output,
+        "cacheReadInputTokens": tokens.cache_read,
+        "cacheCreationInputTokens": tokens.cache_write_5m + tokens.cache_write_1h,
+        "webSearchRequests": tokens.web_searches,
+        "costUSD": float(spend.usd) if spend.is_complete else None,
+    }
+
+
+def cost_state(session: Session, past: Past, *, duration_ms: float) -> dict[str, Any]:
+    """The session's totals at the end of a run, earlier runs included."""
+    state, total = session.state, session.ledger.total
+    return {
+        "totalCostUSD": float(total.usd),
+        "totalAPIDuration": round(past.api_ms + state.api_ms),
+        "totalAPIDurationWithoutRetries": round(
+            past.api_without_retries_ms + state.api_without_retries_ms
+        ),
+        "totalToolDuration": round(past.tool_ms + state.tool_ms),
+        "totalLinesAdded": past.lines_added + state.lines_added,
+        "totalLinesRemoved": past.lines_removed + state.lines_removed,
+        "totalDuration": round(past.duration_ms + duration_ms),
+        "startTime": past.started_at or state.started_at,
+        "modelUsage": usage_by_model(session.ledger),
+        "hasUnknownModelCost": not total.is_complete,
+    }
+
+
+def restore(
+    line: dict[str, Any],
+    covered: Iterable[dict[str, Any]],
+    after: Iterable[dict[str, Any]],
+    catalog: Catalog,
+) -> tuple[Ledger, Past]:
+    """The ledger and the past of a session: `covered` are the entries that `line` stands behind."""
+    ledger = Ledger(charges(covered, catalog))
+    said = line.get("modelUsage")
+    known = ledger.by_model()
+    for model, usage in said.items() if type(said) is dict else ():
+        more = _more(str(model), usage, known.get(str(model), Spend()))
+        if more is not None:
+            ledger.add(more)
+    for charge in charges(after, catalog):
+        ledger.add(charge)
+    past = Past(
+        spend=ledger.total,
+        started_at=line.get("startTime"),
+        api_ms=_number(line.get("totalAPIDuration")),
+        api_without_retries_ms=_number(line.get("totalAPIDurationWithoutRetries")),
+        tool_ms=_number(line.get("totalToolDuration")),
+        duration_ms=_number(line.get("totalDuration")),
+        lines_added=int(_number(line.get("totalLinesAdded"))),
+        lines_removed=int(_number(line.get("totalLinesRemoved"))),
+    )
+    return ledger, past
+
+
+def _more(model: str, usage: Any, known: Spend) -> Charge | None:
+    """What a line says of a model beyond what the entries show, as one charge."""
+    if type(usage) is not dict:
+        return None
+    shown = _usage(known)
+    counts = {
+        field: max(0, int(_number(usage.get(key))) - shown[key]) for field, key in _COUNTS.items()
+    }
+    if not any(counts.values()):
+        return None
+    cost = usage.get("costUSD")
+    is_known = type(cost) in (int, float) and known.is_complete
+    return Charge(
+        message_id=f"{BEFORE} {model}",
+        request_id="",
+        model=model,
+        at="",
+        tokens=Tokens(**counts),
+        usd=max(Decimal(0), Decimal(str(cost)) - known.usd) if is_known else None,
+        purpose="other",
+    )
+
+
+def _number(value: Any) -> float:
+    """A count or a time out of a line; what is none, or no finite one, is nothing."""
+    return value if type(value) in (int, float) and abs(value) < 1e18 else 0
+
+
+def lines_changed(outcome: Any) -> LinesChanged | None:
+    """How many lines an edit added and removed, by the patch in its result."""
+    patch = outcome.get("structuredPatch") if type(outcome) is dict else None
+    hunks = patch if type(patch) is list else []
+    lines = [line for hunk in hunks for line in hunk["lines"]]
+    added = sum(line.startswith("+") for line in lines)
+    removed = sum(line.startswith("-") for line in lines)
+    return LinesChanged(added=added, removed=removed) if added or removed else None

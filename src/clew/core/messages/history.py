@@ -1,0 +1,151 @@
+"""The conversation so far, as a value: each change is a new history that shares what it keeps.
+
+Holds decoded messages in order. What a call still lacks is computed as uses minus results, so asking
+or repairing twice changes nothing.
+"""
+
+from __future__ import annotations
+
+from clew.core.messages.blocks import ToolUse
+from clew.core.messages.errors import MisuseError
+from clew.core.messages.factories import tool_answer
+from clew.core.messages.messages import Assistant, User
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
+
+
+class History:
+    """An immutable sequence of messages. Growing costs what is added: a longer history shares the
+    list of the one it grew from and sees further into it; any other growth from there copies."""
+
+    __slots__ = ("_length", "_shared")
+
+    def __init__(self, messages: Iterable[dict[str, Any]] = ()) -> None:
+        self._shared = list(messages)
+        self._length = len(self._shared)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return iter(self._shared[: self._length])
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return self._shared[range(self._length)[index]]
+
+    def __repr__(self) -> str:
+        return f"<History of {self._length} messages>"
+
+    def with_messages(self, messages: Iterable[dict[str, Any]]) -> History:
+        """This history and then `messages`."""
+        longer = History()
+        longer._shared = self._shared if self._is_tip else self._shared[: self._length]
+        longer._shared.extend(messages)
+        longer._length = len(longer._shared)
+        return longer
+
+    @property
+    def _is_tip(self) -> bool:
+        return len(self._shared) == self._length
+
+    def without(self, uuids: Iterable[str]) -> History:
+        """This history less the withdrawn messages; nothing of it keeps them alive."""
+        gone = frozenset(uuids)
+        return History(m for m in self if m.get("uuid") not in gone)
+
+    def unanswered(self) -> list[tuple[ToolUse, str | None]]:
+        """Each call without a result, with the uuid of the message that made it."""
+        return unanswered(self)
+
+
+def unanswered(messages: Iterable[dict[str, Any]]) -> list[tuple[ToolUse, str | None]]:
+    """Calls minus results, in the order of the calls; a call without an id cannot be answered."""
+    calls: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+    answered: set[str] = set()
+    for message in messages:
+        # Without views: a long session is walked through here before anything of it is seen.
+        match message.get("type"):
+            case "assistant":
+                for block in _blocks(message, "tool_use"):
+                    if type(call_id := block.get("id")) is str and call_id:
+                        calls.setdefault(call_id, (block, message))
+            case "user":
+                for block in _blocks(message, "tool_result"):
+                    if type(call_id := block.get("tool_use_id")) is str:
+                        answered.add(call_id)
+    left = [call for call_id, call in calls.items() if call_id not in answered]
+    return [(ToolUse(block), Assistant(message).uuid) for block, message in left]
+
+
+def _blocks(message: dict[str, Any], kind: str) -> list[dict[str, Any]]:
+    said = message.get("message")
+    content = said.get("content") if type(said) is dict else None
+    listed = content if type(content) is list else [content]
+    return [block for block in listed if type(block) is dict and block.get("type") == kind]
+
+
+def missing_results(
+    messages: Iterable[dict[str, Any]], words: str, *, new_uuid: Callable[[], str], at: str
+) -> list[dict[str, Any]]:
+    """An error result, saying `words`, for each call that has none; added, it finds none missing."""
+    return [
+        tool_answer(
+            use.id or "",
+            words,
+            uuid=new_uuid(),
+            at=at,
+            source_uuid=source_uuid,
+            raw=f"Error: {words}",
+            is_error=True,
+        )
+        for use, source_uuid in unanswered(messages)
+    ]
+
+
+# The three ways a conversation's messages change; there is no fourth.
+
+
+def with_results(history: History, results: Iterable[dict[str, Any]]) -> History:
+    """`history` and then the results whose calls wait in it. A second result for a call is dropped,
+    because the API refuses it; one for a call that nobody made is a fault of the caller."""
+    waiting = [(m, {r.tool_use_id for r in User(m).tool_results}) for m in results]
+    called, answered = _calls_behind(history, {call for _, calls in waiting for call in calls})
+    taken: list[dict[str, Any]] = []
+    for message, calls in waiting:
+        if not calls or not calls <= called:
+            raise MisuseError(
+                f"a result for {sorted(map(str, calls - called))}, which nobody called"
+            )
+        if not calls <= answered:
+            answered |= calls
+            taken.append(message)
+    return history.with_messages(taken)
+
+
+def _calls_behind(
+    history: History, wanted: set[str | None]
+) -> tuple[set[str | None], set[str | None]]:
+    """The calls and the answers of `history`, read backwards until each wanted call is found."""
+    called: set[str | None] = set()
+    answered: set[str | None] = set()
+    for index in range(len(history) - 1, -1, -1):
+        if wanted <= called:
+            break
+        message = history[index]
+        kind = message.get("type")
+        if kind == "assistant":
+            called.update(use.id for use in Assistant(message).tool_uses)
+        elif kind == "user":
+            answered.update(result.tool_use_id for result in User(message).tool_results)
+    return called, answered
+
+
+def with_cost(
+    message: dict[str, Any], *, cost_usd: float | None, duration_ms: float
+) -> dict[str, Any]:
+    """An assistant message with what its request took; an unknown cost is left out, never 0."""
+    known = {} if cost_usd is None else {"costUSD": cost_usd}
+    return message | known | {"durationMs": duration_ms}

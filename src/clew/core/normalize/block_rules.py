@@ -1,0 +1,174 @@
+"""What a block of a request must be by itself: fields, types, words, media. Part of `validate`."""
+
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.catalog.models import is_later
+from clew.core.normalize import shapes
+from clew.core.normalize.shapes import media_fault
+from clew.core.normalize.target import Target
+
+_TEXT = frozenset({"type", "text"})
+_USE = frozenset({"type", "id", "name", "input"})
+_RESULT = frozenset({"type", "tool_use_id", "content", "is_error"})
+
+
+class Violation(Struct, frozen=True, kw_only=True):
+    """One thing the service would refuse."""
+
+    rule: str
+    where: str
+    what: str
+
+
+def kind_of(block: Any) -> str:
+    """The block's type; empty if it has none."""
+    kind = block.get("type") if type(block) is dict else None
+    return kind if type(kind) is str else ""
+
+
+def is_plain(block: dict[str, Any], kind: str) -> bool:
+    """Whether this is one of the three usual blocks with nothing unusual about it: most are, and a
+    long history is judged in milliseconds."""
+    if kind == "text":
+        return block.keys() == _TEXT and says_something(block)
+    if kind == "tool_use":
+        return block.keys() == _USE and type(block["input"]) is dict
+    if kind == "tool_result" and block.keys() <= _RESULT:
+        content = block.get("content")
+        is_said = type(content) is str and content.strip() != ""
+        return is_said and type(block.get("is_error", False)) is bool and "tool_use_id" in block
+    return False
+
+
+def says_something(block: dict[str, Any]) -> bool:
+    words = block.get("text")
+    return type(words) is str and words.strip() != ""
+
+
+class BlockJudge:
+    """Judges blocks one by one into `found`; counts the marks and images of the whole request."""
+
+    def __init__(self, target: Target, found: list[Violation]) -> None:
+        self._target = target
+        self._found = found
+        self.tools: frozenset[str] | None = None
+        self.marks = 0
+        self.images = 0
+        self.documents = 0
+        self.oversized: list[tuple[str, int]] = []
+
+    def branch(self, found: list[Violation]) -> "BlockJudge":
+        other = BlockJudge(self._target, found)
+        other.tools, other.marks, other.images = self.tools, self.marks, self.images
+        other.documents = self.documents
+        other.oversized = list(self.oversized)
+        return other
+
+    def _say(self, rule: str, where: str, what: str) -> None:
+        self._found.append(Violation(rule=rule, where=where, what=what))
+
+    def only_text(self, block: Any, where: str) -> None:
+        """A block in a place where only text may be."""
+        if kind_of(block) == "text":
+            self.judge(block, "text", where)
+        else:
+            self._say("V1", where, "is not text")
+
+    def judge(self, block: dict[str, Any], kind: str, where: str) -> None:
+        """A block of this kind, whoever says it."""
+        if (
+            kind not in shapes.FIELDS
+        ):  # an assistant's block of a kind that is newer than this table
+            return
+        self._shape(block, kind, where)
+        if kind == "text":
+            self._text(block, where)
+        elif kind == "tool_result":
+            self._result(block, where)
+        elif kind == "thinking":
+            self._thinking(block, where)
+        elif kind in shapes.MEDIA:
+            self._media(block, kind, where)
+
+    def _shape(self, block: dict[str, Any], kind: str, where: str) -> None:
+        for extra in block.keys() - shapes.FIELDS[kind]:
+            self._say("V1", f"{where}.{extra}", f"is not a field of {kind}")
+        for name, wanted in shapes.REQUIRED.get(kind, ()):
+            if type(block.get(name)) is not wanted:
+                rule = "V6" if name == "input" else "V1"
+                self._say(rule, f"{where}.{name}", f"is not of the type {wanted.__name__}")
+        self.marks += block.get("cache_control") is not None
+
+    def _text(self, block: dict[str, Any], where: str) -> None:
+        if not says_something(block):
+            self._say("V4", where, "is text without a word")
+        citations = block.get("citations")
+        if citations is not None and type(citations) is not list:
+            self._say("V1", f"{where}.citations", "is not a list")
+        for place, citation in enumerate(citations if type(citations) is list else ()):
+            known = shapes.CITATIONS.get(kind_of(citation))
+            if known is None or not citation.keys() <= known:
+                self._say("V1", f"{where}.citations[{place}]", "is no citation the service takes")
+
+    def uncited(self, block: dict[str, Any], kind: str, where: str) -> None:
+        """Judge what a user says: from API version 2026-10-21 on, text there has no citations,
+        neither directly nor in the search results of a message or of a call."""
+        if not is_later(self._target.api_version):
+            return
+        if kind == "text" and block.get("citations"):
+            self._say("V1", f"{where}.citations", "is not taken in what a user says")
+        if kind not in ("search_result", "tool_result"):
+            return
+        content = block.get("content")
+        for place, inner in enumerate(content if type(content) is list else ()):
+            of_kind = kind_of(inner)
+            if of_kind == ("text" if kind == "search_result" else "search_result"):
+                self.uncited(inner, of_kind, f"{where}.content[{place}]")
+
+    def _result(self, block: dict[str, Any], where: str) -> None:
+        if type(block.get("is_error", False)) is not bool:
+            self._say("V1", f"{where}.is_error", "is neither true nor false")
+        content = block.get("content")
+        if type(content) is str:
+            content = [{"type": "text", "text": content}]
+        if type(content) is not list:
+            self._say("V1", f"{where}.content", "is neither text nor a list")
+            return
+        if not content:
+            self._say("V4", f"{where}.content", "is empty")
+        for place, inner in enumerate(content):
+            self._inside(inner, f"{where}.content[{place}]")
+
+    def _inside(self, block: Any, where: str) -> None:
+        kind = kind_of(block)
+        if kind not in shapes.IN_RESULT:
+            self._say("V1", where, f"a result holds no {kind or 'such block'}")
+            return
+        self.judge(block, kind, where)
+        if kind == "tool_reference" and str(block.get("tool_name")) not in self._known_tools(block):
+            self._say("V9", where, "names a tool that the request does not have")
+
+    def _known_tools(self, block: dict[str, Any]) -> frozenset[str]:
+        """The request's tools; any will do while it is not known which it has."""
+        return frozenset({str(block.get("tool_name"))}) if self.tools is None else self.tools
+
+    def _thinking(self, block: dict[str, Any], where: str) -> None:
+        if block.get("signature") == "":
+            self._say("V5", where, "is thinking without a signature")
+        words = block.get("thinking")
+        if type(words) is str and not words.strip() and not self._target.blank_thinking:
+            self._say("V5", where, "is thinking whose words were taken away")
+
+    def _media(self, block: dict[str, Any], kind: str, where: str) -> None:
+        target = self._target
+        if not (target.images if kind == "image" else target.documents):
+            self._say("V8", where, f"is of a kind this model does not take: {kind}")
+        fault, size = media_fault(block, kind, target)
+        if fault:
+            self._say("V8", where, fault)
+        self.images += kind == "image"
+        self.documents += kind == "document"
+        if max(size) > target.max_crowded_px:
+            self.oversized.append((where, max(size)))

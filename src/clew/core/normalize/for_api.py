@@ -1,0 +1,439 @@
+"""The messages of a request out of the entries of a conversation, whatever happened to it.
+
+`for_api` does it from scratch. `Outgoing` does it for a history that grows: what an answer has closed is
+made and judged once, so that a turn pays for what is new. Both run the same fold over the entries.
+
+    select -> clean each block -> collect exchanges -> pair, order, fill -> messages -> validate
+
+An exchange is closed by the next answer. From then on its messages never change: they are the prefix
+that the service has in its cache.
+
+Decision: docs/decisions/080-requests-by-exchange.md
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from clew.core.messages.text import NO_RESPONSE_REQUESTED, escape_output, with_nonce
+from clew.core.normalize import select, shapes
+from clew.core.normalize.block_rules import Violation, kind_of
+from clew.core.normalize.clean import Block, Cleaner, as_text, text_block
+from clew.core.normalize.pairing import Calls, Exchange, Said, finish, is_paused
+from clew.core.normalize.rendering import frozen, words_for
+from clew.core.normalize.repairs import Repair, refused_kinds, refused_media
+from clew.core.normalize.select import Entry
+from clew.core.normalize.target import Target
+from clew.core.normalize.validate import Validator
+from clew.core.stream.json_pieces import MAX_DEPTH
+
+CONTINUE = "Continue."
+BEGINNING = "(what was said before is not recorded)"
+_encode = msgspec.json.Encoder().encode
+
+
+class Projected(Struct, frozen=True, kw_only=True):
+    """The messages of a request, what had to be repaired for them, and what is wrong all the same."""
+
+    messages: list[dict[str, Any]]
+    repairs: list[Repair]
+    violations: list[Violation]
+
+
+def for_api(
+    entries: Iterable[Entry],
+    target: Target,
+    *,
+    tools: Sequence[dict[str, Any]] | None = None,
+) -> Projected:
+    """The request that this conversation makes to `target`. `tools` are those the request will offer;
+    None leaves out what concerns them."""
+    outgoing = Outgoing(target, tools=tools)
+    outgoing.extend(entries)
+    return outgoing.request()
+
+
+class Outgoing:
+    """A growing history as requests. Entries are only added; after a rewind, begin a new one."""
+
+    def __init__(
+        self,
+        target: Target,
+        *,
+        tools: Sequence[dict[str, Any]] | None = None,
+        left_out: frozenset[str] = frozenset(),
+    ) -> None:
+        """`left_out` are thoughts that no request holds any more (`core.normalize.prefix`)."""
+        self._left_out = left_out
+        self._target = target
+        self._tools = None if tools is None else list(tools)
+        self._names = None if tools is None else frozenset(str(t.get("name")) for t in tools)
+        self._entries: list[Entry] = []
+        self._refused: frozenset[str] = frozenset()
+        self._nonce = ""
+        self._fold = self._new_fold(0, crowded=False)
+
+    def _new_fold(self, dropped: int, *, crowded: bool) -> "_Fold":
+        cleaner = Cleaner(
+            self._target,
+            tools=self._names,
+            dropped=dropped,
+            crowded=crowded,
+            refused=self._refused,
+            left_out=self._left_out,
+        )
+        validator = Validator(self._target)
+        validator.tools(self._tools)
+        return _Fold(cleaner, validator, self._nonce)
+
+    def extend(self, entries: Iterable[Entry]) -> None:
+        """Takes in what was added to the conversation."""
+        first = len(self._entries)
+        self._entries += entries
+        new = self._entries[first:]
+        nonce = next(filter(None, map(nonce_of, reversed(new))), self._nonce)
+        is_other, self._nonce = nonce != self._nonce, nonce
+        if is_other or any(select.is_summary(entry) or select.is_micro(entry) for entry in new):
+            self._again(0, crowded=False)
+        else:
+            for entry in new:
+                self._fold.add(entry)
+
+    def _again(self, dropped: int, *, crowded: bool) -> None:
+        self._fold = self._new_fold(dropped, crowded=crowded)
+        visible = select.visible(self._entries)
+        self._fold.references = select.references(visible)
+        for entry in visible:
+            self._fold.add(entry)
+
+    def request(self) -> Projected:
+        """The request as it would go now; asking changes nothing."""
+        dropped = self._fold.media_to_drop()
+        crowded = self._fold.is_crowded()
+        cleaner = self._fold.cleaner
+        is_new = not self._fold.refused_kinds <= self._refused
+        self._refused |= self._fold.refused_kinds
+        if is_new or dropped != cleaner.dropped or crowded != cleaner.crowded:
+            self._again(dropped, crowded=crowded)
+        return self._fold.request()
+
+
+class _Fold:
+    """Entries one after another into exchanges; closed ones into messages."""
+
+    def __init__(self, cleaner: Cleaner, validator: Validator, nonce: str) -> None:
+        self.cleaner = cleaner
+        # What clew's own tags bear in this conversation; empty in one that was told of none.
+        self._nonce = nonce
+        self._target = cleaner.target
+        self._validator = validator
+        self._closed: list[dict[str, Any]] = []
+        self._calls = Calls(cleaner.target.max_id)
+        self._open = Exchange([], None, nonce)
+        # Thinking whose answer has not said anything yet.
+        self._thought: Said = []
+        self._thought_id: str | None = None
+        # How many of the first media a failure told us to leave out; those before the open exchange;
+        # and whether a failure took the open exchange's already.
+        self._refused = 0
+        self._media_before = 0
+        self._is_stripped = False
+        self.refused_kinds: frozenset[str] = frozenset()
+        # The results that were taken out, and what stands in the place of each.
+        self.references: dict[str, str] = {}
+
+    # In
+
+    def add(self, entry: Entry) -> None:
+        kind = entry.get("type")
+        role = select.ROLES.get(kind, "never") if type(kind) is str else "never"
+        if role != "never" and entry.get("isVirtual") is not True:
+            _HANDLERS[role](self, entry)
+
+    def _talk(self, entry: Entry) -> None:
+        message = entry.get("message")
+        content = message.get("content") if type(message) is dict else None
+        uuid = _uuid(entry)
+        if self.references and type(content) is list:
+            content = [self._referred(block) for block in content]
+        blocks = [self._own(block, entry) for block in self.cleaner.user(content, uuid)]
+        if any(block["type"] != "tool_result" for block in blocks):
+            self._settle(uuid)
+        into = self._open
+        for block in blocks:
+            if block["type"] == "tool_result":
+                if into.has_words:
+                    self.cleaner.note("result_moved", block["tool_use_id"], uuid)
+                into.results.append((block, uuid))
+            else:
+                into.talk.append(block)
+
+    def _referred(self, block: Any) -> Any:
+        """A block, or in the place of a result that was taken out, where to find it."""
+        if type(block) is not dict or block.get("type") != "tool_result":
+            return block
+        call = block.get("tool_use_id")
+        words = self.references.get(call) if type(call) is str else None
+        return block if words is None else block | {"content": words}
+
+    def _settle(self, uuid: str | None) -> None:
+        """Somebody speaks again: a request may have left with what stands here and got no answer. What
+        it held stays where it was; behind a system message only an answer can stand."""
+        into = self._open
+        if not into.has_words or not into.is_answered:
+            return
+        if into.notices and self._target.system_messages:
+            self.cleaner.note("turn_missing", NO_RESPONSE_REQUESTED, uuid)
+            self._next(Exchange([(text_block(NO_RESPONSE_REQUESTED), uuid)], None, self._nonce))
+        else:
+            into.settle()
+
+    def _next(self, exchange: Exchange) -> None:
+        self._close()
+        self._open = exchange
+        self._media_before = len(self.cleaner.media)
+        self._is_stripped = False
+
+    def _note(self, entry: Entry) -> None:
+        """Of the program's own notes the model hears what a local command said."""
+        if entry.get("subtype") == "local_command" and entry.get("isDisplayOnly") is not True:
+            said = self.cleaner.user(entry.get("content"), _uuid(entry))
+            self._open.talk += [self._own(block, entry) for block in said]
+
+    def _own(self, block: Block, entry: Entry) -> Block:
+        """A block with clew's tags as its own, where clew wrote them, and with nobody else's."""
+        if block["type"] != "text":
+            return block
+        words: str = block["text"]
+        told = with_nonce(words, self._nonce) if _is_of_clew(entry) else escape_output(words)
+        return block if told is words else block | {"text": told}
+
+    def _context(self, entry: Entry) -> None:
+        said: Any = frozen(entry)
+        if said is None:
+            words = words_for(entry.get("attachment"))
+            said = [text_block(words)] if words else []
+        blocks = [self._own(block, entry) for block in self.cleaner.user(said, _uuid(entry))]
+        if entry.get("renderedRole") == "system" and all(b["type"] == "text" for b in blocks):
+            self._open.notices += blocks
+            return
+        for block in blocks:
+            if block["type"] == "tool_result":
+                self._open.results.append((block, _uuid(entry)))
+            else:
+                self._open.context.append(block)
+
+    def _answer(self, entry: Entry) -> None:
+        if entry.get("isApiErrorMessage") is True:
+            self._failure(entry)
+            return
+        message = entry.get("message")
+        if type(message) is not dict:
+            message = {}
+        uuid = _uuid(entry)
+        is_blank = entry.get("thinkingDisplay") == "omitted"
+        content = message.get("content")
+        blocks = self.cleaner.assistant(content, uuid, message.get("model"), is_blank=is_blank)
+        if not blocks:
+            if not is_thought(content):
+                self.cleaner.note("answer_empty", "", uuid)
+            return
+        said: Said = [(block, uuid) for block in blocks]
+        answer_id = message.get("id") if type(message.get("id")) is str else None
+        if self._continues(answer_id):
+            self._open.answer += said
+        else:
+            self._begin(said, answer_id)
+
+    def _continues(self, answer_id: str | None) -> bool:
+        """Whether the open answer goes on: more blocks of it, or the model after its own tools."""
+        open_now = self._open
+        if not open_now.answer or open_now.talk or open_now.answer_id != answer_id:
+            return False
+        return answer_id is not None or not (open_now.results or open_now.has_words)
+
+    def _begin(self, said: Said, answer_id: str | None) -> None:
+        if self._thought:
+            if self._thought_id == answer_id:
+                said = self._thought + said
+            else:
+                self._forget_thought()
+            self._thought = []
+        if all(block["type"] in shapes.THINKING for block, _ in said):
+            self._thought, self._thought_id = said, answer_id
+        elif is_paused(self._open, Calls(self._target.max_id, self._calls)):
+            self._open.answer += said
+            self._open.answer_id = answer_id
+        else:
+            self._next(Exchange(said, answer_id, self._nonce))
+
+    def _forget_thought(self) -> None:
+        self.cleaner.note("thinking_dropped", "an answer of nothing else", self._thought[-1][1])
+
+    def _failure(self, entry: Entry) -> None:
+        """A request that was refused for what it held is not sent like that again."""
+        self.refused_kinds |= refused_kinds(entry)
+        kinds = refused_media(entry)
+        if not kinds:
+            return
+        media = self.cleaner.media
+        if self._is_stripped or all(kind not in kinds for kind, _ in media[self._media_before :]):
+            self._refused = len(media)
+            return
+        self._is_stripped = True
+        uuid = _uuid(entry)
+        said = self._open
+        said.before = [self._stripped(b, kinds, uuid) for b in said.before]
+        said.context = [self._stripped(b, kinds, uuid) for b in said.context]
+        said.talk = [self._stripped(b, kinds, uuid) for b in said.talk]
+        said.results = [(self._stripped(b, kinds, uuid), of) for b, of in said.results]
+
+    def _stripped(self, block: Block, kinds: frozenset[str], uuid: str | None) -> Block:
+        if block["type"] in kinds:
+            return self.cleaner.without_media(block, "was refused by the service", uuid)
+        content = block.get("content")
+        if block["type"] != "tool_result" or type(content) is not list:
+            return block
+        if not any(inner["type"] in kinds for inner in content):
+            return block
+        return block | {"content": [self._stripped(inner, kinds, uuid) for inner in content]}
+
+    # Limits that depend on the whole
+
+    def is_crowded(self) -> bool:
+        images = sum(kind == "image" for kind, _ in self.cleaner.media)
+        return images > self._target.crowd
+
+    def media_to_drop(self) -> int:
+        """How many of the oldest images and documents have to go. In steps, so that a request with
+        one image more changes nothing that was sent before, most of the time."""
+        media = self.cleaner.media
+        target = self._target
+        images = _stepped(sum(kind == "image" for kind, _ in media), target.max_images)
+        documents = _stepped(sum(kind == "document" for kind, _ in media), target.max_documents)
+        size = _stepped(sum(size for _, size in media), target.max_media_bytes)
+        dropped = 0
+        while dropped < len(media) and (images > 0 or documents > 0 or size > 0):
+            kind, length = media[dropped]
+            images -= kind == "image"
+            documents -= kind == "document"
+            size -= length
+            dropped += 1
+        return max(dropped, self._refused)
+
+    # Out
+
+    def _close(self) -> None:
+        """The open exchange becomes messages for good: an answer follows it."""
+        made = _messages(self._open, self._calls, self.cleaner, is_last=False)
+        for message in made:
+            self._validator.add(message)
+        self._closed += made
+
+    def request(self) -> Projected:
+        cleaner = self.cleaner
+        before = len(cleaner.repairs)
+        if self._thought:
+            self._forget_thought()
+        made = _messages(self._open, Calls(self._target.max_id, self._calls), cleaner, is_last=True)
+        validator = self._validator.branch()
+        for message in made:
+            validator.add(message)
+        validator.close()
+        repairs = cleaner.repairs[:]
+        del cleaner.repairs[before:]
+        return Projected(messages=self._closed + made, repairs=repairs, violations=validator.found)
+
+
+def nonce_of(entry: Entry) -> str:
+    """What clew's own tags bear, where an entry tells it; empty elsewhere."""
+    told = entry.get("attachment") if entry.get("type") == "attachment" else None
+    nonce = told.get("nonce") if type(told) is dict and told.get("type") == "environment" else ""
+    return nonce if type(nonce) is str else ""
+
+
+def _is_of_clew(entry: Entry) -> bool:
+    """Whether no user typed it: what surrounds a prompt, and warnings."""
+    return entry.get("type") == "attachment" or entry.get("isMeta") is True
+
+
+def _uuid(entry: Entry) -> str | None:
+    uuid = entry.get("uuid")
+    return uuid if type(uuid) is str else None
+
+
+def is_thought(content: Any) -> bool:
+    """Whether an entry is a thought alone: its answer's other blocks are entries beside it."""
+    return type(content) is list and all(kind_of(block) in shapes.THINKING for block in content)
+
+
+def _stepped(amount: int, limit: int) -> int:
+    """By how much `amount` has to shrink to fit: nothing, or whole steps of half the limit."""
+    step = max(1, limit // 2)
+    return 0 if amount <= limit else -(-(amount - limit) // step) * step
+
+
+def _messages(
+    exchange: Exchange, calls: Calls, cleaner: Cleaner, *, is_last: bool
+) -> list[dict[str, Any]]:
+    contents = finish(
+        exchange,
+        calls,
+        cleaner.note,
+        system_messages=cleaner.target.system_messages,
+        filler=CONTINUE if exchange.answer else BEGINNING,
+        may_pause=is_last,
+    )
+    return [
+        {"role": role, "content": _writable(content, cleaner)}
+        for role, content in zip(("assistant", "user", "system"), contents, strict=True)
+        if content
+    ]
+
+
+def _writable(content: list[Block], cleaner: Cleaner) -> list[Block]:
+    """`content` in a form that can be written as JSON in UTF-8, and read by others."""
+    try:
+        written = _encode(content)
+    except (UnicodeEncodeError, RecursionError):
+        is_writable = False
+    else:
+        # How deep Python writes differs from version to version; others stop long before.
+        may_be_deep = written.count(b"{") + written.count(b"[") > MAX_DEPTH
+        is_writable = not (may_be_deep and any(_is_too_deep(block) for block in content))
+    if is_writable:
+        return content
+    cleaner.note("not_writable", "", None)
+    return [_writable_block(block) for block in content]
+
+
+def _is_too_deep(block: Block) -> bool:
+    return shapes.is_too_deep(block, MAX_DEPTH + 2)
+
+
+def _writable_block(block: Block) -> Block:
+    if _is_too_deep(block):
+        if block["type"] == "tool_result":
+            return block | {"content": as_text(block)}
+        return text_block(as_text(block))
+    return {_scrubbed(name): _scrubbed(value) for name, value in block.items()}
+
+
+def _scrubbed(value: Any) -> Any:
+    if type(value) is str:
+        return value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if type(value) is dict:
+        return {_scrubbed(k): _scrubbed(v) for k, v in value.items()}
+    if type(value) is list:
+        return [_scrubbed(v) for v in value]
+    return value
+
+
+_HANDLERS: dict[str, Callable[[_Fold, Entry], None]] = {
+    "answer": _Fold._answer,
+    "talk": _Fold._talk,
+    "note": _Fold._note,
+    "context": _Fold._context,
+}

@@ -1,0 +1,253 @@
+"""One exchange: an answer of the model, and all that was said to the model before the next answer.
+
+Owns what concerns an answer and the message after it: every call gets its one result, results come
+first, nothing stands behind a call, ids are unique. What is missing is computed as calls minus results,
+so that doing it twice changes nothing.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from clew.core.messages.text import RESULT_MISSING, tagged, with_nonce
+from clew.core.normalize import shapes
+from clew.core.normalize.clean import Block, as_text, as_word, text_block
+from clew.core.normalize.repairs import RepairKind
+
+Note: TypeAlias = Callable[[RepairKind, str, str | None], None]
+Said: TypeAlias = list[tuple[Block, str | None]]  # a block and the uuid of its entry
+# A call: the id that the log knows it by, the block with its id on the wire, the uuid of its entry.
+Use: TypeAlias = tuple[str, Block, str | None]
+_REMINDER = "<system-reminder"
+
+
+class Exchange:
+    """Blocks in the order they came, already clean; `finish` in this module makes messages of them."""
+
+    __slots__ = ("answer", "answer_id", "before", "context", "nonce", "notices", "results", "talk")
+
+    def __init__(self, answer: Said, answer_id: str | None, nonce: str = "") -> None:
+        # What clew's own tags bear here.
+        self.nonce = nonce
+        self.answer = answer
+        self.answer_id = answer_id
+        self.results: Said = []
+        # What stood here when more was said, and may have been sent like that: its order is settled.
+        self.before: list[Block] = []
+        self.context: list[Block] = []
+        self.talk: list[Block] = []
+        self.notices: list[Block] = []
+
+    @property
+    def has_words(self) -> bool:
+        """Whether anything but results was said to the model."""
+        return bool(self.before or self.context or self.talk or self.notices)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether every call of the answer has a result."""
+        answered = {block["tool_use_id"] for block, _ in self.results}
+        calls = {block["id"] for block, _ in self.answer if block["type"] == "tool_use"}
+        return calls <= answered
+
+    def settle(self) -> None:
+        """What is said from now on stands behind what was said so far."""
+        self.before += [*self.context, *self.talk]
+        self.before += [text_block(reminder(str(b["text"]), self.nonce)) for b in self.notices]
+        self.context, self.talk, self.notices = [], [], []
+
+
+def _is_pause(last: Block) -> bool:
+    return last["type"] in shapes.SERVER_USES or last["type"] in shapes.SERVER_RESULTS
+
+
+class Calls:
+    """The ids that calls have taken so far; a branch takes ids on top without telling."""
+
+    __slots__ = ("_copies", "_earlier", "_longest", "_taken", "server_open")
+
+    def __init__(self, longest: int, earlier: "Calls | None" = None) -> None:
+        self._longest = longest
+        self._taken: set[str] = set()
+        self._earlier: set[str] = set() if earlier is None else earlier._taken
+        self._copies: dict[str, int] = {} if earlier is None else dict(earlier._copies)
+        self.server_open: set[str] = set() if earlier is None else set(earlier.server_open)
+
+    def take(self, wanted: str) -> str:
+        """`wanted` if it is a free id, else the first free one like it."""
+        base = as_word(wanted, self._longest) or "call"
+        taken, count = base, self._copies.get(base, 1)
+        while taken in self._taken or taken in self._earlier:
+            count += 1
+            taken = f"{base[: self._longest - 12]}-{count}"
+        if count > 1:
+            self._copies[base] = count
+        self._taken.add(taken)
+        return taken
+
+    def is_free(self, wanted: str) -> bool:
+        is_id = shapes.is_word(wanted, self._longest)
+        return is_id and wanted not in self._taken and wanted not in self._earlier
+
+
+def finish(
+    exchange: Exchange,
+    calls: Calls,
+    note: Note,
+    *,
+    system_messages: bool,
+    filler: str,
+    may_pause: bool,
+) -> tuple[list[Block], list[Block], list[Block]]:
+    """The contents of the assistant's, the user's and the system's message of an exchange.
+
+    `filler` is said by the user where nothing else is and something has to be: everywhere but behind
+    a last answer that pauses.
+    """
+    said, uses, open_here = _answer(exchange, calls, note)
+    answered, words = _results(exchange, uses, note)
+    words += [*exchange.before, *exchange.context, *exchange.talk]
+    notices = exchange.notices
+    if notices and not (system_messages and (answered or words)):
+        words += [text_block(reminder(str(b["text"]), exchange.nonce)) for b in notices]
+        notices = []
+    if not answered and not words and not (may_pause and said and _is_pause(said[-1])):
+        note("turn_missing", filler, exchange.answer[-1][1] if exchange.answer else None)
+        words = [text_block(filler)]
+    if open_here and (words or notices):
+        said = _close_server_calls(said, open_here, calls, note)
+    return said, [*answered, *words], notices
+
+
+def is_paused(exchange: Exchange, calls: Calls) -> bool:
+    """Whether the model waits for its own tools, so that the next answer continues this one."""
+    if not exchange.answer or exchange.results or exchange.has_words:
+        return False
+    if not _is_pause(exchange.answer[-1][0]):
+        return False
+    # A call whose id is taken, or a result without its call, is words by the time it is sent.
+    said, uses, _ = _answer(exchange, calls, _unheard)
+    return not uses and _is_pause(said[-1])
+
+
+def _unheard(kind: RepairKind, detail: str, uuid: str | None) -> None:
+    """For a look ahead: what is repaired will be said when it is done."""
+
+
+def reminder(words: str, nonce: str) -> str:
+    """How a notice of the program is told in the user's name."""
+    is_tagged = words.startswith(_REMINDER)
+    return with_nonce(words if is_tagged else tagged("system-reminder", f"\n{words}\n"), nonce)
+
+
+def _answer(
+    exchange: Exchange, calls: Calls, note: Note
+) -> tuple[list[Block], list[Use], set[str]]:
+    """What the assistant said, calls last; the calls; and the server's calls that are still open."""
+    said: list[Block] = []
+    uses: list[Use] = []
+    here: set[str] = set()
+    for block, uuid in _without_broken_thinking(exchange.answer, note):
+        kind = block["type"]
+        if kind == "tool_use":
+            uses.append((block["id"], _with_free_id(block, calls, note, uuid), uuid))
+            continue
+        if uses:
+            note("call_moved", str(kind), uuid)
+        if kind in shapes.SERVER_USES or kind in shapes.SERVER_RESULTS:
+            block = _server_block(block, calls, here, note, uuid)
+        said.append(block)
+    while said and not uses and said[-1]["type"] in shapes.THINKING:
+        note("thinking_dropped", "at the end of an answer", exchange.answer[-1][1])
+        said.pop()
+    return [*said, *(block for _, block, _ in uses)], uses, here
+
+
+def _without_broken_thinking(answer: Said, note: Note) -> Said:
+    """The answer; without any of its thinking, if the service would refuse a part of that."""
+    broken = [uuid for block, uuid in answer if len(block) == 1]
+    if not broken:
+        return answer
+    note("thinking_dropped", "unsigned, or emptied of its words", broken[0])
+    return [(b, uuid) for b, uuid in answer if b["type"] not in shapes.THINKING]
+
+
+def _with_free_id(block: Block, calls: Calls, note: Note, uuid: str | None) -> Block:
+    taken = calls.take(block["id"])
+    if taken == block["id"]:
+        return block
+    note("id_changed", f"{block['id']!r} is {taken}", uuid)
+    return block | {"id": taken}
+
+
+def _server_block(
+    block: Block, calls: Calls, here: set[str], note: Note, uuid: str | None
+) -> Block:
+    """A call or result of a tool that the service runs; words where it has no other half."""
+    if block["type"] in shapes.SERVER_USES:
+        use_id = block["id"]
+        if calls.is_free(use_id):
+            calls.take(use_id)
+            calls.server_open.add(use_id)
+            here.add(use_id)
+            return block
+    elif block["tool_use_id"] in calls.server_open:
+        calls.server_open.discard(block["tool_use_id"])
+        here.discard(block["tool_use_id"])
+        return block
+    note("result_orphaned", str(block["type"]), uuid)
+    return text_block(as_text(block))
+
+
+def _close_server_calls(said: list[Block], here: set[str], calls: Calls, note: Note) -> list[Block]:
+    """Turns the calls that the service never answered into words: somebody spoke since."""
+    note("server_call_open", ", ".join(sorted(here)), None)
+    calls.server_open -= here
+    return [
+        text_block(as_text(b)) if b["type"] in shapes.SERVER_USES and b["id"] in here else b
+        for b in said
+    ]
+
+
+def _results(exchange: Exchange, uses: list[Use], note: Note) -> tuple[list[Block], list[Block]]:
+    """One result for each call, in the order of the calls; and what answers none of them, in words."""
+    found: dict[str, Block] = {}  # by the id on the wire
+    waiting: dict[str, list[str]] = {}
+    for old, block, _ in reversed(uses):
+        waiting.setdefault(old, []).append(block["id"])
+    last: dict[str, str] = {}
+    left_over: list[Block] = []
+    for block, uuid in exchange.results:
+        old = block["tool_use_id"]
+        if waiting.get(old):
+            new = last[old] = waiting[old].pop()
+            found[new] = block if new == old else block | {"tool_use_id": new}
+        elif old in last and _says_the_same(found[last[old]], block):
+            note("result_repeated", old, uuid)
+        else:
+            note("result_orphaned", old, uuid)
+            left_over += _told(block)
+    for old, block, uuid in uses:
+        if block["id"] not in found:
+            note("result_missing", old, uuid)
+            found[block["id"]] = _missing(block["id"])
+    return [found[block["id"]] for _, block, _ in uses], left_over
+
+
+def _missing(use_id: str) -> Block:
+    return {
+        "type": "tool_result",
+        "tool_use_id": use_id,
+        "content": RESULT_MISSING,
+        "is_error": True,
+    }
+
+
+def _says_the_same(one: Block, other: Block) -> bool:
+    return bool(one.get("content") == other.get("content"))
+
+
+def _told(result: Block) -> list[Block]:
+    """A result that answers no call, as words, and the images it held."""
+    content: Any = result["content"]
+    held = [b for b in content if b["type"] in shapes.MEDIA] if type(content) is list else []
+    return [text_block(as_text(result)), *held]

@@ -1,0 +1,470 @@
+"""The service's rule on preserved thinking: which thoughts of a request it would refuse, and the repair.
+
+Current models bind each thought to everything before it: the system prompt, the set of tools, every
+earlier message and the thought before it. `Thoughts` knows what each thought of a conversation was made
+after, judges every request before it leaves, and says what is left out. The rule and the record are
+described in docs/requests.md. Must never change a message: `Outgoing` leaves out what is named here.
+
+Decision: docs/decisions/329-preserved-thinking.md
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
+from operator import is_
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.core.json_object import Json
+from clew.core.normalize import shapes
+from clew.core.normalize.repairs import Repair
+from clew.core.normalize.select import SHORT, thought_id, thoughts_of
+from clew.core.normalize.target import MARK
+
+# What a request asks of the service for thoughts that do not fit: nothing, to report what it leaves out
+# by itself, or to leave out what it would refuse.
+Behavior: TypeAlias = Literal["", "report", "drop_block"]
+
+CONTROLS_BETA = "thinking-binding-controls-2026-08-01"
+RECORD = "boundTo"
+START = ""
+
+SYSTEM = "the system prompt changed"
+TOOLS = "the tools changed"
+MESSAGES = "something said before it changed"
+GAP = "the thought before it is gone"
+REFUSED = "the service refused it"
+
+# How the service says that a thought does not fit, and how one says that it knows nothing of the control.
+_BOUND_ELSEWHERE = "bound to a different conversation"
+_CONTROLS = ("block_binding", CONTROLS_BETA)
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+def is_bound_elsewhere(words: str) -> bool:
+    """Whether a request was refused for a thought that does not fit."""
+    return _BOUND_ELSEWHERE in words.lower()
+
+
+class Bound(Struct, frozen=True, kw_only=True):
+    """What stood before a thought when it was made: the hash of each part. `after` is the last thought
+    before the request's answer; two thoughts of one answer are bound to the same."""
+
+    system: str
+    tools: str
+    messages: str
+    after: str = ""
+
+    def as_json(self) -> Json:
+        """The member `boundTo` of the entries of an answer's thoughts."""
+        said = {"system": self.system, "tools": self.tools, "messages": self.messages}
+        return said | {"after": self.after} if self.after else said
+
+    @staticmethod
+    def of(entry: Json) -> "Bound | None":
+        """What an entry says that its thought is bound to; None if it says nothing that can be read."""
+        said = entry.get(RECORD)
+        if type(said) is not dict:
+            return None
+        parts = [said.get("system"), said.get("tools"), said.get("messages"), said.get("after", "")]
+        if any(type(part) is not str for part in parts):
+            return None
+        system, tools, messages, after = parts
+        return Bound(system=system, tools=tools, messages=messages, after=after)
+
+
+def digest(value: Any) -> str:
+    return sha256(_encode(value)).hexdigest()[:SHORT]
+
+
+def system_digest(system: list[Json] | str | None) -> str:
+    if isinstance(system, str):
+        system = [{"type": "text", "text": system}] if system else None
+    return digest(system or [])
+
+
+def tools_digest(tools: Sequence[Json] | None) -> str:
+    """Definitions that wait for a reference are no part of what a thought is bound to."""
+    return digest([tool for tool in tools or () if not tool.get(MARK)])
+
+
+def with_bound(entries: Iterable[Json], bound: Bound | None) -> list[Json]:
+    """The entries of an answer, those of its thoughts with what they are bound to."""
+    return [
+        entry
+        if bound is None or not any(thoughts_of(entry["message"].get("content")))
+        else entry | {RECORD: bound.as_json()}
+        for entry in entries
+    ]
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """A thought in a request. `starts` are the prefixes at which its answer may have begun: more than one
+    where a paused answer goes on in the same message."""
+
+    thought: str
+    message: int
+    starts: tuple[str, ...]
+
+
+class _Link(Struct, frozen=True):
+    """A message, the prefix that ends with it, and how many thoughts stand up to its end."""
+
+    state: str
+    thoughts: int
+
+
+class Chain:
+    """The prefixes of a growing request. A message that stands where it stood is not read again."""
+
+    def __init__(self) -> None:
+        self._messages: list[Json] = []
+        self._links: list[_Link] = []
+        # The thoughts of all messages, in order.
+        self.places: list[Place] = []
+
+    def follow(self, messages: Sequence[Json]) -> int:
+        """Takes in the messages of the next request; how many thoughts stand where they stood."""
+        same = _same(self._messages, messages)
+        del self._messages[same:], self._links[same:]
+        kept = self._links[-1].thoughts if self._links else 0
+        del self.places[kept:]
+        for message in messages[same:]:
+            state = self._add(self.state, message, len(self._messages))
+            self._messages.append(message)
+            self._links.append(_Link(state, len(self.places)))
+        return kept
+
+    def _add(self, state: str, message: Json, at: int) -> str:
+        """The prefix that a message ends. Thoughts are no part of it; they have a chain of their own."""
+        starts = [state]
+        for block in message["content"]:
+            if block.get("type") in shapes.THINKING:
+                place = Place(thought=thought_id(block), message=at, starts=tuple(starts))
+                self.places.append(place)
+            else:
+                said = [starts[-1], message["role"], block]
+                starts.append(sha256(_encode(said)).hexdigest()[:SHORT])
+        return starts[-1]
+
+    @property
+    def state(self) -> str:
+        """The prefix that the next answer is made after."""
+        return self._links[-1].state if self._links else START
+
+    def thought_at(self, path: object) -> str | None:
+        """Which thought the service means by `messages.1.content.0`; None if there is none."""
+        words = path.split(".") if type(path) is str else []
+        if len(words) != 4 or not (words[1].isdecimal() and words[3].isdecimal()):
+            return None
+        message, block = int(words[1]), int(words[3])
+        if message >= len(self._messages):
+            return None
+        blocks = self._messages[message]["content"]
+        if block >= len(blocks) or blocks[block].get("type") not in shapes.THINKING:
+            return None
+        return thought_id(blocks[block])
+
+
+def _same(before: Sequence[Json], now: Sequence[Json]) -> int:
+    """How many messages from the first on are the very same objects."""
+    most = min(len(before), len(now))
+    # Nearly always it is all but the last ones.
+    sure = max(0, most - 4)
+    at = sure if all(map(is_, before[:sure], now[:sure])) else 0
+    while at < most and before[at] is now[at]:
+        at += 1
+    return at
+
+
+class Thought(Struct, frozen=True, kw_only=True):
+    """A thought of the log. `is_free`: its model binds nothing; else without `bound` nobody knows."""
+
+    uuid: str | None
+    maker: str
+    bound: Bound | None
+    is_free: bool
+
+
+class _Mark(Struct, frozen=True):
+    """How a request stands behind one of its thoughts: the last that the model is shown and what that is
+    bound to, whether any is of another model, and whether any is bound to what nobody recorded."""
+
+    last: str = ""
+    bound: Bound | None = None
+    has_other: bool = False
+    has_guessed: bool = False
+
+
+class Look(Struct, frozen=True, kw_only=True):
+    """What becomes of a request: the thoughts to leave out of it, what the service is asked to do, and
+    what is to be told."""
+
+    leave_out: frozenset[str] = frozenset()
+    behavior: Behavior = ""
+    repairs: list[Repair] = []
+
+
+def binds_nothing(_: str) -> bool:
+    return False
+
+
+class Thoughts:
+    """The thoughts of one conversation as the rule sees them.
+
+    A thought that was once told of as not fitting stays so, also when the session goes on elsewhere:
+    those made since were made without it.
+    """
+
+    def __init__(
+        self,
+        *,
+        binds: Callable[[str], bool] = binds_nothing,
+        told: Iterable[Repair] = (),
+        is_as_recorded: bool = False,
+    ) -> None:
+        """`binds` says of a model's name whether it binds its thoughts; `told` are the repairs that the
+        log names; `is_as_recorded`: system prompt and tools are those that the log began with."""
+        told = list(told)
+        self._binds = binds
+        self._is_as_recorded = is_as_recorded
+        self._chain = Chain()
+        self._known: dict[str, Thought] = {}
+        self._told = {repair.uuid for repair in told if repair.kind == "thought_unbound"}
+        self._told_unread: dict[str | None, set[str]] = {}
+        for repair in told:
+            if repair.kind == "thought_unread":
+                self._told_unread.setdefault(repair.uuid, set()).add(repair.detail)
+        # Those that do not fit any more, and for each model those that it cannot read.
+        self._gone: set[str] = set()
+        self._unread: set[tuple[str, str]] = set()
+        # Sent in a request that was refused: they are left out whatever the service can do.
+        self._refused: set[str] = set()
+        # Bound to something that nobody recorded.
+        self._guessed: set[str] = set()
+        self._has_broken = bool(self._told)
+        self._is_denied = self._was_refused = False
+        self._asked: Behavior = ""
+        self._reader = self._system = self._tools = ""
+        # What was found of each thought of the last request; void where what it hangs on is another.
+        self._marks: list[_Mark] = []
+        self._regime: tuple[str, str, str, int] = ("", "", "", 0)
+        # Rises with every thought that is shown no more; and how far neighbours were looked at.
+        self._lost = 0
+        self._torn_at = -1
+        self._news: list[Repair] = []
+
+    def learn(self, entries: Iterable[Json]) -> None:
+        """Takes in entries of the log."""
+        for entry in entries:
+            message = entry.get("message") if entry.get("type") == "assistant" else None
+            if type(message) is dict:
+                for block in thoughts_of(message.get("content")):
+                    self._learn(thought_id(block), entry, message)
+
+    def _learn(self, thought: str, entry: Json, message: Json) -> None:
+        if thought in self._known:
+            return
+        uuid, bound = entry.get("uuid"), Bound.of(entry)
+        maker = str(entry.get("requestedModel") or message.get("model"))
+        self._known[thought] = Thought(
+            uuid=uuid if type(uuid) is str else None,
+            maker=maker,
+            bound=bound,
+            is_free=bound is None and not self._binds(maker),
+        )
+        if uuid in self._told:
+            self._gone.add(thought)
+        self._unread |= {(thought, reader) for reader in self._told_unread.get(uuid, ())}
+
+    def look(
+        self,
+        messages: Sequence[Json],
+        *,
+        system: str,
+        tools: str,
+        reader: str,
+        may_control: bool,
+    ) -> Look:
+        """Judges a request for `reader` before it leaves. Where `leave_out` names thoughts that stand in
+        it, it is made without them and looked at again."""
+        kept = self._chain.follow(messages)
+        del self._marks[kept:]
+        self._reader, self._system, self._tools = reader, system, tools
+        can_control = may_control and not self._is_denied
+        broken = self._judge()
+        self._asked = "report" if self._mark.has_other and can_control else ""
+        if self._binds(reader):
+            if not can_control and self._mark.has_other and self._skip_others():
+                broken = self._judge()
+            for thought, why in broken.items():
+                self._lose(thought, why)
+            if not can_control:
+                self._lose_neighbours()
+            self._judge()
+            has_guessed = self._mark.has_guessed and not self._is_as_recorded
+            if can_control and (self._mark.has_other or self._has_broken or has_guessed):
+                self._asked = "drop_block"
+        repairs, self._news = self._news, []
+        return Look(
+            leave_out=frozenset(self._refused if can_control else self._refused | self._unseen()),
+            behavior=self._asked,
+            repairs=repairs,
+        )
+
+    @property
+    def bound(self) -> Bound | None:
+        """What the thoughts of the next answer are bound to; None for a model that binds nothing."""
+        if not self._binds(self._reader):
+            return None
+        return Bound(
+            system=self._system,
+            tools=self._tools,
+            messages=self._chain.state,
+            after=self._mark.last,
+        )
+
+    @property
+    def _mark(self) -> _Mark:
+        return self._marks[-1] if self._marks else _Mark()
+
+    def _judge(self) -> dict[str, str]:
+        """The thoughts that do not fit, of those that were not judged before."""
+        regime = (self._system, self._tools, self._reader, self._lost)
+        if regime != self._regime:
+            self._regime = regime
+            self._marks.clear()
+        broken: dict[str, str] = {}
+        binds = self._binds(self._reader)
+        for place in self._chain.places[len(self._marks) :]:
+            mark = self._mark
+            thought = self._known.get(place.thought)
+            if binds and thought is not None and thought.bound is None and not thought.is_free:
+                thought = self._guess(thought, place, mark.last)
+            is_other = thought is not None and thought.maker != self._reader
+            bound = thought.bound if thought is not None and binds else None
+            shown = (mark.last, mark.bound)
+            if not self._is_unseen(place.thought):
+                why = "" if bound is None else self._misfit(bound, place, mark)
+                if why:
+                    broken[place.thought] = why
+                else:
+                    shown = (place.thought, bound)
+            self._marks.append(
+                _Mark(
+                    *shown,
+                    mark.has_other or is_other,
+                    mark.has_guessed or place.thought in self._guessed,
+                )
+            )
+        return broken
+
+    def _misfit(self, bound: Bound, place: Place, before: _Mark) -> str:
+        """Why a thought does not fit what stands before it; empty if it does."""
+        if bound.system != self._system:
+            return SYSTEM
+        if bound.tools != self._tools:
+            return TOOLS
+        if bound.messages not in place.starts:
+            return MESSAGES
+        # The first thought that is shown may be any: the oldest ones may go.
+        is_next = before.last in ("", bound.after) or before.bound == bound
+        return "" if is_next else GAP
+
+    def _guess(self, thought: Thought, place: Place, last: str) -> Thought:
+        """Takes a thought of which nobody recorded anything as bound to what stands before it now."""
+        bound = Bound(system=self._system, tools=self._tools, messages=place.starts[0], after=last)
+        self._guessed.add(place.thought)
+        self._known[place.thought] = replace(thought, bound=bound)
+        return self._known[place.thought]
+
+    def _is_unseen(self, thought: str) -> bool:
+        """Whether the model is not shown a thought anyway."""
+        return thought in self._gone or (thought, self._reader) in self._unread
+
+    def _unseen(self) -> set[str]:
+        return self._gone | {thought for thought, model in self._unread if model == self._reader}
+
+    def _skip_others(self) -> bool:
+        """What another model can read nobody says, and what follows hangs on it: none of theirs is sent."""
+        before = self._lost
+        for place in self._chain.places:
+            known = self._known.get(place.thought)
+            if known is not None and known.maker != self._reader:
+                self._skip(place.thought)
+        return self._lost > before
+
+    def _lose(self, thought: str, why: str) -> None:
+        self._gone.add(thought)
+        self._lost += 1
+        self._has_broken = True
+        known = self._known.get(thought)
+        uuid = None if known is None else known.uuid
+        self._news.append(Repair(kind="thought_unbound", uuid=uuid, detail=why))
+
+    def _lose_neighbours(self) -> None:
+        """Of one message all thoughts are left out, or none."""
+        if self._torn_at == self._lost:
+            return
+        unseen = self._unseen()
+        torn = {place.message for place in self._chain.places if place.thought in unseen}
+        for place in self._chain.places:
+            if place.message in torn and place.thought not in unseen:
+                self._lose(place.thought, GAP)
+        self._torn_at = self._lost
+
+    def refused(self, words: str, *, may_control: bool) -> bool:
+        """Takes in that the service refused the last request with these words; whether the next one will
+        be another for it."""
+        said = words.lower()
+        if is_bound_elsewhere(said):
+            if may_control and not self._is_denied and self._asked != "drop_block":
+                self._has_broken = self._was_refused = True
+                return True
+            return self._leave_out_all()
+        if self._asked and any(name in said for name in _CONTROLS):
+            self._is_denied = True
+            if self._was_refused:
+                self._leave_out_all()
+            return True
+        return False
+
+    def _leave_out_all(self) -> bool:
+        """Nothing that the last request held goes out again; False if it held no thought."""
+        standing = [p.thought for p in self._chain.places if p.thought not in self._refused]
+        self._refused.update(standing)
+        for thought in standing:
+            if thought not in self._gone:
+                self._lose(thought, REFUSED)
+        return bool(standing)
+
+    def dropped(self, report: Any) -> list[Repair]:
+        """Takes in the `input_transformations` of an answer; the repairs nobody was told of yet."""
+        before, self._news = self._news, []
+        for each in report if type(report) is list else ():
+            if type(each) is dict and each.get("type") == "thinking_dropped":
+                thought = self._chain.thought_at(each.get("path"))
+                if thought is not None:
+                    self._drop(thought, each.get("reason"))
+        self._judge()
+        repairs, self._news = self._news, before
+        return repairs
+
+    def _drop(self, thought: str, reason: object) -> None:
+        if (thought, self._reader) in self._unread:
+            return
+        if reason != "prefix_binding_mismatch":
+            self._skip(thought)
+        elif thought not in self._gone:
+            self._lose(thought, MESSAGES)
+
+    def _skip(self, thought: str) -> None:
+        """The model that is asked does not read this one; another may."""
+        if (thought, self._reader) not in self._unread:
+            self._unread.add((thought, self._reader))
+            self._lost += 1
+            known = self._known.get(thought)
+            uuid = None if known is None else known.uuid
+            self._news.append(Repair(kind="thought_unread", uuid=uuid, detail=self._reader))

@@ -1,0 +1,101 @@
+"""What an attachment says to the model.
+
+An attachment is rendered once, when it is recorded; its text is frozen in the log and sent verbatim ever
+after. Only for attachments of programs that did not freeze it are the words found here, anew.
+"""
+
+from typing import Any
+
+from clew.core.messages.text import tagged
+from clew.core.normalize.clean import Block, text_block
+
+# Hooks whose words the model hears.
+_HEARD_HOOKS = frozenset({"SessionStart", "UserPromptSubmit"})
+
+
+def frozen(entry: dict[str, Any]) -> list[Block] | None:
+    """The blocks that were frozen in the entry; None if nothing was."""
+    parts = entry.get("rendered")
+    if type(parts) is not list:
+        return None
+    said: list[Block] = []
+    for part in parts:
+        content = part.get("content") if type(part) is dict else part
+        if type(content) is str:
+            said.append(text_block(content))
+        elif type(content) is list:
+            said += content
+    return said
+
+
+def words_for(attachment: Any) -> str:
+    """The words for an attachment that froze none; empty if it is not for the model."""
+    if type(attachment) is not dict:
+        return ""
+    kind = attachment.get("type")
+    find = _WORDS.get(kind) if type(kind) is str else None
+    said = "" if find is None else find(attachment)
+    return tagged("system-reminder", f"\n{said}\n") if said and kind not in _PLAIN else said
+
+
+def _text(value: Any) -> str:
+    if type(value) is list:
+        return "\n".join(filter(None, map(_text, value)))
+    if type(value) is dict:
+        return _text(value.get("text", value.get("content")))
+    return value if type(value) is str else ""
+
+
+def _queued(attachment: dict[str, Any]) -> str:
+    return _text(attachment.get("prompt", attachment.get("content")))
+
+
+def _file(attachment: dict[str, Any]) -> str:
+    name = _text(attachment.get("displayPath")) or _text(attachment.get("filename"))
+    content = attachment.get("content")
+    held = content.get("file") if type(content) is dict else None
+    words = _text(held if type(held) is dict else content)
+    return f"The file {name}:\n{words}" if words else ""
+
+
+def _edited(attachment: dict[str, Any]) -> str:
+    words = _text(attachment.get("snippet"))
+    return f"{_text(attachment.get('filename'))} was changed by someone else:\n{words}"
+
+
+def _hook(attachment: dict[str, Any]) -> str:
+    return _text(attachment.get("content"))
+
+
+def _hook_success(attachment: dict[str, Any]) -> str:
+    return _hook(attachment) if attachment.get("hookEvent") in _HEARD_HOOKS else ""
+
+
+def _date(attachment: dict[str, Any]) -> str:
+    day = _text(attachment.get("date", attachment.get("newDate")))
+    return f"Today is {day}." if day else ""
+
+
+def _instructions(attachment: dict[str, Any]) -> str:
+    files = attachment.get("files")
+    if type(files) is not list:
+        files = [attachment.get("content")]
+    said = [
+        f"Contents of {_text(file.get('path'))}:\n\n{_text(file.get('content'))}"
+        for file in files
+        if type(file) is dict
+    ]
+    return "\n\n".join(said)
+
+
+_PLAIN = frozenset({"queued_command"})
+_WORDS = {
+    "queued_command": _queued,
+    "file": _file,
+    "edited_text_file": _edited,
+    "hook_additional_context": _hook,
+    "hook_success": _hook_success,
+    "date": _date,
+    "instructions": _instructions,
+    "nested_memory": _instructions,
+}

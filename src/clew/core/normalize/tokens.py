@@ -1,0 +1,102 @@
+"""How many tokens blocks and texts are, before the service counted them: an estimate by the kinds of
+characters, by an image's size, by a document's length. Who corrects it by what was counted is
+`core.ledger.spending`.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from clew.core.messages.encoding import encode
+from clew.core.normalize.shapes import UNKNOWN_SIZE, media_fault
+from clew.core.normalize.target import Target
+
+USE_OVERHEAD = 20
+RESULT_OVERHEAD = 10
+MESSAGE_OVERHEAD = 4
+# The service scales a picture down to this long a side, and charges by its area.
+MAX_SIDE_PX = 1568
+PX_PER_TOKEN = 750
+UNKNOWN_PICTURE = 1600
+BYTES_PER_PAGE = 50_000
+TOKENS_PER_PAGE = 2000
+
+_LETTERS = str.maketrans("", "", "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ \n")
+_ANY = Target(max_image_px=10**9, max_image_bytes=10**9, max_document_bytes=10**9)
+
+
+def text_tokens(text: str) -> int:
+    """Tokens of a text: letters and spaces by the word, digits and signs by the pair, other scripts
+    by their bytes."""
+    if not text:
+        return 0
+    if text.isascii():
+        marks, wide = len(text.translate(_LETTERS)), 0
+        letters = len(text) - marks
+    else:
+        plain = text.encode("ascii", "ignore")
+        marks = len(plain.decode().translate(_LETTERS))
+        letters = len(plain) - marks
+        wide = len(text.encode("utf-8", "replace")) - len(plain)
+    return max(1, round(letters / 4.6 + marks / 1.9 + wide / 2.7))
+
+
+def block_tokens(block: Any) -> int:
+    """Tokens of one block of a message."""
+    if type(block) is not dict:
+        return text_tokens(block) if type(block) is str else 0
+    match block.get("type"):
+        case "text":
+            return _said(block.get("text"))
+        case "tool_use":
+            return _json_tokens(block.get("input")) + _said(block.get("name")) + USE_OVERHEAD
+        case "tool_result":
+            return content_tokens(block.get("content")) + RESULT_OVERHEAD
+        case "thinking":
+            return _said(block.get("thinking"))
+        case "image" | "document" as kind:
+            return _media_tokens(block, kind)
+    return _json_tokens(block)
+
+
+def content_tokens(content: Any) -> int:
+    """Tokens of a message's or result's content, whatever its form."""
+    if type(content) is list:
+        return sum(map(block_tokens, content))
+    return _said(content)
+
+
+def message_tokens(messages: Iterable[dict[str, Any]]) -> int:
+    return sum(content_tokens(m.get("content")) + MESSAGE_OVERHEAD for m in messages)
+
+
+def tool_tokens(tool: Any) -> int:
+    return _json_tokens(tool)
+
+
+def _said(value: Any) -> int:
+    return text_tokens(value) if type(value) is str else 0
+
+
+def _json_tokens(value: Any) -> int:
+    return text_tokens(encode(value).decode())
+
+
+def picture_tokens(width: int, height: int) -> int:
+    """Tokens of a picture of this size, as the service scales it."""
+    longest = max(width, height)
+    if longest > MAX_SIDE_PX:
+        width, height = width * MAX_SIDE_PX // longest, height * MAX_SIDE_PX // longest
+    return max(1, width * height // PX_PER_TOKEN)
+
+
+def _media_tokens(block: dict[str, Any], kind: str) -> int:
+    _, size = media_fault(block, kind, _ANY)
+    if size != UNKNOWN_SIZE:
+        return picture_tokens(*size)
+    source = block.get("source")
+    data = source.get("data") if type(source) is dict else None
+    if kind == "image" or type(data) is not str:
+        return UNKNOWN_PICTURE
+    if source is not None and source.get("type") == "text":
+        return text_tokens(data)
+    return TOKENS_PER_PAGE * (1 + len(data) // BYTES_PER_PAGE)

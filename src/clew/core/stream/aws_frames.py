@@ -1,0 +1,243 @@
+"""The binary frames of AWS event streams (`application/vnd.amazon.eventstream`), from any cuts.
+
+A frame: total length, length of the headers, CRC-32 of these eight bytes; headers; payload; CRC-32
+of all before it. All numbers big-endian. A frame that lies about itself ends the stream: after it
+nobody knows where the next one begins.
+"""
+
+import struct
+from base64 import b64decode, b64encode
+from binascii import crc32
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.core.stream.events import StreamFault, excerpt
+from clew.core.stream.json_pieces import parse_object
+
+# Payloads that a platform wraps as `{"bytes": "<base64>"}` inside its frames.
+
+
+Side: TypeAlias = Literal["client", "server"]
+
+# Who says what on a two-way stream.
+KINDS: dict[str, Side] = {
+    "ContinuedUserInput": "client",
+    "ToolResultBlock": "client",
+    "ConversationTurnInput": "client",
+    "ContentBlockDelta": "server",
+    "ToolUseRequest": "server",
+    "Error": "server",
+    "Metadata": "server",
+}
+
+
+def wrap(value: Json) -> Json:
+    data = b64encode(msgspec.json.encode(value)).decode("ascii")
+    return {"bytes": data, "encoding": "base64"}
+
+
+def unwrap(payload: Json) -> Json | StreamFault:
+    """The object inside, whatever its kind; a payload that is none is a fault."""
+    data = payload.get("bytes")
+    if not isinstance(data, str):
+        return _fault("a payload without `bytes`", payload)
+    if payload.get("encoding", "base64") != "base64":
+        return _fault("a payload in an encoding other than base64", payload)
+    try:
+        return parse_object(b64decode(data, validate=True))
+    except ValueError:  # outside the alphabet, wrong padding, not ASCII
+        return _fault("a payload that is not base64", payload)
+
+
+def side_of(value: Json) -> Side | None:
+    """Which side says this; None for a kind this version does not know."""
+    kind = value.get("type")
+    return KINDS.get(kind) if isinstance(kind, str) else None
+
+
+def _fault(message: str, payload: Any) -> StreamFault:
+    return StreamFault(kind="bad_payload", message=message, excerpt=excerpt(repr(payload)))
+
+
+HeaderValue: TypeAlias = bool | int | bytes | str
+
+_PRELUDE = struct.Struct(">III")
+_CRC = struct.Struct(">I")
+_LEAST_BYTES = _PRELUDE.size + _CRC.size
+_LENGTH = struct.Struct(">H")
+
+# Header types of a fixed width, by number: byte, short, integer, long, timestamp (milliseconds).
+_NUMBERS = {
+    2: struct.Struct(">b"),
+    3: struct.Struct(">h"),
+    4: struct.Struct(">i"),
+    5: struct.Struct(">q"),
+    8: struct.Struct(">q"),
+}
+_TRUE, _FALSE, _BYTES, _STRING, _UUID = 0, 1, 6, 7, 9
+_UUID_BYTES = 16
+
+
+class Frame(Struct, frozen=True):
+    """One frame whose two checksums are right."""
+
+    headers: dict[str, HeaderValue]
+    payload: bytes
+
+
+class FrameDecoder:
+    """Bytes to frames. Memory: the bytes of the unfinished frame; no limit but the caller's."""
+
+    __slots__ = ("_ended", "_max_frame_bytes", "_rest")
+
+    def __init__(self, *, max_frame_bytes: int | None = None) -> None:
+        self._max_frame_bytes = max_frame_bytes
+        self._rest = bytearray()  # begins at the beginning of a frame
+        self._ended = False
+
+    def feed(self, chunk: bytes) -> list[Frame | StreamFault]:
+        if self._ended:
+            return []
+        self._rest += chunk
+        frames: list[Frame | StreamFault] = []
+        at = 0
+        while not self._ended and (size := self._size_of_frame(at)):
+            if isinstance(size, StreamFault):
+                frame: Frame | StreamFault = size
+            else:
+                frame = _frame(bytes(self._rest[at : at + size]))
+                at += size
+            self._ended = isinstance(frame, StreamFault)
+            frames.append(frame)
+        del self._rest[:at]
+        return frames
+
+    def close(self) -> list[Frame | StreamFault]:
+        rest, self._rest = bytes(self._rest), bytearray()
+        if self._ended or not rest:
+            return []
+        self._ended = True
+        message = f"the stream ended inside a frame, after {len(rest)} bytes of it"
+        return [StreamFault(kind="unfinished_event", message=message, excerpt=excerpt(rest))]
+
+    def _size_of_frame(self, at: int) -> int | StreamFault:
+        """The length of the whole frame at `at`, 0 if it is not all here, a fault if it lies."""
+        if len(self._rest) - at < _PRELUDE.size:
+            return 0
+        size, headers_size, crc = _PRELUDE.unpack_from(self._rest, at)
+        prelude = bytes(self._rest[at : at + _PRELUDE.size])
+        if crc32(prelude[:8]) != crc:
+            return _bad("the checksum of a frame's lengths is wrong", prelude)
+        if size < _LEAST_BYTES + headers_size:
+            return _bad(f"a frame of {size} bytes with {headers_size} of headers", prelude)
+        if self._max_frame_bytes is not None and size > self._max_frame_bytes:
+            message = f"a frame of {size} bytes, more than {self._max_frame_bytes}"
+            return StreamFault(kind="event_too_large", message=message)
+        whole: int = size if len(self._rest) - at >= size else 0
+        return whole
+
+
+def _frame(data: bytes) -> Frame | StreamFault:
+    end = len(data) - _CRC.size
+    if crc32(data[:end]) != _CRC.unpack_from(data, end)[0]:
+        return _bad("the checksum of a frame is wrong", data)
+    end_of_headers = _PRELUDE.size + _PRELUDE.unpack_from(data)[1]
+    try:
+        headers = _headers(data[_PRELUDE.size : end_of_headers])
+    except (ValueError, IndexError, struct.error) as error:
+        return _bad(f"the headers of a frame cannot be read: {error}", data)
+    return Frame(headers, data[end_of_headers:end])
+
+
+def _headers(data: bytes) -> dict[str, HeaderValue]:
+    headers: dict[str, HeaderValue] = {}
+    at = 0
+    while at < len(data):
+        end_of_name = at + 1 + data[at]
+        name = data[at + 1 : end_of_name].decode("utf-8")
+        value, at = _value(data, data[end_of_name], end_of_name + 1)
+        if name in headers:
+            raise ValueError(f"{name!r} twice")
+        headers[name] = value
+    return headers
+
+
+def _value(data: bytes, kind: int, at: int) -> tuple[HeaderValue, int]:
+    """The value of type `kind` that begins at `at`, and where the next header begins."""
+    if kind in (_TRUE, _FALSE):
+        return kind == _TRUE, at
+    if kind in _NUMBERS:
+        layout = _NUMBERS[kind]
+        return layout.unpack_from(data, at)[0], at + layout.size
+    if kind == _UUID:
+        size = _UUID_BYTES
+    elif kind in (_BYTES, _STRING):
+        size = _LENGTH.unpack_from(data, at)[0]
+        at += _LENGTH.size
+    else:
+        raise ValueError(f"a value of type {kind}")
+    if at + size > len(data):
+        raise ValueError("a value longer than all headers")
+    value = data[at : at + size]
+    return value.decode("utf-8") if kind == _STRING else value, at + size
+
+
+def _bad(message: str, data: bytes) -> StreamFault:
+    return StreamFault(kind="bad_frame", message=message, excerpt=excerpt(data[:64]))
+
+
+# From the frames of an AWS event stream to the event dicts of the Messages API.
+
+
+_ERROR_TYPES = {
+    "throttlingException": "rate_limit_error",
+    "serviceUnavailableException": "overloaded_error",
+    "internalServerException": "api_error",
+    "modelStreamErrorException": "api_error",
+    "modelTimeoutException": "timeout_error",
+    "validationException": "invalid_request_error",
+    "accessDeniedException": "permission_error",
+    "resourceNotFoundException": "not_found_error",
+}
+
+
+class FrameEventDecoder:
+    """Bytes to event dicts and faults, in order; the twin of `decode.EventDecoder`."""
+
+    __slots__ = ("_frames",)
+
+    def __init__(self, *, max_frame_bytes: int | None = None) -> None:
+        self._frames = FrameDecoder(max_frame_bytes=max_frame_bytes)
+
+    def feed(self, chunk: bytes) -> list[Json | StreamFault]:
+        return [event_of_frame(frame) for frame in self._frames.feed(chunk)]
+
+    def close(self) -> list[Json | StreamFault]:
+        return [event_of_frame(frame) for frame in self._frames.close()]
+
+
+def event_of_frame(frame: Frame | StreamFault) -> Json | StreamFault:
+    if isinstance(frame, StreamFault):
+        return frame
+    kind = frame.headers.get(":message-type", "event")
+    if kind == "error":
+        return _failure(frame.headers.get(":error-code"), frame.headers.get(":error-message"))
+    body = parse_object(frame.payload) if frame.payload else {}
+    if kind == "exception":
+        said = body.get("message") if isinstance(body, dict) else frame.payload
+        return _failure(frame.headers.get(":exception-type"), said)
+    if isinstance(body, StreamFault):
+        return body
+    if frame.headers.get(":event-type", "chunk") == "chunk":
+        return unwrap(body)
+    return {"type": frame.headers[":event-type"], **body}
+
+
+def _failure(name: object, said: object) -> StreamFault:
+    error_type = _ERROR_TYPES.get(str(name), str(name))
+    message = said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said or name)
+    error = {"type": error_type, "message": message}
+    return StreamFault(kind="error_event", message=message, error_type=error_type, error=error)

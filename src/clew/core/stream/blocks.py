@@ -1,0 +1,253 @@
+"""One content block while it streams: what its deltas do to it, and what it is at its end.
+
+Blocks and deltas are the API's dicts. A kind of block that this version does not know takes every
+delta it knows and keeps all its fields; a delta of an unknown kind is passed on, not applied.
+"""
+
+from collections.abc import Callable, Container
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.core.messages.encoding import encode
+from clew.core.stream.events import (
+    ENDINGS,
+    AnswerEvent,
+    CitationAdded,
+    FaultKind,
+    Ignored,
+    InputDelta,
+    StreamFault,
+    TextDelta,
+    ThinkingDelta,
+    ToolUseReady,
+    ToolUseUnusable,
+    UnusableReason,
+    excerpt,
+)
+from clew.core.stream.json_pieces import GrowingText, InputBuffer, Unreadable, read_input
+
+TOOL_KINDS = frozenset({"tool_use", "server_tool_use", "mcp_tool_use"})
+
+_INPUT = frozenset({"input_json_delta"})
+_TAKES: dict[str, frozenset[str]] = {
+    "text": frozenset({"text_delta", "citations_delta"}),
+    "thinking": frozenset({"thinking_delta", "signature_delta"}),
+    "redacted_thinking": frozenset(),
+    "tool_use": _INPUT,
+    "server_tool_use": _INPUT,
+    "mcp_tool_use": _INPUT,
+    "compaction": frozenset({"compaction_delta"}),
+}
+
+
+class Finished(Struct, frozen=True, kw_only=True):
+    """A block at its stop. `unreadable`: why its input is no input; `bare`: it had none at all."""
+
+    block: Json
+    unreadable: Unreadable | None = None
+    bare: bool = False
+
+
+class OpenBlock:
+    """A block between its start and its stop."""
+
+    __slots__ = ("_block", "_citations", "_takes", "_texts", "index", "input", "kind")
+
+    def __init__(self, index: int, block: Json) -> None:
+        self.index = index
+        self.kind = str(block.get("type"))
+        self.input = InputBuffer()
+        self._block = dict(block)
+        self._citations: list[Json] = []
+        self._takes = _TAKES.get(self.kind)
+        self._texts: dict[str, GrowingText] = {}
+
+    def first_words(self) -> list[AnswerEvent]:
+        """What the start already said, as the delta it might have been."""
+        text, thinking = self._block.get("text"), self._block.get("thinking")
+        said: list[AnswerEvent] = []
+        if isinstance(text, str) and text:
+            said.append(TextDelta(index=self.index, text=text))
+        if isinstance(thinking, str) and thinking:
+            said.append(ThinkingDelta(index=self.index, thinking=thinking))
+        return said
+
+    def apply(self, event: Json, delta: Json) -> AnswerEvent | None:
+        kind = delta.get("type")
+        how = _DELTAS.get(kind) if isinstance(kind, str) else None
+        if how is None:
+            return Ignored(what="delta", kind=excerpt(str(kind)), event=event)
+        if self._takes is not None and kind not in self._takes:
+            message = f"a {kind} for a block of kind {self.kind}"
+            return StreamFault(kind="delta_mismatch", message=message, index=self.index)
+        field, of, apply = how
+        value = delta.get(field)
+        if not isinstance(value, of):
+            message = f"a {kind} whose {field} is a {type(value).__name__}"
+            return StreamFault(kind="malformed_event", message=message, index=self.index)
+        return apply(self, value, delta)
+
+    def _text(self, piece: str, _: Json) -> AnswerEvent | None:
+        shown = (self._texts.get("text") or self._growing("text")).add(piece)
+        return TextDelta(index=self.index, text=shown) if shown else None
+
+    def _thinking(self, piece: str, _: Json) -> AnswerEvent | None:
+        shown = (self._texts.get("thinking") or self._growing("thinking")).add(piece)
+        return ThinkingDelta(index=self.index, thinking=shown) if shown else None
+
+    def _input(self, piece: str, _: Json) -> AnswerEvent | None:
+        self.input.append(piece)
+        return InputDelta(index=self.index, partial_json=piece) if piece else None
+
+    def _citation(self, citation: Json, _: Json) -> AnswerEvent | None:
+        self._citations.append(citation)
+        return CitationAdded(index=self.index, citation=citation)
+
+    def _replace(self, _: str, delta: Json) -> AnswerEvent | None:
+        """A signature, a compaction: what comes replaces what was."""
+        self._block.update((k, v) for k, v in delta.items() if k != "type")
+        return None
+
+    def _growing(self, field: str) -> GrowingText:
+        start = self._block.get(field)
+        text = self._texts[field] = GrowingText(start if isinstance(start, str) else "")
+        return text
+
+    def so_far(self) -> Json:
+        """The block with what has come, its input apart."""
+        block = self._block | {field: text.whole() for field, text in self._texts.items()}
+        if self._citations:
+            before = block.get("citations")
+            block["citations"] = [*(before if isinstance(before, list) else ()), *self._citations]
+        return block
+
+    def finish(self) -> Finished:
+        block = self.so_far()
+        if self.kind not in TOOL_KINDS and self.input.blank:
+            return Finished(block=block)
+        if not self.input.blank:
+            value: Any = self.input.finish()
+        else:
+            value = _whole_input(block.get("input"))
+        if isinstance(value, Unreadable):
+            # An object, so that the message can be sent again; the name is the one the API's
+            # documentation gives to such input.
+            block["input"] = {"INVALID_JSON": value.raw}
+            return Finished(block=block, unreadable=value)
+        block["input"] = value
+        return Finished(block=block, bare=self.input.blank and not value)
+
+
+# What each kind of delta brings, under which name and of which type, and what it does.
+_DELTAS: dict[str, tuple[str, type, Callable[[OpenBlock, Any, Json], AnswerEvent | None]]] = {
+    "text_delta": ("text", str, OpenBlock._text),
+    "thinking_delta": ("thinking", str, OpenBlock._thinking),
+    "input_json_delta": ("partial_json", str, OpenBlock._input),
+    "citations_delta": ("citation", dict, OpenBlock._citation),
+    "signature_delta": ("signature", str, OpenBlock._replace),
+    "compaction_delta": ("type", str, OpenBlock._replace),
+}
+
+
+def _whole_input(value: Any) -> Json | Unreadable:
+    """The input that a start brought along, for senders that do not stream it."""
+    if not value and (value is None or isinstance(value, dict)):
+        return {}
+    raw = value if isinstance(value, str) else encode(value).decode()
+    if isinstance(value, dict):
+        return read_input(raw)
+    message = f"the input is a {type(value).__name__}, not an object"
+    return Unreadable(reason="not_an_object", message=message, raw=raw)
+
+
+# The tool calls of one answer: each under an id of its own, each judged exactly once.
+
+
+# The stop reasons after which a call without input is known to be meant so.
+_SURE = frozenset({"end_turn", "tool_use"})
+_CUTTING = frozenset({"cut_by_max_tokens", "cut_by_context"})
+# What a call is called that names no tool: without a name it could neither be stored nor sent.
+UNNAMED = "unnamed"
+
+
+class ToolCalls:
+    """`tool_use` in a final message and verdicts (`ToolUseReady`, `ToolUseUnusable`) are one to one."""
+
+    __slots__ = ("_ids", "_nameless", "_new_id", "_taken", "_undecided")
+
+    def __init__(self, new_id: Callable[[], str], taken: Container[str]) -> None:
+        self._new_id = new_id
+        self._taken = taken
+        self._ids: set[str] = set()
+        self._nameless: set[int] = set()
+        self._undecided: tuple[int, Finished] | None = None
+
+    def named(self, index: int, block: Json) -> tuple[Json, list[AnswerEvent]]:
+        """The block under an id that no other call has, so that none gets another's result.
+
+        A call that the service runs keeps its id whatever it is: its result names it.
+        """
+        kind, tool_id, name = block.get("type"), block.get("id"), block.get("name")
+        if not isinstance(kind, str) or kind not in TOOL_KINDS:
+            return block, []
+        if not isinstance(name, str) or not name:
+            self._nameless.add(index)
+            block = block | {"name": UNNAMED}
+        fault = self._fault_of(index, tool_id, ours=kind == "tool_use")
+        if fault is not None:
+            tool_id = self._new_id()
+            block = block | {"id": tool_id}
+        self._ids.add(str(tool_id))
+        return block, [] if fault is None else [fault]
+
+    def _fault_of(self, index: int, tool_id: object, *, ours: bool) -> StreamFault | None:
+        kind: FaultKind
+        if not isinstance(tool_id, str) or not tool_id:
+            kind, message = "missing_tool_id", f"the call in block {index} has no id"
+        elif ours and (tool_id in self._ids or tool_id in self._taken):
+            kind, message = "duplicate_tool_id", f"another call has the id {tool_id} already"
+        else:
+            return None
+        return StreamFault(kind=kind, message=message, index=index)
+
+    def stopped(self, index: int, call: Finished) -> list[AnswerEvent]:
+        # That another block ends after it shows it, too, was not cut off.
+        before = self._decide(cut=False, stop_reason="tool_use")
+        if call.bare or call.unreadable is not None:
+            self._undecided = (index, call)
+            return before
+        return [*before, self._verdict(index, call, cut=False, stop_reason="tool_use")]
+
+    def another_block_follows(self) -> list[AnswerEvent]:
+        """What stands before another block was not cut off."""
+        return self._decide(cut=False, stop_reason="tool_use")
+
+    def answer_ended(self, stop_reason: str | None) -> list[AnswerEvent]:
+        cut = ENDINGS.get(stop_reason or "") in _CUTTING
+        return self._decide(cut=cut, stop_reason=stop_reason)
+
+    def _decide(self, *, cut: bool, stop_reason: str | None) -> list[AnswerEvent]:
+        if self._undecided is None:
+            return []
+        index, call = self._undecided
+        self._undecided = None
+        return [self._verdict(index, call, cut=cut, stop_reason=stop_reason)]
+
+    def _verdict(
+        self, index: int, call: Finished, *, cut: bool, stop_reason: str | None
+    ) -> ToolUseReady | ToolUseUnusable:
+        reason: UnusableReason
+        if cut:
+            reason, why = "cut", f"the answer was cut off inside this call ({stop_reason})"
+        elif call.unreadable is not None:
+            reason, why = call.unreadable.reason, call.unreadable.message
+        elif index in self._nameless:
+            reason, why = "no_name", "the call names no tool"
+        elif stop_reason not in _SURE:
+            reason, why = "unconfirmed", f"the answer ended ({stop_reason}) before any input came"
+        else:
+            return ToolUseReady(index=index, block=call.block)
+        raw = call.unreadable.raw if call.unreadable is not None else ""
+        return ToolUseUnusable(index=index, block=call.block, reason=reason, message=why, raw=raw)

@@ -1,0 +1,253 @@
+"""Chat completions, as OpenAI's service and many others stream them, told as the Messages API's events.
+
+So that there is one way from an answer to a message, with the same checks and the same ids. Calls stay
+open until the answer ends: their pieces may come side by side, and only the end says they are whole.
+
+Decision: docs/decisions/021-streams-and-tool-input.md
+"""
+
+from typing import Any
+
+import msgspec
+
+from clew.core.json_object import Json
+from clew.core.stream.events import StreamFault, excerpt
+from clew.core.stream.json_pieces import parse_object
+from clew.core.stream.sse import SseDecoder
+
+DONE = b"[DONE]"
+STOPS = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "function_call": "tool_use",
+    "content_filter": "refusal",
+}
+# OpenRouter and Mistral end an answer so that broke off: `finish_reason` of OpenRouter's streaming
+# errors, CompletionResponseStreamChoiceFinishReason of the `mistralai` package.
+FAILED = "error"
+# What servers call the thoughts of a model.
+THOUGHTS = ("reasoning_content", "reasoning")
+_HEAD_BYTES = 800
+
+
+class ChatEvents:
+    """The chunks of one answer to events; one that is no chunk says nothing."""
+
+    __slots__ = ("_calls", "_growing", "_is_over", "_next", "_started", "_stop", "_usage")
+
+    def __init__(self) -> None:
+        self._started = False
+        self._is_over = False
+        # The open block of words: its kind and its index.
+        self._growing: tuple[str, int] | None = None
+        self._calls: dict[object, int] = {}
+        self._next = 0
+        self._stop: str | None = None
+        self._usage: Json = {}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the service said how the answer ended."""
+        return self._stop is not None
+
+    def take(self, chunk: Json) -> list[Json]:
+        if self._is_over:
+            return []
+        choice = _first(chunk.get("choices"))
+        error = chunk.get("error") or choice.get("error")
+        if not error and choice.get("finish_reason") == FAILED:
+            error = {"type": "api_error", "message": "the service ended its answer with an error"}
+        if error:
+            self._is_over = True
+            return [
+                {"type": "error", "error": error if type(error) is dict else {"message": error}}
+            ]
+        usage = chunk.get("usage")
+        if type(usage) is dict:
+            self._usage = _usage(usage)
+        events = [] if self._started else [self._start(chunk)]
+        if self._stop is not None:
+            return events
+        said = _object(choice.get("delta")) or _object(choice.get("message"))
+        for name in THOUGHTS:
+            events += self._words("thinking", "thinking_delta", said.get(name))
+        events += self._words("text", "text_delta", _text(said.get("content")))
+        events += self._words("text", "text_delta", said.get("refusal"))
+        calls = said.get("tool_calls")
+        for place, call in enumerate(calls if type(calls) is list else ()):
+            events += self._call(_object(call), place)
+        reason = choice.get("finish_reason")
+        return [*events, *self._finish(reason)] if type(reason) is str else events
+
+    def done(self) -> list[Json]:
+        """Nothing more comes. Without a reason to stop, nothing says that the answer is whole."""
+        if self._stop is None or self._is_over:
+            return []
+        self._is_over = True
+        delta = {"stop_reason": self._stop, "stop_sequence": None}
+        return [
+            {"type": "message_delta", "delta": delta, "usage": self._usage},
+            {"type": "message_stop"},
+        ]
+
+    def _start(self, chunk: Json) -> Json:
+        self._started = True
+        message: Json = {
+            "id": chunk.get("id") or "",
+            "type": "message",
+            "role": "assistant",
+            "model": chunk.get("model") or "",
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": {"input_tokens": 0, "output_tokens": 0},
+        }
+        return {"type": "message_start", "message": message}
+
+    def _words(self, kind: str, delta: str, said: Any) -> list[Json]:
+        if type(said) is not str or not said:
+            return []
+        events: list[Json] = []
+        if self._growing is None or self._growing[0] != kind:
+            events = self._close_words()
+            block: Json = {"type": kind, kind: ""}
+            if kind == "thinking":
+                block["signature"] = ""
+            events.append(self._open(block))
+            self._growing = (kind, self._next - 1)
+        _, index = self._growing
+        piece = {"type": delta, kind: said}
+        return [*events, {"type": "content_block_delta", "index": index, "delta": piece}]
+
+    def _open(self, block: Json) -> Json:
+        self._next += 1
+        return {
+            "type": "content_block_start",
+            "index": self._next - 1,
+            "content_block": block,
+        }
+
+    def _close_words(self) -> list[Json]:
+        if self._growing is None:
+            return []
+        _, index = self._growing
+        self._growing = None
+        return [{"type": "content_block_stop", "index": index}]
+
+    def _call(self, call: Json, place: int) -> list[Json]:
+        function = _object(call.get("function"))
+        number = call.get("index")
+        # Servers that number no calls send each whole, under its id or alone.
+        key = number if type(number) is int else (call.get("id") or place)
+        events: list[Json] = []
+        if key not in self._calls:
+            block: Json = {
+                "type": "tool_use",
+                "id": call.get("id") or "",
+                "name": function.get("name") or "",
+                "input": {},
+            }
+            events = [*self._close_words(), self._open(block)]
+            self._calls[key] = self._next - 1
+        given = function.get("arguments")
+        if type(given) is dict:
+            given = msgspec.json.encode(given).decode()
+        if type(given) is str and given:
+            delta = {"type": "input_json_delta", "partial_json": given}
+            index = self._calls[key]
+            events.append({"type": "content_block_delta", "index": index, "delta": delta})
+        return events
+
+    def _finish(self, reason: str) -> list[Json]:
+        stop = STOPS.get(reason, reason)
+        self._stop = "tool_use" if stop == "end_turn" and self._calls else stop
+        stops = [{"type": "content_block_stop", "index": i} for i in self._calls.values()]
+        return [*self._close_words(), *stops]
+
+
+class ChatDecoder:
+    """The bytes of a streamed chat completion to events and faults, in order."""
+
+    __slots__ = ("_any_event", "_events", "_head", "_sse")
+
+    def __init__(self, *, max_event_bytes: int | None = None) -> None:
+        self._sse = SseDecoder(max_event_bytes=max_event_bytes)
+        self._events = ChatEvents()
+        self._any_event = False
+        self._head = b""
+
+    def feed(self, chunk: bytes) -> list[Json | StreamFault]:
+        if not self._any_event:
+            self._head = (self._head + chunk[:_HEAD_BYTES])[:_HEAD_BYTES]
+        out: list[Json | StreamFault] = []
+        for event in self._sse.feed(chunk):
+            self._any_event = True
+            if isinstance(event, StreamFault):
+                out.append(event)
+            elif event.data.strip() == DONE:
+                out += self._events.done()
+            elif event.data.strip():
+                value = parse_object(event.data)
+                out += [value] if isinstance(value, StreamFault) else self._events.take(value)
+        return out
+
+    def close(self) -> list[Json | StreamFault]:
+        """The end of the bytes; some servers leave the last mark out."""
+        faults = [event for event in self._sse.close() if isinstance(event, StreamFault)]
+        if self._events.is_whole:
+            return list[Json | StreamFault](self._events.done())
+        if self._any_event or not self._head:
+            return list[Json | StreamFault](faults)
+        message = "what came is not an event stream"
+        return [StreamFault(kind="no_message", message=message, excerpt=excerpt(self._head))]
+
+
+def events_of_completion(body: bytes) -> list[Json | StreamFault]:
+    """A completion in one piece, told as the events of a stream."""
+    value = parse_object(body)
+    if isinstance(value, StreamFault):
+        return [value]
+    events = ChatEvents()
+    told = events.take(value)
+    if not events.is_whole and told[0]["type"] != "error":
+        message = "this is no chat completion"
+        return [StreamFault(kind="malformed_event", message=message, excerpt=excerpt(body))]
+    return [*told, *events.done()]
+
+
+def _usage(usage: Json) -> Json:
+    """The counts by our names: what was read from a cache is not input again."""
+    prompt, cached = _count(usage.get("prompt_tokens")), 0
+    details = usage.get("prompt_tokens_details")
+    if type(details) is dict:
+        cached = min(_count(details.get("cached_tokens")), prompt)
+    return {
+        "input_tokens": prompt - cached,
+        "cache_read_input_tokens": cached,
+        "output_tokens": _count(usage.get("completion_tokens")),
+    }
+
+
+def _count(value: Any) -> int:
+    return value if type(value) is int and value > 0 else 0
+
+
+def _first(choices: Any) -> Json:
+    """The one choice that was asked for."""
+    for choice in choices if type(choices) is list else ():
+        if type(choice) is dict and choice.get("index") in (0, None):
+            return choice
+    return {}
+
+
+def _object(value: Any) -> Json:
+    return value if type(value) is dict else {}
+
+
+def _text(content: Any) -> Any:
+    """Words that some servers send as a list of parts."""
+    if type(content) is not list:
+        return content
+    texts = [part.get("text") for part in content if type(part) is dict]
+    return "".join(text for text in texts if type(text) is str)

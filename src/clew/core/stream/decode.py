@@ -1,0 +1,217 @@
+"""From server-sent events to the event dicts of the Messages API.
+
+Neighbouring deltas of one block that came in one chunk are handed on as one delta, which is what
+makes a fast answer cheap; `merge=False` hands on every event as it was sent, for those who relay
+the stream. Whatever is not an ordinary delta is decoded whole: no field is lost.
+
+Decision: docs/decisions/021-streams-and-tool-input.md
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+
+from clew.core.json_object import Json
+from clew.core.stream.events import StreamFault, excerpt
+from clew.core.stream.json_pieces import NEVER_TOO_DEEP_BYTES, parse_object
+from clew.core.stream.sse import ServerSentEvent, SseDecoder
+
+
+class _Text(
+    msgspec.Struct,
+    tag="text_delta",
+    tag_field="type",
+    forbid_unknown_fields=True,
+    rename={"piece": "text"},
+):
+    piece: str
+
+
+class _Thinking(
+    msgspec.Struct,
+    tag="thinking_delta",
+    tag_field="type",
+    forbid_unknown_fields=True,
+    rename={"piece": "thinking"},
+):
+    piece: str
+
+
+class _Input(
+    msgspec.Struct,
+    tag="input_json_delta",
+    tag_field="type",
+    forbid_unknown_fields=True,
+    rename={"piece": "partial_json"},
+):
+    piece: str
+
+
+class _Delta(
+    msgspec.Struct, tag="content_block_delta", tag_field="type", forbid_unknown_fields=True
+):
+    """The three deltas that make up nearly all of a stream: these fields and no others."""
+
+    index: int
+    delta: _Text | _Thinking | _Input
+
+
+_decode = msgspec.json.Decoder().decode
+_ordinary = msgspec.json.Decoder(_Delta).decode
+
+_FIELDS: dict[type, tuple[str, str]] = {
+    _Text: ("text_delta", "text"),
+    _Thinking: ("thinking_delta", "thinking"),
+    _Input: ("input_json_delta", "partial_json"),
+}
+
+_HEAD_BYTES = 800
+
+
+class EventDecoder:
+    """The bytes of an SSE body to event dicts and faults, in order."""
+
+    __slots__ = ("_any_event", "_head", "_merge", "_sse")
+
+    def __init__(self, *, merge: bool = True, max_event_bytes: int | None = None) -> None:
+        self._sse = SseDecoder(max_event_bytes=max_event_bytes)
+        self._merge = merge
+        self._any_event = False
+        self._head = b""  # what came first, to say what it was if it was no event stream
+
+    def feed(self, chunk: bytes) -> list[Json | StreamFault]:
+        events = self._sse.feed(chunk)
+        if not self._any_event:
+            self._any_event = bool(events)
+            self._head = (self._head + chunk[:_HEAD_BYTES])[:_HEAD_BYTES]
+        return merged(events) if self._merge else decoded(events)
+
+    def close(self) -> list[Json | StreamFault]:
+        """The end of the bytes. A body without a single event is reported by its beginning."""
+        faults = self._sse.close()
+        if self._any_event or not self._head:
+            return decoded(faults)
+        message = "what came is not an event stream"
+        return [StreamFault(kind="no_message", message=message, excerpt=excerpt(self._head))]
+
+
+def decoded(events: Iterable[ServerSentEvent | StreamFault]) -> list[Json | StreamFault]:
+    """Every event as it was sent."""
+    out: list[Json | StreamFault] = []
+    for event in events:
+        if isinstance(event, StreamFault):
+            out.append(event)
+        elif (plain := _plain(event.data)) is not None:
+            out.append(plain)
+        elif (unusual := event_of(event)) is not None:
+            out.append(unusual)
+    return out
+
+
+def _plain(data: bytes) -> Json | None:
+    """An event that names its type and is too small for anything to be wrong with it."""
+    if len(data) > NEVER_TOO_DEEP_BYTES:
+        return None
+    try:
+        value = _decode(data)
+    except (ValueError, RecursionError):
+        return None  # unusual, perhaps wrong: `event_of` decides
+    return value if type(value) is dict and "type" in value else None
+
+
+def merged(events: Iterable[ServerSentEvent | StreamFault]) -> list[Json | StreamFault]:
+    """The same events, with runs of ordinary deltas of one kind and one block made one delta."""
+    out: list[Json | StreamFault] = []
+    run: list[_Text | _Thinking | _Input] = []
+    index = -1
+    for event in events:
+        ordinary = _ordinary_delta(event)
+        if (
+            ordinary is not None
+            and run
+            and ordinary.index == index
+            and type(ordinary.delta) is type(run[0])
+        ):
+            run.append(ordinary.delta)
+            continue
+        if run:
+            out.append(_one_delta(index, run))
+        if ordinary is not None:
+            index, run = ordinary.index, [ordinary.delta]
+        else:
+            run = []
+            out += decoded([event])
+    if run:
+        out.append(_one_delta(index, run))
+    return out
+
+
+def _ordinary_delta(event: ServerSentEvent | StreamFault) -> _Delta | None:
+    if isinstance(event, StreamFault) or event.event != "content_block_delta":
+        return None
+    try:
+        return _ordinary(event.data)
+    except (ValueError, RecursionError):
+        return None  # unusual, perhaps wrong: `event_of` decides
+
+
+def _one_delta(index: int, run: list[_Text | _Thinking | _Input]) -> Json:
+    kind, field = _FIELDS[type(run[0])]
+    joined = "".join([delta.piece for delta in run]) if len(run) > 1 else run[0].piece
+    return {
+        "type": "content_block_delta",
+        "index": index,
+        "delta": {"type": kind, field: joined},
+    }
+
+
+def event_of(event: ServerSentEvent) -> Json | StreamFault | None:
+    """One event's dict, whole. Its type is the data's own, else the name the stream gave it."""
+    if not event.data or event.data.isspace():
+        return {"type": event.event} if event.event != "message" else None
+    value = parse_object(event.data)
+    if not isinstance(value, StreamFault):
+        if "type" in value:
+            return value
+        # Gateways put the error of the service behind them into a stream as it is, without a name.
+        is_error = event.event == "message" and "error" in value
+        return {"type": "error" if is_error else event.event, **value}
+    if event.event == "ping":
+        return {"type": "ping"}
+    if event.event == "error":
+        return StreamFault(kind="error_event", message=excerpt(event.data), excerpt=value.excerpt)
+    return value
+
+
+# A whole message, as a request without streaming answers it, told as the events of a stream.
+
+
+# Told at the end of a stream, not at its start.
+_LATE = ("stop_reason", "stop_sequence", "stop_details")
+
+
+def events_of_body(body: bytes) -> list[Json | StreamFault]:
+    """The same from the bytes of the response."""
+    message = parse_object(body)
+    return [message] if isinstance(message, StreamFault) else events_of_message(message)
+
+
+def events_of_message(message: Json) -> list[Json | StreamFault]:
+    if message.get("type") == "error":
+        return [message]
+    content = message.get("content")
+    if content is None and message.get("error"):
+        # A gateway's error with HTTP 200.
+        return [message | {"type": "error"}]
+    if isinstance(content, str):
+        content = [{"type": "text", "text": content}]
+    if not isinstance(content, list):
+        raw = excerpt(msgspec.json.encode(message))
+        return [StreamFault(kind="malformed_event", message="this is no message", excerpt=raw)]
+    late = {name: message[name] for name in _LATE if name in message}
+    early = message | dict.fromkeys(late) | {"content": []}
+    events: list[Json | StreamFault] = [{"type": "message_start", "message": early}]
+    for index, block in enumerate(content):
+        events.append({"type": "content_block_start", "index": index, "content_block": block})
+        events.append({"type": "content_block_stop", "index": index})
+    return [*events, {"type": "message_delta", "delta": late}, {"type": "message_stop"}]

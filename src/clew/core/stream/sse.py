@@ -1,0 +1,196 @@
+"""Server-sent events by the rules of the WHATWG, from bytes cut anywhere.
+
+Events are parted by blank lines, so the bytes are cut at `\n\n` first and only unusual events are
+looked at line by line. Memory: the bytes of the unfinished event, once. There is no limit on the
+size of an event but the caller's.
+"""
+
+from msgspec import Struct
+
+from clew.core.stream.events import StreamFault, excerpt
+
+# Lines of a byte stream: ended by LF, CRLF or CR, wherever the chunks were cut.
+
+
+# What a transport reads at once.
+READ_SIZE_BYTES = 65_536
+
+
+class Newlines:
+    r"""Turns CRLF and CR into LF; a CRLF parted by a chunk boundary is one line end, not two."""
+
+    __slots__ = ("_after_cr",)
+
+    def __init__(self) -> None:
+        self._after_cr = False
+
+    def feed(self, chunk: bytes) -> bytes:
+        if not chunk:
+            return chunk
+        if self._after_cr:
+            self._after_cr = False
+            chunk = chunk.removeprefix(b"\n")
+        if b"\r" in chunk:
+            self._after_cr = chunk.endswith(b"\r")
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return chunk
+
+
+class LineSplitter:
+    """Bytes to lines without their ends. A line is handed out the moment its end arrives."""
+
+    __slots__ = ("_newlines", "_rest")
+
+    def __init__(self) -> None:
+        self._newlines = Newlines()
+        self._rest = bytearray()
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        first, *others = self._newlines.feed(chunk).split(b"\n")
+        self._rest += first  # a bytearray grows in place: a line in many pieces costs its length
+        if not others:
+            return []
+        lines = [bytes(self._rest), *others]
+        self._rest = bytearray(lines.pop())
+        return lines
+
+    def close(self) -> list[bytes]:
+        """The last line, if the stream ended without ending it."""
+        rest, self._rest = bytes(self._rest), bytearray()
+        return [rest] if rest else []
+
+
+_BOM = b"\xef\xbb\xbf"
+_NAMES_KEPT = 32
+_RETRY_DIGITS = 15  # more milliseconds than anybody waits, fewer digits than int() refuses
+
+
+class ServerSentEvent(Struct, frozen=True):
+    """One dispatched event. `raw` is its lines as they came, comments and unknown fields included."""
+
+    event: str
+    data: bytes
+    id: str
+    raw: bytes
+
+    @property
+    def text(self) -> str:
+        """The data by the letter of the rules: bytes that are no UTF-8 are replaced."""
+        return self.data.decode("utf-8", "replace")
+
+
+class SseDecoder:
+    """Bytes to events; nothing carries over from one event to the next but the last id."""
+
+    __slots__ = (
+        "_ended",
+        "_max_event_bytes",
+        "_names",
+        "_newlines",
+        "_rest",
+        "_started",
+        "last_event_id",
+        "retry_ms",
+    )
+
+    def __init__(self, *, max_event_bytes: int | None = None) -> None:
+        self._max_event_bytes = max_event_bytes
+        self._names: dict[bytes, str] = {}
+        self._newlines = Newlines()
+        self._rest = bytearray()  # begins at the beginning of an event
+        self._started = False
+        self._ended = False
+        self.last_event_id = ""
+        self.retry_ms: int | None = None
+
+    def feed(self, chunk: bytes) -> list[ServerSentEvent | StreamFault]:
+        if self._ended:
+            return []
+        text = self._newlines.feed(chunk)
+        if not self._started:
+            text = self._without_bom(text)
+        if self._rest:
+            joint = text.startswith(b"\n") and self._rest.endswith(b"\n")
+            self._rest += text  # a bytearray grows in place
+            if not joint and b"\n\n" not in text:
+                return self._within_limit([])
+            text = bytes(self._rest)
+            self._rest.clear()
+        *blocks, text = text.split(b"\n\n")
+        if text:
+            self._rest += text
+        return self._within_limit(self._events(blocks))
+
+    def close(self) -> list[ServerSentEvent | StreamFault]:
+        """The end of the bytes: an event without its blank line is reported, not dispatched."""
+        rest, self._rest = bytes(self._rest), bytearray()
+        if self._ended or all(not line or line.startswith(b":") for line in rest.split(b"\n")):
+            return []
+        self._ended = True
+        message = f"the stream ended inside an event, after {len(rest)} bytes of it"
+        return [StreamFault(kind="unfinished_event", message=message, excerpt=excerpt(rest))]
+
+    def _without_bom(self, text: bytes) -> bytes:
+        """Holds the first bytes back until they are, or are not, a byte order mark."""
+        text = bytes(self._rest) + text
+        self._rest.clear()
+        if len(text) < len(_BOM) and _BOM.startswith(text):
+            self._rest += text
+            return b""
+        self._started = True
+        return text.removeprefix(_BOM)
+
+    def _events(self, blocks: list[bytes]) -> list[ServerSentEvent | StreamFault]:
+        events: list[ServerSentEvent | StreamFault] = []
+        names = self._names
+        for block in blocks:
+            if self._max_event_bytes is not None and len(block) > self._max_event_bytes:
+                events.append(self._too_large())
+                break
+            # The form the service writes, under a name that was seen before.
+            first_line, separator, data = block.partition(b"\ndata: ")
+            name = names.get(first_line)
+            if name is not None and separator and b"\n" not in data:
+                events.append(ServerSentEvent(name, data, self.last_event_id, block))
+            elif (event := self._by_line(block)) is not None:
+                events.append(event)
+                if len(names) < _NAMES_KEPT and first_line == b"event: " + event.event.encode():
+                    names[first_line] = event.event
+        return events
+
+    def _by_line(self, block: bytes) -> ServerSentEvent | None:
+        event = b""
+        data: list[bytes] = []
+        for line in block.split(b"\n"):
+            name, _, value = line.partition(b":")
+            value = value.removeprefix(b" ")
+            if name == b"data":
+                data.append(value)
+            elif name == b"event":
+                event = value
+            elif name == b"id" and b"\0" not in value:
+                self.last_event_id = value.decode("utf-8", "replace")
+            elif name == b"retry" and value.isdigit() and len(value) <= _RETRY_DIGITS:
+                self.retry_ms = int(value)
+        if not data:
+            return None
+        name_of_event = event.decode("utf-8", "replace") or "message"
+        return ServerSentEvent(name_of_event, b"\n".join(data), self.last_event_id, block)
+
+    def _within_limit(
+        self, events: list[ServerSentEvent | StreamFault]
+    ) -> list[ServerSentEvent | StreamFault]:
+        """Ends the stream if its unfinished event is larger than the caller allows."""
+        limit = self._max_event_bytes
+        if limit is None or self._ended or not self._started:
+            return events
+        # One line end at its end may be the first half of what ends the event.
+        if len(self._rest) - self._rest.endswith(b"\n") > limit:
+            events.append(self._too_large())
+        return events
+
+    def _too_large(self) -> StreamFault:
+        self._ended = True
+        self._rest.clear()
+        message = f"an event of more than {self._max_event_bytes} bytes"
+        return StreamFault(kind="event_too_large", message=message)

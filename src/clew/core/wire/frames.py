@@ -1,0 +1,316 @@
+"""What a host reads: every frame of clew's side, made from values. Pure.
+
+Owns the spelling of the frames. Where hosts know a field by another product's name, it stands here
+and nowhere else. Ids and times come in as arguments or out of the entries themselves.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from clew.core.json_object import Json
+from clew.core.messages.text import spelled
+from clew.version import VERSION
+
+State: TypeAlias = Literal["idle", "running", "requires_action"]
+
+# The version of the protocol that hosts compare with; clew's own stands beside it.
+COMPATIBLE_VERSION = "2.1.328"
+# What a host may count on beyond the protocol's first version.
+CAPABILITIES = ("interrupt_receipt", "hook_on_failure", "reload_plugins_refuse_if_busy_v1")
+# The name by which hosts know the tool that starts another agent.
+LISTED_AS = {"Agent": "Task"}
+
+
+def init(
+    *,
+    session_id: str,
+    uuid: str,
+    cwd: str,
+    tools: Sequence[str],
+    model: str,
+    mode: str,
+    mcp_servers: Sequence[Json] = (),
+    commands: Sequence[str] = (),
+    agents: Sequence[str] = (),
+    skills: Sequence[str] = (),
+    plugins: Sequence[Json] = (),
+    output_style: str = "default",
+    key_source: str = "none",
+    memory_paths: Sequence[str] = (),
+    directories: Sequence[str] = (),
+) -> Json:
+    """The first frame of every turn: how the session stands."""
+    return {
+        "type": "system",
+        "subtype": "init",
+        "cwd": cwd,
+        "session_id": session_id,
+        "tools": [LISTED_AS.get(name, name) for name in tools],
+        "mcp_servers": list(mcp_servers),
+        "model": model,
+        "permissionMode": mode,
+        "slash_commands": list(commands),
+        "apiKeySource": key_source,
+        "claude_code_version": COMPATIBLE_VERSION,
+        "clew_version": VERSION,
+        "output_style": output_style,
+        "agents": list(agents),
+        "skills": list(skills),
+        "plugins": list(plugins),
+        "capabilities": list(CAPABILITIES),
+        "memory_paths": list(memory_paths),
+        "additional_directories": list(directories),
+        "uuid": uuid,
+    }
+
+
+def system(subtype: str, *, session_id: str, uuid: str, **fields: Any) -> Json:
+    return {"type": "system", "subtype": subtype, **fields, "session_id": session_id, "uuid": uuid}
+
+
+def state_changed(state: State, *, session_id: str, uuid: str, for_host_only: bool) -> Json:
+    """Whether the session works, waits for somebody, or has nothing to do."""
+    marked = {"sdk_host_only": True} if for_host_only else {}
+    return system("session_state_changed", session_id=session_id, uuid=uuid, state=state, **marked)
+
+
+def reset(before: str, after: str, *, uuid: str) -> Json:
+    """The conversation `before` is over; what follows is `after`."""
+    return {
+        "type": "conversation_reset",
+        "new_conversation_id": after,
+        "session_id": before,
+        "uuid": uuid,
+    }
+
+
+def assistant(
+    entry: Json, *, session_id: str, parent: str | None = None, answers: Sequence[str] = ()
+) -> Json:
+    """One finished block of an answer, or an answer that only tells of a failure."""
+    frame = {
+        "type": "assistant",
+        "message": readable(entry["message"]),
+        "parent_tool_use_id": parent,
+        "session_id": session_id,
+        "uuid": entry["uuid"],
+        "timestamp": entry.get("timestamp"),
+        "request_id": entry.get("requestId"),
+    }
+    if entry.get("isAbortedMidStream"):
+        frame["aborted"] = True
+    if entry.get("isApiErrorMessage"):
+        frame["error"] = entry.get("error") or "unknown"
+        frame["is_api_error_message"] = True
+        frame["api_error_status"] = entry.get("apiErrorStatus")
+    return frame | answering(answers)
+
+
+def readable(message: Json) -> Json:
+    """A message as hosts can read it: they need a signature where a thought has none."""
+    content = message.get("content")
+    if not isinstance(content, list):
+        return message
+    blocks = [
+        {"thinking": "", "signature": ""} | block if block.get("type") == "thinking" else block
+        for block in content
+    ]
+    return message | {"content": blocks}
+
+
+def user(
+    entry: Json, *, session_id: str, parent: str | None = None, is_replay: bool = False
+) -> Json:
+    """A message that is not the model's: results of tools, words of clew, or a prompt said back."""
+    frame = {
+        "type": "user",
+        "message": entry["message"],
+        "parent_tool_use_id": parent,
+        "session_id": session_id,
+        "uuid": entry["uuid"],
+        "timestamp": entry.get("timestamp"),
+    }
+    if "toolUseResult" in entry:
+        frame["tool_use_result"] = entry["toolUseResult"]
+    if entry.get("isMeta") or entry.get("isCompactSummary"):
+        frame["isSynthetic"] = True
+    if entry.get("origin"):
+        frame["origin"] = entry["origin"]
+    if is_replay:
+        frame["isReplay"] = True
+    return frame
+
+
+def of_agent(frame: Json, *, agent_id: str, kind: str, description: str) -> Json:
+    """A frame of an agent's own conversation, which names whose it is."""
+    return frame | {
+        "agent_id": agent_id,
+        "subagent_type": kind,
+        "task_description": description,
+    }
+
+
+def compact_boundary(entry: Json, *, session_id: str) -> Json:
+    """The conversation begins anew here; what is kept of it is named."""
+    given = entry["compactMetadata"]
+    told = {"trigger": given["trigger"], "pre_tokens": given["preTokens"]}
+    if "postTokens" in given:
+        told["post_tokens"] = given["postTokens"]
+    segment, messages = given.get("preservedSegment"), given.get("preservedMessages")
+    if segment:
+        told["preserved_segment"] = {
+            "head_uuid": segment["headUuid"],
+            "anchor_uuid": segment["anchorUuid"],
+            "tail_uuid": segment["tailUuid"],
+        }
+    if messages:
+        told["preserved_messages"] = {
+            "anchor_uuid": messages["anchorUuid"],
+            "uuids": messages["uuids"],
+            "all_uuids": messages["allUuids"],
+        }
+    return system(
+        "compact_boundary", session_id=session_id, uuid=entry["uuid"], compact_metadata=told
+    )
+
+
+def microcompact_boundary(entry: Json, *, session_id: str) -> Json:
+    """Old results of tools were taken out; what is said of them stays where it was."""
+    given = entry["microcompactMetadata"]
+    told = {
+        "trigger": given["trigger"],
+        "pre_tokens": given["preTokens"],
+        "tokens_saved": given["tokensSaved"],
+        "compacted_tool_ids": given["compactedToolIds"],
+        "cleared_attachment_uuids": given["clearedAttachmentUUIDs"],
+    }
+    return system(
+        "microcompact_boundary",
+        session_id=session_id,
+        uuid=entry["uuid"],
+        microcompact_metadata=told,
+    )
+
+
+def stream_event(
+    event: Json,
+    *,
+    session_id: str,
+    uuid: str,
+    parent: str | None = None,
+    answers: Sequence[str] = (),
+) -> Json:
+    """One event of the model's stream, as it came."""
+    return {
+        "type": "stream_event",
+        "event": event,
+        "session_id": session_id,
+        "parent_tool_use_id": parent,
+        "uuid": uuid,
+    } | answering(answers)
+
+
+def answering(prompts: Sequence[str]) -> Json:
+    """Which prompts of the host's an answer answers."""
+    if not prompts:
+        return {}
+    return {"user_message_uuid": prompts[0], "user_message_uuids": list(prompts)}
+
+
+def succeeded(request_id: str, response: Json | None = None) -> Json:
+    """The answer to a control request that did what it asks."""
+    held = {} if response is None else {"response": response}
+    return {
+        "type": "control_response",
+        "response": {"subtype": "success", "request_id": request_id, **held},
+    }
+
+
+def refused(request_id: str, error: str, *, code: str | None = None) -> Json:
+    """The answer to a control request that could not be done, and why."""
+    coded = {} if code is None else {"error_code": code}
+    return {
+        "type": "control_response",
+        "response": {"subtype": "error", "request_id": request_id, "error": error, **coded},
+    }
+
+
+def asked(request_id: str, subtype: str, fields: Json) -> Json:
+    """A control request of ours."""
+    return {
+        "type": "control_request",
+        "request_id": request_id,
+        "request": {"subtype": subtype, **fields},
+    }
+
+
+def withdrawn(request_id: str) -> Json:
+    """A request of ours that wants no answer any more."""
+    return {"type": "control_cancel_request", "request_id": request_id}
+
+
+def unsupported(request_id: str, subtype: str) -> Json:
+    words = f"Unsupported control request subtype: {subtype}"
+    return refused(request_id, words, code="unsupported_request")
+
+
+# No frame is longer than a host can take: the longest texts in it are shortened, and it is said where.
+
+
+# Hosts end a session at a line of 1,048,576 characters.
+MAX_FRAME_BYTES = 512 * 1024
+# A copy of a transcript's lines is worth more than a limit with room: short of what ends a session.
+MAX_COPY_BYTES = 1_000_000
+LIMITS = {"transcript_mirror": MAX_COPY_BYTES}
+# What is left of a text that is shortened, at first; less if that is still too much.
+KEPT = 64 * 1024
+LEAST = 64
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encode(frame: Json) -> bytes:
+    """As JSON that may be looked at on a terminal, and cut into lines by anybody's idea of them."""
+    return spelled(_encode(frame))
+
+
+def framed(frame: Json, limit: int = 0) -> bytes:
+    """A frame as one line, without its line end, within the limit: its kind's, if none is given."""
+    limit = limit or LIMITS.get(frame.get("type", ""), MAX_FRAME_BYTES)
+    line = encode(frame)
+    kept = KEPT
+    while len(line) > limit and kept >= LEAST:
+        line = encode(shortened(frame, kept))
+        kept //= 4
+    if len(line) <= limit:
+        return line
+    return encode(emptied(frame))
+
+
+def shortened(value: Any, kept: int) -> Any:
+    """The value with longer texts cut in their middle, longer arrays and objects after their beginning."""
+    if isinstance(value, str):
+        return value if len(value) <= kept else cut(value, kept)
+    if isinstance(value, dict):
+        return {key: shortened(each, kept) for key, each in list(value.items())[:kept]}
+    if isinstance(value, list):
+        return [shortened(each, kept) for each in value[:kept]]
+    return value
+
+
+def cut(text: str, kept: int) -> str:
+    head, tail = text[: kept * 3 // 4], text[len(text) - kept // 4 :]
+    return f"{head}\n[... {len(text) - kept} characters are left out of this line ...]\n{tail}"
+
+
+def emptied(frame: Json) -> Json:
+    """What is left of a frame that no shortening brings below the limit: its flat members."""
+    flat = {
+        key: value
+        for key, value in frame.items()
+        if value is None or isinstance(value, bool | int | float | str)
+    }
+    few: Json = shortened(flat, LEAST)
+    return few | {"truncated": True}

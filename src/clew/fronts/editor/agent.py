@@ -1,0 +1,341 @@
+"""What an editor may ask of clew: the table of methods, and the sessions that are open.
+
+Owns the sessions of one connection. A request that cannot be done is a fault that says why; nothing an
+editor sends ends the process but the end of its input.
+"""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from msgspec.structs import replace
+
+from clew.agent.options import Options
+from clew.core.json_object import Json
+from clew.core.messages.errors import (
+    CommandLineError,
+    OutsideError,
+    SessionError,
+    SettingsError,
+    UserError,
+    in_words,
+)
+from clew.fronts.editor import protocol
+from clew.fronts.editor.editor_side import EditorFiles, EditorTerminal
+from clew.fronts.editor.protocol import prompt_of
+from clew.fronts.editor.servers import Lines, entries_of
+from clew.fronts.editor.session import EditorSession
+from clew.parts.context import Brought, stand
+from clew.record.library.listing import newest_first
+from clew.record.transcript.light import Outline
+from clew.session.flags import parse
+from clew.session.session import Session
+from clew.system.config.paths import find_places
+from clew.system.files import is_folder
+from clew.system.jsonrpc.connection import Connection
+from clew.system.jsonrpc.peer import Outcome
+from clew.system.jsonrpc.wire import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    Fault,
+    Params,
+    a_list,
+    a_text,
+    an_object,
+)
+
+# The sessions that are there, as an editor lists them: newest first, a page at a time.
+
+
+def page(environ: Mapping[str, str], cwd: str, begin: int, count: int) -> list[Json]:
+    """`cwd`: of this folder alone; empty: of all."""
+    home = find_places(environ, Path(cwd or Path.cwd())).config_home
+    found = (
+        outline
+        for outline in newest_first(home, cwd or "/", everywhere=not cwd)
+        if outline.cwd is not None and (not cwd or outline.cwd == cwd)
+    )
+    return [told(outline) for outline in islice(found, begin, begin + count)]
+
+
+def told(outline: Outline) -> Json:
+    moment = datetime.fromtimestamp(outline.modified_at, UTC).isoformat(timespec="seconds")
+    return {
+        "sessionId": outline.session_id,
+        "cwd": outline.cwd,
+        "title": outline.title,
+        "updatedAt": moment.replace("+00:00", "Z"),
+    }
+
+
+Handler: TypeAlias = Callable[["Agent", Json], Awaitable[Json | Fault]]
+
+PAGE = 50
+NO_KEY = "there is no API key: set ANTHROPIC_API_KEY, or run clew login"
+
+
+class Line:
+    """The way to the client. `connection` is there before anything is said."""
+
+    connection: Connection
+
+    def __init__(self, room: Callable[[], Awaitable[None]]) -> None:
+        self.room = room
+
+
+class EditorClient:
+    """The client, as one session speaks to it."""
+
+    def __init__(self, line: Line, can: protocol.Offer) -> None:
+        self.can = can
+        self.session_id = ""
+        self._line = line
+
+    def tell(self, update: Json) -> None:
+        self._line.connection.notify(
+            "session/update", {"sessionId": self.session_id, "update": update}
+        )
+
+    async def room(self) -> None:
+        await self._line.room()
+
+    async def ask(self, method: str, params: Json, *, limit_s: float | None = None) -> Outcome:
+        return await self._line.connection.request(
+            method, {"sessionId": self.session_id, **params}, limit_s=limit_s
+        )
+
+
+class Agent:
+    """`group` holds the sessions and their turns."""
+
+    def __init__(
+        self,
+        argv: list[str],
+        environ: Mapping[str, str],
+        line: Line,
+        group: asyncio.TaskGroup,
+        can: protocol.Offer,
+    ) -> None:
+        self._argv = argv
+        self._environ = environ
+        self._line = line
+        self._group = group
+        self._can = can
+        self._sessions: dict[str, EditorSession] = {}
+        self._lives: dict[str, asyncio.Task[None]] = {}
+        # To the MCP servers in the editor, once there may be one.
+        self._lines: Lines | None = None
+
+    # -- the connection's questions
+
+    def told(self, method: str, params: Params) -> None:
+        given = an_object(params)
+        session = self._sessions.get(session_id_of(given))
+        if method == "session/cancel" and session is not None:
+            session.cancel()
+        elif method == "mcp/message" and self._lines is not None:
+            self._lines.told(given)
+
+    def odd(self, why: str) -> None:
+        sys.stderr.write(f"clew: {why}\n")
+
+    async def asked(self, method: str, params: Params) -> Any | Fault:
+        handler = HANDLERS.get(method)
+        if handler is None:
+            return Fault(code=METHOD_NOT_FOUND, message=f"{method} is not known here")
+        try:
+            return await handler(self, an_object(params))
+        except SessionError as error:
+            return Fault(code=protocol.NOT_FOUND, message=str(error))
+        except (UserError, OutsideError, OSError) as error:
+            return Fault(code=INVALID_PARAMS, message=in_words(error))
+
+    async def aclose(self) -> None:
+        """Ends every session: what was said in them is kept."""
+        for session_id in list(self._sessions):
+            await self._closed(session_id)
+
+    # -- at the start
+
+    async def initialize(self, given: Json) -> Json:
+        self._can = protocol.Offer(given.get("clientCapabilities"))
+        return protocol.initialized(self._can)
+
+    async def authenticate(self, given: Json) -> Json | Fault:
+        """Looks again whether there is a key: a person may have logged in beside this program."""
+        method = given.get("methodId")
+        if method != protocol.BY_KEY:
+            return Fault(code=INVALID_PARAMS, message=f"no method {method!r:.40} to answer here")
+        async with AsyncExitStack() as opened:
+            ground = await stand(self._options(), self._environ, str(Path.cwd()), opened)
+            lacks = ground.service.provider.endpoint.lacks_credentials
+        return Fault(code=protocol.AUTH_REQUIRED, message=NO_KEY) if lacks else {}
+
+    # -- sessions
+
+    async def new(self, given: Json) -> Json | Fault:
+        return await self._opened(given, {}, begun)
+
+    async def load(self, given: Json) -> Json | Fault:
+        def loaded(session: EditorSession, state: Json) -> Json:
+            session.replay()
+            return state
+
+        return await self._gone_on(given, loaded)
+
+    async def resume(self, given: Json) -> Json | Fault:
+        return await self._gone_on(given, lambda _, state: state)
+
+    async def fork(self, given: Json) -> Json | Fault:
+        named = {"resume": session_id_of(given), "fork": True}
+        return await self._opened(given, named, begun)
+
+    async def close(self, given: Json) -> Json | Fault:
+        session_id = session_id_of(given)
+        if session_id not in self._sessions:
+            return unknown(session_id)
+        await self._closed(session_id)
+        return {}
+
+    async def listed(self, given: Json) -> Json | Fault:
+        cwd, cursor = a_text(given.get("cwd")), a_text(given.get("cursor"))
+        if cursor and not (cursor.isdecimal() and len(cursor) < 9):
+            return Fault(code=INVALID_PARAMS, message="cursor: none that was given out here")
+        if "\0" in cwd:
+            return Fault(code=INVALID_PARAMS, message=f"cwd: no such folder: {cwd!r}")
+        begin = int(cursor or 0)
+        found = page(self._environ, cwd, begin, PAGE + 1)
+        more = {"nextCursor": str(begin + PAGE)} if len(found) > PAGE else {}
+        return {"sessions": found[:PAGE], **more}
+
+    async def _gone_on(
+        self, given: Json, answer: Callable[[EditorSession, Json], Json]
+    ) -> Json | Fault:
+        """A session that is there; one that is open here already is opened anew."""
+        session_id = session_id_of(given)
+        folder_of(given)  # what cannot be opened closes nothing
+        if session_id in self._sessions:
+            await self._closed(session_id)
+        return await self._opened(given, {"resume": session_id}, answer)
+
+    async def _opened(
+        self, given: Json, named: Json, answer: Callable[[EditorSession, Json], Json]
+    ) -> Json | Fault:
+        cwd, base = folder_of(given), self._options()
+        folders = [f for f in a_list(given.get("additionalDirectories")) if isinstance(f, str)]
+        options = replace(base, directories=(*base.directories, *folders), **named)
+        client = EditorClient(self._line, self._can)
+        session = EditorSession(options, self._environ, cwd, client, self._group)
+        opened: asyncio.Future[Session] = asyncio.get_running_loop().create_future()
+        life = self._group.create_task(session.live(self._brought(given, client), opened))
+        found = await opened
+        client.session_id = found.session_id
+        if found.lacks_key:
+            await session.close()
+            await life
+            return Fault(code=protocol.AUTH_REQUIRED, message=NO_KEY)
+        self._sessions[found.session_id] = session
+        self._lives[found.session_id] = life
+        said = answer(session, session.state())
+        # Once the client knows the session's id from the answer.
+        asyncio.get_running_loop().call_soon(session.introduce)
+        return said
+
+    def _options(self) -> Options:
+        options = parse(self._argv)
+        if options.is_print or options.prompt or options.resume is not None or options.continues:
+            raise CommandLineError(
+                "clew acp: which session and what to do is for the editor to say"
+            )
+        return options
+
+    def _brought(self, given: Json, client: EditorClient) -> Brought:
+        can = client.can
+        files = EditorFiles(client) if can.reads or can.writes else None
+        terminal = EditorTerminal(client) if can.runs else None
+        if self._lines is None:
+            self._lines = Lines(self._line.connection)
+        return Brought(
+            buffers=files,
+            terminal=terminal,
+            servers=entries_of(given.get("mcpServers")),
+            in_host=self._lines.make,
+        )
+
+    async def _closed(self, session_id: str) -> None:
+        session, life = self._sessions.pop(session_id), self._lives.pop(session_id)
+        await session.close()
+        await life
+
+    # -- one of them
+
+    async def server_asks(self, given: Json) -> Json | Fault:
+        """What an MCP server in the editor wants of clew."""
+        if self._lines is None:
+            return Fault(code=METHOD_NOT_FOUND, message="no MCP server is connected")
+        answer: Json | Fault = await self._lines.asked(given)
+        return answer
+
+    async def prompt(self, given: Json) -> Json | Fault:
+        session_id = session_id_of(given)
+        session = self._sessions.get(session_id)
+        if session is None:
+            return unknown(session_id)
+        if not isinstance(given.get("prompt"), list):
+            return Fault(code=INVALID_PARAMS, message="prompt: expected blocks")
+        return await session.prompt(prompt_of(given["prompt"]))
+
+    async def set_mode(self, given: Json) -> Json | Fault:
+        return await self._set(given, "mode", given.get("modeId"))
+
+    async def set_option(self, given: Json) -> Json | Fault:
+        return await self._set(given, a_text(given.get("configId")), given.get("value"))
+
+    async def _set(self, given: Json, key: str, value: Any) -> Json | Fault:
+        session_id = session_id_of(given)
+        session = self._sessions.get(session_id)
+        if session is None:
+            return unknown(session_id)
+        await session.set_option(key, value)
+        return {"configOptions": session.choices.options()} if "configId" in given else {}
+
+
+def begun(session: EditorSession, state: Json) -> Json:
+    return {"sessionId": session.session.session_id, **state}
+
+
+def folder_of(given: Json) -> str:
+    """The folder of a session; raises `SettingsError` where there is none."""
+    cwd = a_text(given.get("cwd"))
+    if not cwd.startswith("/") or not is_folder(cwd):
+        raise SettingsError(f"cwd: no such folder: {cwd!r}")
+    return cwd
+
+
+def session_id_of(given: Json) -> str:
+    return a_text(given.get("sessionId"))
+
+
+def unknown(session_id: str) -> Fault:
+    return Fault(code=protocol.NOT_FOUND, message=f"no session {session_id:.60} is open here")
+
+
+HANDLERS: dict[str, Handler] = {
+    "initialize": Agent.initialize,
+    "authenticate": Agent.authenticate,
+    "session/new": Agent.new,
+    "session/load": Agent.load,
+    "session/resume": Agent.resume,
+    "session/fork": Agent.fork,
+    "session/list": Agent.listed,
+    "session/close": Agent.close,
+    "session/prompt": Agent.prompt,
+    "mcp/message": Agent.server_asks,
+    "session/set_mode": Agent.set_mode,
+    "session/set_config_option": Agent.set_option,
+}

@@ -1,0 +1,215 @@
+"""Asks the person in the editor: may this run, may this plan be done, which of these answers.
+
+Owns the way from a question to a verdict. What holds for longer than one call is offered as the
+protocol's always-choices, in the words of `permissions.suggest`. No answer is a no that ends the turn.
+"""
+
+from typing import Protocol
+
+from msgspec import Struct
+
+from clew.agent.deps import Granted, Question, Refused, Verdict
+from clew.core.json_object import Json
+from clew.core.messages.errors import SettingsError, in_words
+from clew.core.messages.text import rejected_by_user
+from clew.fronts.editor.protocol import Offer as Capabilities
+from clew.fronts.editor.protocol import ReadFile, answers_of, as_content, described, form_of, text
+from clew.permissions.in_session import SessionRules
+from clew.permissions.request import Request
+from clew.permissions.suggest import offers
+from clew.permissions.updates import ModeUpdate, Update
+from clew.system.jsonrpc.peer import Answer, Outcome
+from clew.system.jsonrpc.wire import a_text, an_object
+
+YES = "allow"
+NO = "reject"
+OFFER = "always-"
+ACCEPT_EDITS = ModeUpdate(type="setMode", mode="acceptEdits", destination="session")
+NOT_YET = "kept, and it counts in later sessions once this folder is trusted: clew config trust"
+
+
+class Client(Protocol):
+    """The editor, as one session speaks to it."""
+
+    @property
+    def can(self) -> Capabilities: ...
+
+    def tell(self, update: Json) -> None: ...
+
+    async def room(self) -> None:
+        """Waits while a slow reader has too much before it."""
+        ...
+
+    async def ask(self, method: str, params: Json, *, limit_s: float | None = None) -> Outcome: ...
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """One answer; `update` is what it changes of the rules."""
+
+    id: str
+    name: str
+    kind: str
+    update: Update | None = None
+    is_kept: bool = False
+
+    def told(self) -> Json:
+        return {"optionId": self.id, "name": self.name, "kind": self.kind}
+
+
+REJECT = Choice(id=NO, name="No", kind="reject_once")
+
+
+class Asking:
+    """`rules` are those of the session; `notice` is told what a person should know."""
+
+    def __init__(self, client: Client, rules: SessionRules, cwd: str, read_file: ReadFile) -> None:
+        self._client = client
+        self._rules = rules
+        self._cwd = cwd
+        self._read_file = read_file
+
+    async def ask(self, question: Question) -> Verdict:
+        match question.kind:
+            case "choices":
+                return await self._choices(question)
+            case "plan":
+                return await self._plan(question)
+            case "permission":
+                return await self._permission(question)
+
+    async def _permission(self, question: Question) -> Verdict:
+        call = described(question.block, question.title, self._cwd, self._read_file)
+        why = as_content([text(f"It asks because {question.why}.")])
+        call = call | {"content": [*call.get("content", []), *why]}
+        chosen = await self._chosen(question, call, self._answers(question))
+        if chosen is None:
+            return Refused(words=rejected_by_user(), stop=True)
+        if chosen.id == NO:
+            return Refused(words=rejected_by_user())
+        self._take(chosen)
+        return Granted()
+
+    def _answers(self, question: Question) -> list[Choice]:
+        request = Request(tool=question.block["name"], input=question.block["input"])
+        is_trusted = self._rules.standing.is_trusted
+        found = offers(request, question.decision, self._rules.mode, is_trusted=is_trusted)
+        always = [
+            Choice(
+                id=f"{OFFER}{number}",
+                name=f"Yes, and {offer.words}",
+                kind="allow_always",
+                update=offer.update,
+                is_kept=offer.is_kept,
+            )
+            for number, offer in enumerate(found, 1)
+        ]
+        return [Choice(id=YES, name="Yes, this once", kind="allow_once"), *always, REJECT]
+
+    async def _plan(self, question: Question) -> Verdict:
+        call = {
+            "title": "Ready to begin?",
+            "kind": "switch_mode",
+            "content": as_content([text(question.body)]),
+        }
+        answers = [
+            Choice(id=YES, name="Yes, and ask about edits", kind="allow_once"),
+            Choice(
+                id=f"{OFFER}1",
+                name="Yes, and make edits without asking",
+                kind="allow_always",
+                update=ACCEPT_EDITS,
+            ),
+            Choice(id=NO, name="No, go on planning", kind="reject_once"),
+        ]
+        chosen = await self._chosen(question, call, answers)
+        if chosen is None:
+            return Refused(words=rejected_by_user(), stop=True)
+        if chosen.id == NO:
+            return Refused(words=rejected_by_user("keep planning"))
+        self._take(chosen)
+        return Granted()
+
+    async def _filled_in(self, question: Question) -> Verdict:
+        """All questions as one form."""
+        given = question.block["input"]
+        params = {
+            "mode": "form",
+            "toolCallId": question.block["id"],
+            "message": "The model has questions for you.",
+            "requestedSchema": form_of(given["questions"]),
+        }
+        outcome = await self._client.ask("elicitation/create", params)
+        said = an_object(outcome.result) if isinstance(outcome, Answer) else {}
+        if said.get("action") == "decline":
+            return Refused(words=rejected_by_user("none of these questions is to be answered"))
+        answers = answers_of(given["questions"], said.get("content"))
+        if said.get("action") != "accept" or not answers:
+            return Refused(words=rejected_by_user(), stop=True)
+        return Granted(input=given | {"answers": answers})
+
+    async def _choices(self, question: Question) -> Verdict:
+        """Each question in turn; one answer each, as a client without forms can show nothing else."""
+        if self._client.can.asks:
+            return await self._filled_in(question)
+        given = question.block["input"]
+        answers: dict[str, str] = {}
+        for asked in given["questions"]:
+            call = {
+                "title": asked["question"],
+                "kind": "other",
+                "content": as_content([text(explained(asked))]),
+            }
+            options = [
+                Choice(id=f"{OFFER}{number}", name=str(option["label"]), kind="allow_once")
+                for number, option in enumerate(asked["options"])
+            ]
+            none = Choice(id=NO, name="None of these", kind="reject_once")
+            chosen = await self._chosen(question, call, [*options, none])
+            if chosen is None:
+                return Refused(words=rejected_by_user(), stop=True)
+            if chosen.id == NO:
+                return Refused(
+                    words=rejected_by_user(f"none of these answers: {asked['question']}")
+                )
+            answers[asked["question"]] = chosen.name
+        return Granted(input=given | {"answers": answers})
+
+    async def _chosen(self, question: Question, call: Json, answers: list[Choice]) -> Choice | None:
+        """The answer that was chosen; None where there is none."""
+        params = {
+            "toolCall": {"toolCallId": question.block["id"], "status": "pending", **call},
+            "options": [answer.told() for answer in answers],
+        }
+        outcome = await self._client.ask("session/request_permission", params)
+        said = an_object(outcome.result).get("outcome") if isinstance(outcome, Answer) else None
+        if an_object(said).get("outcome") != "selected":
+            return None
+        named = a_text(an_object(said).get("optionId"))
+        return next((answer for answer in answers if answer.id == named), None)
+
+    def _take(self, chosen: Choice) -> None:
+        """What cannot be kept is said; the call itself was permitted all the same."""
+        if chosen.update is None:
+            return
+        try:
+            self._rules.update([chosen.update])
+        except (SettingsError, OSError) as error:
+            self._notice(in_words(error))
+            return
+        if chosen.is_kept and not self._rules.standing.is_trusted:
+            self._notice(NOT_YET)
+
+    def _notice(self, words: str) -> None:
+        self._client.tell(
+            {"sessionUpdate": "agent_message_chunk", "content": text(f"> clew: {words}\n\n")}
+        )
+
+
+def explained(asked: Json) -> str:
+    """The answers of a question with what each means."""
+    lines = [
+        f"- **{option['label']}**: {option['description']}"
+        for option in asked["options"]
+        if option.get("description")
+    ]
+    return "\n".join([str(asked["question"]), *lines])

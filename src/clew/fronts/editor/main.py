@@ -1,0 +1,102 @@
+"""`clew acp`: an editor starts it and speaks to it over standard input and output.
+
+Owns the first message: an editor waits for the answer to it, so it is given before anything is loaded
+that a conversation needs (`serve`).
+"""
+
+import asyncio
+import os
+import signal
+import sys
+
+from clew.core.json_object import Json
+from clew.core.messages.encoding import encode
+from clew.core.wire.frames import framed
+from clew.fronts.editor.agent import Agent, Line
+from clew.fronts.editor.protocol import DIALECT, Offer, initialized
+from clew.fronts.headless.channel import Input, Output
+from clew.system.jsonrpc.connection import Connection
+from clew.system.jsonrpc.wire import Request, an_object, read, success
+
+# The conversation with the editor, from its second message to its end.
+
+
+# What is only shown may be shortened where it is too long for a client to read.
+SHOWN = ("session/update", "session/request_permission")
+MAX_LINE_BYTES = 1 << 20
+
+
+def run(argv: list[str], can: Offer, begin: bytes) -> None:
+    with asyncio.Runner() as runner:
+        runner.run(serve(argv, can, begin))
+
+
+async def serve(argv: list[str], can: Offer, begin: bytes) -> None:
+    """Answers until the input ends, or somebody tells the process to. `begin` was read already."""
+    loop = asyncio.get_running_loop()
+    incoming, output = Input(0, loop, begin), Output(1, loop)
+
+    def send(message: Json) -> None:
+        is_shown = message.get("method") in SHOWN
+        output.post(framed(message, MAX_LINE_BYTES) if is_shown else encode(message))
+
+    async with asyncio.TaskGroup() as group:
+        line = Line(output.room)
+        agent = Agent(argv, os.environ, line, group, can)
+        line.connection = connection = Connection(send, agent, DIALECT, group)
+        reading = group.create_task(listen(incoming, connection))
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            loop.add_signal_handler(number, reading.cancel)
+        await asyncio.wait({reading})
+        connection.lose("the editor has gone")
+        await agent.aclose()
+    await output.aclose()
+
+
+async def listen(incoming: Input, connection: Connection) -> None:
+    while (line := await incoming.next()) is not None:
+        if line.strip():
+            connection.deliver_bytes(line)
+
+
+USAGE = """\
+usage: clew acp [OPTION ...]
+       clew acp login
+
+Speak the Agent Client Protocol with the editor that started this program. The options are those of
+a session, as `--model` and `--permission-mode`; they hold for every session of the editor.
+"""
+READ_BYTES = 1 << 16
+
+
+def main(argv: list[str]) -> int:
+    if argv[:1] == ["login"]:
+        from clew.commands.login import main as login
+
+        return login(argv[1:])
+    if argv[:1] in (["-h"], ["--help"]):
+        sys.stdout.write(USAGE)
+        return 0
+    can, rest = greeted()
+
+    run(argv, can, rest)
+    return 0
+
+
+def greeted() -> tuple[Offer, bytes]:
+    """Answers the first line if it is `initialize`: what the editor can, and what it said behind it.
+
+    Any other line is the conversation's.
+    """
+    said = b""
+    while b"\n" not in said and (piece := os.read(0, READ_BYTES)):
+        said += piece
+    line, _, rest = said.partition(b"\n")
+    first = read(line)[0]
+    if not isinstance(first, Request) or first.method != "initialize":
+        return Offer(), said
+    can = Offer(an_object(first.params).get("clientCapabilities"))
+    answer = memoryview(encode(success(first.id, initialized(can))) + b"\n")
+    while answer:
+        answer = answer[os.write(1, answer) :]
+    return can, rest

@@ -1,0 +1,376 @@
+"""The words of the Agent Client Protocol, version 1: what is offered, and the shapes of what is said.
+
+Pure. Field names and constants are the protocol's (agentclientprotocol.com); nothing here knows what a
+session is.
+"""
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from clew.core.input.parse import Pasted
+from clew.core.json_object import Json
+from clew.core.ledger.state import Todo
+from clew.system.jsonrpc.peer import Dialect
+from clew.system.jsonrpc.wire import a_list, a_text, an_object, path_of
+from clew.version import VERSION as CLEW
+
+VERSION = 1
+AUTH_REQUIRED = -32000
+NOT_FOUND = -32002
+CANCELLED = -32800
+
+DIALECT = Dialect(
+    cancel_method="$/cancel_request",
+    cancel_key="requestId",
+    # There is no progress of single requests: what happens is told as updates of a session.
+    progress_method="",
+    progress_key="",
+    cancelled_code=CANCELLED,
+)
+
+OFFERED: Json = {
+    "loadSession": True,
+    "promptCapabilities": {"image": True, "audio": False, "embeddedContext": True},
+    "mcpCapabilities": {"http": True, "sse": True, "acp": True},
+    "sessionCapabilities": {
+        "list": {},
+        "resume": {},
+        "fork": {},
+        "close": {},
+        "additionalDirectories": {},
+    },
+}
+BY_KEY = "api-key"
+BY_TERMINAL = "login"
+
+
+class Offer:
+    """What a client can do, as far as it said so."""
+
+    __slots__ = ("asks", "logs_in", "reads", "runs", "writes")
+
+    def __init__(self, capabilities: Any = None) -> None:
+        given = an_object(capabilities)
+        files = an_object(given.get("fs"))
+        self.reads = files.get("readTextFile") is True
+        self.writes = files.get("writeTextFile") is True
+        self.runs = given.get("terminal") is True
+        self.logs_in = an_object(given.get("auth")).get("terminal") is True
+        # Forms in which a person answers questions that have more than one answer.
+        self.asks = isinstance(an_object(given.get("elicitation")).get("form"), dict)
+
+
+def initialized(offer: Offer) -> Json:
+    """The answer to `initialize`: this version, whatever was asked for; the client decides on it."""
+    return {
+        "protocolVersion": VERSION,
+        "agentInfo": {"name": "clew", "title": "clew", "version": CLEW},
+        "agentCapabilities": OFFERED,
+        "authMethods": auth_methods(offer),
+    }
+
+
+def auth_methods(offer: Offer) -> list[Json]:
+    methods: list[Json] = [
+        {
+            "id": BY_KEY,
+            "name": "API key",
+            "description": "The key in ANTHROPIC_API_KEY, or the one that `clew login` keeps",
+        }
+    ]
+    if offer.logs_in:
+        methods.append(
+            {
+                "id": BY_TERMINAL,
+                "name": "Log in",
+                "description": "Enter an API key in a terminal; clew keeps it",
+                "type": "terminal",
+                "args": ["login"],
+            }
+        )
+    return methods
+
+
+# Content on its way in and out: a client's blocks as a prompt, the service's blocks as a client's.
+
+
+# A larger picture fits into no line that every client reads.
+MAX_IMAGE_CHARS = 700_000
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    """What a client's prompt says. `left_out`: parts that no model here can be shown."""
+
+    text: str
+    embedded: str = ""
+    images: tuple[Pasted, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+class _Reading:
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.embedded: list[str] = []
+        self.images: list[Pasted] = []
+        self.left_out: list[str] = []
+
+    def take(self, block: Json) -> None:
+        match block.get("type"):
+            case "text":
+                self.text.append(a_text(block.get("text")))
+            case "image":
+                self._image(block.get("data"), a_text(block.get("mimeType")))
+            case "resource_link":
+                self.text.append(link(a_text(block.get("uri")), a_text(block.get("name"))))
+            case "resource":
+                self._resource(an_object(block.get("resource")))
+            case kind:
+                self.left_out.append(f"{kind or 'a block without a type'}")
+
+    def _image(self, data: Any, media_type: str) -> None:
+        try:
+            decoded = base64.b64decode(a_text(data), validate=True)
+        except binascii.Error:
+            decoded = b""
+        image = Pasted(number=len(self.images) + 1, data=decoded)
+        if image.media_type is None:
+            self.left_out.append(
+                f"an image ({media_type or 'of no kind'}) that is none we can show"
+            )
+        else:
+            self.images.append(image)
+
+    def _resource(self, resource: Json) -> None:
+        uri, media_type = a_text(resource.get("uri")), a_text(resource.get("mimeType"))
+        if isinstance(resource.get("text"), str):
+            self.text.append(named(uri))
+            self.embedded.append(f'<context ref="{uri}">\n{resource["text"]}\n</context>')
+        elif media_type.startswith("image/"):
+            self._image(resource.get("blob"), media_type)
+        else:
+            self.left_out.append(f"{named(uri)} ({media_type or 'of no kind'})")
+
+
+def prompt_of(blocks: Any) -> Prompt:
+    """The blocks of a prompt, in their order."""
+    reading = _Reading()
+    for block in a_list(blocks):
+        reading.take(an_object(block))
+    return Prompt(
+        text="".join(reading.text),
+        embedded="\n".join(reading.embedded),
+        images=tuple(reading.images),
+        left_out=tuple(reading.left_out),
+    )
+
+
+def link(uri: str, name: str) -> str:
+    """A link as a mention, where it is a file; lines that it points at are kept."""
+    path = path_of(uri)
+    if not path or '"' in path or "\n" in path:
+        return f"[{name or uri}]({uri})"
+    fragment = uri.partition("#")[2]
+    lines = f"#{fragment}" if fragment[:1] == "L" else ""
+    return f'@"{path}{lines}"'
+
+
+def named(uri: str) -> str:
+    """How the text speaks of something that stands below it."""
+    return f"[{path_of(uri).rpartition('/')[2] or uri}]({uri})"
+
+
+# -- out
+
+
+def text(words: str) -> Json:
+    return {"type": "text", "text": words}
+
+
+def shown(blocks: Any) -> list[Json]:
+    """The blocks of a message or a result, as far as a client can show them."""
+    if isinstance(blocks, str):
+        return [text(blocks)] if blocks else []
+    return [made for block in a_list(blocks) if (made := one(an_object(block))) is not None]
+
+
+def one(block: Json) -> Json | None:
+    source = an_object(block.get("source"))
+    match block.get("type"):
+        case "text":
+            return text(a_text(block.get("text"))) if block.get("text") else None
+        case "image" if len(data := a_text(source.get("data"))) in range(1, MAX_IMAGE_CHARS):
+            return {"type": "image", "data": data, "mimeType": a_text(source.get("media_type"))}
+        case "image" | "document":
+            return text(f"[{block['type']}]")
+    return None
+
+
+def as_content(blocks: Iterable[Json]) -> list[Json]:
+    """Blocks as the content of a tool call."""
+    return [{"type": "content", "content": block} for block in blocks]
+
+
+# Questions of the model as one form that an editor shows, and what was filled in.
+
+
+def form_of(questions: Sequence[Json]) -> Json:
+    """The schema of the form."""
+    properties: Json = {}
+    for number, asked in enumerate(questions, 1):
+        choices = [
+            {"const": str(option["label"]), "title": titled(option)} for option in asked["options"]
+        ]
+        field: Json = {"title": str(asked["question"])}
+        if asked.get("multiSelect"):
+            field |= {"type": "array", "items": {"anyOf": choices}}
+        else:
+            field |= {"type": "string", "oneOf": choices}
+        properties[f"q{number}"] = field
+        properties[f"q{number}_own"] = {"type": "string", "title": "Or in your own words"}
+    return {"type": "object", "properties": properties}
+
+
+def titled(option: Json) -> str:
+    told = option.get("description")
+    return f"{option['label']}: {told}" if told else str(option["label"])
+
+
+def answers_of(questions: Sequence[Json], content: Any) -> dict[str, str]:
+    """What was answered; a question that was left out has no answer."""
+    given = an_object(content)
+    answers: dict[str, str] = {}
+    for number, asked in enumerate(questions, 1):
+        chosen = given.get(f"q{number}")
+        words = [one for one in a_list(chosen) if isinstance(one, str)] or [a_text(chosen)]
+        said = [word for word in (*words, a_text(given.get(f"q{number}_own")).strip()) if word]
+        if said:
+            answers[str(asked["question"])] = ", ".join(said)
+    return answers
+
+
+# A tool call as a client shows it: its kind, its files, the change it makes.
+
+
+# The text of a file; None where there is none, or none that can be shown.
+ReadFile: TypeAlias = Callable[[str], str | None]
+
+KINDS = {
+    "Read": "read",
+    "LS": "search",
+    "Glob": "search",
+    "Grep": "search",
+    "LSP": "search",
+    "Edit": "edit",
+    "MultiEdit": "edit",
+    "Write": "edit",
+    "NotebookEdit": "edit",
+    "Bash": "execute",
+    "PowerShell": "execute",
+    "Monitor": "execute",
+    "WebFetch": "fetch",
+    "WebSearch": "fetch",
+    "Agent": "think",
+    "TodoWrite": "think",
+    "ExitPlanMode": "switch_mode",
+    "EnterPlanMode": "switch_mode",
+}
+PATHS = ("file_path", "notebook_path", "path")
+
+
+def kind_of(name: str) -> str:
+    return KINDS.get(name, "other")
+
+
+def described(block: Json, title: str, cwd: str, read_file: ReadFile) -> Json:
+    """What is known of a call before it runs."""
+    given = an_object(block.get("input"))
+    name = a_text(block.get("name"))
+    fields: Json = {
+        "title": title or name,
+        "kind": kind_of(name),
+        "rawInput": given,
+        "locations": locations(given, cwd),
+    }
+    changes = proposed(name, given, cwd, read_file)
+    return fields | ({"content": changes} if changes else {})
+
+
+def locations(given: Json, cwd: str) -> list[Json]:
+    for key in PATHS:
+        path = a_text(given.get(key))
+        if path:
+            place: Json = {"path": absolute(path, cwd)}
+            line = given.get("offset")
+            return [place | {"line": line} if type(line) is int and line > 0 else place]
+    return []
+
+
+def absolute(path: str, cwd: str) -> str:
+    return path if path.startswith("/") else f"{cwd}/{path}"
+
+
+def proposed(name: str, given: Json, cwd: str, read_file: ReadFile) -> list[Json]:
+    """The changes that a call would make, as diffs."""
+    path = absolute(a_text(given.get("file_path")), cwd)
+    match name:
+        case "Write":
+            return [diff(path, read_file(path), a_text(given.get("content")))]
+        case "Edit":
+            return [diff(path, a_text(given.get("old_string")), a_text(given.get("new_string")))]
+        case "MultiEdit":
+            steps = [an_object(step) for step in a_list(given.get("edits"))]
+            return [
+                diff(path, a_text(step.get("old_string")), a_text(step.get("new_string")))
+                for step in steps
+            ]
+    return []
+
+
+def diff(path: str, before: str | None, after: str) -> Json:
+    return {"type": "diff", "path": path, "oldText": before, "newText": after}
+
+
+def made(content: Any, result: Any) -> list[Json]:
+    """What a call came to: the change that it made, else what it gave back."""
+    done = an_object(result)
+    path = a_text(done.get("filePath"))
+    whole = "originalFile" if "originalFile" in done else "originalFileContents"
+    if path and whole in done:
+        before = done[whole]
+        if "content" in done:
+            return [diff(path, before if isinstance(before, str) else None, done["content"])]
+        steps = a_list(done.get("edits")) or [replacement(done)]
+        if isinstance(before, str):
+            return [diff(path, before, changed(before, steps))]
+        return [diff(path, a_text(s.get("old_string")), a_text(s.get("new_string"))) for s in steps]
+    return as_content(shown(content))
+
+
+def replacement(done: Json) -> Json:
+    return {
+        "old_string": a_text(done.get("oldString")),
+        "new_string": a_text(done.get("newString")),
+        "replace_all": done.get("replaceAll"),
+    }
+
+
+def changed(text: str, steps: Sequence[Any]) -> str:
+    for step in map(an_object, steps):
+        old, new = a_text(step.get("old_string")), a_text(step.get("new_string"))
+        if old:
+            text = text.replace(old, new, -1 if step.get("replace_all") is True else 1)
+    return text
+
+
+def plan(todos: Sequence[Todo]) -> Json:
+    """The list of what is to do; the protocol wants a priority, and there is but one here."""
+    return {
+        "sessionUpdate": "plan",
+        "entries": [
+            {"content": todo.content, "priority": "medium", "status": todo.status} for todo in todos
+        ],
+    }

@@ -1,0 +1,170 @@
+"""MCP servers that an editor brings along: programs, URLs, and those that live in the editor itself.
+
+The last are spoken to over the editor's own connection: `mcp/connect` opens a line, `mcp/message`
+carries one message of either side, `mcp/disconnect` ends it. Owns the lines that are open, by the ids
+that the editor gave them.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Coroutine
+from typing import Any, Protocol, TypeAlias
+
+from clew.core.json_object import Json
+from clew.parts.mcp.client import ServerHost
+from clew.parts.mcp.config import InProcess, ServerConfig
+from clew.parts.mcp.line import CannotReachError
+from clew.parts.mcp.protocol import DIALECT, Agreement
+from clew.system.jsonrpc import wire
+from clew.system.jsonrpc.connection import Connection
+from clew.system.jsonrpc.peer import Answer, Failure, Outcome
+from clew.system.jsonrpc.wire import METHOD_NOT_FOUND, Fault, Id, Params, a_list, a_text, an_object
+
+CONNECT_S = 10.0
+DISCONNECT_S = 1.0
+
+Work: TypeAlias = Coroutine[Any, Any, None]
+
+
+class Editor(Protocol):
+    """The connection to the editor."""
+
+    async def request(
+        self, method: str, params: Params = None, *, limit_s: float | None = None
+    ) -> Outcome: ...
+
+    def notify(self, method: str, params: Params = None) -> None: ...
+
+
+def entries_of(given: Any) -> dict[str, Json]:
+    """The servers of a request, as entries of settings; what has no name is none."""
+    servers = map(an_object, a_list(given))
+    return {name: entry_of(server) for server in servers if (name := a_text(server.get("name")))}
+
+
+def entry_of(server: Json) -> Json:
+    kind = a_text(server.get("type"))
+    if kind == "acp":
+        return {"type": "sdk", "name": in_editor(server)}
+    if kind in ("http", "sse"):
+        url, headers = server.get("url", ""), pairs(server.get("headers"))
+        return {"type": kind, "url": url, "headers": headers}
+    return {
+        "type": "stdio",
+        "command": server.get("command", ""),
+        "args": a_list(server.get("args")),
+        "env": pairs(server.get("env")),
+    }
+
+
+def in_editor(server: Json) -> str:
+    """The id of a server in the editor; earlier drafts called it otherwise."""
+    return a_text(server.get("serverId")) or a_text(server.get("id"))
+
+
+def pairs(given: Any) -> dict[str, str]:
+    found = map(an_object, a_list(given))
+    return {a_text(one.get("name")): a_text(one.get("value")) for one in found}
+
+
+class Lines:
+    """The lines to servers in the editor."""
+
+    def __init__(self, editor: Editor) -> None:
+        self._editor = editor
+        self._open: dict[str, EditorLine] = {}
+
+    def make(
+        self, config: ServerConfig, host: ServerHost, group: asyncio.TaskGroup
+    ) -> "EditorLine":
+        assert isinstance(config.reach, InProcess)
+        return EditorLine(config.reach.name, host, group, self._editor, self._open)
+
+    async def asked(self, given: Json) -> Any | Fault:
+        """A server's own question."""
+        line = self._open.get(a_text(given.get("connectionId")))
+        if line is None:
+            return Fault(code=METHOD_NOT_FOUND, message="no such connection is open")
+        return await line.host.asked(a_text(given.get("method")), given.get("params"))
+
+    def told(self, given: Json) -> None:
+        line = self._open.get(a_text(given.get("connectionId")))
+        if line is not None:
+            message = wire.notification(a_text(given.get("method")), given.get("params"))
+            line.connection.deliver(wire.read_value(message))
+
+
+class EditorLine:
+    """One line. What the server tells stands in its order; requests run side by side."""
+
+    def __init__(
+        self,
+        server_id: str,
+        host: ServerHost,
+        group: asyncio.TaskGroup,
+        editor: Editor,
+        lines: "dict[str, EditorLine]",
+    ) -> None:
+        self.host = host
+        self._server_id = server_id
+        self._group = group
+        self._editor = editor
+        self._lines = lines
+        self._id = ""
+        self._tasks: dict[Id, asyncio.Task[None]] = {}
+        self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.connection = Connection(self._send, host, DIALECT, group)
+
+    async def open(self) -> None:
+        params = {"serverId": self._server_id, "acpId": self._server_id}
+        outcome = await self._editor.request("mcp/connect", params, limit_s=CONNECT_S)
+        if isinstance(outcome, Failure):
+            raise CannotReachError(f"the editor does not connect it: {outcome.message}")
+        self._id = a_text(an_object(outcome.result).get("connectionId"))
+        if not self._id:
+            raise CannotReachError("the editor gave its connection no id", is_final=True)
+        self._lines[self._id] = self
+
+    def settled(self, agreement: Agreement) -> None:
+        """The editor carries what it is given."""
+
+    async def ended(self) -> str:
+        return await asyncio.shield(self._over)
+
+    async def aclose(self) -> None:
+        self.connection.lose("the session closed the connection")
+        for task in list(self._tasks.values()):
+            task.cancel()
+        if self._lines.pop(self._id, None) is not None:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(DISCONNECT_S):
+                    await self._editor.request("mcp/disconnect", {"connectionId": self._id})
+
+    def _send(self, message: Json) -> None:
+        method, params = message.get("method"), message.get("params")
+        carried = {"connectionId": self._id, "method": method}
+        carried |= {} if params is None else {"params": params}
+        if "id" not in message:
+            self._editor.notify("mcp/message", carried)
+            if method == DIALECT.cancel_method and (
+                task := self._tasks.get(an_object(params).get(DIALECT.cancel_key, ""))
+            ):
+                task.cancel()
+            return
+        identity: Id = message["id"]
+        task = self._group.create_task(self._asked(identity, carried))
+        self._tasks[identity] = task
+        task.add_done_callback(lambda _: self._tasks.pop(identity, None))
+
+    async def _asked(self, identity: Id, carried: Json) -> None:
+        outcome = await self._editor.request("mcp/message", carried)
+        match outcome:
+            case Answer():
+                answer = wire.success(identity, outcome.result)
+            case Failure(kind="refused"):
+                fault = Fault(code=outcome.code, message=outcome.message, data=outcome.data)
+                answer = wire.refusal(identity, fault)
+            case Failure():
+                self.connection.fail(identity, outcome.message)
+                return
+        self.connection.deliver(wire.read_value(answer))

@@ -1,0 +1,419 @@
+"""One session of an editor: opened, prompted one turn at a time, cancelled, closed.
+
+Owns the turn that runs and what the client was last told of mode, plan and window. It lives in a task of
+its own, so that many stand side by side; whatever becomes of one turn, its prompt is answered.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from clew.agent.conversation import Speaker
+from clew.agent.deps import Question, Verdict
+from clew.agent.deps import Refused as DepsRefused
+from clew.agent.events import EngineEvent, ToolFinished, TurnEnded
+from clew.agent.intake import Raw, Taken, Turn, title_of
+from clew.agent.options import Options
+from clew.agent.tools.files import decode
+from clew.commands.slash.table import known
+from clew.core.input.outcome import Compact
+from clew.core.json_object import Json
+from clew.core.ledger.spending import last_size
+from clew.core.messages.errors import OutsideError, SettingsError, UserError
+from clew.core.messages.text import rejected_by_user
+from clew.core.stream.events import MessageFinished
+from clew.fronts.editor import protocol
+from clew.fronts.editor.asking import Asking, Client
+from clew.fronts.editor.protocol import AUTH_REQUIRED, Prompt, text
+from clew.fronts.editor.telling import Telling
+from clew.fronts.headless.result import beside
+from clew.parts.context import Brought
+from clew.permissions.in_session import entered
+from clew.permissions.modes import MODES, Refused
+from clew.permissions.request import Mode
+from clew.providers.base import Effort
+from clew.session.build import session as open_session
+from clew.session.session import Session
+from clew.system.jsonrpc.wire import INTERNAL_ERROR, Fault
+
+# What a client may set of a session: its mode, its model, how hard the model thinks.
+
+
+MODE_WORDS: dict[Mode, tuple[str, str]] = {
+    "default": ("Ask", "Ask before edits and commands that no rule allows"),
+    "acceptEdits": ("Accept edits", "Make edits in the workspace without asking"),
+    "plan": ("Plan", "Look and plan, and change nothing"),
+    "auto": ("Auto", "A reviewer decides what no rule does"),
+    "dontAsk": ("Don't ask", "What no rule allows does not run"),
+    "bypassPermissions": ("Bypass permissions", "Run everything without asking"),
+}
+EFFORTS: dict[str, Effort | None] = {
+    "default": None,
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "xhigh",
+    "max": "max",
+}
+
+
+class Choices:
+    """The settings of one session; a value that is none of those offered is refused in words."""
+
+    def __init__(self, session: Session, *, may_bypass: bool) -> None:
+        self._session = session
+        self._may_bypass = may_bypass
+
+    def modes(self) -> Json:
+        return {
+            "currentModeId": self._session.mode,
+            "availableModes": [
+                {"id": mode, "name": name, "description": words}
+                for mode, (name, words) in MODE_WORDS.items()
+                if mode in self._modes()
+            ],
+        }
+
+    def options(self) -> list[Json]:
+        modes = [
+            {"value": mode, "name": name, "description": words}
+            for mode, (name, words) in MODE_WORDS.items()
+            if mode in self._modes()
+        ]
+        efforts = [{"value": word, "name": word.capitalize()} for word in EFFORTS]
+        effort = self._session.requests.template.effort or "default"
+        return [
+            select("mode", "Mode", self._session.mode, modes),
+            select("model", "Model", self._session.model.id, self._models()),
+            select("thought_level", "Effort", effort, efforts),
+        ]
+
+    async def set(self, key: str, value: Any) -> None:
+        """Raises `SettingsError` where there is no such setting or value."""
+        if not isinstance(value, str):
+            raise SettingsError(f"{key}: expected the id of a value")
+        match key:
+            case "mode":
+                self.set_mode(value)
+            case "model":
+                await self._session.switching.to(value)
+            case "thought_level" if value in EFFORTS:
+                self._session.speaking.effort(EFFORTS[value])
+            case "thought_level":
+                raise SettingsError(f"thought_level: there are {', '.join(EFFORTS)}")
+            case _:
+                raise SettingsError(f"{key}: there is no such option")
+
+    def set_mode(self, word: str) -> None:
+        if word == "bypassPermissions" and not self._may_bypass:
+            raise SettingsError(
+                "bypassPermissions: start clew acp with --allow-dangerously-skip-permissions"
+            )
+        if word == "plan":
+            self._session.own.enter_plan()
+        else:
+            mode = self._session.rules.set_mode(word)
+            self._session.story.recorder.permission_mode(mode)
+
+    def _modes(self) -> list[Mode]:
+        standing = self._session.rules.standing
+        return [
+            mode
+            for mode in MODES
+            if not isinstance(
+                entered(replace(standing, context=replace(standing.context, mode=mode))), Refused
+            )
+            and (mode != "bypassPermissions" or self._may_bypass or mode == self._session.mode)
+        ]
+
+    def _models(self) -> list[Json]:
+        models = {model.id: model for model in self._session.speaking.catalog.models}
+        models.setdefault(self._session.model.id, self._session.model)
+        return [{"value": model.id, "name": model.name} for model in models.values()]
+
+
+def select(key: str, name: str, current: str, values: list[Json]) -> Json:
+    return {
+        "id": key,
+        "name": name,
+        "category": key,
+        "type": "select",
+        "currentValue": current,
+        "options": values,
+    }
+
+
+# Of a file that a call will replace: a larger one is shown as what it will be.
+MAX_SHOWN_BYTES = 128 << 10
+TITLE_CHARS = 80
+CANCELLED: Json = {"stopReason": "cancelled"}
+
+
+class EditorSession:
+    """`session` is there once `opened` has told so; `group` holds the turns."""
+
+    def __init__(
+        self,
+        options: Options,
+        environ: Mapping[str, str],
+        cwd: str,
+        client: Client,
+        group: asyncio.TaskGroup,
+    ) -> None:
+        self._options = options
+        self._environ = environ
+        self._cwd = cwd
+        self._client = client
+        self._group = group
+        self._session: Session | None = None
+        self._asking: Asking | None = None
+        self._one_turn = asyncio.Lock()
+        self._cancels = 0
+        self._taking: asyncio.Future[Taken] | None = None
+        self._over = asyncio.Event()
+        self._is_titled = False
+        self._told: dict[str, Any] = {}
+
+    # -- its life
+
+    async def live(self, brought: Brought, opened: "asyncio.Future[Session]") -> None:
+        """Stands open until it is closed; what keeps it from opening is told to `opened`."""
+        try:
+            async with open_session(
+                self._options,
+                self._environ,
+                self._cwd,
+                self._ask,
+                entrypoint="acp",
+                brought=brought,
+            ) as session:
+                self._begin(session)
+                if not opened.done():
+                    opened.set_result(session)
+                    await self._over.wait()
+        except (UserError, OutsideError, OSError) as error:
+            if opened.done():
+                self._notice(str(error))
+            else:
+                opened.set_exception(error)
+
+    def _begin(self, session: Session) -> None:
+        self._session = session
+        session.agents.heard = self._emit
+        self.choices = Choices(session, may_bypass=self._options.may_bypass)
+        self._asking = Asking(self._client, session.rules, self._cwd, shown_text)
+        self._telling = Telling(session.tools.title, lambda: self._cwd, shown_text)
+        self._told = {"mode": session.mode, "plan": session.spending.state.todos}
+        self._is_titled = bool(len(session.story.history))
+
+    @property
+    def session(self) -> Session:
+        assert self._session is not None, "the session is not open yet"
+        return self._session
+
+    async def close(self) -> None:
+        """Ends the turn that runs, and then the session."""
+        self.cancel()
+        async with self._one_turn:
+            self._over.set()
+
+    # -- what the client is told at the start
+
+    def state(self) -> Json:
+        return {"modes": self.choices.modes(), "configOptions": self.choices.options()}
+
+    def introduce(self) -> None:
+        """What a client wants to know of a session that it just got."""
+        commands = [
+            {
+                "name": command.name,
+                "description": command.description,
+                **({"input": {"hint": command.hint}} if command.hint else {}),
+            }
+            for command in known(self.session)
+            if not command.is_interactive
+        ]
+        self._client.tell(
+            {"sessionUpdate": "available_commands_update", "availableCommands": commands}
+        )
+        for notice in self.session.notices:
+            self._notice(notice)
+        self._tell_usage()
+
+    def replay(self) -> None:
+        """The conversation so far."""
+        for update in self._telling.replayed(self.session.story.history):
+            self._client.tell(update)
+        if self.session.spending.state.todos:
+            self._client.tell(protocol.plan(self.session.spending.state.todos))
+
+    # -- turns
+
+    async def prompt(self, prompt: Prompt) -> Json | Fault:
+        """Answers a prompt after those before it. Whoever takes the request back ends the turn."""
+        turn = self._group.create_task(self._turn(prompt, self._cancels))
+        try:
+            return await asyncio.shield(turn)
+        except asyncio.CancelledError:
+            self.cancel()
+            raise
+
+    def cancel(self) -> None:
+        """Ends the turn that runs, and those that wait for it."""
+        self._cancels += 1
+        if self._taking is not None:
+            self._taking.cancel()
+        if self._session is not None:
+            self._session.conversation.interrupt()
+
+    async def _turn(self, prompt: Prompt, cancels: int) -> Json | Fault:
+        async with self._one_turn:
+            if self._cancels != cancels or self._over.is_set():
+                return CANCELLED
+            for words in prompt.left_out:
+                self._notice(f"left out of the prompt: {words}")
+            raw = Raw(text=prompt.text, more=prompt.embedded, pasted=prompt.images)
+            taken = await self._taken(self.session.take(raw, self._emit))
+            if taken is None:
+                answer: Json | Fault = CANCELLED
+            elif isinstance(taken, Turn):
+                answer = await self._answered(taken)
+            elif isinstance(taken, Compact):
+                answer = await self._shortened(taken)
+            else:
+                self._say(as_block(beside(taken).text))
+                answer = {"stopReason": "end_turn"}
+            self._tell_changes()
+            await self._client.room()
+            return answer
+
+    async def _taken(self, work: Coroutine[Any, Any, Taken]) -> Taken | None:
+        """What a prompt comes to; None where it was cancelled on the way."""
+        self._taking = taking = asyncio.ensure_future(work)
+        try:
+            await asyncio.wait({taking})
+        finally:
+            self._taking = None
+        return None if taking.cancelled() else taking.result()
+
+    async def _shortened(self, order: Compact) -> Json | Fault:
+        ended = await self.session.conversation.compact(order, self._emit)
+        if ended.reason.startswith("aborted"):
+            return CANCELLED
+        self._say(as_block(ended.message))
+        self._tell_usage()
+        return {"stopReason": "end_turn"}
+
+    async def _answered(self, turn: Turn) -> Json | Fault:
+        session = self.session
+        ended = await session.conversation.submit(
+            turn.prompt,
+            self._emit,
+            said_by=Speaker(source="sdk", mode=session.mode),
+            context=turn.context,
+        )
+        for update in self._telling.closed():
+            self._client.tell(update)
+        self._tell_usage()
+        now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+        info: Json = {"sessionUpdate": "session_info_update", "updatedAt": now}
+        if not self._is_titled:
+            self._is_titled = True
+            info["title"] = title_of(turn.prompt).strip().split("\n", 1)[0][:TITLE_CHARS]
+        self._client.tell(info)
+        return ended_as(ended)
+
+    async def _emit(self, event: EngineEvent) -> None:
+        for update in self._telling.told(event):
+            self._client.tell(update)
+        match event:
+            case ToolFinished():
+                self._tell_changes()
+            case MessageFinished():
+                self._tell_usage()
+        await self._client.room()
+
+    async def _ask(self, question: Question) -> Verdict:
+        if self._asking is None:
+            return DepsRefused(words=rejected_by_user(), stop=True)
+        for update in self._telling.described(question.block):
+            self._client.tell(update)
+        return await self._asking.ask(question)
+
+    # -- what changed
+
+    async def set_option(self, key: str, value: Any) -> None:
+        """Raises `SettingsError` where there is no such setting or value."""
+        await self.choices.set(key, value)
+        self._tell_changes()
+
+    def _tell_changes(self) -> None:
+        """What is another than the client was last told."""
+        session = self.session
+        if self._told["mode"] != session.mode:
+            self._told["mode"] = session.mode
+            self._client.tell(
+                {"sessionUpdate": "current_mode_update", "currentModeId": session.mode}
+            )
+            self._client.tell(
+                {
+                    "sessionUpdate": "config_option_update",
+                    "configOptions": self.choices.options(),
+                }
+            )
+        if self._told["plan"] != session.spending.state.todos:
+            self._told["plan"] = session.spending.state.todos
+            self._client.tell(protocol.plan(session.spending.state.todos))
+
+    def _tell_usage(self) -> None:
+        session = self.session
+        window, last = session.model.context_window, last_size(list(session.story.history))
+        if window is None:
+            return
+        total = session.ledger().total
+        cost = {} if total.unpriced else {"cost": {"amount": float(total.usd), "currency": "USD"}}
+        used = 0 if last is None else last.total
+        self._client.tell({"sessionUpdate": "usage_update", "used": used, "size": window, **cost})
+
+    def _notice(self, words: str) -> None:
+        self._say(f"> clew: {words}\n\n")
+
+    def _say(self, words: str) -> None:
+        self._client.tell({"sessionUpdate": "agent_message_chunk", "content": text(words)})
+
+
+def as_block(words: str) -> str:
+    """The words of a command, which are laid out for a terminal."""
+    return f"```\n{words}\n```" if "\n" in words else words
+
+
+def ended_as(ended: TurnEnded) -> Json | Fault:
+    """Why a turn ended, in the protocol's words; a failure is an error of the request."""
+    match ended.reason:
+        case "aborted_streaming" | "aborted_tools" | "denied_and_stopped":
+            return CANCELLED
+        case "max_turns":
+            return {"stopReason": "max_turn_requests"}
+        case "refused":
+            return {"stopReason": "refusal"}
+        case "completed" if ended.stop_reason == "max_tokens":
+            return {"stopReason": "max_tokens"}
+        case "completed" | "stopped_by_hook" | "left":
+            return {"stopReason": "end_turn"}
+    code = AUTH_REQUIRED if ended.status == 401 else INTERNAL_ERROR
+    return Fault(code=code, message=ended.message or ended.reason, data={"reason": ended.reason})
+
+
+def shown_text(path: str) -> str | None:
+    """The text of a file as a diff shows it."""
+    try:
+        if Path(path).stat().st_size > MAX_SHOWN_BYTES:
+            return None
+        found = decode(Path(path).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return None if found is None else found.text

@@ -1,0 +1,266 @@
+"""What a session does, as updates for its client: words as they come, calls from their beginning on.
+
+Owns which calls a client has heard of. Reads events and entries; a call that the client does not know
+is introduced before anything is said about it, and each ends completed or failed.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from clew.agent.events import (
+    Compacted,
+    Compacting,
+    Doubted,
+    EngineEvent,
+    FromAgent,
+    NotCompacted,
+    Noticed,
+    NotSaved,
+    Printed,
+    Repaired,
+    ToolFinished,
+    ToolProgressed,
+    ToolStarted,
+)
+from clew.agent.tools.base import Progress
+from clew.core.json_object import Json
+from clew.core.messages.messages import User
+from clew.core.normalize.for_display import for_display
+from clew.core.normalize.repairs import in_words as mended_in_words
+from clew.core.stream.events import (
+    BlockDropped,
+    BlockStarted,
+    MessageStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolUseReady,
+    ToolUseUnusable,
+)
+from clew.fronts.editor import protocol
+from clew.fronts.editor.protocol import as_content, shown, text
+from clew.providers.answer_events import FellBack, Retrying, Withdrawn
+from clew.system.jsonrpc.wire import a_text, an_object
+
+Title: TypeAlias = Callable[[Json], str]
+
+BROKEN_OFF = "\n\n(the answer above was broken off; it begins anew)\n\n"
+
+
+def chunk(kind: str, words: str, message_id: str) -> Json:
+    said: Json = {"sessionUpdate": kind, "content": text(words)}
+    return said | ({"messageId": message_id} if message_id else {})
+
+
+class Telling:
+    """`title` says a call in one line; `where` is the folder that its paths are relative to."""
+
+    def __init__(
+        self, title: Title, where: Callable[[], str], read_file: protocol.ReadFile
+    ) -> None:
+        self._title = title
+        self._where = where
+        self._read_file = read_file
+        self._message_id = ""
+        # The calls that have not ended, and those of them that a client was told the input of.
+        self._open: set[str] = set()
+        self._described: set[str] = set()
+        # Those that the client shows in a terminal of its own.
+        self._watched: set[str] = set()
+        # What a person's own line for the shell is shown as.
+        self._own: str | None = None
+
+    def told(self, event: EngineEvent) -> list[Json]:
+        """The updates that an event becomes."""
+        match event:
+            case TextDelta():
+                return [chunk("agent_message_chunk", event.text, self._message_id)]
+            case ThinkingDelta():
+                return [chunk("agent_thought_chunk", event.thinking, self._message_id)]
+            case MessageStarted():
+                self._message_id = a_text(event.message.get("id"))
+                return []
+            case BlockStarted() if event.block.get("type") == "tool_use":
+                return self._introduced(event.block)
+            case ToolUseReady() | ToolUseUnusable():
+                return self.described(event.block)
+            case BlockDropped() if event.block.get("type") == "tool_use":
+                return self._ended(event.block["id"], "failed", [])
+            case ToolStarted():
+                return self._started(event)
+            case ToolProgressed():
+                return self._progressed(event)
+            case ToolFinished():
+                return self._finished(event.block, event.entry, is_error=event.is_error)
+            case Printed():
+                return self._printed(event.text)
+            case FromAgent():
+                return self._from_agent(event)
+            case Withdrawn():
+                return [*self.closed(), chunk("agent_message_chunk", BROKEN_OFF, self._message_id)]
+            case _:
+                return [
+                    chunk("agent_message_chunk", f"> clew: {words}\n\n", "")
+                    for words in noted(event)
+                ]
+
+    def _from_agent(self, event: FromAgent) -> list[Json]:
+        """An agent's calls stand beside the conversation's own, with the call that began it; what it
+        says goes to who asked it."""
+        match event.event:
+            case ToolUseReady() | ToolStarted() | ToolProgressed() | ToolFinished():
+                beside = {"_meta": {"clew": {"parentToolCallId": event.tool_use_id}}}
+                return [one | beside for one in self.told(event.event)]
+            case Noticed() | NotSaved():
+                return self.told(event.event)
+        return []
+
+    # -- calls
+
+    def _introduced(self, block: Json) -> list[Json]:
+        identity = a_text(block.get("id"))
+        if identity in self._open:
+            return []
+        self._open.add(identity)
+        name = a_text(block.get("name"))
+        begun = {"title": name, "kind": protocol.kind_of(name), "status": "pending"}
+        return [{"sessionUpdate": "tool_call", "toolCallId": identity, **begun}]
+
+    def described(self, block: Json) -> list[Json]:
+        """All that is known of a call before it runs; once."""
+        identity = a_text(block.get("id"))
+        if identity in self._described:
+            return []
+        is_new = identity not in self._open
+        self._open.add(identity)
+        self._described.add(identity)
+        fields = protocol.described(block, self._title(block), self._where(), self._read_file)
+        if is_new:
+            return [
+                {
+                    "sessionUpdate": "tool_call",
+                    "toolCallId": identity,
+                    "status": "pending",
+                    **fields,
+                }
+            ]
+        return [update(identity, **fields)]
+
+    def _started(self, event: ToolStarted) -> list[Json]:
+        identity = a_text(event.block.get("id"))
+        introduced = self.described(event.block)
+        if event.title.startswith("! "):
+            self._own = identity
+        return [*introduced, update(identity, status="in_progress", title=event.title)]
+
+    def _progressed(self, event: ToolProgressed) -> list[Json]:
+        words = event.data.text if isinstance(event.data, Progress) else ""
+        terminal = event.data.data.get("terminalId") if isinstance(event.data, Progress) else None
+        if isinstance(terminal, str) and event.tool_use_id in self._open:
+            self._watched.add(event.tool_use_id)
+            content = [{"type": "terminal", "terminalId": terminal}]
+            return [update(event.tool_use_id, content=content)]
+        if not words or event.tool_use_id not in self._open:
+            return []
+        return [update(event.tool_use_id, content=as_content([text(words)]))]
+
+    def _finished(self, block: Json, entry: Json, *, is_error: bool) -> list[Json]:
+        introduced = self.described(block)
+        content = result_of(entry, block["id"])
+        done = protocol.made(content, None if is_error else entry.get("toolUseResult"))
+        if block["id"] in self._watched:
+            # What a terminal shows stays there.
+            self._watched.discard(block["id"])
+            done = []
+        return [*introduced, *self._ended(block["id"], "failed" if is_error else "completed", done)]
+
+    def _printed(self, words: str) -> list[Json]:
+        identity, self._own = self._own, None
+        return (
+            []
+            if identity is None
+            else self._ended(identity, "completed", as_content([text(words)]))
+        )
+
+    def _ended(self, identity: str, status: str, content: list[Json]) -> list[Json]:
+        if identity not in self._open:
+            return []
+        self._open.discard(identity)
+        self._described.discard(identity)
+        return [update(identity, status=status, **({"content": content} if content else {}))]
+
+    def closed(self) -> list[Json]:
+        """Ends what was begun and will not be ended by itself."""
+        return [
+            one for identity in sorted(self._open) for one in self._ended(identity, "failed", [])
+        ]
+
+    # -- a conversation that goes on
+
+    def replayed(self, entries: Iterable[Json]) -> list[Json]:
+        """What was said before, in its order."""
+        told: list[Json] = []
+        for item in for_display(entries):
+            told += self._replayed(item.entry, an_object(item.block), item.uuid)
+        return [*told, *self.closed()]
+
+    def _replayed(self, entry: Json, block: Json, uuid: str) -> list[Json]:
+        match entry.get("type"), block.get("type"):
+            case "assistant", "text":
+                return spoken("agent_message_chunk", block, uuid)
+            case "assistant", "thinking" if block.get("thinking"):
+                return [chunk("agent_thought_chunk", a_text(block["thinking"]), uuid)]
+            case "assistant", "tool_use":
+                return self.described(block)
+            case "user", "tool_result":
+                return self._answered(entry, block)
+            case "user", _ if User(entry).face == "typed":
+                return spoken("user_message_chunk", block, uuid)
+        return []
+
+    def _answered(self, entry: Json, block: Json) -> list[Json]:
+        is_error = block.get("is_error") is True
+        result = None if is_error else entry.get("toolUseResult")
+        done = protocol.made(block.get("content"), result)
+        status = "failed" if is_error else "completed"
+        return self._ended(a_text(block.get("tool_use_id")), status, done)
+
+
+def update(identity: str, **fields: Any) -> Json:
+    return {"sessionUpdate": "tool_call_update", "toolCallId": identity, **fields}
+
+
+def spoken(kind: str, block: Json, message_id: str) -> list[Json]:
+    return [
+        {"sessionUpdate": kind, "content": each, "messageId": message_id} for each in shown([block])
+    ]
+
+
+def result_of(entry: Json, identity: str) -> Any:
+    """What an entry answers a call with."""
+    blocks = an_object(entry.get("message")).get("content")
+    for block in blocks if isinstance(blocks, list) else ():
+        if an_object(block).get("tool_use_id") == identity:
+            return block.get("content")
+    return None
+
+
+def noted(event: EngineEvent) -> list[str]:
+    """What a person must know beside the conversation."""
+    match event:
+        case Noticed() | NotSaved():
+            return list(event.messages)
+        case Repaired():
+            return [mended] if (mended := mended_in_words(event.repairs)) else []
+        case Doubted(is_held=False):
+            return ["sent, though by the rules it would be refused"]
+        case Retrying():
+            return [f"{event.failure.message}; trying again in {event.delay_s:.0f} s"]
+        case FellBack():
+            return [f"{event.failure.message}; asking {event.model} instead"]
+        case Compacting():
+            return ["the conversation is being shortened"]
+        case NotCompacted(trigger="auto"):
+            return [event.message]
+        case Compacted() if event.boundary["compactMetadata"]["trigger"] == "auto":
+            return [event.message]
+    return []

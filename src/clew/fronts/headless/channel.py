@@ -1,0 +1,212 @@
+"""The two ends of a conversation with a host: what it says comes out of `receive`, frames go into `send`.
+
+Owns standard input and output of a process that speaks the protocol: one thread reads whole lines
+however long they are, one writes, and neither ever makes the other or the turn wait but where a
+slow reader should slow the stream. Nothing here knows what a line means.
+
+Decision: docs/decisions/140-host-protocol.md
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Iterable
+from typing import Protocol
+
+from clew.core.json_object import Json
+from clew.core.stream.sse import LineSplitter
+from clew.core.wire.frames import framed
+from clew.core.wire.incoming import Incoming, read_line
+
+# How much may wait for a slow reader before whoever sends waits too.
+HIGH_WATER_BYTES = 1024 * 1024
+READ_BYTES = 1 << 16
+
+
+class Channel(Protocol):
+    async def receive(self) -> Incoming | None:
+        """What the host says next; None when it will say no more."""
+        ...
+
+    async def send(self, frame: Json) -> None:
+        """Hands a frame on, and waits while too many do."""
+        ...
+
+    def post(self, frame: Json) -> None:
+        """Hands a frame on without waiting: for the moments in which nothing may be awaited."""
+        ...
+
+    def warn(self, words: str) -> None:
+        """Says something to whoever looks after the program, beside the frames."""
+        ...
+
+    def hurry(self) -> None:
+        """From here on nobody waits for a slow reader: the program was told to end."""
+        ...
+
+    @property
+    def is_broken(self) -> bool:
+        """Whether nobody reads any more."""
+        ...
+
+    async def aclose(self) -> None:
+        """Everything handed on is out, or cannot be."""
+        ...
+
+
+class Input:
+    """Standard input as lines. The thread is one that the end of the process need not wait for."""
+
+    def __init__(self, file: int, loop: asyncio.AbstractEventLoop, begin: bytes = b"") -> None:
+        self._file = file
+        self._loop = loop
+        # What was read before there was a loop.
+        self._begin = begin
+        self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
+        threading.Thread(target=self._read, name="stdin", daemon=True).start()
+
+    async def next(self) -> bytes | None:
+        return await self._lines.get()
+
+    def _read(self) -> None:
+        splitter = LineSplitter()
+        if self._begin:
+            self._hand_on(splitter.feed(self._begin))
+        while True:
+            try:
+                data = os.read(self._file, READ_BYTES)
+            except OSError:
+                data = b""
+            lines = splitter.feed(data) if data else splitter.close()
+            if not self._hand_on([*lines, *([] if data else [None])]) or not data:
+                return
+
+    def _hand_on(self, lines: Iterable[bytes | None]) -> bool:
+        try:
+            self._loop.call_soon_threadsafe(self._take, list(lines))
+        except RuntimeError:  # the loop is closed: nobody listens any more
+            return False
+        return True
+
+    def _take(self, lines: list[bytes | None]) -> None:
+        for line in lines:
+            self._lines.put_nowait(line)
+
+
+class Output:
+    """Standard output, written by one thread, each batch in one call."""
+
+    def __init__(self, file: int, loop: asyncio.AbstractEventLoop) -> None:
+        self._file = file
+        self._loop = loop
+        self._waiting: deque[bytes] = deque()
+        self._size = 0
+        self._changed = threading.Condition()
+        self._is_closing = False
+        self._is_in_haste = False
+        self.is_broken = False
+        self._room = asyncio.Event()
+        self._room.set()
+        self._done = asyncio.Event()
+        self._thread = threading.Thread(target=self._write, name="stdout", daemon=True)
+        self._thread.start()
+
+    def post(self, line: bytes) -> None:
+        with self._changed:
+            if self.is_broken:
+                return
+            self._waiting.append(line + b"\n")
+            self._size += len(line) + 1
+            if self._size > HIGH_WATER_BYTES and not self._is_in_haste:
+                self._room.clear()
+            self._changed.notify()
+
+    def hurry(self) -> None:
+        self._is_in_haste = True
+        self._room.set()
+
+    async def room(self) -> None:
+        await self._room.wait()
+
+    async def aclose(self) -> None:
+        with self._changed:
+            self._is_closing = True
+            self._changed.notify()
+        await self._done.wait()
+
+    def _write(self) -> None:
+        while True:
+            with self._changed:
+                while not self._waiting and not self._is_closing:
+                    self._changed.wait()
+                batch = b"".join(self._waiting)
+                self._waiting.clear()
+            if not batch or not self._written(batch):
+                self._tell(self._done)
+                return
+            with self._changed:
+                self._size -= len(batch)
+                is_low = self._size < HIGH_WATER_BYTES
+            if is_low:
+                self._tell(self._room)
+
+    def _written(self, batch: bytes) -> bool:
+        view = memoryview(batch)
+        try:
+            while view:
+                view = view[os.write(self._file, view) :]
+        except OSError:
+            with self._changed:
+                self.is_broken = True
+                self._waiting.clear()
+            self._tell(self._room)
+            return False
+        return True
+
+    def _tell(self, event: asyncio.Event) -> None:
+        # A closed loop has nobody waiting.
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(event.set)
+
+
+class Stdio:
+    """The channel of a process: lines of JSON on standard input and output.
+
+    With `said`, what a host would write is known beforehand and standard input is not read.
+    """
+
+    def __init__(self, said: Iterable[Incoming] | None = None) -> None:
+        loop = asyncio.get_running_loop()
+        self._said = None if said is None else deque(said)
+        self._input = Input(0, loop) if said is None else None
+        self._output = Output(1, loop)
+
+    async def receive(self) -> Incoming | None:
+        if self._said is not None:
+            return self._said.popleft() if self._said else None
+        assert self._input is not None
+        line = await self._input.next()
+        return None if line is None else read_line(line)
+
+    async def send(self, frame: Json) -> None:
+        self._output.post(framed(frame))
+        await self._output.room()
+
+    def post(self, frame: Json) -> None:
+        self._output.post(framed(frame))
+
+    def warn(self, words: str) -> None:
+        sys.stderr.write(f"clew: {words}\n")
+
+    def hurry(self) -> None:
+        self._output.hurry()
+
+    @property
+    def is_broken(self) -> bool:
+        return self._output.is_broken
+
+    async def aclose(self) -> None:
+        await self._output.aclose()

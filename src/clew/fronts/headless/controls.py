@@ -1,0 +1,387 @@
+"""What a host can ask of a running session, and the answer to each.
+
+Owns the table of control requests. A request that cannot be done is answered with an error that says
+why; one that nobody knows with one that says so. None of them waits for the turn.
+"""
+
+import os
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from clew.agent.models import DEFAULT_MODEL
+from clew.agent.options import LEAST_THINKING
+from clew.commands.slash.table import known
+from clew.core.json_object import Json
+from clew.core.ledger.breakdown import breakdown
+from clew.core.ledger.totals import usage_by_model
+from clew.core.messages.errors import ClewError, MisuseError
+from clew.core.wire import frames
+from clew.core.wire.incoming import Asked
+from clew.fronts.headless import servers, window
+from clew.fronts.headless.result import cost_of, usage_of
+from clew.parts.background_tasks import row
+from clew.providers.base import Budget, Off
+from clew.session.session import Session
+from clew.version import VERSION
+
+if TYPE_CHECKING:
+    from clew.parts.mcp.servers import Servers
+
+Handler: TypeAlias = Callable[["Controls", Json], Awaitable[Json | None]]
+
+
+class Serving(Protocol):
+    """What the controls need of the server that they belong to."""
+
+    @property
+    def session(self) -> Session: ...
+
+    @property
+    def may_bypass(self) -> bool: ...
+
+    @property
+    def state(self) -> frames.State: ...
+
+    def interrupt(self) -> list[str]:
+        """Stops the turn; the ids of the prompts that still wait."""
+        ...
+
+    def withdraw(self, uuid: str) -> bool:
+        """Takes a prompt back that no turn has begun with; False if there is none."""
+        ...
+
+    def end(self) -> None:
+        """Ends the session when its turn has ended."""
+        ...
+
+    def post(self, frame: Json) -> None: ...
+
+    def status(self, **fields: Any) -> Json: ...
+
+    def pending(self) -> list[str]: ...
+
+
+# Of a task's output, so that the frame stays one.
+OUTPUT_BYTES = 200_000
+
+
+class RefusedError(ClewError):
+    """A control request that is not done, and why; `code` is for programs that look for it."""
+
+    code: str | None = None
+
+
+class Controls:
+    def __init__(self, serving: Serving) -> None:
+        self._serving = serving
+
+    async def answer(self, asked: Asked) -> Json:
+        """The frame that answers a request."""
+        handler = HANDLERS.get(asked.subtype)
+        if handler is None and asked.subtype not in ELSEWHERE:
+            return frames.unsupported(asked.request_id, asked.subtype)
+        try:
+            if handler is not None:
+                response = await handler(self, asked.fields)
+            else:
+                response = await self._elsewhere(asked)
+        except MisuseError:
+            raise
+        except RefusedError as error:
+            return frames.refused(asked.request_id, str(error), code=error.code)
+        except (ClewError, OSError) as error:
+            return frames.refused(asked.request_id, str(error))
+        answer = frames.succeeded(asked.request_id, response)
+        if asked.subtype == "initialize":
+            answer["response"]["pending_permission_requests"] = self._serving.pending()
+        return answer
+
+    async def _elsewhere(self, asked: Asked) -> Json:
+        """What a module of its own answers, loaded when it is asked for."""
+        function = getattr(import_module(ELSEWHERE[asked.subtype]), asked.subtype)
+        said = function(self._serving.session, asked.fields)
+        response: Json = await said if isinstance(said, Awaitable) else said
+        return response
+
+    # -- the handshake
+
+    async def initialize(self, _: Json) -> Json:
+        """What the handshake brought was taken when the session was opened, or is just now."""
+        session = self._serving.session
+        return {
+            "hook_on_failure_supported": True,
+            "commands": commands(session),
+            "agents": agents(session),
+            "models": [
+                {
+                    "value": model.id,
+                    "displayName": model.name,
+                    "description": described(model.context_window),
+                }
+                for model in session.speaking.catalog.models
+            ],
+            "output_style": output_style(session),
+            "available_output_styles": [one.name for one in session.speech.styles.found],
+            "account": {"apiKeySource": session.key_source, "tokenSource": session.key_source},
+            "pid": os.getpid(),
+            "claude_code_version": frames.COMPATIBLE_VERSION,
+            "clew_version": VERSION,
+            "current_permission_mode": session.mode,
+            "session_state": self._serving.state,
+            "session_id": session.session_id,
+            "capabilities": list(frames.CAPABILITIES),
+        }
+
+    # -- the turn
+
+    async def interrupt(self, _: Json) -> Json:
+        return {"still_queued": self._serving.interrupt()}
+
+    async def cancel_async_message(self, fields: Json) -> Json:
+        return {"cancelled": self._serving.withdraw(text(fields, "message_uuid"))}
+
+    async def end_session(self, _: Json) -> None:
+        self._serving.end()
+
+    # -- tasks
+
+    async def stop_task(self, fields: Json) -> Json:
+        """Ends a task; one that is not there needs no end."""
+        tasks = self._serving.session.tasks
+        task = tasks.get(text(fields, "task_id"))
+        if task is not None:
+            await tasks.stop(task)
+        return {}
+
+    async def background_tasks(self, fields: Json) -> Json:
+        """Puts what the turn waits for into the background, all of it or what one call began; all that
+        runs there then."""
+        session, call = self._serving.session, fields.get("tool_use_id")
+        left = session.tasks.leave(call if isinstance(call, str) else None)
+        running = session.tasks.running
+        return {
+            "backgrounded": bool(left) or call is None,
+            "tasks": [row(task) for task in running if task.is_background],
+        }
+
+    async def keep_task(self, fields: Json) -> Json:
+        """Has a command in the background go on when clew ends: the host's word is a person's."""
+        tasks = self._serving.session.tasks
+        task = tasks.get(text(fields, "task_id"))
+        if task is None:
+            raise RefusedError(f"there is no task {fields['task_id']}")
+        await tasks.keep(task)
+        return row(task)
+
+    async def get_task_output(self, fields: Json) -> Json:
+        task = self._serving.session.tasks.get(text(fields, "task_id"))
+        if task is None:
+            raise RefusedError(f"there is no task {fields['task_id']}")
+        task.output.look()
+        first, last = task.output.since(0, OUTPUT_BYTES)
+        said = (first + last).decode("utf-8", "replace")
+        return {**row(task), "status": task.status, "output": said}
+
+    # -- how the session stands
+
+    async def set_permission_mode(self, fields: Json) -> Json:
+        mode = text(fields, "mode")
+        if mode == "bypassPermissions" and not self._serving.may_bypass:
+            raise RefusedError(
+                "bypassPermissions: start with --dangerously-skip-permissions or "
+                "--allow-dangerously-skip-permissions to enter this mode"
+            )
+        entered = self._serving.session.rules.set_mode(mode)
+        self._serving.post(self._serving.status(status=None, permissionMode=entered))
+        return {"mode": entered}
+
+    async def set_model(self, fields: Json) -> Json:
+        name = fields.get("model")
+        if name is not None and (not isinstance(name, str) or not name):
+            raise RefusedError("set_model: model: expected a text or null")
+        settings = self._serving.session.rules.standing.settings
+        chosen = name if name and name != "default" else settings.get("model") or DEFAULT_MODEL
+        return {"model": (await self._serving.session.switching.to(chosen)).id}
+
+    async def set_max_thinking_tokens(self, fields: Json) -> Json:
+        tokens = fields.get("max_thinking_tokens")
+        if tokens is not None and (not isinstance(tokens, int) or tokens < 0):
+            raise RefusedError("set_max_thinking_tokens: expected a number of 0 or more, or null")
+        if tokens is None:
+            self._serving.session.speaking.think(None)
+        else:
+            thinking = Budget(tokens=max(tokens, LEAST_THINKING)) if tokens else Off()
+            self._serving.session.speaking.think(thinking)
+        return {"max_thinking_tokens": tokens}
+
+    async def rename_session(self, fields: Json) -> Json:
+        title = text(fields, "title")
+        self._serving.session.story.recorder.title(title)
+        return {"title": title}
+
+    async def rewind_files(self, fields: Json) -> Json:
+        """Files back to before a message; the conversation stays. `dry_run` only says what would be."""
+        from clew.session.rewinding import Rewinding, file_changes, standing_against
+
+        rewinding = Rewinding(self._serving.session)
+        if not rewinding.keeps_files:
+            raise RefusedError("File rewinding is not enabled.")
+        is_dry = fields.get("dry_run") is True
+        planned = await rewinding.planned(text(fields, "user_message_id"), "files")
+        against = standing_against(planned)
+        if against and not is_dry:
+            raise RefusedError("; ".join(against))
+        changes = file_changes(planned, rewinding.blobs)
+        if not is_dry:
+            await rewinding.carry_out(planned)
+        return {
+            "canRewind": not against,
+            **({"error": "; ".join(against)} if against else {}),
+            "filesChanged": [change.path for change in changes],
+            "insertions": sum(change.insertions for change in changes),
+            "deletions": sum(change.deletions for change in changes),
+            "skippedLinks": [],
+        }
+
+    # -- questions
+
+    async def get_context_usage(self, _: Json) -> Json:
+        session = self._serving.session
+        template = session.requests.template
+        system = template.system if isinstance(template.system, list) else []
+        history = session.story.sent
+        parts = breakdown(history, system=system, tools=template.tools or ())
+        return window.usage(parts, session.model, auto_at=session.keeping.auto_at(session.model.id))
+
+    async def mcp_status(self, _: Json) -> Json:
+        return {"mcpServers": servers.status(self._serving.session.mcp)}
+
+    async def mcp_reconnect(self, fields: Json) -> None:
+        await self._servers(fields).reconnect(text(fields, "serverName"))
+
+    async def mcp_toggle(self, fields: Json) -> None:
+        enabled = fields.get("enabled") is True
+        await self._servers(fields).toggle(text(fields, "serverName"), enabled=enabled)
+
+    def _servers(self, fields: Json) -> "Servers":
+        """The servers, if the one that is meant is among them."""
+        found = self._serving.session.mcp.servers
+        name = text(fields, "serverName")
+        if found is None or found.get(name) is None:
+            raise RefusedError(f"Server not found: {name}")
+        return found
+
+    async def get_session_cost(self, _: Json) -> Json:
+        ledger = self._serving.session.ledger()
+        warmer = self._serving.session.cache.warmer
+        return {
+            "total_cost_usd": cost_of(ledger.total),
+            "usage": usage_of(ledger.total),
+            "modelUsage": usage_by_model(ledger),
+            "cacheMisses": [miss.as_json() for miss in self._serving.session.cache.misses],
+            **({} if warmer is None else {"cacheWarming": warmer.as_json()}),
+        }
+
+    async def get_settings(self, _: Json) -> Json:
+        return {"settings": self._serving.session.rules.standing.settings}
+
+    async def list_models(self, _: Json) -> Json:
+        return {"models": (await self.initialize({}))["models"]}
+
+    async def get_binary_version(self, _: Json) -> Json:
+        return {"version": VERSION}
+
+
+def commands(session: Session) -> list[Json]:
+    """What can be typed behind a slash."""
+    found = {one.name: one.origin for one in session.skills.all()}
+    return [
+        {
+            "name": command.name,
+            "description": command.description,
+            "argumentHint": command.hint,
+            "aliases": list(command.aliases),
+            "builtin": command.name not in found or found[command.name] == "bundled",
+        }
+        for command in known(session)
+    ]
+
+
+def agents(session: Session) -> list[Json]:
+    return [
+        {"name": spec.name, "description": spec.description, "model": spec.model}
+        for spec in session.agents.catalog
+    ]
+
+
+def output_style(session: Session) -> str:
+    """The style that the settings name."""
+    return session.speech.named
+
+
+def text(fields: Json, name: str) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str) or not value:
+        raise RefusedError(f"{fields.get('subtype')}: {name}: expected a text")
+    return value
+
+
+def described(window_tokens: int | None) -> str:
+    return f"{window_tokens:,} tokens of context" if window_tokens else "window not known"
+
+
+HANDLERS: dict[str, Handler] = {
+    name: getattr(Controls, name)
+    for name in (
+        "initialize",
+        "interrupt",
+        "cancel_async_message",
+        "end_session",
+        "stop_task",
+        "background_tasks",
+        "keep_task",
+        "get_task_output",
+        "set_permission_mode",
+        "set_model",
+        "set_max_thinking_tokens",
+        "rename_session",
+        "rewind_files",
+        "get_context_usage",
+        "mcp_status",
+        "mcp_reconnect",
+        "mcp_toggle",
+        "get_session_cost",
+        "get_settings",
+        "list_models",
+        "get_binary_version",
+    )
+}
+
+# What is asked for seldom: the request's name, and the module with a function of that name.
+_DIFF, _FILES, _RELOADS, _SERVERS, _STANDING = (
+    f"clew.fronts.headless.{name}"
+    for name in ("file_controls", "file_controls", "file_controls", "servers", "standing_controls")
+)
+ELSEWHERE: dict[str, str] = {
+    "apply_flag_settings": _STANDING,
+    "update_settings": _STANDING,
+    "generate_session_title": _STANDING,
+    "set_has_subscribers": _STANDING,
+    "reload_skills": _RELOADS,
+    "reload_plugins": _RELOADS,
+    "reload_output_styles": _RELOADS,
+    "list_permission_rules": _STANDING,
+    "get_hooks_listing": _STANDING,
+    "register_repo_root": _STANDING,
+    "get_usage": _STANDING,
+    "mcp_set_servers": _SERVERS,
+    "mcp_call": _SERVERS,
+    "mcp_read_resource": _SERVERS,
+    "mcp_message": _SERVERS,
+    "file_suggestions": _FILES,
+    "read_file": _FILES,
+    "seed_read_state": _FILES,
+    "get_workspace_diff": _DIFF,
+    "set_color": _STANDING,
+}

@@ -1,0 +1,380 @@
+"""What the engine says, as frames: each entry once, each frame in the order hosts count on.
+
+Owns which entries were framed already. Reads events and entries; never the log, never a clock but
+through the entries themselves.
+"""
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from clew.agent.events import (
+    BlockSaid,
+    Compacted,
+    Compacting,
+    Doubted,
+    EngineEvent,
+    FromAgent,
+    NotCompacted,
+    Noticed,
+    NotSaved,
+    Recorded,
+    ToolFinished,
+)
+from clew.agent.hooks.progress import HookFinished, HookStarted
+from clew.agent.tasks.notice import summary
+from clew.agent.tasks.registry import Moment, Task
+from clew.agent.tools.command import WIRE_KINDS
+from clew.core.json_object import Json
+from clew.core.wire import frames
+from clew.fronts.headless.result import Tally
+from clew.parts.background_tasks import row
+from clew.providers.answer_events import Asking, FellBack, Retrying, Streamed
+from clew.providers.failure_kinds import category_of
+
+# What hosts hear of tasks: that one began, how far it is, how it ended. Values in, frames out.
+
+
+Frame: TypeAlias = Callable[..., Json]
+
+# A task that was stopped was killed to those who follow its state.
+STATES = {"completed": "completed", "failed": "failed", "stopped": "killed"}
+
+
+def framed(task: Task, moment: Moment, running: Iterable[Task], system: Frame) -> list[Json]:
+    match moment:
+        case "began":
+            about = {**named(task), "description": task.title, "task_type": wire_kind(task)}
+            began = system("task_started", **about)
+            return [began, *listed(running, system)] if task.is_background else [began]
+        case "moved":
+            if task.usage is None:
+                return []
+            tool = {"last_tool_name": task.usage.last_tool} if task.usage.last_tool else {}
+            about = {**named(task), "description": task.title, "usage": usage(task), **tool}
+            return [system("task_progress", **about)]
+        case "left":
+            return listed(running, system)
+        case "ended":
+            return [*ended(task, system), *(listed(running, system) if task.is_background else ())]
+
+
+def ended(task: Task, system: Frame) -> list[Json]:
+    patch = {"status": STATES.get(task.status, task.status), "end_time": round(time.time() * 1000)}
+    used = {} if task.usage is None else {"usage": usage(task)}
+    return [
+        system("task_updated", task_id=task.id, patch=patch),
+        system(
+            "task_notification",
+            **named(task),
+            status=task.status,
+            output_file="" if task.file is None else str(task.file),
+            summary=summary_of(task),
+            **used,
+        ),
+    ]
+
+
+def listed(running: Iterable[Task], system: Frame) -> list[Json]:
+    """Those in the background now; each such frame stands for the whole list."""
+    return [system("background_tasks_changed", tasks=[row(t) for t in running if t.is_background])]
+
+
+def named(task: Task) -> Json:
+    return {"task_id": task.id} | ({"tool_use_id": task.tool_use_id} if task.tool_use_id else {})
+
+
+def usage(task: Task) -> Json:
+    used = task.usage
+    return {
+        "total_tokens": used.tokens if used else 0,
+        "tool_uses": used.tool_uses if used else 0,
+        "duration_ms": task.duration_ms,
+    }
+
+
+def wire_kind(task: Task) -> str:
+    return WIRE_KINDS.get(task.kind, task.kind)
+
+
+def summary_of(task: Task) -> str:
+    ending = task.ending
+    words = "" if ending is None else ending.words
+    return summary(task.kind, task.title, task.status, words)
+
+
+# What agents of a session say, as frames under the call that began each.
+
+
+class Delegated:
+    """`tells_text`: what agents say is told too."""
+
+    def __init__(self, session_id: str, *, tells_text: bool) -> None:
+        self._session_id = session_id
+        self._tells_text = tells_text
+        self._told: set[str] = set()
+
+    def framed(self, said: FromAgent) -> list[Json]:
+        match said.event:
+            case BlockSaid():
+                found = self._entry(said.event.entry, said.tool_use_id)
+            case ToolFinished():
+                found = self._entry(said.event.entry, said.tool_use_id)
+            case Recorded():
+                found = self._entries(said.event.entries, said.tool_use_id)
+            case _:
+                return []
+        return [
+            frames.of_agent(
+                frame, agent_id=said.agent_id, kind=said.kind, description=said.description
+            )
+            for frame in found
+        ]
+
+    def _entries(self, entries: Iterable[Json], parent: str) -> list[Json]:
+        return [frame for entry in entries for frame in self._entry(entry, parent)]
+
+    def _entry(self, entry: Json, parent: str) -> list[Json]:
+        if entry["uuid"] in self._told:
+            return []
+        frame = self._frame(entry, parent)
+        if frame is None:
+            return []
+        self._told.add(entry["uuid"])
+        return [frame]
+
+    def _frame(self, entry: Json, parent: str) -> Json | None:
+        kinds = block_types(entry)
+        if entry.get("type") == "assistant" and (self._tells_text or "tool_use" in kinds):
+            return frames.assistant(entry, session_id=self._session_id, parent=parent)
+        if entry.get("type") == "user" and "tool_result" in kinds:
+            return frames.user(entry, session_id=self._session_id, parent=parent)
+        return None
+
+
+def block_types(entry: Json) -> set[str]:
+    content = entry.get("message", {}).get("content")
+    blocks = content if isinstance(content, list) else []
+    return {str(block.get("type")) for block in blocks if isinstance(block, dict)}
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What of the stream a host asked to see beyond the finished messages."""
+
+    partial: bool = False
+    replays: bool = False
+    hooks: bool = False
+    agent_text: bool = False
+
+
+class Framing:
+    """The frames of one turn after another; `answers` are the prompts that the turn answers."""
+
+    def __init__(self, session_id: str, new_id: Callable[[], str], wanted: Wanted) -> None:
+        self._session_id = session_id
+        self._new_id = new_id
+        self._wanted = wanted
+        self._framed: set[str] = set()
+        self._model = ""
+        self._open_block: int | None = None
+        self._is_open = False
+        self.answers: list[str] = []
+        self.tally = Tally(session_id=session_id)
+        self._agents = Delegated(session_id, tells_text=wanted.agent_text)
+
+    def begin(self) -> None:
+        """A turn begins; the count of what it comes to starts again."""
+        self.answers = []
+        self.tally = Tally(session_id=self._session_id)
+        self._framed.clear()
+
+    def system(self, subtype: str, **fields: Any) -> Json:
+        return frames.system(subtype, session_id=self._session_id, uuid=self._new_id(), **fields)
+
+    def framed(self, event: EngineEvent) -> list[Json]:
+        """The frames that an event of the engine becomes."""
+        match event:
+            case Recorded():
+                return self.entries(event.entries)
+            case BlockSaid():
+                return self._assistant(event.entry)
+            case ToolFinished():
+                return self._finished(event)
+            case Streamed():
+                return self._streamed(event.event) if self._wanted.partial else []
+            case Asking():
+                self._model = event.model
+                return [self.system("status", status="requesting")] if self._wanted.partial else []
+            case FromAgent(event=NotSaved() | Noticed()):
+                return self.framed(event.event)
+            case FromAgent():
+                return self._agents.framed(event)
+            case HookStarted() | HookFinished():
+                return [self._hook(event)] if self._wanted.hooks else []
+            case Retrying():
+                return [self._retry(event)]
+            case FellBack():
+                return [self._fallback(event)]
+            case NotSaved() | Noticed():
+                return [self._said(words, "warning") for words in event.messages]
+            case Compacting():
+                return [self.system("status", status="compacting")]
+            case Compacted():
+                return self._compacted(event)
+            case NotCompacted():
+                failed = {"compact_result": "failed", "compact_error": event.message}
+                return [self.system("status", status=None, **failed)]
+            case Doubted(is_held=False):
+                return [self._said("sent, though by the rules it would be refused", "warning")]
+            case _:
+                return []
+
+    def _compacted(self, event: Compacted) -> list[Json]:
+        """What hosts take as the end of what they showed, and the summary that stands for it."""
+        done = self.system("status", status=None, compact_result="success")
+        frames_of = [done, frames.compact_boundary(event.boundary, session_id=self._session_id)]
+        for entry in event.entries:
+            if entry.get("isCompactSummary"):
+                frames_of += self._once(entry, frames.user(entry, session_id=self._session_id))
+        return frames_of
+
+    def entries(self, entries: Iterable[Json]) -> list[Json]:
+        """Entries of the conversation that no frame has told of yet."""
+        return [frame for entry in entries for frame in self._entry(entry)]
+
+    def _entry(self, entry: Json) -> list[Json]:
+        self.tally.entry(entry)
+        match entry.get("type"):
+            case "assistant":
+                return self._assistant(entry)
+            case "user" if self._is_told(entry):
+                return self._once(entry, frames.user(entry, session_id=self._session_id))
+            case "user":
+                return self._prompt(entry)
+            case "system" if "microcompactMetadata" in entry:
+                frame = frames.microcompact_boundary(entry, session_id=self._session_id)
+                return self._once(entry, frame)
+            case _:
+                return []
+
+    def _prompt(self, entry: Json) -> list[Json]:
+        """Words of the host's: what the turn answers from here on, said back if that was asked for."""
+        if entry["uuid"] not in self.answers:
+            self.answers.append(entry["uuid"])
+        frame = frames.user(entry, session_id=self._session_id, is_replay=True)
+        return self._once(entry, frame) if self._wanted.replays else []
+
+    def _is_told(self, entry: Json) -> bool:
+        """A prompt is the host's own, and said back only where it asked for that."""
+        content = entry["message"]["content"]
+        first = content[0] if isinstance(content, list) and content else {}
+        return (
+            "toolUseResult" in entry
+            or entry.get("isMeta") is True
+            or entry.get("isSynthetic") is True
+            or (entry.get("origin") or {}).get("kind") == "task-notification"
+            or (isinstance(first, dict) and first.get("type") == "tool_result")
+        )
+
+    def _assistant(self, entry: Json) -> list[Json]:
+        frame = frames.assistant(entry, session_id=self._session_id, answers=self.answers)
+        return self._once(entry, frame)
+
+    def _once(self, entry: Json, frame: Json) -> list[Json]:
+        if entry["uuid"] in self._framed:
+            return []
+        self._framed.add(entry["uuid"])
+        return [frame]
+
+    def _finished(self, event: ToolFinished) -> list[Json]:
+        self.tally.finished(event)
+        found = self._once(event.entry, frames.user(event.entry, session_id=self._session_id))
+        if event.entry.get("toolDenialKind") != "permission-rule":
+            return found
+        denied = self.system(
+            "permission_denied",
+            tool_name=event.block["name"],
+            tool_use_id=event.block["id"],
+            message=event.display,
+            decision_reason_type="rule",
+        )
+        return [denied, *found]
+
+    # -- the stream as it comes
+
+    def _streamed(self, event: Json) -> list[Json]:
+        match event.get("type"):
+            case "message_start":
+                self._is_open = True
+            case "content_block_start":
+                self._open_block = event.get("index")
+            case "content_block_stop":
+                self._open_block = None
+            case "message_stop":
+                self._is_open = False
+        return [self._event(event)]
+
+    def _event(self, event: Json) -> Json:
+        return frames.stream_event(
+            event, session_id=self._session_id, uuid=self._new_id(), answers=self.answers
+        )
+
+    def close_stream(self) -> list[Json]:
+        """Ends what an interruption left open, so that readers of the stream find its end."""
+        closing: list[Json] = []
+        if self._is_open and self._open_block is not None:
+            closing.append(self._event({"type": "content_block_stop", "index": self._open_block}))
+        if self._is_open:
+            ended = {"stop_reason": None, "stop_sequence": None}
+            closing.append(
+                self._event(
+                    {"type": "message_delta", "delta": ended, "usage": {"output_tokens": 0}}
+                )
+            )
+            closing.append(self._event({"type": "message_stop"}))
+        self._is_open, self._open_block = False, None
+        return closing
+
+    # -- what happens on the way
+
+    def _retry(self, event: Retrying) -> Json:
+        return self.system(
+            "api_retry",
+            attempt=event.attempt,
+            max_retries=event.max_attempts,
+            retry_delay_ms=round(event.delay_s * 1000),
+            error_status=event.failure.status,
+            error=category_of(event.failure),
+            content=event.failure.message,
+        )
+
+    def _hook(self, event: HookStarted | HookFinished) -> Json:
+        about = {"hook_id": event.hook_id, "hook_name": event.name, "hook_event": event.event}
+        if isinstance(event, HookStarted):
+            return self.system("hook_started", **about)
+        return self.system(
+            "hook_response",
+            **about,
+            output=event.ran.stdout + event.ran.stderr,
+            stdout=event.ran.stdout,
+            stderr=event.ran.stderr,
+            exit_code=event.ran.exit_code,
+            outcome=event.outcome,
+        )
+
+    def _fallback(self, event: FellBack) -> Json:
+        return self.system(
+            "model_fallback",
+            trigger=category_of(event.failure),
+            original_model=self._model,
+            fallback_model=event.model,
+            content=f"{event.failure.message}; going on with {event.model}",
+        )
+
+    def _said(self, words: str, level: str) -> Json:
+        return self.system("informational", content=words, level=level)
+
+    def notice(self, words: str) -> Json:
+        return self._said(words, "notice")

@@ -1,0 +1,242 @@
+"""What a host says before anything else: the options of the session with what its handshake brings.
+
+Owns the members of `initialize` that are more than hooks. What is of no use is left out; only what
+would make every answer useless is refused. Pure: nothing is opened here.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from clew.agent.hooks.events import BY_NAME
+from clew.agent.hooks.handlers import Callback, Hook
+from clew.agent.options import Options
+from clew.agent.tools.json_schema import fault
+from clew.core.input.outcome import Clear, Resume
+from clew.core.json_object import Json
+from clew.core.messages.encoding import decode, encode
+from clew.core.messages.errors import UserError
+from clew.core.wire.frames import MAX_COPY_BYTES, framed
+from clew.fronts.headless.permission import Host
+from clew.record.transcript.paths import sidecar
+
+# Functions of the host at the events of a session: registered in the handshake, called over the channel.
+
+
+Call: TypeAlias = Callable[[Json, str | None], Awaitable[Json]]
+
+HOST = "host"
+
+
+def hooks_of(given: Any, host: Host) -> list[Hook]:
+    """The hooks that a handshake registers."""
+    events = given.items() if isinstance(given, dict) else ()
+    return [
+        hook
+        for name, matchers in events
+        if name in BY_NAME and isinstance(matchers, list)
+        for matcher in matchers
+        if isinstance(matcher, dict)
+        for hook in of_matcher(name, matcher, host)
+    ]
+
+
+def of_matcher(event: str, matcher: Json, host: Host) -> Iterator[Hook]:
+    pattern, timeout = matcher.get("matcher"), matcher.get("timeout")
+    ids = matcher.get("hookCallbackIds")
+    for callback_id in ids if isinstance(ids, list) else ():
+        if isinstance(callback_id, str):
+            yield Hook(
+                event=BY_NAME[event],
+                matcher=pattern if isinstance(pattern, str) else "",
+                source=HOST,
+                handler=Callback(
+                    call=calling(host, callback_id),
+                    timeout=timeout if isinstance(timeout, int | float) else None,
+                    blocks_on_failure=matcher.get("onFailure") == "block",
+                ),
+            )
+
+
+def calling(host: Host, callback_id: str) -> Call:
+    async def call(given: Json, tool_use_id: str | None) -> Json:
+        fields = {"callback_id": callback_id, "input": given, "tool_use_id": tool_use_id}
+        return await host.ask("hook_callback", fields)
+
+    return call
+
+
+# What is written to a transcript, said to the host too, so that it can keep a copy elsewhere.
+
+
+# Of the entries in a frame, so that only an entry that is longer by itself fills one.
+BATCH_BYTES = 256 * 1024
+# Of one entry; the rest of the line is the path and the words around it.
+MAX_ENTRY_BYTES = MAX_COPY_BYTES - 16 * 1024
+
+
+class Mirror:
+    """A subagent's file begins with what it is, which its host keeps in a file of its own."""
+
+    def __init__(self, post: Callable[[Json], None], warn: Callable[[str], None]) -> None:
+        self._post = post
+        self._warn = warn
+        self._begun: set[Path] = set()
+
+    def __call__(self, path: Path, entries: Sequence[Json]) -> None:
+        told = [*self._metadata(path, entries), *entries]
+        for batch in batches(told):
+            frame: Json = {"type": "transcript_mirror", "filePath": str(path), "entries": batch}
+            if len(batch) == 1 and (size := len(encode(batch[0]))) > MAX_ENTRY_BYTES:
+                frame |= {"entries": [fitting(batch[0])], "shortened": [batch[0].get("uuid")]}
+                self._warn(
+                    f"an entry of {size} bytes is longer than a line of this protocol may be: "
+                    "the host's copy has it shortened, the transcript whole"
+                )
+            self._post(frame)
+
+    def _metadata(self, path: Path, entries: Sequence[Json]) -> list[Json]:
+        if path in self._begun or not path.name.startswith("agent-"):
+            return []
+        self._begun.add(path)
+        if entries[0].get("type") == "agent_metadata":
+            return []
+        try:
+            said = decode(sidecar(path).read_bytes())
+        except (OSError, ValueError):
+            return []
+        return [{"type": "agent_metadata", **said}] if isinstance(said, dict) else []
+
+
+def batches(entries: Sequence[Json]) -> Iterator[list[Json]]:
+    """The entries in order, as many at once as a frame holds."""
+    batch: list[Json] = []
+    size = 0
+    for entry in entries:
+        length = len(encode(entry))
+        if batch and size + length > BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(entry)
+        size += length
+    if batch:
+        yield batch
+
+
+def fitting(entry: Json) -> Json:
+    """An entry as far as a line carries it. Half of a picture would be refused by every model, so words
+    stand in its place."""
+    message = entry.get("message")
+    if isinstance(message, dict):
+        entry = entry | {"message": message | {"content": without_media(message.get("content"))}}
+    short: Json = decode(framed(entry, MAX_ENTRY_BYTES))
+    return short
+
+
+def without_media(content: Any) -> Any:
+    if not isinstance(content, list):
+        return content
+    return [_in_words(block) for block in content]
+
+
+def _in_words(block: Any) -> Any:
+    if not isinstance(block, dict):
+        return block
+    source = block.get("source")
+    if isinstance(source, dict) and isinstance(source.get("data"), str):
+        size = len(source["data"])
+        return {
+            "type": "text",
+            "text": f"[{block.get('type')}: {size} characters are left out of this copy]",
+        }
+    if block.get("type") == "tool_result":
+        return block | {"content": without_media(block.get("content"))}
+    return block
+
+
+def gone_over(options: Options, taken: Clear | Resume) -> Options:
+    """The options of the session that a command leads to."""
+    named = taken.session if isinstance(taken, Resume) else None
+    fresh = {"continues": False, "session_id": None, "fork": False, "name": None}
+    fresh["is_cleared"] = isinstance(taken, Clear)
+    return replace(options, resume=named, resume_at=None, drops_turn=None, **fresh)
+
+
+def agents_of(fields: Json) -> Json:
+    """The kinds of agents that a handshake brings."""
+    agents = fields.get("agents")
+    return agents if isinstance(agents, dict) else {}
+
+
+def skills_of(fields: Json) -> list[str] | None:
+    """The skills that a handshake leaves the model, by name; None: all."""
+    named = fields.get("skills")
+    if not isinstance(named, list):
+        return None
+    return [name for name in named if isinstance(name, str)]
+
+
+def told_by(options: Options, fields: Json) -> Options:
+    """The options with what the handshake says: of the system prompt, of plans, of what is to be told,
+    of servers, plugins and tools, and of the shape of the answer."""
+    whole, more = fields.get("systemPrompt"), fields.get("appendSystemPrompt")
+    if isinstance(whole, list):
+        whole = "\n\n".join(part for part in whole if isinstance(part, str))
+    if isinstance(whole, str):
+        options = replace(options, system_prompt=whole)
+    if isinstance(more, str):
+        options = replace(options, append_system_prompt=more)
+    schema, title = fields.get("jsonSchema"), fields.get("title")
+    if options.json_schema is None and isinstance(schema, dict):
+        why = fault(schema)
+        if why:
+            raise UserError(f"initialize: jsonSchema: {why}")
+        options = replace(options, json_schema=schema)
+    planning = fields.get("planModeInstructions")
+    if isinstance(planning, str) and planning.strip():
+        options = replace(options, planning=planning.strip())
+    if isinstance(title, str) and title and not (options.name or options.resume):
+        options = replace(options, name=title)
+    servers = servers_in(fields)
+    if servers:
+        given = msgspec.json.encode({"mcpServers": servers}).decode()
+        options = replace(options, mcp_config=(*options.mcp_config, given))
+    folders, quiet = plugins_in(fields)
+    return replace(
+        options,
+        agent_text=options.agent_text or fields.get("forwardSubagentText") is True,
+        suggests=options.suggests or fields.get("promptSuggestions") is True,
+        keeps_prompt=options.keeps_prompt and fields.get("systemPromptSnapshot") is not False,
+        plugin_folders=(*options.plugin_folders, *folders),
+        plugins_without_servers=(*options.plugins_without_servers, *quiet),
+        tool_aliases=aliases_of(fields),
+    )
+
+
+def aliases_of(fields: Json) -> dict[str, str]:
+    """Which tool is called where the model names another."""
+    given = fields.get("toolAliases")
+    named = given.items() if isinstance(given, dict) else ()
+    return {name: tool for name, tool in named if isinstance(tool, str) and tool}
+
+
+def servers_in(fields: Json) -> Json:
+    """The MCP servers of a handshake: entries, and the names of those that the host holds itself."""
+    held, named = fields.get("mcpServers"), fields.get("sdkMcpServers")
+    servers = dict(held) if isinstance(held, dict) else {}
+    for name in named if isinstance(named, list) else ():
+        if isinstance(name, str):
+            servers.setdefault(name, {"type": "sdk", "name": name})
+    return servers
+
+
+def plugins_in(fields: Json) -> tuple[list[str], list[str]]:
+    """The folders of plugins that a handshake brings, and which of them without their servers."""
+    given = fields.get("plugins")
+    found = [one for one in (given if isinstance(given, list) else ()) if isinstance(one, dict)]
+    named = [one for one in found if isinstance(one.get("path"), str)]
+    quiet = [one["path"] for one in named if one.get("skipMcpDiscovery") is True]
+    return [one["path"] for one in named], quiet

@@ -1,0 +1,245 @@
+"""`clew mcp serve`: clew's tools for another agent, as an MCP server over its own pipes.
+
+Owns the answers of such a server. The rules of this folder decide every call; nobody is there to be
+asked, so what would ask does not run. Standard output carries messages and nothing else.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from clew.agent.options import Options
+from clew.agent.toolset import decide
+from clew.core.json_object import Json
+from clew.core.messages.encoding import encode
+from clew.core.messages.errors import ClewError
+from clew.fronts.headless.permission import nobody
+from clew.parts.mcp.line import MAX_MESSAGE_BYTES
+from clew.parts.mcp.protocol import (
+    CLIENT_INFO,
+    DIALECT,
+    HANDSHAKE_VERSIONS,
+    STATELESS_VERSIONS,
+    a_text,
+    an_object,
+)
+from clew.permissions.decision import Allow, reason
+from clew.record.library.places import worktrees
+from clew.record.library.search import Scope, folders_of, format_hits, search
+from clew.record.library.words import query_of
+from clew.session.build import session as open_session
+from clew.session.session import Session
+from clew.system.clock import new_id
+from clew.system.jsonrpc.connection import Connection
+from clew.system.jsonrpc.framing import Lines, Unframed, as_line
+from clew.system.jsonrpc.wire import INVALID_PARAMS, METHOD_NOT_FOUND, Fault, Params
+
+# The sessions of a folder for another agent: a search in what was said, as a tool of `clew mcp serve`.
+
+
+NAME = "SessionsSearch"
+MOST = 50
+USUAL = 10
+DEFINITION: Json = {
+    "name": NAME,
+    "description": (
+        "Finds words in the conversations that were held with clew in this folder and its git worktrees: "
+        'all words must be there; "a phrase"; beg* for a beginning. The newest first.'
+    ),
+    "input_schema": {
+        "type": "object",
+        "properties": {
+            "query": {"type": "string", "description": "The words"},
+            "limit": {"type": "integer", "description": f"At most so many, {USUAL} if not said"},
+            "everywhere": {
+                "type": "boolean",
+                "description": "In the sessions of all folders; only where a rule allows this tool",
+            },
+        },
+        "required": ["query"],
+    },
+}
+
+
+def is_offered(session: Session) -> bool:
+    return session.rules.standing.rules.for_tool("deny", NAME, untrusted=False) is None
+
+
+async def found(session: Session, given: Json) -> tuple[str, bool]:
+    """What is found, in words, and whether that is a failure."""
+    everywhere = given.get("everywhere") is True
+    if everywhere:
+        decision = session.rules.judge(NAME, given, cwd=session.cwd)
+        if not isinstance(decision, Allow):
+            return f"The sessions of other folders were not searched: {reason(decision)}.", True
+    query = query_of(a_text(given.get("query")))
+    if query.is_empty:
+        return "There is no word to look for in that query.", True
+    limit = given.get("limit")
+    most = min(limit, MOST) if type(limit) is int and limit > 0 else USUAL
+    home = session.rules.standing.places.config_home
+    folders = None if everywhere else folders_of(home, worktrees(session.cwd))
+    said = await asyncio.to_thread(search, home, query, Scope(folders=folders), limit=most)
+    return "\n".join(format_hits(said)), False
+
+
+READ_BYTES = 1 << 18
+OFFERED: Json = {"tools": {}}
+REFUSED = "This call is not permitted and did not run: {why}."
+
+
+def main(argv: list[str]) -> int:
+    argparse.ArgumentParser(
+        prog="clew mcp serve", description="Offer clew's tools to another agent."
+    ).parse_args(argv)
+    try:
+        with asyncio.Runner() as runner:
+            runner.run(serve())
+    except ClewError as error:
+        sys.stderr.write(f"clew: {error}\n")
+        return 1
+    return 0
+
+
+async def serve() -> None:
+    """Answers until the input ends."""
+    options = Options(is_print=True, persists=False, strict_mcp_config=True)
+    async with open_session(
+        options, os.environ, str(Path.cwd()), nobody, entrypoint="mcp"
+    ) as session:
+        for notice in session.notices:
+            sys.stderr.write(f"clew: {notice}\n")
+        over = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        framing = Lines(max_bytes=MAX_MESSAGE_BYTES)
+        async with asyncio.TaskGroup() as group:
+            connection = Connection(said, Offering(session), DIALECT, group)
+
+            def readable() -> None:
+                data = os.read(0, READ_BYTES)
+                for payload in framing.feed(data) if data else framing.close():
+                    if not isinstance(payload, Unframed):
+                        connection.deliver_bytes(payload)
+                if not data:
+                    loop.remove_reader(0)
+                    over.set()
+
+            loop.add_reader(0, readable)
+            await over.wait()
+            connection.lose("the client has gone")
+
+
+def said(message: Json) -> None:
+    """Writes a message; a client that has gone is noticed when it says nothing more."""
+    rest = memoryview(as_line(encode(message)))
+    try:
+        while rest:
+            rest = rest[os.write(1, rest) :]
+    except BrokenPipeError:
+        return
+
+
+class Offering:
+    """What another agent may ask."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def told(self, method: str, params: Params) -> None:
+        """Nothing that a client tells changes anything here."""
+
+    def odd(self, why: str) -> None:
+        sys.stderr.write(f"clew: {why}\n")
+
+    async def asked(self, method: str, params: Params) -> Any | Fault:
+        given = an_object(params)
+        match method:
+            case "initialize":
+                wanted = given.get("protocolVersion")
+                version = wanted if wanted in HANDSHAKE_VERSIONS else HANDSHAKE_VERSIONS[0]
+                return {
+                    "protocolVersion": version,
+                    "capabilities": OFFERED,
+                    "serverInfo": CLIENT_INFO,
+                }
+            case "server/discover":
+                return {
+                    "resultType": "complete",
+                    "supportedVersions": [*STATELESS_VERSIONS, *HANDSHAKE_VERSIONS],
+                    "capabilities": OFFERED,
+                    "serverInfo": CLIENT_INFO,
+                    "cacheScope": "private",
+                    "ttlMs": 0,
+                }
+            case "ping":
+                return {}
+            case "tools/list":
+                listed = [offered(tool) for tool in self._tools()]
+                return {
+                    "resultType": "complete",
+                    "tools": listed,
+                    "cacheScope": "private",
+                    "ttlMs": 0,
+                }
+            case "tools/call":
+                return await self._called(a_text(given.get("name")), given.get("arguments", {}))
+            case _:
+                return Fault(code=METHOD_NOT_FOUND, message=f"{method} is not offered here")
+
+    def _tools(self) -> list[Json]:
+        searching = [DEFINITION] if is_offered(self._session) else []
+        return [*self._session.tools.definitions(), *searching]
+
+    async def _called(self, name: str, given: Any) -> Any | Fault:
+        tools = self._session.tools
+        if name == NAME and isinstance(given, dict) and is_offered(self._session):
+            words, failed = await found(self._session, given)
+            return result(words, is_error=failed)
+        block = {"type": "tool_use", "id": f"toolu_{new_id()}", "name": name, "input": given}
+        if not isinstance(given, dict) or name not in {
+            tool["name"] for tool in tools.definitions()
+        }:
+            return Fault(code=INVALID_PARAMS, message=f"no tool {name[:80]}, or no arguments")
+        outcome = tools.unusable(block)
+        if outcome is None:
+            rules, cwd = self._session.rules, self._session.cwd
+            decision, is_confined = await decide(
+                tools, block, lambda: rules.judge(name, given, cwd=cwd)
+            )
+            if not isinstance(decision, Allow):
+                return result(REFUSED.format(why=reason(decision)), is_error=True)
+            outcome = await tools.run(
+                block, message_uuid=new_id(), progress=unheard, is_confined=is_confined
+            )
+        return result(outcome.content, is_error=outcome.is_error)
+
+
+async def unheard(_: Any) -> None:
+    """How far a call is; the result is told whole."""
+
+
+def offered(tool: Json) -> Json:
+    return {
+        "name": tool["name"],
+        "description": tool["description"],
+        "inputSchema": tool["input_schema"],
+    }
+
+
+def result(content: Any, *, is_error: bool) -> Json:
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    told = [part(block) for block in blocks]
+    return {"resultType": "complete", "content": told, "isError": is_error}
+
+
+def part(block: Json) -> Json:
+    """A block of the service's as MCP has it."""
+    source = an_object(block.get("source"))
+    if block.get("type") == "image" and source.get("type") == "base64":
+        return {"type": "image", "data": source["data"], "mimeType": source["media_type"]}
+    if block.get("type") == "text":
+        return {"type": "text", "text": block["text"]}
+    return {"type": "text", "text": f"[{a_text(block.get('type'))}]"}

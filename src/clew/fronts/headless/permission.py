@@ -1,0 +1,177 @@
+"""Asks the host for permission, or a tool of a server, and takes the answer at its word.
+
+Owns the way from a question to a verdict. Where no host is to be asked, nobody is: the call does
+not run, and the model is told so.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+
+import msgspec
+
+from clew.agent.deps import Granted, Question, Refused, Verdict
+from clew.core.json_object import Json
+from clew.core.messages.errors import ClewError, SettingsError
+from clew.core.wire import frames
+from clew.core.wire.frames import State
+from clew.core.wire.incoming import Answered
+from clew.fronts.headless.channel import Channel
+from clew.permissions.in_session import SessionRules
+from clew.permissions.request import Request
+from clew.permissions.updates import No, Unusable, Yes, adding, question, read_verdict
+from clew.session.session import Session
+
+# Requests of ours that a host answers: asked, answered once, withdrawn when nobody waits any more.
+
+
+GONE = "stream closed"
+
+
+class HostError(ClewError):
+    """The host answered with an error, or is gone; the text is its own."""
+
+
+class Host:
+    def __init__(self, channel: Channel, new_id: Callable[[], str]) -> None:
+        self._channel = channel
+        self._new_id = new_id
+        self._open: dict[str, asyncio.Future[Json]] = {}
+        self._is_gone = False
+
+    async def ask(self, subtype: str, fields: Json, *, timeout_s: float | None = None) -> Json:
+        """The host's answer; `HostError` where there is none, TimeoutError after `timeout_s`."""
+        if self._is_gone:
+            raise HostError(GONE)
+        request_id = self._new_id()
+        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        self._open[request_id] = answer
+        self._channel.post(frames.asked(request_id, subtype, fields))
+        try:
+            async with asyncio.timeout(timeout_s):
+                return await answer
+        except (asyncio.CancelledError, TimeoutError):
+            self._channel.post(frames.withdrawn(request_id))
+            raise
+        finally:
+            del self._open[request_id]
+
+    def answered(self, answer: Answered) -> None:
+        """Takes an answer; one that nobody waits for is none of our business."""
+        waiting = self._open.get(answer.request_id)
+        if waiting is None or waiting.done():
+            return
+        if answer.error is None:
+            waiting.set_result(answer.response)
+        else:
+            waiting.set_exception(HostError(answer.error))
+
+    def leave(self) -> None:
+        """The host says nothing more: whoever waits is told."""
+        self._is_gone = True
+        for waiting in self._open.values():
+            if not waiting.done():
+                waiting.set_exception(HostError(GONE))
+
+    def open_requests(self) -> list[str]:
+        return list(self._open)
+
+
+NOBODY = (
+    "This call needs a person's permission and nobody can be asked here, so it did not run. "
+    "Do what needs no permission, or say what you would have done."
+)
+FAILED = "Tool permission request failed: Error: {why}"
+EDITS = frozenset({"Write", "Edit", "MultiEdit", "NotebookEdit"})
+
+
+async def nobody(asked: Question) -> Verdict:
+    words = f"{NOBODY} (It asks because {asked.why}.)"
+    return Refused(words=words, by_person=False, is_nobodys=True)
+
+
+class HostPermission:
+    """`state` is told while a question is open, and after it; `notice` is told what went wrong."""
+
+    def __init__(
+        self, host: Host, *, state: Callable[[State], None], notice: Callable[[str], None]
+    ) -> None:
+        self._host = host
+        self._state = state
+        self._notice = notice
+
+    async def ask(self, asked: Question, rules: SessionRules) -> Verdict:
+        fields = question(
+            asked.block,
+            title=asked.title,
+            why=asked.why,
+            suggestions=offered(asked),
+            agent_id=asked.agent_id,
+        )
+        self._state("requires_action")
+        try:
+            answer = await self._host.ask("can_use_tool", fields)
+        except HostError as error:
+            return Refused(words=FAILED.format(why=error), by_person=False)
+        finally:
+            self._state("running")
+        verdict = read_verdict(answer)
+        match verdict:
+            case Yes():
+                self._update(verdict, rules)
+                return Granted(input=verdict.input)
+            case No():
+                return Refused(words=verdict.words, stop=verdict.stops)
+            case Unusable():
+                return Refused(words=FAILED.format(why=verdict.why), by_person=False)
+
+    def _update(self, verdict: Yes, rules: SessionRules) -> None:
+        for wrong in updated(verdict, rules):
+            self._notice(wrong)
+
+
+def updated(verdict: Yes, rules: SessionRules) -> Iterator[str]:
+    """An update that cannot be made is told, and the yes stays a yes."""
+    if verdict.why_none:
+        yield verdict.why_none
+    if verdict.updates:
+        try:
+            rules.update(verdict.updates)
+        except (SettingsError, OSError) as error:
+            yield f"updatedPermissions: {error}"
+
+
+async def ask_tool(asked: Question, name: str, session: Session) -> Verdict:
+    """Asks a tool of an MCP server, which says yes or no in the words of a host, as JSON in its text."""
+    try:
+        said = await session.mcp.asked(
+            name,
+            {
+                "tool_name": asked.block["name"],
+                "input": asked.block["input"],
+                "tool_use_id": asked.block["id"],
+            },
+        )
+        answer = msgspec.json.decode(said)
+    except (ClewError, msgspec.DecodeError) as error:
+        return Refused(words=FAILED.format(why=f"{name}: {error}"), by_person=False)
+    verdict = read_verdict(answer if isinstance(answer, dict) else {})
+    match verdict:
+        case Yes():
+            for wrong in updated(verdict, session.rules):
+                return Refused(words=FAILED.format(why=wrong), by_person=False)
+            return Granted(input=verdict.input)
+        case No():
+            return Refused(words=verdict.words, stop=verdict.stops)
+        case Unusable():
+            return Refused(words=FAILED.format(why=f"{name}: {verdict.why}"), by_person=False)
+
+
+def offered(asked: Question) -> list[Json]:
+    """The updates that would have let this call run unasked."""
+    from clew.permissions.suggest import suggestions
+
+    name = asked.block["name"]
+    if name in EDITS:
+        return [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]
+    rules = suggestions(Request(tool=name, input=asked.block["input"]), asked.decision)
+    return [adding(rules, "localSettings")] if rules else []

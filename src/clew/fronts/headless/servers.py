@@ -1,0 +1,177 @@
+"""MCP servers as a host puts them in, calls their tools and reads what they offer."""
+
+import json
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from clew.core.json_object import Json
+from clew.core.messages.errors import UserError
+from clew.core.wire.frames import State
+from clew.fronts.headless.permission import Host, HostError
+from clew.fronts.headless.standing_controls import object_of
+from clew.parts.mcp.part import Connected
+from clew.parts.mcp.protocol import an_object
+from clew.parts.mcp.scopes import find
+from clew.parts.mcp.server import Server
+from clew.parts.mcp.tools import CALL_PATIENCE_S, refused
+from clew.session.session import Session
+from clew.system.clock import new_id
+from clew.system.jsonrpc.peer import Answer
+
+# The servers of a session as hosts see and manage them, and the servers that hosts hold themselves.
+
+
+def to_host(host: Host) -> Callable[[str, Json], Awaitable[Any]]:
+    """The way of a message to a server that lives in the host, and of the answer back."""
+
+    async def send(server: str, message: Json) -> Any:
+        said = await host.ask("mcp_message", {"server_name": server, "message": message})
+        return said.get("mcp_response")
+
+    return send
+
+
+def listed(mcp: Connected) -> list[Json]:
+    """Name and state of each, as every turn begins with."""
+    from clew.parts.mcp.protocol import word
+
+    shown = [
+        {"name": s.name, "status": word(s.state), "source": s.config.scope} for s in mcp.clients()
+    ]
+    return shown + [
+        {"name": e.name, "status": "disabled", "source": e.scope} for e in mcp.found.held
+    ]
+
+
+ACTIONS = frozenset({"accept", "decline", "cancel"})
+
+
+def eliciting(
+    host: Host, *, state: Callable[[State], None], now: Callable[[], State]
+) -> Callable[[Json], Awaitable[Json | None]]:
+    """How the host puts a server's question to its person; an answer that is none declines."""
+
+    async def elicit(about: Json) -> Json | None:
+        before = now()
+        state("requires_action")
+        try:
+            answer = await host.ask("elicitation", about)
+        except HostError:
+            return None  # not every host knows this question
+        finally:
+            state(before)
+        content = answer.get("content")
+        if answer.get("action") not in ACTIONS:
+            return {"action": "decline"}
+        if answer["action"] != "accept" or about.get("mode") == "url":
+            return {"action": answer["action"]}
+        is_form = isinstance(content, dict)
+        return {"action": "accept", "content": content} if is_form else {"action": "decline"}
+
+    return elicit
+
+
+def status(mcp: Connected) -> list[Json]:
+    """Each in full."""
+    return [whole(server) for server in mcp.clients()]
+
+
+def whole(server: "Server") -> Json:
+    from clew.parts.mcp.protocol import word
+
+    said: Json = {
+        "name": server.name,
+        "status": word(server.state),
+        "scope": server.config.scope,
+        "source": server.config.source,
+        "transport": server.config.kind,
+        "tools": [
+            {
+                "name": offer.tool,
+                "description": offer.description,
+                "annotations": {
+                    "readOnly": offer.read_only,
+                    "destructive": offer.destructive,
+                    "openWorld": offer.open_world,
+                },
+            }
+            for offer in server.offers.tools
+        ],
+    }
+    if server.agreement is not None:
+        said["serverInfo"] = server.agreement.server
+    return said | {"error": server.problem} if server.problem else said
+
+
+PREFIX = "mcp__"
+
+
+async def mcp_set_servers(session: Session, fields: Json) -> Json:
+    """These servers, in place of those that came in this way before; the session's own stay."""
+    standing = session.rules.standing
+    found = find(
+        standing.places,
+        standing.layers,
+        standing.settings,
+        standing.environ,
+        given=(json.dumps({"mcpServers": object_of(fields, "servers")}),),
+        strict=True,
+    )
+    if found.faults:
+        raise UserError("; ".join(found.faults))
+    added, removed, errors = await session.mcp.exchange(found)
+    return {"added": added, "removed": removed, "errors": errors}
+
+
+async def mcp_call(session: Session, fields: Json) -> Json:
+    """A tool of a server, called by the host itself: no turn, and nobody is asked."""
+    name, given = fields.get("tool"), fields.get("arguments", {})
+    if not (isinstance(name, str) and name.startswith(PREFIX) and isinstance(given, dict)):
+        raise UserError("mcp_call: tool: expected mcp__SERVER__TOOL, and arguments an object")
+    await session.mcp.settled()
+    servers = session.mcp.servers
+    offered = () if servers is None else servers.tools()
+    tool = next((tool for tool in offered if tool.name == name), None)
+    if tool is None:
+        raise UserError(f"mcp_call: there is no tool {name} of a server that is connected")
+    block = {"type": "tool_use", "id": f"toolu_{new_id()}", "name": name, "input": given}
+    outcome = await session.tools.call(tool, block, message_uuid="", progress=unseen)
+    return {"content": outcome.content, "isError": outcome.is_error}
+
+
+async def mcp_read_resource(session: Session, fields: Json) -> Json:
+    """What a server gives for a URI, as it gives it."""
+    uri = fields.get("uri")
+    if not isinstance(uri, str) or not uri:
+        raise UserError("mcp_read_resource: uri: expected a text")
+    await session.mcp.settled()
+    server = server_of(session, fields)
+    outcome = await server.call("resources/read", {"uri": uri}, patience_s=CALL_PATIENCE_S)
+    if not isinstance(outcome, Answer):
+        raise UserError(refused(server.name, outcome, CALL_PATIENCE_S))
+    contents = an_object(outcome.result).get("contents")
+    if not isinstance(contents, list):
+        raise UserError(f"The server {server.name} gave an answer without contents.")
+    return {"contents": contents}
+
+
+def mcp_message(session: Session, fields: Json) -> Json:
+    """What a server that the host holds says unasked: that a list of its has changed, for one."""
+    message = fields.get("message")
+    server = server_of(session, {"serverName": fields.get("server_name")})
+    if server.config.kind != "sdk" or not isinstance(message, dict):
+        raise UserError("mcp_message: expected a message of a server that the host holds")
+    server.hear(message)
+    return {}
+
+
+def server_of(session: Session, fields: Json) -> Server:
+    name, found = fields.get("serverName"), session.mcp.servers
+    server = found.get(name) if found is not None and isinstance(name, str) else None
+    if server is None:
+        raise UserError(f"Server not found: {name}")
+    return server
+
+
+async def unseen(_: Any) -> None:
+    """Nobody looks on while a host's own call runs."""

@@ -1,0 +1,209 @@
+"""What a host asks about settings, rules and hooks, and how it changes them for the session."""
+
+from pathlib import Path
+from typing import Any, get_args
+
+import msgspec
+
+from clew.agent.hooks.events import EVENTS, Event
+from clew.agent.hooks.handlers import Hook, read_layers
+from clew.core.json_object import Json
+from clew.core.messages.errors import UserError
+from clew.permissions.rules import Rule
+from clew.permissions.updates import FoldersUpdate
+from clew.providers.base import Effort, Failure
+from clew.record.transcript.record import COLORS, NO_COLOR
+from clew.session.session import Session
+from clew.system.config.layers import Scope
+from clew.system.config.load import assign
+from clew.system.config.mask import mask
+from clew.system.files import is_folder
+
+# What hosts call the files.
+SOURCES: dict[str, str] = {
+    "managed": "policySettings",
+    "user": "userSettings",
+    "project": "projectSettings",
+    "local": "localSettings",
+    "cli": "flagSettings",
+}
+# What a host may write into a person's files, and into which.
+WRITABLE: dict[str, tuple[Scope, str]] = {
+    "localSettings": ("local", "outputStyle"),
+    "userSettings": ("user", "effortLevel"),
+}
+
+
+async def apply_flag_settings(session: Session, fields: Json) -> Json:
+    """Settings above the files', from now on; what they say of model and effort holds at once."""
+    settings = object_of(fields, "settings")
+    told = session.rules.overlay(settings)
+    if isinstance(settings.get("model"), str):
+        await session.switching.to(settings["model"])
+    if "effortLevel" in settings:
+        level = settings["effortLevel"]
+        if level is not None and level not in get_args(Effort):
+            raise UserError(f"effortLevel: {level!r}: there are {', '.join(get_args(Effort))}")
+        session.speaking.effort(level)
+    return {"warnings": list(told)}
+
+
+async def update_settings(session: Session, fields: Json) -> Json:
+    """Written into a file of the person's: the few keys that hosts may write."""
+    source, settings = fields.get("source"), object_of(fields, "settings")
+    if source not in WRITABLE:
+        raise UserError(f"source: {source!r}: there are {', '.join(WRITABLE)}")
+    scope, key = WRITABLE[source]
+    for name, value in settings.items():
+        if name != key or not isinstance(value, str):
+            raise UserError(f"{name}: of {source} a host writes {key} alone, a text")
+    for name, value in settings.items():
+        assign(session.rules.standing.places, scope, name, value)
+    return {"warnings": list(await session.refresh())}
+
+
+def list_permission_rules(session: Session, _: Json) -> Json:
+    standing = session.rules.standing
+    return {
+        "state": {
+            "rules": [ruled(rule) for rule in standing.rules.rules],
+            "workspaceDirectories": [
+                {"path": path, "source": "session"} for path in standing.context.directories
+            ],
+            "originalCwd": session.cwd,
+            "managedOnly": standing.settings.get("allowManagedPermissionRulesOnly") is True,
+            "errors": [{"message": line, "path": ""} for line in standing.complaints],
+        }
+    }
+
+
+def ruled(rule: Rule) -> Json:
+    return {
+        "behavior": rule.behavior,
+        "rule": rule.text,
+        "source": SOURCES.get(rule.source.scope, "session"),
+    }
+
+
+def get_hooks_listing(session: Session, _: Json) -> Json:
+    found = read_layers(session.rules.standing.layers)
+    many: dict[str, int] = {}
+    for hook in found.hooks:
+        many[hook.event.name] = many.get(hook.event.name, 0) + 1
+    return {
+        "events": [
+            {**catalogued(event), "hookCount": many[event.name]}
+            for event in EVENTS
+            if event.name in many
+        ],
+        "hooks": [hooked(hook) for hook in found.hooks],
+        "eventCatalog": [catalogued(event) for event in EVENTS],
+        "policy": {
+            "disabledByPolicy": bool(found.off),
+            "managedOnly": session.rules.standing.settings.get("allowManagedHooksOnly") is True,
+            "pluginOnly": False,
+            "allDisabled": bool(found.off),
+            "policyHookCount": sum(hook.source == "managed" for hook in found.hooks),
+        },
+    }
+
+
+def catalogued(event: Event) -> Json:
+    return {"name": event.name, "summary": event.when, "supportsMatcher": bool(event.subject)}
+
+
+def hooked(hook: Hook) -> Json:
+    words = mask(hook.handler.title)
+    condition = {"condition": hook.handler.condition} if hook.handler.condition else {}
+    return {
+        "event": hook.event.name,
+        "matcher": hook.matcher or "",
+        "source": SOURCES.get(hook.source, "sessionHook"),
+        "sourceLabel": hook.where,
+        "type": hook.kind,
+        "displayText": words,
+        "commandText": words,
+        "contentLabel": hook.kind.capitalize(),
+        "timeout": hook.timeout_s,
+        **condition,
+    }
+
+
+def register_repo_root(session: Session, fields: Json) -> Json:
+    """A folder inside one that the session works in becomes one of its own."""
+    folder = Path(session.cwd, str(fields.get("directory") or "")).resolve()
+    context = session.rules.standing.context
+    if not is_folder(folder):
+        raise UserError(f"directory: {folder} is no folder")
+    if str(folder) in context.roots:
+        raise UserError(f"directory: {folder} is a folder of this session already")
+    if not any(Path(root) in folder.parents for root in context.roots):
+        raise UserError(f"directory: {folder} is in none of the session's folders")
+    session.rules.update([FoldersUpdate(type="addDirectories", directories=(str(folder),))])
+    fields = {"directory": str(folder), "source": "register_repo_root"}
+    session.hooks.tell("DirectoryAdded", fields)
+    return {"directory": str(folder)}
+
+
+def get_usage(session: Session, _: Json) -> Json:
+    from clew.core.ledger.totals import usage_by_model
+    from clew.fronts.headless.result import cost_of, usage_of
+
+    ledger, state = session.ledger(), session.spending.state
+    return {
+        "session": {
+            "total_cost_usd": cost_of(ledger.total),
+            "usage": usage_of(ledger.total),
+            "modelUsage": usage_by_model(ledger),
+            "duration_api_ms": round(state.api_ms),
+            "lines_added": state.lines_added,
+            "lines_removed": state.lines_removed,
+        },
+        "rate_limits": None,
+        "behaviors": None,
+    }
+
+
+TITLE = (
+    "You name conversations. You are given what somebody asks for. Answer with a title for it and "
+    "nothing else: three to seven words in its language, like a heading, no full stop, no quotes."
+)
+# Of what is described, and of what is answered.
+DESCRIBED_CHARACTERS, TITLE_CHARACTERS = 4_000, 100
+
+
+async def generate_session_title(session: Session, fields: Json) -> Json:
+    """A title for what is described, by the model for small work; kept as the session's on wish."""
+    described = fields.get("description")
+    if not isinstance(described, str) or not described.strip():
+        raise UserError("generate_session_title: description: expected a text")
+    said = await session.ask_model(described[:DESCRIBED_CHARACTERS], system=TITLE, purpose="other")
+    if isinstance(said, Failure):
+        return {"title": None}
+    title = " ".join(said.split())[:TITLE_CHARACTERS].strip("\"'") or None
+    if title is not None and fields.get("persist") is True:
+        session.story.recorder.generated_title(title)
+    return {"title": title}
+
+
+def set_color(session: Session, fields: Json) -> Json:
+    """The colour of the session's prompt at a terminal, here and wherever it is gone on with."""
+    color = fields.get("color")
+    if color not in (*COLORS, NO_COLOR):
+        raise UserError(f"set_color: color: {color!r}: there are {', '.join((*COLORS, NO_COLOR))}")
+    session.story.recorder.agent_color(str(color))
+    return {"color": color}
+
+
+def set_has_subscribers(_: Session, fields: Json) -> Json:
+    """Every frame is written as it comes, whether anybody looks on or not."""
+    if fields.get("has_subscribers") not in (True, False, None):
+        raise UserError("set_has_subscribers: has_subscribers: expected true, false or null")
+    return {}
+
+
+def object_of(fields: Json, name: str) -> Json:
+    found = fields.get(name)
+    if not isinstance(found, dict):
+        raise UserError(f"{fields.get('subtype')}: {name}: expected an object")
+    return msgspec.convert(found, dict[str, Any])

@@ -1,0 +1,90 @@
+"""What may be asked next, guessed by the model for small work and told behind a turn.
+
+Never holds a turn: the next prompt drops a guess that is not there yet. Nothing is guessed behind the
+first turn, behind one that failed, or while a plan is made.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from itertools import islice
+from typing import Any
+
+from clew.core.json_object import Json
+from clew.session.session import Session
+from clew.system.clock import new_id
+
+SYSTEM = (
+    "You are shown the end of a conversation between a person and a coding agent. Write what the person "
+    "will most likely ask for next, in their words and language, as one short line of at most twelve "
+    "words. Answer with that line alone; answer NOTHING where no next wish is likely."
+)
+TURNS, CHARACTERS, MOST = 6, 2_000, 200
+LAST_WORDS_S = 10.0
+VARIABLE = "CLAUDE_CODE_ENABLE_PROMPT_SUGGESTION"
+
+
+class Suggestions:
+    def __init__(self, session: Session, post: Callable[[Json], None]) -> None:
+        self._session = session
+        self._post = post
+        self._turns = 0
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def _is_wanted(self) -> bool:
+        standing = self._session.rules.standing
+        said = standing.environ.get(VARIABLE, "").lower()
+        if said in ("0", "false", "no", "off"):
+            return False
+        return bool(said) or standing.settings.get("promptSuggestionEnabled") is not False
+
+    def begin(self) -> None:
+        """A turn has ended well."""
+        self._turns += 1
+        if self._turns > 1 and self._session.mode != "plan" and self._is_wanted:
+            self._task = asyncio.create_task(self._guess(), name="what may be asked next")
+
+    def drop(self) -> None:
+        """Somebody has asked already."""
+        if self._task is not None:
+            self._task.cancel()
+
+    async def aclose(self, *, in_haste: bool) -> None:
+        """A guess that is being made is waited for, within bounds."""
+        if self._task is None:
+            return
+        if in_haste:
+            self._task.cancel()
+        await asyncio.wait([self._task], timeout=LAST_WORDS_S)
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _guess(self) -> None:
+        session = self._session
+        said = list(islice(last_words(session.story.history), TURNS))
+        answer = await session.ask_model(
+            "\n\n".join(reversed(said)), system=SYSTEM, purpose="other"
+        )
+        words = " ".join(answer.split())[:MOST] if isinstance(answer, str) else ""
+        if words and words.strip(".\"'").upper() != "NOTHING":
+            self._post(
+                {
+                    "type": "prompt_suggestion",
+                    "suggestion": words,
+                    "uuid": new_id(),
+                    "session_id": session.session_id,
+                }
+            )
+
+
+def last_words(history: Any) -> Iterator[str]:
+    """What was said in words, the newest first."""
+    for entry in reversed(list(history)):
+        if entry.get("isMeta") or entry.get("type") not in ("user", "assistant"):
+            continue
+        content = entry["message"].get("content")
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content or []
+        text = "\n".join(one["text"] for one in blocks if one.get("type") == "text").strip()
+        if text:
+            who = "The person" if entry["type"] == "user" else "The agent"
+            yield f"{who}: {text[:CHARACTERS]}"

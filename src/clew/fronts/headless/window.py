@@ -1,0 +1,69 @@
+"""What fills the window, as hosts show it: categories, their share, and a grid of squares. Pure."""
+
+from collections.abc import Sequence
+
+from clew.core.catalog.models import Model
+from clew.core.json_object import Json
+from clew.core.ledger.breakdown import Part
+
+COLUMNS, ROWS = 20, 10
+COLORS = {
+    "system prompt": "promptBorder",
+    "tools": "inactive",
+    "mcp tools": "cyan_FOR_SUBAGENTS_ONLY",
+    "memory files": "claude",
+    "context": "warning",
+}
+FREE = "Free space"
+
+
+def usage(parts: Sequence[Part], model: Model, *, auto_at: int | None) -> Json:
+    """The answer to a question about the window; from `auto_at` on it is summarised unasked."""
+    sums: dict[str, int] = {}
+    for part in parts:
+        sums[part.kind] = sums.get(part.kind, 0) + part.tokens
+    total, size = sum(sums.values()), model.context_window or 0
+    categories = [
+        {"name": kind.capitalize(), "tokens": tokens, "color": COLORS.get(kind, "purple")}
+        for kind, tokens in sums.items()
+    ]
+    if size > total:
+        categories.append({"name": FREE, "tokens": size - total, "color": "promptBorder"})
+    return {
+        "categories": categories,
+        "totalTokens": total,
+        "maxTokens": size,
+        "rawMaxTokens": size,
+        "percentage": round(100 * total / size) if size else 0,
+        "gridRows": grid(categories, size),
+        "model": model.id,
+        "memoryFiles": [],
+        "mcpTools": [
+            {"name": part.name, "serverName": part.name.split("__")[1], "tokens": part.tokens}
+            for part in parts
+            if part.kind == "mcp tools" and part.name.count("__") > 1
+        ],
+        "agents": [],
+        "isAutoCompactEnabled": auto_at is not None,
+        **({} if auto_at is None else {"autoCompactThreshold": auto_at}),
+    }
+
+
+def grid(categories: Sequence[Json], size: int) -> list[list[Json]]:
+    """Squares, each a share of the window; a category that is there has at least one."""
+    squares: list[Json] = []
+    for category in categories if size else ():
+        share = category["tokens"] / size
+        wanted = share * COLUMNS * ROWS
+        count = round(wanted) if category["name"] == FREE else max(1, round(wanted))
+        square = {
+            "color": category["color"],
+            "isFilled": category["name"] != FREE,
+            "categoryName": category["name"],
+            "tokens": category["tokens"],
+            "percentage": round(100 * share),
+            "squareFullness": 1.0 if wanted >= 1 else round(wanted, 2),
+        }
+        squares += [square] * count
+    squares = squares[: COLUMNS * ROWS]
+    return [squares[at : at + COLUMNS] for at in range(0, len(squares), COLUMNS)]

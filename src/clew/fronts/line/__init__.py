@@ -1,0 +1,1 @@
+"""A session line by line: for screen readers and dumb terminals; nothing is drawn."""

@@ -1,0 +1,316 @@
+"""Code in colours, line by line: what a line looks like depends on the lines before it alone. Pure.
+
+So a line can go out for good when it has come, however long the code grows. The state between lines
+is the stack that the tables of a Pygments lexer work with. A comment that goes over lines is read in
+one piece, up to a bound.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pygments import unistring
+from pygments.lexer import Lexer, RegexLexerMeta
+
+from clew.fronts.render.rows import Span, visible
+from clew.fronts.render.theme import Theme
+
+if TYPE_CHECKING:
+    from pygments.lexer import RegexLexer
+
+
+# Lexers of Pygments whose tables are made when a text comes into them. Pure.
+
+
+# All letters one by one, half of what a table costs; `\w` is the same but for a few signs.
+_LETTERS = (
+    (f"[{unistring.xid_start}]", r"[^\W\d]"),
+    (f"[{unistring.xid_continue}]", r"\w"),
+)
+
+
+class _Unmade:
+    """A rule's expression as it is written."""
+
+    __slots__ = ("_flags", "_match", "_regex")
+
+    def __init__(self, regex: Any, flags: int) -> None:
+        self._regex = regex
+        self._flags = flags
+        self._match: Any = None
+
+    def made(self) -> Any:
+        """What stands in a table: the function that matches at a place."""
+        if self._match is None:
+            # Words that stand for an expression make it when they are asked.
+            get = getattr(self._regex, "get", None)
+            written = str(self._regex if get is None else get())
+            for letters, short in _LETTERS:
+                written = written.replace(letters, short)
+            self._match = re.compile(written, self._flags).match
+        return self._match
+
+
+class _Tables(dict[str, Any]):
+    """The rules of each state that was asked for; the others wait as they are written."""
+
+    def __init__(self, unmade: dict[str, Any]) -> None:
+        super().__init__()
+        self._unmade = unmade
+
+    def __missing__(self, state: str) -> Any:
+        rules = self[state] = [
+            (match.made() if isinstance(match, _Unmade) else match, kind, then)
+            for match, kind, then in self._unmade[state]
+        ]
+        return rules
+
+
+class _LateTables(RegexLexerMeta):
+    def _process_regex(self, regex: Any, rflags: int, state: str) -> _Unmade:
+        return _Unmade(regex, rflags)
+
+    def process_tokendef(self, name: Any, tokendefs: Any = None) -> _Tables:
+        base: Any = super()
+        return _Tables(base.process_tokendef(name, tokendefs))
+
+
+def late(kind: Any) -> Lexer:
+    """The lexer of a language, soon."""
+    made: Any = kind
+    if isinstance(kind, RegexLexerMeta):
+        made = type.__call__(_LateTables, kind.__name__, (kind,), {"__doc__": kind.__doc__})
+    lexer: Lexer = made()
+    return lexer
+
+
+Piece: TypeAlias = tuple[Any, str]
+
+# Lines that are held until a comment ends.
+HELD_LINES = 40
+# A line that is longer is data, not text that somebody reads.
+COLOURED_CHARACTERS = 1_000
+# So many rules in a row may say nothing at one place.
+TURNS_MOST = 20
+
+# Which part of a theme the kinds of Pygments are; a kind that is not here is what its parent is.
+_PARTS = {
+    "Keyword": "code_keyword",
+    "Keyword.Type": "code_type",
+    "Keyword.Constant": "code_number",
+    "Name.Function": "code_name",
+    "Name.Class": "code_type",
+    "Name.Decorator": "code_name",
+    "Name.Builtin": "code_type",
+    "Name.Tag": "code_keyword",
+    "Name.Attribute": "code_name",
+    "Name.Exception": "code_type",
+    "Literal.String": "code_string",
+    "Literal.Number": "code_number",
+    "Comment": "code_comment",
+    "Operator": "code_operator",
+    "Operator.Word": "code_keyword",
+    "Generic.Deleted": "removed",
+    "Generic.Inserted": "added",
+    "Generic.Heading": "heading",
+    "Generic.Subheading": "heading",
+    "Generic.Prompt": "quiet",
+}
+
+_OPENS = re.compile(r"(?:^|\s)/\*(?!.*\*/)|<!--(?!.*-->)", re.S)
+_CLOSES = re.compile(r"\*/|-->")
+
+
+# Where several languages claim the end of a file's name.
+_CLAIMED = {
+    ".h": "c",
+    ".m": "objective-c",
+    ".pl": "perl",
+    ".ts": "ts",
+    ".v": "verilog",
+    ".cls": "tex",
+}
+
+
+@cache
+def _names() -> dict[str, str]:
+    """For each name of a language and each end of a file's name, the name that it is found by.
+
+    Pygments' own search loads every language that might fit, and the plugins of anybody.
+    """
+    from pygments.lexers import LEXERS
+
+    names: dict[str, str] = dict(_CLAIMED)
+    for _, _, aliases, patterns, _ in LEXERS.values():
+        for alias in aliases:
+            names.setdefault(alias.lower(), aliases[0])
+        for pattern in patterns if aliases else ():
+            names.setdefault(pattern.removeprefix("*").lower(), aliases[0])
+    return names
+
+
+@cache
+def lexer_named(name: str) -> "Lexer | None":
+    """The lexer of a language by the word on its fence."""
+    known = _names().get(name.lower())
+    if known is None:
+        return None
+    from pygments.lexers import find_lexer_class_by_name
+
+    return late(find_lexer_class_by_name(known))
+
+
+def lexer_for(path: str) -> "Lexer | None":
+    """The lexer of a file by its name."""
+    name = path.rpartition("/")[2].lower()
+    end = f".{name.rpartition('.')[2]}"
+    return lexer_named(name if name in _names() and "." not in name else end)
+
+
+def get_ready() -> None:
+    """Loads what takes a moment, for whoever has one before the first code is shown."""
+    lexer_named("python")
+
+
+def language(info: str) -> str:
+    """The language of a fence, out of the words behind its marks."""
+    words = info.replace(",", " ").split()
+    return words[0].strip("{}.") if words else ""
+
+
+class Colours:
+    """Colours of one piece of code; `add` gives the lines that now have theirs."""
+
+    __slots__ = ("_held", "_lexer", "_stack", "_theme")
+
+    def __init__(self, lexer: "Lexer | None", theme: Theme) -> None:
+        self._lexer = lexer
+        self._theme = theme
+        self._stack: tuple[str, ...] = ("root",)
+        self._held: list[str] = []
+
+    def copy(self) -> "Colours":
+        twin = Colours(self._lexer, self._theme)
+        twin._stack, twin._held = self._stack, self._held[:]
+        return twin
+
+    def add(self, line: str) -> list[list[Span]]:
+        line = visible(line.expandtabs(4))
+        if self._lexer is None or (len(line) > COLOURED_CHARACTERS and not self._held):
+            return [[Span(line)]]
+        self._held.append(line)
+        if self._waits(line):
+            return []
+        return self.end()
+
+    def line(self, line: str) -> list[Span]:
+        """A line at once, whatever the next one says."""
+        rows = [*self.add(line), *self.end()]
+        return rows[0] if rows else []
+
+    def end(self) -> list[list[Span]]:
+        held, self._held = self._held, []
+        if self._lexer is None or not held:
+            return []
+        pieces, self._stack = lexed(self._lexer, "\n".join(held) + "\n", self._stack)
+        return _lines(pieces, self._theme)
+
+    def _waits(self, line: str) -> bool:
+        """Whether a comment began that may go on."""
+        if len(self._held) > 1:
+            return len(self._held) < HELD_LINES and not _CLOSES.search(line)
+        return bool(_OPENS.search(line))
+
+
+def lexed(lexer: "Lexer", text: str, stack: tuple[str, ...]) -> tuple[list[Piece], tuple[str, ...]]:
+    """The pieces of a text, and the states that are open behind it.
+
+    A lexer without tables, or with a memory of its own beside them, begins anew with each text.
+    """
+    from pygments.lexer import ExtendedRegexLexer, RegexLexer
+
+    if isinstance(lexer, RegexLexer) and not isinstance(lexer, ExtendedRegexLexer):
+        return _by_tables(lexer, text, stack)
+    return [(kind, value) for _, kind, value in lexer.get_tokens_unprocessed(text)], stack
+
+
+def _by_tables(
+    lexer: "RegexLexer", text: str, stack: tuple[str, ...]
+) -> tuple[list[Piece], tuple[str, ...]]:
+    from pygments.token import Error, Text
+
+    # Made when a lexer is; some have their own, some their parent's.
+    tables = getattr(lexer, "_tokens", {})
+    states = list(stack)
+    pieces: list[Piece] = []
+    at = turns = 0
+    while at < len(text):
+        ruled = _ruled(lexer, tables[states[-1]], text, at) if turns < TURNS_MOST else None
+        if ruled is None:
+            # No rule for this character, or rules that lead in a circle.
+            is_end = text[at] == "\n"
+            if is_end:
+                states = ["root"]
+            pieces.append((Text if is_end else Error, text[at]))
+            at, turns = at + 1, 0
+            continue
+        more, end, then = ruled
+        pieces += more
+        if then is not None:
+            _move(states, then)
+        at, turns = end, 0 if end > at else turns + 1
+    return pieces, tuple(states)
+
+
+def _ruled(
+    lexer: "RegexLexer", rules: Iterable[tuple[Any, Any, Any]], text: str, at: int
+) -> tuple[list[Piece], int, Any] | None:
+    """The first rule that holds here: its pieces, where they end, and where it leads."""
+    from pygments.token import _TokenType
+
+    for match, kind, then in rules:
+        found = match(text, at)
+        if found is None:
+            continue
+        if isinstance(kind, _TokenType):
+            return [(kind, found[0])], found.end(), then
+        pieces = [] if kind is None else [(each, value) for _, each, value in kind(lexer, found)]
+        return pieces, found.end(), then
+    return None
+
+
+def _move(states: list[str], then: Any) -> None:
+    """Goes where a rule leads: up so many states, once more into this one, into others."""
+    if isinstance(then, int):
+        del states[max(1, len(states) + then) :]
+    elif then == "#push":
+        states.append(states[-1])
+    else:
+        for state in then:
+            if state == "#pop":
+                del states[max(1, len(states) - 1) :]
+            else:
+                states.append(states[-1] if state == "#push" else state)
+
+
+def _lines(pieces: list[Piece], theme: Theme) -> list[list[Span]]:
+    lines: list[list[Span]] = [[]]
+    for kind, value in pieces:
+        style = theme[_part(kind)]
+        first, *rest = value.split("\n")
+        if first:
+            lines[-1].append(Span(first, style))
+        for more in rest:
+            lines.append([Span(more, style)] if more else [])
+    return lines[:-1]
+
+
+@cache
+def _part(kind: Any) -> str:
+    while kind.parent is not None:
+        part = _PARTS.get(str(kind).removeprefix("Token."))
+        if part is not None:
+            return part
+        kind = kind.parent
+    return ""

@@ -1,0 +1,111 @@
+"""Long output in part, with a name under which all of it can be seen. Pure.
+
+Only what is shown is ever painted: of a long text that is its first and its last lines.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import TypeAlias
+
+from clew.core.messages.text import count_of
+from clew.fronts.render.rows import Row, Span, chopped, one_line, visible, wrapped
+from clew.fronts.render.theme import Look
+
+HEAD_LINES, TAIL_LINES = 5, 4
+# A line in part is at most so many rows.
+LINE_ROWS = 3
+# So many folded outputs can be seen again; of older ones the log has all.
+KEPT = 200
+
+# Of what has colours of its own, a change or a plan: so many rows.
+CUT_ROWS = 40
+
+# Paints something in whole, in rows of a width.
+Whole: TypeAlias = Callable[[int], Iterable[Row]]
+
+
+class Folds:
+    """What was shown in part, the newest last: a number and a few words each."""
+
+    def __init__(self, hint: str) -> None:
+        self._hint = hint
+        self._number = 0
+        self._kept: dict[int, tuple[str, Whole]] = {}
+
+    @property
+    def names(self) -> list[str]:
+        return [f"{number} {title}" for number, (title, _) in self._kept.items()]
+
+    def get(self, name: str) -> Whole | None:
+        number = name.split(" ", 1)[0]
+        kept = self._kept.get(int(number)) if number.isdecimal() else None
+        return None if kept is None else kept[1]
+
+    def keep(self, title: str, whole: Whole) -> str:
+        """Words by which it can be asked for; nothing where nobody could."""
+        self._number += 1
+        self._kept[self._number] = one_line(title), whole
+        if len(self._kept) > KEPT:
+            del self._kept[next(iter(self._kept))]
+        return f" ({self._hint} shows no. {self._number})" if self._hint else ""
+
+
+# What programs print for a terminal of their own: colours, moves, titles.
+_SEQUENCES = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\))")
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of an output as they were left: what a line was overwritten with, no sequences."""
+    if not text:
+        return []
+    if "\x1b" in text:
+        text = _SEQUENCES.sub("", text)
+    lines = text.removesuffix("\n").split("\n")
+    return (
+        [line.removesuffix("\r").rpartition("\r")[2] for line in lines] if "\r" in text else lines
+    )
+
+
+def folded(
+    text: str, title: str, look: Look, folds: Folds, *, part: str = "quiet"
+) -> Iterator[Row]:
+    """An output: all of it if it is short, else both of its ends and how much is between them."""
+    lines = lines_of(text)
+    style, width = look.theme[part], look.width
+
+    def whole(width: int) -> Iterator[Row]:
+        for each in lines:
+            yield from _rows(each, width, style)
+
+    between = len(lines) - HEAD_LINES - TAIL_LINES
+    if between <= 1:
+        shown = [_rows(each, width, style, LINE_ROWS + 1) for each in lines]
+        yield from (row for each in shown for row in each[:LINE_ROWS])
+        what = "long lines" if any(len(each) > LINE_ROWS for each in shown) else ""
+    else:
+        yield from (r for each in lines[:HEAD_LINES] for r in _rows(each, width, style, LINE_ROWS))
+        what = count_of(between, "more line")
+    if what:
+        yield from wrapped(
+            [Span(f"… {what}{folds.keep(title, whole)}", look.theme["quiet"])], width
+        )
+    if between > 1:
+        yield from (r for each in lines[-TAIL_LINES:] for r in _rows(each, width, style, LINE_ROWS))
+
+
+def cut(rows: Iterable[Row], title: str, whole: Whole, look: Look, folds: Folds) -> Iterator[Row]:
+    """The first rows of what is painted as it is asked for."""
+    rows = iter(rows)
+    yield from islice(rows, CUT_ROWS)
+    if next(rows, None) is not None:
+        more = Span(f"… and more{folds.keep(title, whole)}", look.theme["quiet"])
+        yield from wrapped([more], look.width)
+
+
+def _rows(text: str, width: int, style: str, most: int = 0) -> list[Row]:
+    """A line of output in rows; of a very long one no more is painted than can be seen."""
+    if most:
+        text = text[: most * width + 1]
+    rows = list(chopped([Span(visible(text.expandtabs(8)), style)], width))
+    return rows[:most] if most else rows

@@ -1,0 +1,200 @@
+"""What stands inside a paragraph, as spans: emphasis, code, links. Pure.
+
+HTML stays what it is, text; a link that a terminal cannot open shows where it leads, and so does one
+whose words name another place.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from clew.fronts.render.rows import Span, address, joined, visible
+from clew.fronts.render.theme import Theme
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+
+# Where a long paragraph can be cut, so that its beginning can be shown for good. Pure.
+
+
+# A paragraph goes on in parts from here on, at the first good place; by three times that at any.
+PARAGRAPH_CHARACTERS = 1_200
+
+_SIGNS = re.compile(r"\\.|`+|\*+|(?<![\w_])_+|_+(?![\w_])|!?\[|\]\(?|\)|\s|\S", re.S)
+
+
+def good_cut(text: str) -> int:
+    """Where a paragraph may be cut without cutting code, emphasis or a link; 0 for nowhere yet."""
+    open_signs: set[str] = set()
+    good = last = 0
+    for found in _SIGNS.finditer(text):
+        sign = found[0]
+        if sign.isspace():
+            last = found.end()
+            good = good if open_signs else last
+        elif sign[0] == "`":
+            _toggle(open_signs, sign)
+        elif "`" in "".join(open_signs):
+            continue
+        elif sign[0] in "*_":
+            is_alone = text[found.end() : found.end() + 1].isspace() and sign not in open_signs
+            if not is_alone:
+                _toggle(open_signs, sign)
+        elif sign in ("[", "!["):
+            open_signs.add("[")
+        elif sign[0] == "]":
+            open_signs.discard("[")
+            if sign == "](":
+                open_signs.add("(")
+        elif sign == ")":
+            open_signs.discard("(")
+    if good:
+        return good
+    return (last or len(text)) if len(text) > 3 * PARAGRAPH_CHARACTERS else 0
+
+
+def _toggle(signs: set[str], sign: str) -> None:
+    signs.symmetric_difference_update({sign})
+
+
+# Where a block of HTML begins inside Markdown, and what ends it: CommonMark's seven kinds. Pure.
+
+
+_HTML_NAMES = (
+    "address article aside base basefont blockquote body caption center col colgroup dd details dialog"
+    " dir div dl dt fieldset figcaption figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header"
+    " hr html iframe legend li link main menu menuitem nav noframes ol optgroup option p param search"
+    " section summary table tbody td tfoot th thead title tr track ul"
+).replace(" ", "|")
+_ATTRIBUTE = r"""\s+[A-Za-z_:][\w:.-]*(?:\s*=\s*(?:[^\s"'=<>`]+|'[^']*'|"[^"]*"))?"""
+# How a block of HTML begins and, where that is not an empty line, what ends it.
+_HTML = (
+    (re.compile(r"<(?:script|pre|style|textarea)(?=\s|>|\Z)", re.I),
+     re.compile(r"</(?:script|pre|style|textarea)>", re.I)),
+    (re.compile(r"<!--"), re.compile(r"-->")),
+    (re.compile(r"<\?"), re.compile(r"\?>")),
+    (re.compile(r"<![A-Za-z]"), re.compile(r">")),
+    (re.compile(r"<!\[CDATA\["), re.compile(r"\]\]>")),
+    (re.compile(rf"</?(?:{_HTML_NAMES})(?=\s|/?>|\Z)", re.I), None),
+)  # fmt: skip
+_HTML_ALONE = re.compile(
+    rf"(?:<[A-Za-z][A-Za-z0-9-]*(?:{_ATTRIBUTE})*\s*/?>|</[A-Za-z][A-Za-z0-9-]*\s*>)\s*\Z"
+)
+
+
+class Html(Struct, frozen=True):
+    """HTML that begins here; an empty line ends it where nothing else does."""
+
+    until: re.Pattern[str] | None
+
+
+def html_begins(words: str, *, may_be_any: bool) -> Html | None:
+    for begins, until in _HTML:
+        if begins.match(words):
+            return Html(until)
+    return Html(None) if may_be_any and _HTML_ALONE.match(words) else None
+
+
+# Without one of these a text is what it says.
+_SPECIAL = re.compile(r"[\\`*_~\[\]<&!:\n]")
+_BARE = re.compile(r"https?://[^\s<>\"'`|]*[^\s<>\"'`|.,;:!?)\]}*_]")
+_BREAK = re.compile(r"<br\s*/?>", re.I)
+_OPENS = {"em_open": "emphasis", "strong_open": "strong", "s_open": "struck"}
+
+
+@cache
+def _reader() -> "MarkdownIt":
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark").enable("strikethrough")
+
+
+def get_ready() -> None:
+    """Loads what takes a moment, for whoever has one before the first words are shown."""
+    _reader()
+
+
+def spans(text: str, theme: Theme, *, links: bool, style: str = "") -> list[Span]:
+    """A text of Markdown in the styles of a theme, on top of a style of its own."""
+    text = visible(text)
+    if not _SPECIAL.search(text):
+        return [Span(text, style)]
+    tokens = _reader().parseInline(text)[0].children or []
+    return list(_Inline(theme, links=links, style=style).read(tokens))
+
+
+class _Inline:
+    def __init__(self, theme: Theme, *, links: bool, style: str) -> None:
+        self._theme = theme
+        self._links = links
+        self._styles = [style]
+        # Of the link that is open: where it leads, and what it has said.
+        self._url: str | None = None
+        self._said = ""
+
+    def read(self, tokens: "list[Token]") -> Iterator[Span]:
+        for token in tokens:
+            match token.type:
+                case "text" if self._url is None:
+                    yield from self._bare(token.content)
+                case "text" | "text_special":
+                    yield self._span(token.content)
+                case "code_inline":
+                    yield self._span(token.content, "code")
+                case "softbreak":
+                    yield self._span(" ")
+                case "hardbreak":
+                    yield self._span("\n")
+                case "html_inline":
+                    is_break = _BREAK.fullmatch(token.content)
+                    yield self._span("\n") if is_break else self._span(token.content, "quiet")
+                case "link_open":
+                    self._url, self._said = str(token.attrs.get("href", "")), ""
+                case "link_close":
+                    yield from self._leads()
+                case "image":
+                    yield from self._image(token)
+                case opened if opened in _OPENS:
+                    style = joined(self._styles[-1], self._theme[_OPENS[opened]])
+                    self._styles.append(style)
+                case _:
+                    self._styles.pop()
+
+    def _span(self, text: str, part: str = "") -> Span:
+        style = joined(self._styles[-1], self._theme[part])
+        if self._url is None:
+            return Span(text, style)
+        self._said += text
+        return Span(text, joined(style, self._theme["link"]), self._target(self._url))
+
+    def _target(self, url: str) -> str:
+        return address(url) if self._links else ""
+
+    def _bare(self, text: str) -> Iterator[Span]:
+        """Text whose addresses are links."""
+        at = 0
+        style = self._styles[-1]
+        for found in _BARE.finditer(text) if "://" in text else ():
+            yield Span(text[at : found.start()], style)
+            yield Span(found[0], joined(style, self._theme["link"]), self._target(found[0]))
+            at = found.end()
+        yield Span(text[at:], style)
+
+    def _leads(self) -> Iterator[Span]:
+        """The end of a link: where it leads, unless its words say so or the terminal shows it."""
+        url, self._url = self._url or "", None
+        is_said = self._said == url or f"mailto:{self._said}" == url
+        names_another = "://" in self._said or "." in self._said.strip(". ")
+        if not is_said and url and (names_another or not self._target(url)):
+            yield Span(f" ({visible(url)})", joined(self._styles[-1], self._theme["quiet"]))
+
+    def _image(self, token: "Token") -> Iterator[Span]:
+        url = str(token.attrs.get("src", ""))
+        words = f"[image: {token.content}]" if token.content else "[image]"
+        style = joined(self._styles[-1], self._theme["quiet"])
+        yield Span(f"{words} ({visible(url)})", style, self._target(url))

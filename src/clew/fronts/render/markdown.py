@@ -1,0 +1,359 @@
+"""Markdown as rows, while it comes: what stands goes out once, the rest is shown as if it ended here.
+
+The end is painted by the same hands, on a copy of what is open; so what goes out and what is seen
+before that are one rendering, whatever the pieces were that the text came in. Pure.
+
+Decision: docs/decisions/180-terminal-screen.md
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import takewhile
+from typing import assert_never
+
+from clew.fronts.render import code, inline
+from clew.fronts.render.blocks import Blocks, Container, Leaf, Path, cells_of
+from clew.fronts.render.code import Colours, language, lexer_named
+from clew.fronts.render.inline import spans
+from clew.fronts.render.rows import (
+    Row,
+    Span,
+    Wrap,
+    bare,
+    cells,
+    chopped,
+    clipped_to,
+    visible,
+    width_of,
+    wrapped,
+)
+from clew.fronts.render.theme import Theme
+
+# A table in columns that fit. Pure.
+
+
+# So many rows say how wide the columns are.
+MEASURED_ROWS = 60
+COLUMN_LEAST = 6
+_BETWEEN = " │ "
+
+
+class Table:
+    __slots__ = ("_columns", "_head", "_links", "_rows", "_theme", "_width", "_widths")
+
+    def __init__(self, leaf: Leaf, theme: Theme, width: int, *, links: bool) -> None:
+        self._columns = leaf.columns
+        self._theme = theme
+        self._width = width
+        self._links = links
+        self._rows: list[list[Row]] = []
+        # Of the columns, once they are fixed; nothing where they do not fit.
+        self._widths: list[int] | None = None
+        self._head = self._read(leaf.info, theme["table_head"])
+
+    def copy(self) -> "Table":
+        twin = object.__new__(Table)
+        for name in self.__slots__:
+            setattr(twin, name, getattr(self, name))
+        twin._rows = self._rows[:]
+        return twin
+
+    def add(self, row: str) -> Iterator[Row]:
+        self._rows.append(self._read(row))
+        if self._widths is not None or len(self._rows) >= MEASURED_ROWS:
+            yield from self.end()
+
+    def end(self, last: int | None = None) -> Iterator[Row]:
+        """The rows that are still held; of many only the last ones, where that is enough."""
+        if self._widths is None:
+            self._widths = self._measured()
+            if self._widths and (last is None or len(self._rows) < last):
+                yield from self._set(self._head, self._widths)
+                rule = "─┼─".join("─" * width for width in self._widths)
+                yield [Span(rule, self._theme["rule"])]
+        rows, self._rows = self._rows, []
+        for row in rows if last is None else rows[-last:]:
+            yield from self._set(row, self._widths) if self._widths else self._listed(row)
+
+    def _read(self, row: str, style: str = "") -> list[Row]:
+        """The cells of a row, as many as the head has."""
+        wide = len(self._columns)
+        said = (cells_of(row) + [""] * wide)[:wide]
+        return [spans(cell, self._theme, links=self._links, style=style) for cell in said]
+
+    def _measured(self) -> list[int]:
+        """Each column as wide as it wants to be, the widest narrowed until all of them fit."""
+        rows = [self._head, *self._rows]
+        wants = [max(1, *(_widest(row[i]) for row in rows)) for i in range(len(self._columns))]
+        room = self._width - len(_BETWEEN) * (len(wants) - 1)
+        if room < sum(min(want, COLUMN_LEAST) for want in wants):
+            return []
+        most = max(wants)
+        if sum(wants) > room:
+            low, high = 1, most
+            while low < high:
+                most = (low + high + 1) // 2
+                fits = sum(min(want, most) for want in wants) <= room
+                low, high = (most, high) if fits else (low, most - 1)
+            most = low
+        return [min(want, most) for want in wants]
+
+    def _set(self, row: list[Row], widths: list[int]) -> Iterator[Row]:
+        columns = [list(wrapped(cell, width)) for cell, width in zip(row, widths, strict=True)]
+        for i in range(max(map(len, columns))):
+            line: Row = []
+            for column, width, stand in zip(columns, widths, self._columns, strict=True):
+                if line:
+                    line.append(Span(_BETWEEN, self._theme["rule"]))
+                line += _stood(column[i] if i < len(column) else [], width, stand)
+            yield bare(line)
+
+    def _listed(self, row: list[Row]) -> Iterator[Row]:
+        for head, cell in zip(self._head, row, strict=True):
+            yield from wrapped([*head, Span(": "), *cell], self._width)
+        yield [Span("─" * min(8, self._width), self._theme["rule"])]
+
+
+def _widest(cell: Row) -> int:
+    text = "".join(span.text for span in cell)
+    return max(map(cells, text.split("\n")))
+
+
+def _stood(cell: Row, width: int, stand: str) -> Row:
+    room = width - width_of(cell)
+    before = {"right": room, "center": room // 2}.get(stand, 0)
+    return [Span(" " * before), *cell, Span(" " * (room - before))]
+
+
+CODE_INDENT = "  "
+RULE_CELLS = 40
+# Room for words, however deep the quotes and lists are.
+WIDTH_LEAST = 12
+_BULLETS = "•◦▪"
+_BOXES = (("[ ] ", "☐ "), ("[x] ", "☑ "), ("[X] ", "☑ "))
+
+
+def get_ready() -> None:
+    """Loads the two readers: a tenth of a second that nobody should see in the middle of an answer."""
+    inline.get_ready()
+    code.get_ready()
+
+
+class Markdown:
+    """Give `feed` the text as it comes; `rows` are those that stand since they were last taken."""
+
+    def __init__(self, theme: Theme, width: int, *, links: bool = False) -> None:
+        self._painter = _Painter(theme, width, links=links)
+        self._blocks = Blocks(self._painter)
+        # Whether anything came since the end was painted, and how it looked.
+        self._peeked: tuple[int, int, list[Row]] | None = None
+
+    def feed(self, text: str) -> list[Row]:
+        self._peeked = None
+        self._blocks.feed(text)
+        return self._painter.taken()
+
+    def finish(self) -> list[Row]:
+        self._peeked = None
+        self._blocks.finish()
+        return self._painter.taken()
+
+    def tail(self, width: int, rows: int) -> list[Row]:
+        """The last rows of what does not stand yet, as it would be if no more came."""
+        if self._peeked is None or self._peeked[:2] != (width, rows):
+            painter = self._painter.copy(width, rows)
+            self._blocks.copy(painter).finish()
+            self._peeked = width, rows, painter.taken()[-rows:] if rows > 0 else []
+        return self._peeked[2]
+
+    def resize(self, width: int) -> None:
+        """What was painted stays as it is; what comes fits the new width."""
+        self._painter.resize(width)
+
+
+class _Painter:
+    """The sink of the blocks: one leaf at a time becomes rows behind the marks of its containers."""
+
+    def __init__(self, theme: Theme, width: int, *, links: bool) -> None:
+        self._theme = theme
+        self._width = width
+        self._links = links
+        self._rows: list[Row] = []
+        # Whether a row went out already, and the newest container whose mark did.
+        self._has_begun = False
+        self._shown = 0
+        self._before: Leaf | None = None
+        self._leaf: Leaf | None = None
+        self._is_first = True
+        # Whichever the leaf needs.
+        self._wrap = Wrap(width)
+        self._colours: Colours | None = None
+        self._table: Table | None = None
+        # The row that a very long line of code goes on in.
+        self._open: Row = []
+        # How many rows are wanted, where it is not all of them.
+        self._last: int | None = None
+
+    def copy(self, width: int, last: int) -> "_Painter":
+        """A painter that goes on from here, and whose last rows are all that is wanted."""
+        twin = _Painter(self._theme, self._width, links=self._links)
+        for name in ("_has_begun", "_shown", "_before", "_leaf", "_is_first"):
+            setattr(twin, name, getattr(self, name))
+        twin._wrap = self._wrap.copy()
+        twin._colours = self._colours.copy() if self._colours else None
+        twin._table = self._table.copy() if self._table else None
+        twin._open, twin._last = self._open, last
+        if width != self._width:
+            twin.resize(width)
+        return twin
+
+    def resize(self, width: int) -> None:
+        self._width = width
+        if self._leaf is not None:
+            self._wrap.width = self._room
+
+    def taken(self) -> list[Row]:
+        rows, self._rows = self._rows, []
+        return rows
+
+    # -- what the blocks say
+
+    def begin(self, leaf: Leaf) -> None:
+        if self._has_begun and self._is_apart(leaf):
+            self._rows.append(bare(self._margin(_shared(self._before, leaf))))
+        self._has_begun = True
+        self._leaf, self._is_first = leaf, True
+        self._wrap = Wrap(self._room)
+        match leaf.kind:
+            case "code":
+                name = language(leaf.info)
+                self._colours = Colours(lexer_named(name) if name else None, self._theme)
+            case "table":
+                self._table = Table(leaf, self._theme, self._room, links=self._links)
+            case "rule":
+                cells = min(RULE_CELLS, self._room)
+                self._put([[Span("─" * cells, self._theme["rule"])]])
+            case "empty":
+                self._put([[]])
+            case "paragraph" | "heading" | "html":
+                pass
+            case _:
+                assert_never(leaf.kind)
+
+    def text(self, text: str, *, ends: bool) -> None:
+        leaf = self._leaf
+        assert leaf is not None
+        match leaf.kind:
+            case "paragraph":
+                self._words(leaf, text)
+            case "heading":
+                style = self._theme["title" if leaf.level == 1 else "heading"]
+                self._put(self._wrap.add(self._spans(text, style)))
+            case "html":
+                self._put(chopped([Span(visible(text), self._theme["quiet"])], self._room))
+            case "code":
+                assert self._colours is not None
+                self._code_line(self._colours, text, ends=ends)
+            case _:
+                assert self._table is not None
+                self._put(self._table.add(text))
+
+    def stand(self) -> None:
+        assert self._leaf is not None
+        if self._leaf.kind in ("paragraph", "heading"):
+            self._put(self._wrap.end())
+        if self._colours is not None:
+            self._code(self._colours.end())
+            self._put(self._code_rows(self._open) if self._open else ())
+        if self._table is not None:
+            self._put(self._table.end(self._last))
+        self._before, self._leaf, self._open = self._leaf, None, []
+        self._colours = self._table = None
+
+    # -- how a leaf looks
+
+    def _words(self, leaf: Leaf, text: str) -> None:
+        if self._is_first and not self._wrap.row and leaf.path and leaf.path[-1].is_item:
+            for written, box in _BOXES:
+                if text.startswith(written):
+                    text = box + text.removeprefix(written)
+        self._put(self._wrap.add(self._spans(text)))
+
+    def _code_line(self, colours: Colours, text: str, *, ends: bool) -> None:
+        if ends and not self._open:
+            self._code(colours.add(text))
+            return
+        self._code(colours.end())
+        *rows, last = self._code_rows([*self._open, Span(visible(text.expandtabs(4)))])
+        # A line that goes on is cut where a row is full, not where its part was.
+        self._open = [] if ends else last[1:]
+        self._put([*rows, last] if ends else rows)
+
+    def _code(self, lines: Iterable[list[Span]]) -> None:
+        for line in lines:
+            self._put(self._code_rows(line))
+
+    def _code_rows(self, line: Row) -> Iterator[Row]:
+        indent = CODE_INDENT if self._room > WIDTH_LEAST - len(CODE_INDENT) else ""
+        for row in chopped(line, self._room - len(indent)):
+            yield [Span(indent), *row]
+
+    def _spans(self, text: str, style: str = "") -> list[Span]:
+        return spans(text, self._theme, links=self._links, style=style)
+
+    # -- where it stands
+
+    def _is_apart(self, leaf: Leaf) -> bool:
+        """Whether an empty row stands between a leaf and the one before it."""
+        if leaf.has_gap:
+            return True
+        before = self._before
+        if before is None or before.path or leaf.path:
+            return False
+        return leaf.kind in ("heading", "code", "table") or before.kind in ("code", "table")
+
+    def _put(self, rows: Iterable[Row]) -> None:
+        leaf = self._leaf
+        assert leaf is not None
+        for row in rows:
+            margin = self._margin(leaf.path, marks=True)
+            self._rows.append(bare([*margin, *row]))
+            self._is_first = False
+
+    @property
+    def _room(self) -> int:
+        path = self._leaf.path if self._leaf is not None else ()
+        return max(min(WIDTH_LEAST, self._width), self._width - sum(map(_indent, path)))
+
+    def _margin(self, path: Path, *, marks: bool = False) -> Row:
+        """What stands before a row; with the marks of items that show for the first time."""
+        margin: Row = []
+        depth = 0
+        for container in path:
+            if not container.is_item:
+                margin.append(Span("▎ ", self._theme["quote"]))
+                continue
+            is_new = marks and container.serial > self._shown
+            if is_new:
+                self._shown = container.serial
+            mark = _mark(container, depth) if is_new else ""
+            margin.append(Span(mark.ljust(_indent(container)), self._theme["marker"]))
+            depth += 1
+        return clipped_to(margin, self._width - WIDTH_LEAST)
+
+
+def _indent(container: Container) -> int:
+    if container.number is None:
+        return 2
+    return len(str(container.number)) + 2
+
+
+def _mark(container: Container, depth: int) -> str:
+    if container.number is None:
+        return _BULLETS[depth % len(_BULLETS)]
+    return f"{container.number}{container.mark}"
+
+
+def _shared(before: Leaf | None, leaf: Leaf) -> Path:
+    """The containers that two leaves both stand in."""
+    pairs = zip(before.path if before is not None else (), leaf.path, strict=False)
+    return tuple(theirs for theirs, ours in takewhile(lambda pair: pair[0] is pair[1], pairs))

@@ -1,0 +1,163 @@
+"""A conversation that goes on, as its end would have looked: painted from the end, and no further
+than it is shown. Pure.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, TypeAlias
+
+from clew.agent.tasks.notice import runs_for_person
+from clew.core.input.parse import as_typed
+from clew.core.json_object import Json
+from clew.core.messages.messages import User
+from clew.core.messages.text import INTERRUPTED, INTERRUPTED_FOR_TOOL_USE, count_of
+from clew.core.normalize.for_display import Item, for_display
+from clew.fronts.render.folding import Folds, folded
+from clew.fronts.render.markdown import Markdown
+from clew.fronts.render.rows import Line, Span, as_line, hanging, one_line, visible, wrapped
+from clew.fronts.render.stories import STOPPED, Story, news, stopped, title_of
+from clew.fronts.render.theme import Look
+
+Titles: TypeAlias = Callable[[Json], str]
+
+# So many messages are looked at first, then four times as many, until there is enough to show.
+FIRST_LOOK = 24
+# Whose words they are, where that is said.
+PERSON, MODEL = "You> ", "clew: "
+# Of one message.
+RECALLED_CHARACTERS = 20_000
+_PRINTED = re.compile("<bash-stdout>(.*)</bash-stdout><bash-stderr>(.*)</bash-stderr>", re.S)
+
+
+def recalled(
+    messages: Sequence[Json], rows: int, look: Look, folds: Folds, titles: Titles = title_of
+) -> list[Line]:
+    """About so many rows of the end; a line says what stands before them. `titles`: of calls."""
+    count = FIRST_LOOK
+    while True:
+        begin = max(0, len(messages) - count)
+        told = list(_told(messages[begin:], look, folds, titles))
+        if begin == 0 or sum(map(len, told)) >= rows:
+            break
+        count *= 4
+    lines: list[Line] = []
+    while told and len(lines) < rows:
+        room = rows - len(lines)
+        lines = _end_of(told.pop(), room) + lines
+    if not begin and not told:
+        return lines
+    words = f"… {begin:,} earlier messages" if begin else "… the beginning is not shown"
+    return [as_line([Span(words, look.theme["quiet"])]), *lines]
+
+
+def _end_of(lines: list[Line], rows: int) -> list[Line]:
+    """The last rows of a thing that was said, below its first: nobody is to guess what they are of."""
+    if len(lines) <= rows + 2:
+        return lines
+    return [*lines[:2], "  …", *lines[-rows:]]
+
+
+def _told(
+    messages: Sequence[Json], look: Look, folds: Folds, titles: Titles
+) -> Iterator[list[Line]]:
+    """Each thing that was said or done, apart from what is above it as it was while it went by."""
+    items = for_display(messages)
+    was_call = False
+    for number, item in enumerate(items):
+        shown = list(_item(item, items[number + 1 : number + 12], look, folds, titles))
+        if shown:
+            is_call = _kind(item) == "tool_use"
+            yield shown if was_call and is_call else ["", *shown]
+            was_call = is_call
+
+
+def _kind(item: Item) -> Any:
+    return item.block.get("type") if isinstance(item.block, dict) else None
+
+
+def _item(
+    item: Item, behind: list[Item], look: Look, folds: Folds, titles: Titles
+) -> Iterator[Line]:
+    block = item.block if isinstance(item.block, dict) else {}
+    kind, speaker = block.get("type"), item.entry.get("type")
+    if kind == "tool_use":
+        yield from _call(block, titles(block), behind, look, folds)
+    elif kind == "text" and speaker == "assistant":
+        yield from answered(str(block.get("text", "")), look)
+    elif kind == "text" and speaker == "user":
+        yield from _by_user(User(item.entry), str(block.get("text", "")), look, folds)
+    elif kind == "thinking":
+        yield from thought(str(block.get("thinking", "")), look, folds)
+    elif speaker == "system" and item.entry.get("subtype") == "compact_boundary":
+        yield as_line([Span("── what came before is a summary now ──", look.theme["quiet"])])
+
+
+def _by_user(entry: User, text: str, look: Look, folds: Folds) -> Iterator[Line]:
+    """What stands in a person's name: their words, what their shell printed, their stop."""
+    if text in (INTERRUPTED, INTERRUPTED_FOR_TOOL_USE) and entry.is_synthetic:
+        yield as_line([Span(STOPPED["aborted_streaming"], look.theme["quiet"])])
+    elif (printed := _PRINTED.fullmatch(text)) is not None:
+        said = printed[1] + printed[2]
+        said = runs_for_person(said) or said
+        rows = folded(said, "what the shell printed", look, folds, part="")
+        yield from map(as_line, rows)
+    elif entry.is_news:
+        yield from map(
+            as_line, hanging(visible(news(entry.data)), look.theme["notice"], look.width)
+        )
+    elif entry.face == "typed":
+        words = as_typed(text)
+        if words.startswith("! "):
+            yield as_line([Span(visible(_short(words)), look.theme["person"])])
+        else:
+            yield from typed(words, look)
+
+
+def _call(block: Json, title: str, behind: list[Item], look: Look, folds: Folds) -> Iterator[Line]:
+    story = Story(block)
+    story.runs(block, title)
+    for item in behind:
+        result = item.block if isinstance(item.block, dict) else {}
+        if result.get("type") == "tool_result" and result.get("tool_use_id") == block.get("id"):
+            yield from story.head(look, is_error=result.get("is_error") is True)
+            yield from story.told(item.entry, "", look, folds)
+            return
+    yield from story.head(look, is_error=True)
+    yield stopped(look)
+
+
+def answered(text: str, look: Look) -> Iterator[Line]:
+    markdown = Markdown(look.theme, look.width, links=look.abilities.links)
+    who = [Span(MODEL)] if look.says_who else []
+    for row in (*markdown.feed(_short(text)), *markdown.finish()):
+        yield as_line([*who, *row])
+        who = []
+
+
+def typed(text: str, look: Look) -> Iterator[Line]:
+    """What a person said."""
+    mark = Span(PERSON if look.says_who else "> ", look.theme["marker"])
+    spans = [Span(visible(_short(text).strip("\n").expandtabs(4)), look.theme["person"])]
+    for number, row in enumerate(wrapped(spans, look.width - 2)):
+        yield as_line([mark if number == 0 else Span("  "), *row])
+
+
+def thought(text: str, look: Look, folds: Folds) -> Iterator[Line]:
+    """What was thought, as a line that can be opened."""
+    words = len(text.split())
+    if not words:
+        return
+
+    def whole(width: int) -> Iterator[list[Span]]:
+        return wrapped([Span(visible(text), look.theme["thinking"])], width)
+
+    name = folds.keep(f"thought: {one_line(text[:60])}", whole)
+    said = f"thought, {count_of(words, 'word')}{name}"
+    yield as_line([Span("· ", look.theme["quiet"]), Span(said, look.theme["thinking"])])
+
+
+def _short(text: str) -> str:
+    rest = len(text) - RECALLED_CHARACTERS
+    return (
+        text if rest <= 0 else f"{text[:RECALLED_CHARACTERS]}… ({count_of(rest, 'more character')})"
+    )

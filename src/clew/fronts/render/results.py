@@ -1,0 +1,378 @@
+"""What became of a call, as rows: a change as its lines, a list as its boxes, output folded. Pure.
+
+Goes by what the log keeps beside a result, whoever wrote it; what has another shape than its tool
+would give it is shown as text.
+"""
+
+import re
+from base64 import b64decode
+from binascii import Error as NotBase64
+from collections.abc import Iterator
+from typing import Any, TypeGuard
+
+from clew.agent.tasks.notice import runs_for_person
+from clew.core.json_object import Json
+from clew.core.messages.text import count_of, for_person
+from clew.fronts.render.code import Colours, lexer_for
+from clew.fronts.render.folding import LINE_ROWS, Folds, cut, folded, lines_of
+from clew.fronts.render.markdown import Markdown
+from clew.fronts.render.rows import (
+    Line,
+    Row,
+    Span,
+    as_line,
+    bare,
+    chopped,
+    joined,
+    one_line,
+    visible,
+    wrapped,
+)
+from clew.fronts.render.theme import Look, Pictures, Theme
+
+# What a call changed in a file: lines with their numbers, in the colours of the language. Pure.
+
+
+_SIDES = {"+": ("added", "added_line"), "-": ("removed", "removed_line")}
+
+
+def is_patch(value: Any) -> TypeGuard[list[Json]]:
+    """Whether this is a list of hunks as tools leave it; logs of other programs may hold anything."""
+    return isinstance(value, list) and bool(value) and all(map(_is_hunk, value))
+
+
+def _is_hunk(value: Any) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("lines"), list):
+        return False
+    numbers = (value.get("oldStart"), value.get("newStart"))
+    return all(type(n) is int for n in numbers) and all(type(x) is str for x in value["lines"])
+
+
+def counted(patch: list[Json]) -> str:
+    """How many lines came and went."""
+    lines = [line[:1] for hunk in patch for line in hunk["lines"]]
+    return f"+{lines.count('+')} -{lines.count('-')}"
+
+
+def rows_of(patch: list[Json], path: str, theme: Theme, width: int) -> Iterator[Row]:
+    """All hunks, with a sign between them."""
+    last = max(hunk["newStart"] + len(hunk["lines"]) for hunk in patch)
+    digits = len(str(max(last, *(hunk["oldStart"] for hunk in patch))))
+    for number, hunk in enumerate(patch):
+        if number:
+            yield [Span(" " * digits + " ⋮", theme["quiet"])]
+        yield from _hunk(hunk, path, theme, width, digits)
+
+
+def created(content: str, path: str, theme: Theme, width: int) -> Iterator[Row]:
+    """A file that is new: all its lines came."""
+    lines = content.removesuffix("\n").split("\n")
+    hunk = {"oldStart": 0, "newStart": 1, "lines": [f"+{line}" for line in lines]}
+    return rows_of([hunk], path, theme, width)
+
+
+def _hunk(hunk: Json, path: str, theme: Theme, width: int, digits: int) -> Iterator[Row]:
+    lexer = lexer_for(path)
+    # Each side is code of its own: what stands only in the other is not before it.
+    colours = {"-": Colours(lexer, theme), "+": Colours(lexer, theme)}
+    old, new = hunk["oldStart"], hunk["newStart"]
+    for line in hunk["lines"]:
+        sign, text = line[:1] or " ", line[1:]
+        if sign == "\\":
+            yield [Span(f"{' ' * digits} {line}", theme["quiet"])]
+            continue
+        sides = "-+" if sign == " " else sign
+        spans = [colours[side].line(text) for side in sides if side in colours][-1:]
+        yield from _line(spans[0] if spans else [Span(text)], sign, old if sign == "-" else new,
+                         theme, width, digits)  # fmt: skip
+        old += sign != "+"
+        new += sign != "-"
+
+
+def _line(
+    spans: Row, sign: str, number: int, theme: Theme, width: int, digits: int
+) -> Iterator[Row]:
+    part, ground = _SIDES.get(sign, ("quiet", ""))
+    lit = [span.with_style(joined(span.style, theme[ground])) for span in spans]
+    before = [
+        Span(f"{number:>{digits}} ", theme["quiet"]),
+        Span(f"{sign} ", joined(theme[part], theme[ground])),
+    ]
+    for row in chopped(lit, width - digits - 3):
+        yield [*before, *row]
+        before = [Span(" " * (digits + 1)), Span("  ", theme[ground])]
+
+
+# A picture on a terminal that can show it, in its own protocol; a line about it elsewhere. Pure.
+
+
+ROWS_MOST = 14
+# The height of a cell in pixels, about; it is twice as high as wide.
+CELL_PIXELS = 20
+# A larger one takes too long over a slow line.
+PICTURE_MAX_CHARACTERS = 4_000_000
+_CHUNK = 4096
+# The segments of a JPEG that begin a frame: all of 0xC0 to 0xCF that are no tables.
+_FRAMES = frozenset(range(0xC0, 0xD0)) - {0xC4, 0xC8, 0xCC}
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}\Z")
+
+
+def drawn(source: Any, protocol: Pictures, width: int) -> list[Line]:
+    """The picture of a content block's source; nothing where it cannot be shown."""
+    data = source.get("data") if isinstance(source, dict) else None
+    if not protocol or not isinstance(data, str) or len(data) > PICTURE_MAX_CHARACTERS:
+        return []
+    if not _BASE64.match(data) or width < 4:
+        return []
+    size = size_of(data, protocol)
+    if size is None:
+        return []
+    columns, rows = fitted(*size, width)
+    sent = "".join(
+        _kitty(data, columns, rows) if protocol == "kitty" else _iterm(data, columns, rows)
+    )
+    up = f"\x1b[{rows - 1}A" if rows > 1 else ""
+    return [""] * (rows - 1) + [f"\x1b7{up}{sent}\x1b8"]
+
+
+def size_of(data: str, protocol: Pictures) -> tuple[int, int] | None:
+    """The size in pixels of a picture that the protocol shows: PNG, in iTerm2's JPEG and GIF too."""
+    try:
+        head = b64decode(data[:32])
+        if head.startswith(b"\x89PNG\r\n\x1a\n") and len(head) == 24:
+            size = int.from_bytes(head[16:20]), int.from_bytes(head[20:24])
+        elif protocol == "iterm2" and head.startswith((b"GIF87a", b"GIF89a")) and len(head) > 10:
+            size = int.from_bytes(head[6:8], "little"), int.from_bytes(head[8:10], "little")
+        elif protocol == "iterm2" and head.startswith(b"\xff\xd8\xff"):
+            size = _of_jpeg(b64decode(data))
+        else:
+            return None
+    except NotBase64:
+        return None
+    return size if all(size) else None
+
+
+def _of_jpeg(data: bytes) -> tuple[int, int]:
+    """Its frame says it, behind any number of other segments; zero if there is none."""
+    at = 2
+    while at + 9 <= len(data) and data[at] == 0xFF:
+        kind = data[at + 1]
+        if kind in _FRAMES:
+            return int.from_bytes(data[at + 7 : at + 9]), int.from_bytes(data[at + 5 : at + 7])
+        at += 2 + int.from_bytes(data[at + 2 : at + 4])
+    return 0, 0
+
+
+def fitted(wide: int, high: int, width: int) -> tuple[int, int]:
+    """Columns and rows: the picture's own size if there is room, its shape in any case."""
+    rows = max(1, min(ROWS_MOST, -(-high // CELL_PIXELS)))
+    columns = max(1, round(rows * 2 * wide / high))
+    if columns > width:
+        columns, rows = width, max(1, min(rows, round(width * high / wide / 2)))
+    return columns, rows
+
+
+def _kitty(data: str, columns: int, rows: int) -> Iterator[str]:
+    for at in range(0, len(data), _CHUNK):
+        more = int(at + _CHUNK < len(data))
+        keys = f"a=T,f=100,q=2,C=1,c={columns},r={rows}," if at == 0 else ""
+        yield f"\x1b_G{keys}m={more};{data[at : at + _CHUNK]}\x1b\\"
+
+
+def _iterm(data: str, columns: int, rows: int) -> Iterator[str]:
+    size = len(data) * 3 // 4
+    yield f"\x1b]1337;File=inline=1;size={size};width={columns};height={rows}:{data}\x07"
+
+
+# Their results are for the model: people see a line about them and may ask for the rest.
+_FOR_MODELS = frozenset({
+    "Read", "Grep", "Glob", "LS", "WebFetch", "WebSearch", "ToolSearch", "Skill", "NotebookRead",
+})  # fmt: skip
+# Their first line says how the task stands; people see by themselves what it prints.
+_ABOUT_TASKS = frozenset({"TaskOutput", "TaskStop"})
+_DISPLAYED_CHARACTERS = 200
+_BOXES = {"completed": ("☑", "quiet"), "in_progress": ("▸", "running")}
+
+
+class Answer:
+    """A call's result as it lies in the conversation: its block, and what is kept for programs."""
+
+    def __init__(self, name: str, title: str, entry: Json, display: str = "") -> None:
+        self.name = name
+        self.title = title
+        block = _block(entry)
+        self.is_error = block.get("is_error") is True
+        self.is_denied = "toolDenialKind" in entry
+        self.parts = _parts(block.get("content"))
+        raw = entry.get("toolUseResult")
+        self.raw: Json = raw if isinstance(raw, dict) else {}
+        self.text = "\n".join(_words(part) for part in self.parts if _words(part))
+        self.display = display
+
+
+def _block(entry: Json) -> Json:
+    message = entry.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    parts = content if isinstance(content, list) else []
+    for part in parts:
+        if isinstance(part, dict) and part.get("type") == "tool_result":
+            return part
+    return {}
+
+
+def _parts(content: Any) -> list[Json]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return [p for p in content if isinstance(p, dict)] if isinstance(content, list) else []
+
+
+def _words(part: Json) -> str:
+    text = part.get("text")
+    return text if isinstance(text, str) else ""
+
+
+def lines(answer: Answer, look: Look, folds: Folds) -> list[Line]:
+    """The result below its call."""
+    shown = [as_line(bare(row)) for row in _rows(answer, look, folds)]
+    for part in answer.parts:
+        if part.get("type") == "image":
+            shown += _picture(part.get("source"), look)
+    return shown
+
+
+def _picture(source: Any, look: Look) -> list[Line]:
+    found = drawn(source, look.abilities.pictures, look.width)
+    media = source.get("media_type") if isinstance(source, dict) else None
+    words = f"[picture: {one_line(media) if isinstance(media, str) else 'of an unknown kind'}]"
+    return found or [as_line([Span(words, look.theme["quiet"])])]
+
+
+def _rows(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
+    if answer.is_error:
+        return _failed(answer, look, folds)
+    todos = _todos(answer)
+    if todos is not None:
+        return todo_rows(todos, look)
+    for shape in (_change, _new_file, _plan, _agent, _background):
+        rows = shape(answer, look, folds)
+        if rows is not None:
+            return rows
+    if answer.name in _FOR_MODELS or answer.name in _ABOUT_TASKS:
+        return _about(answer, look, folds)
+    output = answer.raw.get("stdout")
+    text = output if isinstance(output, str) and output else answer.text
+    return folded(text or answer.display or "done", answer.title, look, folds)
+
+
+def _failed(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
+    """What went wrong, and then what was printed."""
+    text = _plain(answer.text or answer.display or "failed")
+    first, _, rest = (for_person(text) if answer.is_denied else text).partition("\n")
+    short = len(first) <= look.width * LINE_ROWS
+    rows = list(wrapped([Span(visible(first), look.theme["error"])], look.width)) if short else []
+    if 0 < len(rows) <= LINE_ROWS:
+        yield from rows
+    else:
+        yield from folded(first, answer.title, look, folds, part="error")
+    yield from folded(rest, answer.title, look, folds)
+
+
+def _plain(text: str) -> str:
+    """An error without the tag that tells the model it is one."""
+    return text.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>").strip("\n")
+
+
+def _about(answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
+    count = len(lines_of(answer.text))
+    first = answer.text.partition("\n")[0]
+    said = first if answer.name in _ABOUT_TASKS and first.startswith("Task ") else answer.display
+    words = one_line(said[:_DISPLAYED_CHARACTERS]) or count_of(count, "line")
+
+    def whole(width: int) -> Iterator[Row]:
+        for each in lines_of(answer.text):
+            yield from wrapped([Span(visible(each), look.theme["quiet"])], width)
+
+    name = folds.keep(answer.title, whole) if answer.text else ""
+    yield from wrapped([Span(f"{words}{name}", look.theme["quiet"])], look.width)
+
+
+def _change(answer: Answer, look: Look, folds: Folds) -> Iterator[Row] | None:
+    patch = answer.raw.get("structuredPatch")
+    if not is_patch(patch):
+        return None
+
+    def whole(width: int) -> Iterator[Row]:
+        return rows_of(patch, _path(answer), look.theme, width)
+
+    return _counted(counted(patch), cut(whole(look.width), answer.title, whole, look, folds), look)
+
+
+def _new_file(answer: Answer, look: Look, folds: Folds) -> Iterator[Row] | None:
+    content = answer.raw.get("content")
+    if answer.raw.get("type") != "create" or not isinstance(content, str):
+        return None
+
+    def whole(width: int) -> Iterator[Row]:
+        return created(content, _path(answer), look.theme, width)
+
+    words = f"new, +{len(lines_of(content))}"
+    return _counted(words, cut(whole(look.width), answer.title, whole, look, folds), look)
+
+
+def _counted(words: str, rows: Iterator[Row], look: Look) -> Iterator[Row]:
+    yield [Span(words, look.theme["quiet"])]
+    yield from rows
+
+
+def _path(answer: Answer) -> str:
+    path = answer.raw.get("filePath", answer.raw.get("notebook_path"))
+    return path if isinstance(path, str) else ""
+
+
+def _todos(answer: Answer) -> list[Json] | None:
+    todos = answer.raw.get("newTodos", answer.raw.get("tasks"))
+    if not isinstance(todos, list) or not all(isinstance(todo, dict) for todo in todos):
+        return None
+    return todos
+
+
+def todo_rows(todos: list[Json], look: Look) -> Iterator[Row]:
+    """A list of what is to do: a box each, and what is being done in the words for that."""
+    for todo in todos:
+        box, part = _BOXES.get(str(todo.get("status")), ("☐", ""))
+        now = todo.get("activeForm") if todo.get("status") == "in_progress" else None
+        words = one_line(str(now or todo.get("content", todo.get("subject", ""))))
+        style = look.theme[part]
+        for number, row in enumerate(wrapped([Span(words, style)], look.width - 2)):
+            yield [Span(f"{box} " if number == 0 else "  ", style), *row]
+
+
+def _plan(answer: Answer, look: Look, folds: Folds) -> Iterator[Row] | None:
+    plan = answer.raw.get("plan")
+    if not isinstance(plan, str) or not plan:
+        return None
+    return _markdown(plan, answer, look, folds)
+
+
+def _agent(answer: Answer, look: Look, folds: Folds) -> Iterator[Row] | None:
+    if answer.name not in ("Agent", "Task") or not answer.text:
+        return None
+    if answer.raw.get("status") == "async_launched":
+        words = f"works in the background as {answer.raw.get('agentId')}; you are told when it has ended"
+        return wrapped([Span(one_line(words), look.theme["quiet"])], look.width)
+    return _markdown(answer.text, answer, look, folds)
+
+
+def _background(answer: Answer, look: Look, folds: Folds) -> Iterator[Row] | None:
+    """A command that goes on beside the conversation, and what it printed until it was left."""
+    words = runs_for_person(answer.text)
+    return folded(words, answer.title, look, folds) if words else None
+
+
+def _markdown(text: str, answer: Answer, look: Look, folds: Folds) -> Iterator[Row]:
+    def whole(width: int) -> Iterator[Row]:
+        markdown = Markdown(look.theme, width, links=look.abilities.links)
+        yield from markdown.feed(text)
+        yield from markdown.finish()
+
+    return cut(whole(look.width), answer.title, whole, look, folds)

@@ -1,0 +1,335 @@
+"""Text with styles, cut into rows of a width: the only place that counts cells. Pure.
+
+A row is a list of spans; its text holds no control characters. What is wide, joined or combining
+counts as the terminal counts it, and a row is never cut inside a grapheme.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import TypeAlias
+
+from msgspec import Struct
+from wcwidth import iter_graphemes, wcswidth
+
+from clew.core.messages.text import UNSEEN
+
+# What a model, a tool or a file says, made harmless for a terminal. Pure.
+
+
+# Signs without a width, with which two different words look the same.
+_WITHOUT_WIDTH = "\xad\u034f\u115f\u1160\u180e\u200b\u2060-\u2064\u3164\uffa0"
+# Of ASCII all but tab and line end; halves of pairs; and joiners that join nothing, as after ASCII.
+_HARMFUL = re.compile(
+    f"[\x00-\x08\x0b-\x1f\x7f{UNSEEN}{_WITHOUT_WIDTH}\ud800-\udfff]|(?<![^\x00-\x7f])[\u200c\u200d]"
+)
+
+
+def visible(text: str) -> str:
+    """The text with line ends and tabs as the only control characters."""
+    return text if text.isascii() and text.isprintable() else _HARMFUL.sub(_shown, text)
+
+
+def _shown(found: re.Match[str]) -> str:
+    number = ord(found[0])
+    if number < 0x100:
+        return f"\\x{number:02x}"
+    return f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"
+
+
+_BLANKS = re.compile("[ \t\n]+")
+
+
+def one_line(text: str) -> str:
+    """The text as a part of a line: line ends, tabs and runs of spaces are a space, and nothing else is,
+    so that a control character is seen here as where the text stands whole."""
+    return _BLANKS.sub(" ", visible(text)).strip(" ")
+
+
+# Of an address: nothing that could end the sequence it stands in.
+_ADDRESS = re.compile(r"(?:https?|mailto|ftp)[:][\x21-\x7e]{1,2000}\Z", re.I)
+
+
+def address(url: str) -> str:
+    """An address that may stand in a terminal's own link; empty if it may not."""
+    return url if _ADDRESS.match(url) else ""
+
+
+Line: TypeAlias = str
+
+RESET = "\x1b[0m"
+TAB = "    "
+
+
+class Span(Struct, frozen=True):
+    """A piece of text in one style; `link` is an address of which the terminal makes a link."""
+
+    text: str
+    style: str = ""
+    link: str = ""
+
+    def with_text(self, text: str) -> "Span":
+        return Span(text, self.style, self.link)
+
+    def with_style(self, style: str) -> "Span":
+        return Span(self.text, style, self.link)
+
+
+Row: TypeAlias = list[Span]
+
+
+def cells(text: str) -> int:
+    """How many cells a text takes; it holds no control characters."""
+    return len(text) if text.isascii() else max(0, wcswidth(text))
+
+
+def width_of(row: Iterable[Span]) -> int:
+    return sum(cells(span.text) for span in row)
+
+
+def joined(*styles: str) -> str:
+    """Styles on top of one another."""
+    return ";".join(filter(None, styles))
+
+
+def as_line(row: Iterable[Span], *, links: bool = True) -> Line:
+    """A row as the text that a terminal is sent: a style is named once for all that has it."""
+    sent: list[str] = []
+    for (style, link), spans in groupby(row, _look):
+        text = "".join(span.text for span in spans)
+        # Whoever made the row made it harmless. Here is the last place to be sure of it.
+        if not text.isprintable():
+            text = visible(text).replace("\n", " ")
+        if style:
+            text = f"\x1b[{style}m{text}{RESET}"
+        sent.append(f"\x1b]8;;{link}\x1b\\{text}\x1b]8;;\x1b\\" if link and links else text)
+    return "".join(sent)
+
+
+def _look(span: Span) -> tuple[str, str]:
+    return span.style, span.link
+
+
+# Where a row may end: behind spaces, and beside each character that is a word of its own.
+_PIECES = re.compile(
+    "[ \t]+|[\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff"
+    "\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\U00020000-\U0003fffd]\ufe0f?"
+    "|[^ \t\u1100-\u115f\u2e80-\u303e\u3041-\ua4cf\ua960-\ua97f\uac00-\ud7a3\uf900-\ufaff"
+    "\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6\U00020000-\U0003fffd]+"
+)
+# Characters that may not begin a row.
+_CLOSING = frozenset("、。，．！？：；）］｝」』】〉》〕ー々")
+
+
+class Wrap:
+    """Fills rows word by word; `row` is the one that is not full yet, and may be gone on with. What is
+    longer than a row is broken, unless `breaks` says that it stands out."""
+
+    __slots__ = ("_at", "_breaks", "_space", "_word", "_word_cells", "row", "width")
+
+    def __init__(self, width: int, *, breaks: bool = True) -> None:
+        self.width = max(1, width)
+        self._breaks = breaks
+        self.row: Row = []
+        self._at = 0
+        self._space: Row = []
+        self._word: Row = []
+        self._word_cells = 0
+
+    def copy(self) -> "Wrap":
+        twin = Wrap(self.width, breaks=self._breaks)
+        twin.row, twin._at = self.row[:], self._at
+        twin._space, twin._word = self._space[:], self._word[:]
+        twin._word_cells = self._word_cells
+        return twin
+
+    def add(self, spans: Iterable[Span]) -> Iterator[Row]:
+        """The rows that became full; a line end in a span ends its row."""
+        for span in spans:
+            first, *rest = span.text.split("\n")
+            yield from self._add(span, first)
+            for more in rest:
+                yield from self.end()
+                yield from self._add(span, more)
+
+    def _add(self, span: Span, text: str) -> Iterator[Row]:
+        for piece in _PIECES.findall(text):
+            if piece[0] in " \t":
+                yield from self._close_word()
+                self._space.append(span.with_text(piece.replace("\t", TAB)))
+                continue
+            if self._is_own_word(piece):
+                yield from self._close_word()
+            size = cells(piece)
+            self._word.append(span.with_text(piece))
+            self._word_cells += size
+
+    def _is_own_word(self, piece: str) -> bool:
+        """Whether a row may end before this piece, though no space stands there."""
+        if not self._word or piece in _CLOSING:
+            return False
+        before = self._word[-1].text
+        return _is_wide(piece) or _is_wide(before)
+
+    def _close_word(self) -> Iterator[Row]:
+        word, size = self._word, self._word_cells
+        if not word:
+            return
+        self._word, self._word_cells = [], 0
+        gap = width_of(self._space) if self._space else 0
+        if self._at and self._at + gap + size > self.width:
+            yield self._turn()
+            gap = 0
+        if self._space and (self._at or gap + size <= self.width):
+            self.row += self._space
+            self._at += gap
+        self._space = []
+        if self._at + size <= self.width or not self._breaks:
+            self.row += word
+            self._at += size
+            return
+        for span in word:
+            yield from self._broken(span)
+
+    def _broken(self, span: Span) -> Iterator[Row]:
+        """A word that is longer than a row."""
+        kept: list[str] = []
+        for grapheme in iter_graphemes(span.text):
+            size = cells(grapheme)
+            if self._at and self._at + size > self.width:
+                self.row.append(span.with_text("".join(kept)))
+                yield self._turn()
+                kept = []
+            kept.append(grapheme)
+            self._at += size
+        self.row.append(span.with_text("".join(kept)))
+
+    def _turn(self) -> Row:
+        row, self.row, self._at, self._space = self.row, [], 0, []
+        return row
+
+    def end(self) -> Iterator[Row]:
+        """The last row, whatever stands in it."""
+        yield from self._close_word()
+        yield self._turn()
+
+
+def _is_wide(piece: str) -> bool:
+    return not piece[0].isascii() and cells(piece[0]) == 2
+
+
+def wrapped(spans: Iterable[Span], width: int, *, breaks: bool = True) -> Iterator[Row]:
+    """The spans in rows of at most this many cells, but for words that `breaks` leaves whole."""
+    wrap = Wrap(width, breaks=breaks)
+    yield from wrap.add(spans)
+    yield from wrap.end()
+
+
+# The beginning of a second column: behind two spaces or more.
+_COLUMN = re.compile(r" *(?:\S+ )*\S+ {2,}(?=\S)")
+
+
+def hanging(text: str, style: str, width: int, *, breaks: bool = True) -> Iterator[Row]:
+    """Lines in rows; what of a line goes on below stands under its second column, else under its
+    beginning."""
+    for each in text.split("\n"):
+        column = _COLUMN.match(each)
+        lead = each[: column.end()] if column else ""
+        if not lead or cells(lead) > width // 2:
+            lead = each[: len(each) - len(each.lstrip(" "))][: width // 2]
+        indent = cells(lead)
+        before = Span(lead, style)
+        for row in wrapped([Span(each[len(lead) :], style)], width - indent, breaks=breaks):
+            yield [before, *row] if lead else row
+            before = Span(" " * indent)
+
+
+def chopped(spans: Iterable[Span], width: int) -> Iterator[Row]:
+    """The spans in rows that are full, wherever that cuts: text whose spaces count."""
+    width = max(2, width)
+    row: Row = []
+    at = 0
+    for span in spans:
+        size = cells(span.text)
+        if at + size <= width:
+            row.append(span)
+            at += size
+            continue
+        kept: list[str] = []
+        for grapheme in iter_graphemes(span.text):
+            size = cells(grapheme)
+            if at + size > width:
+                row.append(span.with_text("".join(kept)))
+                yield row
+                row, kept, at = [], [], 0
+            kept.append(grapheme)
+            at += size
+        row.append(span.with_text("".join(kept)))
+    yield row
+
+
+def clipped_to(spans: Iterable[Span], width: int) -> Row:
+    """As much of the spans as fits."""
+    return next(chopped(spans, width)) if width >= 2 else []
+
+
+def clipped(spans: Iterable[Span], width: int) -> Row:
+    """One row of at most this many cells; what was cut off shows as a sign."""
+    spans = list(spans)
+    if width_of(spans) <= width:
+        return spans
+    return [*clipped_to(spans, max(2, width - 1)), Span("…", spans[-1].style)]
+
+
+def bare(row: Row) -> Row:
+    """A row without the spaces at its end: they are nothing, and would wrap in a narrower window."""
+    row = row[:]
+    while row:
+        last = row.pop()
+        if text := last.text.rstrip(" "):
+            row.append(last.with_text(text))
+            break
+    return row
+
+
+# Words as a terminal is told them on which nothing is drawn: lines end between words. Pure.
+
+
+def at_words(text: str, columns: int) -> str:
+    """The lines of a text, those that are too long in several; `columns`: 0 of what has no width."""
+    if not columns:
+        return text
+    rows: list[str] = []
+    for each in text.split("\n"):
+        if cells(each) <= columns:
+            rows.append(each)
+            continue
+        for row in hanging(each, "", columns, breaks=False):
+            rows.append("".join(span.text for span in row))
+    return "\n".join(rows)
+
+
+class Flow:
+    """`feed` says what may be written of what came, `close` what was still waited with."""
+
+    def __init__(self, columns: int) -> None:
+        """`columns`: 0 of what has no width; nothing is waited with there."""
+        self._columns = columns
+        self._wrap = Wrap(columns, breaks=False)
+        self._written = 0
+
+    def feed(self, text: str) -> str:
+        if not self._columns:
+            return text
+        full = [f"{self._rest(row, 0)}\n" for row in self._wrap.add([Span(text)])]
+        now = self._wrap.row
+        return "".join(full) + self._rest(now, sum(len(span.text) for span in now))
+
+    def close(self) -> str:
+        return "\n".join(self._rest(row, 0) for row in self._wrap.end()) if self._columns else ""
+
+    def _rest(self, row: Row, written: int) -> str:
+        """What of a row was not written yet; `written` is how much was, of the next that is asked about."""
+        text = "".join(span.text for span in row)[self._written :]
+        self._written = written
+        return text

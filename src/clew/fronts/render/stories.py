@@ -1,0 +1,267 @@
+"""A call of a tool as one story: what it is, what was said about it, how it goes, what became of it.
+
+While it runs it is a few rows that change; when it has ended it goes out whole, once. Pure.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from clew.agent.events import (
+    Compacted,
+    Compacting,
+    Doubted,
+    EngineEvent,
+    FromAgent,
+    NotCompacted,
+    Noticed,
+    NotSaved,
+    Recorded,
+    Repaired,
+    ToolFinished,
+    ToolStarted,
+    TurnEnded,
+)
+from clew.agent.hooks.progress import HookFinished, HookStarted
+from clew.agent.tasks.notice import for_person
+from clew.core.json_object import Json
+from clew.core.messages.messages import User
+from clew.core.messages.text import count_of
+from clew.core.normalize.repairs import in_words
+from clew.core.stream.events import MessageFinished, TextDelta, ThinkingDelta
+from clew.fronts.render.folding import Folds, lines_of
+from clew.fronts.render.results import Answer
+from clew.fronts.render.results import lines as result_lines
+from clew.fronts.render.rows import Line, Row, Span, as_line, clipped, one_line, visible, wrapped
+from clew.fronts.render.theme import Look
+from clew.providers.answer_events import FellBack, Held, Retrying, Waiting, Withdrawn
+
+# An agent at work, as a line that changes: who it is, how much it did, what it does now. Pure.
+
+
+# Of what it says, as much as a line could show.
+SAID_CHARACTERS = 200
+
+
+class Agent:
+    """`call_id` is the call that began it, in whichever conversation."""
+
+    def __init__(self, begun: FromAgent) -> None:
+        self.call_id = begun.tool_use_id
+        self.name = one_line(": ".join(filter(None, (begun.kind, begun.description))))
+        self.calls = 0
+        self.is_done = False
+        self._doing = ""
+        self._said = ""
+
+    @property
+    def counted(self) -> str:
+        return count_of(self.calls, "call")
+
+    def heed(self, told: FromAgent) -> None:
+        """Something happened in its conversation."""
+        event, self.is_done = told.event, False
+        match event:
+            case ToolStarted():
+                self.calls += 1
+                self._doing, self._said = event.title, ""
+            case ToolFinished():
+                self._doing = ""
+            case TextDelta():
+                self._said = (self._said + event.text)[-SAID_CHARACTERS:]
+            case ThinkingDelta():
+                self._said = "thinking"
+            case MessageFinished():
+                self.is_done = event.ending == "turn"
+                self._said = ""
+
+    def live(self, look: Look) -> Row:
+        said = self._said.strip().rpartition("\n")[2]
+        parts = (self.counted if self.calls else "", one_line(self._doing or said))
+        beside = "".join(f" · {part}" for part in parts if part)
+        mark = Span("↳ ", look.theme["running"])
+        return clipped([mark, Span(self.name), Span(beside, look.theme["quiet"])], look.width)
+
+
+# What the engine reports beside words and calls, in a sentence each. Pure.
+
+
+NEWS_CHARACTERS = 200
+# A person ended these.
+STOPPED: dict[str, str] = {
+    "aborted_streaming": "[stopped]",
+    "aborted_tools": "[stopped]",
+    "denied_and_stopped": "[stopped, as you said no]",
+    "left": "[goes on in the background]",
+}
+# Their messages say all there is.
+_SAID = frozenset({"api_error", "failed"})
+
+
+def words(event: EngineEvent) -> Iterator[str]:
+    """Nothing for an event that people need not read about."""
+    match event:
+        case Retrying():
+            yield f"({event.failure.message}; trying again in {event.delay_s:.0f} s)"
+        case Held():
+            yield f"(waiting {event.delay_s:.0f} s, as the service asked)"
+        case FellBack():
+            yield f"({event.failure.message}; asking {event.model} instead)"
+        case Withdrawn():
+            yield "(the answer above was broken off; it begins anew)"
+        case HookStarted() if event.status:
+            yield f"({event.status})"
+        case NotSaved() | Noticed():
+            yield from (f"! {message}" for message in event.messages)
+        case Recorded():
+            yield from filter(None, map(news, event.entries))
+        case Compacting():
+            yield "(the conversation is being summarised)"
+        case Compacted():
+            yield f"-- summarised: {event.message}"
+        case NotCompacted(trigger="auto"):
+            yield f"! not summarised: {event.message}"
+        case Repaired():
+            mended = in_words(event.repairs)
+            if mended:
+                yield f"! {mended}"
+        case Doubted():
+            yield f"! {doubted(event)}"
+
+
+def news(entry: dict[str, Any]) -> str:
+    """What the model is told of work beside the conversation, for who wonders why it answers."""
+    if entry.get("type") != "user" or not (told := User(entry)).is_news:
+        return ""
+    return f"* {one_line(for_person(told.text))[:NEWS_CHARACTERS]}"
+
+
+def waiting(event: Waiting) -> str:
+    return f"(no answer for {event.silent_s:.0f} s; given up at {event.limit_s:.0f} s)"
+
+
+def doubted(event: Doubted) -> str:
+    """A request that the service would refuse, and whether it was sent."""
+    faults = "; ".join(f"{v.where}: {v.what}" for v in event.violations[:3])
+    what = "not sent" if event.is_held else "sent all the same"
+    return f"{what}; by the rules the service would refuse it: {faults}"
+
+
+def closing(ended: TurnEnded) -> str:
+    if ended.reason in STOPPED:
+        return STOPPED[ended.reason]
+    if not ended.is_error:
+        return ""
+    what = ended.reason.replace("_", " ")
+    if not ended.message:
+        return f"[{what}]"
+    return f"[{ended.message}]" if ended.reason in _SAID else f"[{what}: {ended.message}]"
+
+
+# Of what a running call prints.
+PROGRESS_ROWS = 3
+# The parameter that says what a call does: of several the first.
+_TELLING = ("file_path", "notebook_path", "pattern", "path", "url", "query", "subject", "description",
+            "command", "prompt", "skill", "task_id")  # fmt: skip
+_TITLE_CHARACTERS = 300
+BLANKS = " \t\n"
+INDENT = "  "
+
+
+def title_of(block: Json) -> str:
+    """A call in a line, where its tool is not there to say it."""
+    name, given = one_line(str(block.get("name", ""))), block.get("input")
+    words = (
+        [given[k] for k in _TELLING if isinstance(given.get(k), str)]
+        if isinstance(given, dict)
+        else []
+    )
+    first = one_line(words[0][:_TITLE_CHARACTERS]) if words else ""
+    return f"{name}: {first}" if first else name
+
+
+def stopped(look: Look) -> Line:
+    """Below the head of a call that its turn's end cut off."""
+    return as_line([Span(f"{INDENT}stopped", look.theme["quiet"])])
+
+
+class Story:
+    """One call, and the agents that work for it."""
+
+    def __init__(self, block: Json) -> None:
+        self.block = block
+        self.title = title_of(block)
+        self.state = "writing"
+        self.written = 0
+        self.progress = ""
+        self.agents: list[Agent] = []
+        self._hooks: list[str] = []
+
+    def ready(self, block: Json) -> None:
+        """Its input is whole."""
+        self.block, self.title, self.state = block, title_of(block), "waiting"
+
+    def runs(self, block: Json, title: str) -> None:
+        """`title`: what its tool says; a tool that is not there, or says its name alone, says nothing."""
+        self.ready(block)
+        self.state = "running"
+        if title not in ("", block.get("name")):
+            self.title = one_line(title)
+
+    def hook(self, finished: HookFinished) -> None:
+        """What a hook had to say; one that only agreed is not mentioned."""
+        ran = finished.ran
+        words = one_line(ran.trouble or (ran.stderr if ran.exit_code else ""))
+        if words or finished.outcome != "success":
+            self._hooks.append(
+                f"hook {finished.name}: {finished.outcome}: {words or finished.title}"
+            )
+
+    def told(self, entry: Json, display: str, look: Look, folds: Folds) -> list[Line]:
+        """What stands below the head, once it has an end."""
+        answer = Answer(str(self.block.get("name", "")), self.title, entry, display)
+        inner = look.narrowed(len(INDENT))
+        below = [as_line(row) for row in self._beside(inner)] + result_lines(answer, inner, folds)
+        return [INDENT + row if row else "" for row in below]
+
+    def head(self, look: Look, *, is_error: bool = False) -> list[Line]:
+        mark = Span("● ", look.theme["error" if is_error else "done"])
+        rows = wrapped([Span(self.title, look.theme["tool"])], look.width - 2)
+        return [
+            as_line([mark if number == 0 else Span(INDENT), *row])
+            for number, row in enumerate(rows)
+        ]
+
+    def live(self, look: Look) -> list[Line]:
+        """How it goes, in few rows."""
+        theme = look.theme
+        rows: list[Row] = [self._now(look)]
+        inner = look.narrowed(len(INDENT))
+        rows += ([Span(INDENT), *agent.live(inner)] for agent in self.agents)
+        for words in lines_of(self.progress)[-PROGRESS_ROWS:]:
+            text = visible(words[-4 * look.width :].expandtabs(8))
+            rows.append([Span(INDENT), *clipped([Span(text, theme["quiet"])], inner.width)])
+        return [as_line(row) for row in rows]
+
+    def _now(self, look: Look) -> Row:
+        state = {"waiting": " (waits)", "writing": " …"}.get(self.state, "")
+        if self.state == "writing" and self.written > 1000:
+            state = f" … {self.written // 1000:,} kB"
+        mark = Span("○ ", look.theme["running"])
+        return clipped([mark, Span(self.title, look.theme["tool"]), Span(state, look.theme["quiet"])],
+                       look.width)  # fmt: skip
+
+    def _beside(self, look: Look) -> Iterator[Row]:
+        """The command, where the title has other words for it; what hooks said; what an agent did."""
+        given = self.block.get("input")
+        command = given.get("command") if isinstance(given, dict) else None
+        if isinstance(command, str) and visible(command.strip(BLANKS)) not in self.title:
+            # As the question shows it: nothing is overwritten, no sequence is taken out.
+            for number, words in enumerate(command.strip("\n").split("\n")[:PROGRESS_ROWS]):
+                sign = "$ " if number == 0 else "  "
+                yield clipped([Span(f"{sign}{visible(words.expandtabs(8))}", look.theme["quiet"])],
+                              look.width)  # fmt: skip
+        for words in self._hooks:
+            yield from wrapped([Span(words, look.theme["notice"])], look.width)
+        for agent in self.agents:
+            if agent.calls:
+                yield [Span(agent.counted, look.theme["quiet"])]

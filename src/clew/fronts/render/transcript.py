@@ -1,0 +1,340 @@
+"""A session as it goes by: what is said for good goes out once, what still changes is asked for.
+
+Owns the order of what is shown. Whoever has a terminal gives the events to `feed` and prints what
+comes back above everything else, for good; `tail` is what stands below that and is drawn anew
+whenever there is time for it. What was given out is never given out again.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, TypeAlias
+
+from clew.agent.events import (
+    EngineEvent,
+    FromAgent,
+    Noticed,
+    NotSaved,
+    Printed,
+    ToolFinished,
+    ToolProgressed,
+    ToolStarted,
+    TurnEnded,
+)
+from clew.agent.hooks.progress import HookFinished
+from clew.core.json_object import Json
+from clew.core.stream.events import (
+    BlockDropped,
+    BlockFinished,
+    BlockStarted,
+    InputDelta,
+    MessageFinished,
+    MessageStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolUseReady,
+)
+from clew.fronts.render import stories as notices
+from clew.fronts.render.folding import Folds, folded
+from clew.fronts.render.markdown import Markdown
+from clew.fronts.render.recalled import Titles, recalled, thought, typed
+from clew.fronts.render.rows import (
+    Line,
+    Row,
+    Span,
+    as_line,
+    clipped,
+    hanging,
+    one_line,
+    visible,
+    wrapped,
+)
+from clew.fronts.render.stories import Agent, Story, stopped, title_of
+from clew.fronts.render.theme import Abilities, Look, Theme
+from clew.providers.answer_events import Waiting, Withdrawn
+
+# Between two of the same kind, and behind what made room itself, stands no empty line.
+Voice: TypeAlias = Literal["words", "call", "note", "room"]
+
+# Of thinking that goes on.
+THINKING_ROWS = 3
+_CLOSE = frozenset({"note", "call"})
+
+
+class Transcript:
+    """Fed with events; asked for what stays and for what still changes."""
+
+    def __init__(
+        self,
+        width: int,
+        theme: Theme,
+        abilities: Abilities | None = None,
+        *,
+        see_with: str = "ctrl+o",
+        announces: bool = False,
+    ) -> None:
+        """`see_with`: what to press to see what is folded; `announces`: nobody draws the tail, so a
+        call is told of when it begins, and words say whose they are."""
+        self.width = width
+        self.theme = theme
+        self.abilities = abilities or Abilities()
+        self._folds = Folds(see_with)
+        self._before: Voice = "room"
+        # The text block that is open, and whether a row of it went out.
+        self._words: Markdown | None = None
+        self._has_words = False
+        self._thought: list[str] = []
+        # Calls that have no end yet: by id, and the ids by their places in the answer.
+        self._stories: dict[str, Story] = {}
+        self._places: dict[int, str] = {}
+        self._agents: dict[str, Agent] = {}
+        self._waits = ""
+        self._announces = announces
+        # The call whose beginning is the last thing that went out.
+        self._begun = ""
+
+    @property
+    def _look(self) -> Look:
+        return Look(max(2, self.width), self.theme, self.abilities, self._announces)
+
+    def resize(self, width: int) -> None:
+        """What comes from now on fits this width."""
+        if width != self.width:
+            self.width = width
+            if self._words is not None:
+                self._words.resize(self._look.width)
+
+    def feed(self, event: EngineEvent | TurnEnded) -> list[Line]:
+        """What an event adds to that which stays."""
+        self._waits = ""
+        match event:
+            case TextDelta():
+                return self._said(event.text)
+            case ThinkingDelta():
+                self._thought.append(event.thinking)
+            case InputDelta():
+                self._writes(event)
+            case MessageStarted():
+                self._places = {}
+            case BlockStarted():
+                self._begins(event)
+            case BlockFinished():
+                return self._stands(event.block)
+            case BlockDropped():
+                return self._dropped(event)
+            case ToolUseReady():
+                self._story(event.block).ready(event.block)
+            case ToolStarted():
+                return self._starts(event)
+            case ToolProgressed():
+                self._goes_on(event)
+            case ToolFinished():
+                return self._ended(event)
+            case HookFinished() if event.tool_use_id in self._stories:
+                self._stories[event.tool_use_id].hook(event)
+            case FromAgent(event=NotSaved() | Noticed()):
+                return self._noted(notices.words(event.event))
+            case FromAgent():
+                return self._agent(event)
+            case Waiting():
+                self._waits = notices.waiting(event)
+            case Withdrawn():
+                return self._withdrawn(event)
+            case MessageFinished():
+                return self._closed()
+            case TurnEnded():
+                return self._turn_ended(event)
+            case Printed():
+                rows = folded(
+                    event.text, "what the shell printed", self._look, self._folds, part=""
+                )
+                return self._out("words", [as_line(row) for row in rows])
+            case _:
+                return self._noted(notices.words(event))
+        return []
+
+    def tail(self, width: int, rows: int) -> list[Line]:
+        """What still changes, in at most so many rows: styles alone, neither links nor pictures."""
+        if rows < 1:
+            return []
+        self.resize(width)
+        look = self._look
+        below = [row for story in self._stories.values() for row in story.live(look)]
+        for agent in self._agents.values():
+            if agent.call_id not in self._stories and not agent.is_done:
+                below.append(as_line(agent.live(look)))
+        if self._waits:
+            below.append(as_line(clipped([Span(self._waits, self.theme["quiet"])], look.width)))
+        room = max(rows - len(below), min(rows, 3))
+        above: list[Row] = []
+        if self._thought:
+            above = self._thinking(look, min(room, THINKING_ROWS))
+        elif self._words is not None:
+            above = self._words.tail(look.width, room)
+        lines = [as_line(clipped(row, look.width), links=False) for row in above] + below
+        is_apart = bool(lines) and not self._has_words and self._before != "room"
+        return (["", *lines] if is_apart else lines)[-rows:]
+
+    def prompt(self, text: str) -> list[Line]:
+        """What a person said."""
+        self._before = "words"
+        return ["", *typed(text, self._look)]
+
+    def interrupted(self) -> None:
+        """Something else was written in between."""
+        self._before, self._begun = "words", ""
+
+    def note(self, text: str, *, part: str = "notice") -> list[Line]:
+        """A line of the program's own; `part` names its style."""
+        rows = hanging(visible(text), self.theme[part], self._look.width)
+        return self._out("note", [as_line(row) for row in rows])
+
+    def _noted(self, words: Iterable[str]) -> list[Line]:
+        return [row for each in words for row in self.note(each)]
+
+    def history(
+        self, messages: Iterable[Json], rows: int = 400, titles: Titles = title_of
+    ) -> list[Line]:
+        """The end of what was said before, in about so many rows; `titles`: what tools say of calls."""
+        known = messages if isinstance(messages, Sequence) else list(messages)
+        lines = recalled(known, rows, self._look, self._folds, titles)
+        self._before = "words" if lines else self._before
+        return lines
+
+    @property
+    def folded(self) -> list[str]:
+        """The names of what was shown in part, the newest last; `see` shows each in whole."""
+        return self._folds.names
+
+    def see(self, name: str) -> list[Line]:
+        """What was folded, in whole; its number is name enough. Nothing for one that is not known."""
+        whole = self._folds.get(name)
+        return [] if whole is None else [as_line(row) for row in whole(self._look.width)]
+
+    # -- words
+
+    def _said(self, text: str) -> list[Line]:
+        out = self._think_over()
+        if self._words is None:
+            self._words = Markdown(self.theme, self._look.width, links=self.abilities.links)
+        return out + self._spoken(self._words.feed(text))
+
+    def _spoken(self, rows: list[Row]) -> list[Line]:
+        if not rows:
+            return []
+        lines = [as_line(row) for row in rows]
+        if self._has_words:
+            return lines
+        self._has_words = True
+        return self._out("words", lines)
+
+    def _thinking(self, look: Look, rows: int) -> list[Row]:
+        text = "".join(self._thought[-60:])[-4 * look.width :]
+        spans = [Span(one_line(text), self.theme["thinking"])]
+        return list(wrapped(spans, look.width))[-rows:]
+
+    def _think_over(self) -> list[Line]:
+        """Thinking has ended: a line that can be opened stands for it."""
+        text, self._thought = "".join(self._thought), []
+        return self._out("note", list(thought(text, self._look, self._folds)))
+
+    def _stands(self, block: Json) -> list[Line]:
+        if block.get("type") == "thinking":
+            return self._think_over()
+        return self._closed() if block.get("type") == "text" else []
+
+    def _closed(self) -> list[Line]:
+        """The words that are open stand as they are."""
+        out = self._think_over()
+        words, self._words = self._words, None
+        if words is not None:
+            out += self._spoken(words.finish())
+        self._has_words = False
+        return out
+
+    def _withdrawn(self, event: Withdrawn) -> list[Line]:
+        had_words, self._words, self._has_words = self._has_words, None, False
+        self._thought = []
+        self._stories = {k: v for k, v in self._stories.items() if v.state != "writing"}
+        return self._noted(notices.words(event)) if had_words else []
+
+    # -- calls
+
+    def _story(self, block: Json) -> Story:
+        return self._stories.setdefault(str(block.get("id", "")), Story(block))
+
+    def _begins(self, event: BlockStarted) -> None:
+        if event.block.get("type") == "tool_use":
+            self._places[event.index] = str(event.block.get("id", ""))
+            self._story(event.block)
+
+    def _writes(self, event: InputDelta) -> None:
+        story = self._stories.get(self._places.get(event.index, ""))
+        if story is not None:
+            story.written += len(event.partial_json)
+
+    def _dropped(self, event: BlockDropped) -> list[Line]:
+        self._stories.pop(str(event.block.get("id", "")), None)
+        return self._closed() if event.block.get("type") == "text" else []
+
+    def _starts(self, event: ToolStarted) -> list[Line]:
+        if event.title.startswith("! "):
+            # A person's own line for the shell: what it prints comes next.
+            return self._out("call", [as_line([Span(visible(event.title), self.theme["person"])])])
+        story = self._story(event.block)
+        story.runs(event.block, event.title)
+        if not self._announces:
+            return []
+        lines = self._out("call", story.head(self._look))
+        self._begun = str(event.block.get("id", ""))
+        return lines
+
+    def _goes_on(self, event: ToolProgressed) -> None:
+        story = self._stories.get(event.tool_use_id)
+        text = getattr(event.data, "text", "")
+        if story is not None and isinstance(text, str):
+            story.progress = text
+
+    def _ended(self, event: ToolFinished) -> list[Line]:
+        story = self._story(event.block)
+        if story.state == "writing":
+            story.ready(event.block)
+        for agent in story.agents:
+            agent.is_done = True
+        call_id = str(event.block.get("id", ""))
+        del self._stories[call_id]
+        head = [] if self._begun == call_id else story.head(self._look, is_error=event.is_error)
+        below = story.told(event.entry, event.display, self._look, self._folds)
+        return self._out("call", [*head, *below])
+
+    def _agent(self, event: FromAgent) -> list[Line]:
+        agent = self._agents.get(event.agent_id)
+        if agent is None:
+            agent = self._agents[event.agent_id] = Agent(event)
+            if event.tool_use_id in self._stories:
+                self._stories[event.tool_use_id].agents.append(agent)
+        agent.heed(event)
+        if not self._announces or not isinstance(event.event, ToolStarted):
+            return []
+        words = Span(f"  {one_line(f'{event.description}: {event.event.title}')}")
+        return self._out("call", [as_line(row) for row in wrapped([words], self._look.width)])
+
+    def _turn_ended(self, event: TurnEnded) -> list[Line]:
+        out = self._closed()
+        stories, self._stories = self._stories, {}
+        # One that works on in the background is here again with the next thing it does.
+        self._agents = {}
+        for story in stories.values():
+            out += self._out("call", [*story.head(self._look, is_error=True), stopped(self._look)])
+        words = notices.closing(event)
+        part = "quiet" if event.reason in notices.STOPPED else "error"
+        return out + (self.note(words, part=part) if words else [])
+
+    # -- together
+
+    def _out(self, voice: Voice, lines: list[Line]) -> list[Line]:
+        """Lines that stay, apart from what is above them."""
+        if not lines:
+            return []
+        self._begun = ""
+        is_close = self._before == "room" or (self._before == voice and voice in _CLOSE)
+        self._before = voice
+        return lines if is_close else ["", *lines]

@@ -1,0 +1,256 @@
+"""A session in this process: prompts in, typed messages out, questions for permission to a function.
+
+Owns the task in which the session runs. Leaving the client ends the session: its work so far is in
+the log, its children are gone. A cancelled `query` does the same.
+"""
+
+import asyncio
+import os
+import traceback
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+from uuid import uuid4
+
+from clew.core.json_object import Json
+from clew.core.messages.encoding import decode, encode
+from clew.core.messages.kinds import faults_of_words
+from clew.core.wire.incoming import Answered, Asked, Said
+from clew.fronts.headless.permission import HostError
+from clew.fronts.headless.serve import Server
+from clew.fronts.sdk.functions import answered
+from clew.fronts.sdk.memory import MemoryChannel
+from clew.fronts.sdk.messages import Message, Result, read
+from clew.fronts.sdk.options import Call, ClewOptions, Deny, Permit
+
+
+async def query(
+    prompt: str | Sequence[Json], options: ClewOptions | None = None
+) -> AsyncGenerator[Message, None]:
+    """One prompt and everything that is said until its result."""
+    async with ClewClient(options) as client:
+        await client.query(prompt)
+        async with aclosing(client.receive_response()) as messages:
+            async for message in messages:
+                yield message
+
+
+class ClewClient:
+    """`async with ClewClient() as client`; then `query` and `receive_response`, as often as wanted."""
+
+    def __init__(self, options: ClewOptions | None = None) -> None:
+        self.options = options or ClewOptions()
+        self._cwd = str(Path(self.options.cwd or ".").resolve())
+        self._channel = MemoryChannel()
+        self._answers: dict[str, asyncio.Future[Json]] = {}
+        self._messages: asyncio.Queue[Message | None] = asyncio.Queue()
+        self._calls: dict[str, asyncio.Task[Json]] = {}
+        self._session: asyncio.Task[int] | None = None
+        self._pump: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "ClewClient":
+        if self._session is not None:
+            raise RuntimeError("a client is entered once; another one can go on with its session")
+        options = self.options
+        environ = os.environ | dict(options.env)
+        server = Server(options.as_options(), self._channel, environ, self._cwd)
+        self._session = asyncio.create_task(server.run(), name="clew session")
+        self._pump = asyncio.create_task(self._deliver(), name="clew messages")
+        try:
+            await self._ask("initialize", hooks=self._hooks())
+        except BaseException:
+            await self._leave(in_haste=True)
+            raise
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self._leave(in_haste=kind is not None)
+
+    async def _leave(self, *, in_haste: bool) -> None:
+        """Ends the session: after its turn, or in the middle of it."""
+        assert self._session is not None
+        assert self._pump is not None
+        self._channel.end()
+        self._channel.leave()
+        if in_haste:
+            self._session.cancel()
+        try:
+            await asyncio.wait([self._session])
+        finally:
+            running: list[asyncio.Task[Any]] = [*self._calls.values(), self._pump]
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running)
+        if not in_haste and not self._session.cancelled():
+            self._session.result()
+
+    # -- what a program says
+
+    async def query(self, prompt: str | Sequence[Json]) -> None:
+        """Says a prompt; while a turn runs, it is heard between two of its rounds."""
+        content = prompt if isinstance(prompt, str) else list(prompt)
+        if isinstance(content, list) and (found := faults_of_words(content)):
+            raise ValueError(f"this is no prompt: {'; '.join(found)}")
+        self._say(Said(content=decode(encode(content)), uuid=str(uuid4())))
+
+    async def interrupt(self) -> None:
+        """Stops the turn that runs; its work so far stays."""
+        await self._ask("interrupt")
+
+    async def set_permission_mode(self, mode: str) -> None:
+        await self._ask("set_permission_mode", mode=mode)
+
+    async def set_model(self, model: str | None) -> None:
+        await self._ask("set_model", model=model)
+
+    async def request(self, subtype: str, **fields: Any) -> Json:
+        """Any request of docs/protocol.md: rewind_files, mcp_status, stop_task, get_settings ..."""
+        return await self._ask(subtype, **fields)
+
+    async def context_usage(self) -> Json:
+        """What fills the model's window."""
+        return await self._ask("get_context_usage")
+
+    # -- what a session says
+
+    async def receive_messages(self) -> AsyncGenerator[Message, None]:
+        """Everything that is said, until the session is over."""
+        while (message := await self._messages.get()) is not None:
+            yield message
+
+    async def receive_response(self) -> AsyncGenerator[Message, None]:
+        """Everything up to the next result, which is the last."""
+        async with aclosing(self.receive_messages()) as messages:
+            async for message in messages:
+                yield message
+                if isinstance(message, Result):
+                    return
+
+    # -- the protocol
+
+    async def _ask(self, subtype: str, **fields: Any) -> Json:
+        request_id = str(uuid4())
+        answer: asyncio.Future[Json] = asyncio.get_running_loop().create_future()
+        self._answers[request_id] = answer
+        try:
+            self._say(
+                Asked(request_id=request_id, subtype=subtype, fields={"subtype": subtype, **fields})
+            )
+            response = await answer
+        finally:
+            del self._answers[request_id]
+        if response["subtype"] == "error":
+            raise HostError(response["error"])
+        held: Json = response.get("response", {})
+        return held
+
+    def _say(self, incoming: Said | Asked) -> None:
+        """Hands it to the session, which must be there to hear it: else nobody would ever answer."""
+        if self._pump is None:
+            raise RuntimeError("there is no session yet: async with ClewClient(...) as client")
+        if self._pump.done():
+            raise HostError("the session is over")
+        self._channel.say(incoming)
+
+    async def _deliver(self) -> None:
+        errors = ["the session is over"]
+        while (frame := await self._channel.next()) is not None:
+            match frame["type"]:
+                case "control_response":
+                    self._answered(frame["response"])
+                case "control_request":
+                    self._called(frame)
+                case "control_cancel_request":
+                    self._withdrawn(frame["request_id"])
+                case _:
+                    self._messages.put_nowait(read(frame))
+                    errors = frame.get("errors") or errors
+        self._messages.put_nowait(None)
+        for waiting in self._answers.values():
+            if not waiting.done():
+                waiting.set_exception(HostError("; ".join(errors)))
+
+    def _answered(self, response: Json) -> None:
+        waiting = self._answers.get(response["request_id"])
+        if waiting is not None and not waiting.done():
+            waiting.set_result(response)
+
+    def _called(self, frame: Json) -> None:
+        request_id = frame["request_id"]
+        call = asyncio.create_task(self._said_to(frame["request"]))
+        self._calls[request_id] = call
+        call.add_done_callback(lambda done: self._ended(request_id, done))
+
+    def _ended(self, request_id: str, call: asyncio.Task[Json]) -> None:
+        """A function of the program's; what it raises is the answer too, told by its words.
+
+        A function that was cancelled has answered as well: who withdrew the call passes that over.
+        """
+        del self._calls[request_id]
+        error = asyncio.CancelledError() if call.cancelled() else call.exception()
+        response: Json = {}
+        if error is None:
+            try:
+                response = decode(encode(call.result()))
+            except TypeError as odd:  # what no JSON holds
+                error = odd
+        words = None if error is None else told(error)
+        self._channel.say(Answered(request_id=request_id, response=response, error=words))
+
+    def _withdrawn(self, request_id: str) -> None:
+        call = self._calls.get(request_id)
+        if call is not None:
+            call.cancel()
+
+    async def _said_to(self, request: Json) -> Json:
+        if request["subtype"] == "hook_callback":
+            hook = self.options.hooks[int(request["callback_id"])]
+            return await hook.call(request["input"], request["tool_use_id"])
+        if request["subtype"] == "mcp_message":
+            return {"mcp_response": await answered(self.options.functions, request["message"])}
+        if self.options.can_use_tool is None or request["subtype"] != "can_use_tool":
+            raise HostError(f"{request['subtype']} is asked of nobody here")
+        # Whatever a function says that it answers with.
+        verdict: object = await self.options.can_use_tool(
+            Call(
+                tool=request["tool_name"],
+                input=request["input"],
+                title=request["title"],
+                why=request["decision_reason"],
+                tool_use_id=request["tool_use_id"],
+            )
+        )
+        match verdict:
+            case Permit():
+                given = request["input"] if verdict.input is None else verdict.input
+                return {"behavior": "allow", "updatedInput": given}
+            case Deny():
+                return {"behavior": "deny", "message": verdict.words, "interrupt": verdict.stop}
+            case _:
+                kind = type(verdict).__name__
+                raise TypeError(f"can_use_tool answers with Permit or Deny, not with {kind}")
+
+    def _hooks(self) -> Json:
+        events: dict[str, list[Json]] = {}
+        for place, hook in enumerate(self.options.hooks):
+            events.setdefault(hook.event, []).append(
+                {
+                    "matcher": hook.matcher,
+                    "hookCallbackIds": [str(place)],
+                    "timeout": hook.timeout_s,
+                }
+            )
+        return events
+
+
+def told(error: BaseException) -> str:
+    """What was raised, in a line; an error whose own words cannot be had is told by its kind."""
+    (*_, line) = traceback.format_exception_only(error)
+    return line.strip()

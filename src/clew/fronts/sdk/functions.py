@@ -1,0 +1,134 @@
+"""Functions of a program as tools of its sessions: what they are called with, and what they answer.
+
+A function is offered to the model as `mcp__program__NAME`, under the same rules as every tool of a server:
+allow it, or be asked.
+"""
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, TypeAlias, get_type_hints, overload
+
+import msgspec
+from msgspec import Struct
+
+from clew.core.json_object import Json
+
+AsyncFunction: TypeAlias = Callable[..., Awaitable[Any]]
+
+# The server that the functions of a program are the tools of.
+SERVER = "program"
+PROTOCOL = "2025-11-25"
+
+
+class Function(Struct, frozen=True, kw_only=True):
+    """One function; `takes` holds its arguments under the types that it names."""
+
+    name: str
+    description: str
+    call: AsyncFunction
+    takes: type[Struct]
+
+    def listed(self) -> Json:
+        """How it is offered: whole from the first request on, as a program counts on it."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "inputSchema": schema_of(self.takes),
+            "_meta": {"anthropic/alwaysLoad": True},
+        }
+
+    async def answer(self, given: Json) -> Json:
+        """The result of a call; what the function raises is told by whoever called it."""
+        taken = msgspec.convert(given, self.takes, strict=False)
+        said = await self.call(**{name: getattr(taken, name) for name in taken.__struct_fields__})
+        return {"content": blocks_of(said)}
+
+
+@overload
+def tool(function: AsyncFunction, /) -> Function: ...
+@overload
+def tool(
+    *, name: str | None = None, description: str | None = None
+) -> Callable[[AsyncFunction], Function]: ...
+def tool(
+    function: AsyncFunction | None = None,
+    /,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+) -> Function | Callable[[AsyncFunction], Function]:
+    """Makes a tool of an async function: its name, its docstring, its annotated parameters."""
+
+    def made(of: AsyncFunction) -> Function:
+        called = name or of.__name__
+        if not inspect.iscoroutinefunction(of):
+            raise TypeError(f"{called}: a tool is an async function")
+        about = inspect.getdoc(of) if description is None else description
+        return Function(name=called, description=about or called, call=of, takes=taken_by(of))
+
+    return made if function is None else made(function)
+
+
+def taken_by(function: AsyncFunction) -> type[Struct]:
+    """The parameters of a function, as a type that arguments can be checked against."""
+    hints = get_type_hints(function, include_extras=True)
+    fields: list[Any] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise TypeError(
+                f"{function.__name__}: *{parameter.name} cannot be described to a model"
+            )
+        kind = hints.get(parameter.name, Any)
+        default = parameter.default
+        fields.append(
+            (parameter.name, kind)
+            if default is parameter.empty
+            else (parameter.name, kind, msgspec.field(default_factory=partial(same, default)))
+        )
+    return msgspec.defstruct(f"{function.__name__}_input", fields, kw_only=True)
+
+
+def same(value: Any) -> Any:
+    """A default as it is, whatever type it has."""
+    return value
+
+
+def schema_of(kind: type[Struct]) -> Json:
+    """Its JSON Schema, in one piece."""
+    (schema,), parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
+    own: Json = parts.pop(kind.__name__)
+    assert "$ref" in schema
+    return own | ({"$defs": parts} if parts else {})
+
+
+def blocks_of(said: Any) -> list[Json]:
+    """What a function answered, as blocks: text, blocks as they are, anything else as JSON."""
+    if isinstance(said, str):
+        return [{"type": "text", "text": said}]
+    is_blocks = isinstance(said, list) and all(isinstance(b, dict) and "type" in b for b in said)
+    if is_blocks and said:
+        return list(said)
+    return [{"type": "text", "text": msgspec.json.encode(said).decode()}]
+
+
+async def answered(functions: Sequence[Function], message: Json) -> Json:
+    """The answer of the functions, as a server, to one message."""
+    if "id" not in message:
+        return {"jsonrpc": "2.0", "result": {}}
+    head = {"jsonrpc": "2.0", "id": message["id"]}
+    params = message.get("params") or {}
+    match message.get("method"):
+        case "initialize":
+            result: Json = {
+                "protocolVersion": PROTOCOL,
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": SERVER, "version": "1"},
+            }
+        case "tools/list":
+            result = {"tools": [function.listed() for function in functions]}
+        case "tools/call" if found := [f for f in functions if f.name == params.get("name")]:
+            result = await found[0].answer(params.get("arguments") or {})
+        case method:
+            return head | {"error": {"code": -32601, "message": f"{method} is not offered here"}}
+    return head | {"result": result}

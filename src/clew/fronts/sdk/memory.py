@@ -1,0 +1,71 @@
+"""A channel without pipes: what the program says goes in as values, frames come out as values.
+
+Frames are copies: whoever changes one changes nothing of the session.
+"""
+
+import asyncio
+
+from clew.core.json_object import Json
+from clew.core.messages.encoding import decode, encode
+from clew.core.wire.incoming import Incoming
+
+# How many frames may wait for a slow reader before the session waits too.
+MOST_WAITING = 1000
+
+
+class MemoryChannel:
+    """Both ends of a conversation in one process; `frames` is the reader's."""
+
+    def __init__(self) -> None:
+        self.frames: asyncio.Queue[Json | None] = asyncio.Queue()
+        self._said: asyncio.Queue[Incoming | None] = asyncio.Queue()
+        self._room = asyncio.Event()
+        self._room.set()
+        self._is_in_haste = False
+        self.is_broken = False
+
+    # -- the session's end
+
+    async def receive(self) -> Incoming | None:
+        return await self._said.get()
+
+    async def send(self, frame: Json) -> None:
+        self.post(frame)
+        await self._room.wait()
+
+    def post(self, frame: Json) -> None:
+        self.frames.put_nowait(decode(encode(frame)))
+        if self.frames.qsize() > MOST_WAITING and not self._is_in_haste:
+            self._room.clear()
+
+    def warn(self, words: str) -> None:
+        """A program hears it among the messages; its standard error is its own."""
+        self.post({"type": "system", "subtype": "warning", "content": words})
+
+    def hurry(self) -> None:
+        self._is_in_haste = True
+        self._room.set()
+
+    async def aclose(self) -> None:
+        self.frames.put_nowait(None)
+
+    # -- the program's end
+
+    def say(self, incoming: Incoming) -> None:
+        self._said.put_nowait(incoming)
+
+    def end(self) -> None:
+        """The program says nothing more."""
+        self._said.put_nowait(None)
+
+    async def next(self) -> Json | None:
+        """The next frame; None when the session is over."""
+        frame = await self.frames.get()
+        if self.frames.qsize() <= MOST_WAITING:
+            self._room.set()
+        return frame
+
+    def leave(self) -> None:
+        """Nobody reads any more; the session need not wait for room."""
+        self.is_broken = True
+        self._room.set()

@@ -1,0 +1,173 @@
+"""What a session says, typed: thin values over the frames of the host protocol. Pure.
+
+A frame of a kind that has no type here is `Other`, whole; so is a block.
+"""
+
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+
+
+class Text(Struct, frozen=True, kw_only=True):
+    text: str
+
+
+class Thinking(Struct, frozen=True, kw_only=True):
+    thinking: str
+
+
+class ToolUse(Struct, frozen=True, kw_only=True):
+    id: str
+    name: str
+    input: Json
+
+
+class ToolResult(Struct, frozen=True, kw_only=True):
+    tool_use_id: str
+    content: Any
+    is_error: bool = False
+
+
+class OtherBlock(Struct, frozen=True, kw_only=True):
+    data: Json
+
+
+Block: TypeAlias = Text | Thinking | ToolUse | ToolResult | OtherBlock
+
+
+class Assistant(Struct, frozen=True, kw_only=True):
+    """One finished block of an answer. `error` says that the service gave none, and why."""
+
+    content: tuple[Block, ...]
+    model: str
+    uuid: str
+    error: str | None = None
+    parent_tool_use_id: str | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(block.text for block in self.content if isinstance(block, Text))
+
+
+class User(Struct, frozen=True, kw_only=True):
+    """A tool's result, or words that clew put into the conversation."""
+
+    content: tuple[Block, ...]
+    uuid: str
+    tool_use_result: Any = None
+    parent_tool_use_id: str | None = None
+
+
+class System(Struct, frozen=True, kw_only=True):
+    """Something about the session: how it begins, what it waits for, what went wrong on the way."""
+
+    subtype: str
+    data: Json
+
+
+class StreamEvent(Struct, frozen=True, kw_only=True):
+    """An event of the model's stream, as it came; only where partial messages are asked for."""
+
+    event: Json
+    parent_tool_use_id: str | None = None
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """The end of a turn; there is one for every prompt, whatever happened."""
+
+    subtype: str
+    is_error: bool
+    session_id: str
+    text: str
+    errors: tuple[str, ...]
+    # None of a command that failed before the model was asked anything.
+    terminal_reason: str | None
+    num_turns: int
+    duration_ms: int
+    # None where a price is not known.
+    total_cost_usd: float | None
+    usage: Json
+    data: Json
+
+    @property
+    def structured_output(self) -> Any:
+        return self.data.get("structured_output")
+
+
+class Other(Struct, frozen=True, kw_only=True):
+    data: Json
+
+
+Message: TypeAlias = Assistant | User | System | StreamEvent | Result | Other
+
+
+def read(frame: Json) -> Message:
+    """A frame as a typed value."""
+    match frame.get("type"):
+        case "assistant":
+            return Assistant(
+                content=blocks(frame["message"].get("content")),
+                model=frame["message"].get("model", ""),
+                uuid=frame["uuid"],
+                error=frame.get("error"),
+                parent_tool_use_id=frame.get("parent_tool_use_id"),
+            )
+        case "user":
+            return User(
+                content=blocks(frame["message"].get("content")),
+                uuid=frame["uuid"],
+                tool_use_result=frame.get("tool_use_result"),
+                parent_tool_use_id=frame.get("parent_tool_use_id"),
+            )
+        case "system":
+            return System(subtype=frame["subtype"], data=frame)
+        case "stream_event":
+            return StreamEvent(
+                event=frame["event"], parent_tool_use_id=frame.get("parent_tool_use_id")
+            )
+        case "result":
+            return read_result(frame)
+        case _:
+            return Other(data=frame)
+
+
+def read_result(frame: Json) -> Result:
+    return Result(
+        subtype=frame["subtype"],
+        is_error=frame["is_error"],
+        session_id=frame["session_id"],
+        text=frame.get("result", ""),
+        errors=tuple(frame.get("errors", ())),
+        terminal_reason=frame["terminal_reason"],
+        num_turns=frame["num_turns"],
+        duration_ms=frame["duration_ms"],
+        total_cost_usd=frame["total_cost_usd"],
+        usage=frame["usage"],
+        data=frame,
+    )
+
+
+def blocks(content: Any) -> tuple[Block, ...]:
+    if isinstance(content, str):
+        return (Text(text=content),)
+    return tuple(block(each) for each in content)
+
+
+def block(given: Json) -> Block:
+    match given.get("type"):
+        case "text":
+            return Text(text=given["text"])
+        case "thinking":
+            return Thinking(thinking=given.get("thinking", ""))
+        case "tool_use":
+            return ToolUse(id=given["id"], name=given["name"], input=given["input"])
+        case "tool_result":
+            return ToolResult(
+                tool_use_id=given["tool_use_id"],
+                content=given.get("content"),
+                is_error=given.get("is_error", False),
+            )
+        case _:
+            return OtherBlock(data=given)

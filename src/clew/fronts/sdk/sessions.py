@@ -1,0 +1,63 @@
+"""The sessions of this machine for a program: listed, read, named, copied. What is on disk is all there is."""
+
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TypeAlias
+
+from clew.core.json_object import Json
+from clew.core.messages.factories import written
+from clew.record.library.copies import append_beside, fork
+from clew.record.library.listing import newest_first
+from clew.record.transcript import choose
+from clew.record.transcript.examine import session_id_of
+from clew.record.transcript.light import Outline
+from clew.record.transcript.load import load
+from clew.system.config.paths import find_config_home
+
+Folder: TypeAlias = str | os.PathLike[str]
+
+
+def list_sessions(cwd: Folder | None = None, *, everywhere: bool = False) -> Iterator[Outline]:
+    """The sessions of a folder and the other checkouts of its repository, the newest first; each is
+    read when it is asked for."""
+    return newest_first(home(), place(cwd), everywhere=everywhere)
+
+
+def session_messages(session: str, cwd: Folder | None = None) -> list[Json]:
+    """The conversation of a session, by its id, title or file: its entries, as they are written."""
+    return load(found(session, cwd)).messages
+
+
+def rename_session(session: str, title: str, cwd: Folder | None = None) -> None:
+    """Gives a title; an empty one takes it away."""
+    path = found(session, cwd)
+    line = {"type": "custom-title", "customTitle": title, "sessionId": session_id_of(path)}
+    append_beside(path, line)
+
+
+def tag_session(session: str, tag: str, cwd: Folder | None = None) -> None:
+    """Gives a label; an empty one takes it away."""
+    path = found(session, cwd)
+    append_beside(path, {"type": "tag", "tag": tag, "sessionId": session_id_of(path)})
+
+
+def fork_session(
+    session: str, until: str | None = None, *, title: str = "", cwd: Folder | None = None
+) -> str:
+    """A session that begins as another does, up to the message `until`; its id."""
+    at = written(time.time_ns() // 1_000_000)
+    return fork(found(session, cwd), until, title=title, at=at).path.stem
+
+
+def found(session: str, cwd: Folder | None) -> Path:
+    return choose.named(home(), place(cwd), session)
+
+
+def home() -> Path:
+    return find_config_home(os.environ, Path.cwd())
+
+
+def place(cwd: Folder | None) -> str:
+    return str(Path(cwd or ".").resolve())

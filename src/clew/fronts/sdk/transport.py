@@ -1,0 +1,57 @@
+"""clew in process behind the published Agent SDK: a transport of its, without a process between.
+
+The only module that imports that package, which a program that uses this one has anyway.
+"""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from claude_agent_sdk import Transport
+
+from clew.core.stream.sse import LineSplitter
+from clew.core.wire.incoming import read_line
+from clew.fronts.headless.serve import Server
+from clew.fronts.sdk.memory import MemoryChannel
+from clew.fronts.sdk.options import ClewOptions
+
+
+class InProcess(Transport):
+    """Hand it to `ClaudeSDKClient(transport=...)` or `query(transport=...)`."""
+
+    def __init__(self, options: ClewOptions | None = None, *, asks_host: bool = False) -> None:
+        self._options = options or ClewOptions()
+        self._asks_host = asks_host
+        self._cwd = str(Path(self._options.cwd or ".").resolve())
+        self._channel = MemoryChannel()
+        self._lines = LineSplitter()
+        self._session: asyncio.Task[int] | None = None
+
+    async def connect(self) -> None:
+        options = self._options.as_options(asks_host=self._asks_host)
+        environ = os.environ | dict(self._options.env)
+        server = Server(options, self._channel, environ, self._cwd)
+        self._session = asyncio.create_task(server.run(), name="clew session")
+
+    async def write(self, data: str) -> None:
+        for line in self._lines.feed(data.encode()):
+            self._channel.say(read_line(line))
+
+    async def read_messages(self) -> AsyncIterator[dict[str, Any]]:
+        while (frame := await self._channel.next()) is not None:
+            yield frame
+
+    async def end_input(self) -> None:
+        self._channel.end()
+
+    async def close(self) -> None:
+        self._channel.end()
+        self._channel.leave()
+        if self._session is not None:
+            self._session.cancel()
+            await asyncio.wait([self._session])
+
+    def is_ready(self) -> bool:
+        return self._session is not None and not self._session.done()

@@ -1,0 +1,230 @@
+"""clew on a terminal: the prompt stands before anything else is loaded, then a session opens behind it.
+
+Owns the order of the start, one session after another, and which key is joined to what. What is shown
+is `stage`'s, what keys do to the prompt is `desk`'s, what a session does is `talk`'s; `opened` is
+loaded once the prompt stands. Described in docs/terminal.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from importlib import import_module
+from pathlib import Path
+
+from prompt_toolkit.key_binding import KeyBindings
+
+from clew.core.messages.errors import ClewError, CommandLineError, first_of
+from clew.fronts.render.rows import one_line
+from clew.fronts.render.theme import accented, chosen
+from clew.fronts.terminal.bound import State, join, leave_insert
+from clew.fronts.terminal.completion import Completion
+from clew.fronts.terminal.desk import Desk
+from clew.fronts.terminal.first_run import ENDED_BY, HUNG_UP, INTERRUPTED
+from clew.fronts.terminal.history import History
+from clew.fronts.terminal.keys import own_bindings
+from clew.fronts.terminal.prompt import Entry, Prompt, Queue, Queued
+from clew.fronts.terminal.screen import Screen
+from clew.fronts.terminal.stage import Stage
+from clew.fronts.terminal.terminal import Terminal
+from clew.system.config.paths import find_config_home
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from typing import Any
+
+    from clew.agent.options import Options
+    from clew.fronts.terminal.talk import Talk
+
+UNDO = "/compact --undo"
+
+
+def main(options: Options | None, terminal: Terminal) -> int:
+    try:
+        with asyncio.Runner() as runner:
+            return runner.run(Front(terminal).run(options))
+    except (ClewError, ExceptionGroup) as raised:
+        error = first_of(raised)
+        if not isinstance(error, ClewError):
+            raise
+        print(f"clew: {error}", file=sys.stderr)
+        return 2 if isinstance(error, CommandLineError) else 1
+
+
+class Front:
+    """What lasts over all sessions of one run. `talk` is the session that is open, if one is."""
+
+    def __init__(self, terminal: Terminal) -> None:
+        home = find_config_home(os.environ, Path.cwd())
+        keys = KeyBindings()
+        self.talk: Talk | None = None
+        self.bindings = own_bindings(home)
+        self.history = History(home / "history.jsonl", str(Path.cwd()))
+        self.stage = Stage(chosen("", os.environ), Prompt(), Completion(), Queue())
+        self.screen = Screen(terminal, self.stage, keys)
+        # The colour of the session that is open, if it has one.
+        self.accent = ""
+        self.screen.on_colours = self.recolour
+        self.stage.on_question = lambda title: terminal.notify(f"clew asks: {one_line(title)}")
+        self.desk = Desk(
+            self.stage,
+            self.screen,
+            self.history,
+            self.begin,
+            sent=self._sent,
+            take_back=self._take_back,
+        )
+        # How the run is to end, though no session may be there to heed it.
+        self.code: int | None = None
+        self.is_first = True
+        self._beside: set[asyncio.Task[None]] = set()
+        self._group: asyncio.TaskGroup | None = None
+        join(
+            keys,
+            self.bindings,
+            State(
+                in_dialog=lambda: self.stage.takes_keys,
+                is_typing=lambda: self.stage.dialog is not None and self.stage.dialog.is_typing,
+                is_offering=lambda: self.stage.completion.is_open,
+                in_sessions=lambda: (
+                    self.stage.dialog is not None and self.stage.dialog.is_of_sessions
+                ),
+            ),
+            self._actions(),
+            send=self.desk.line,
+            press=self.stage.press,
+            pressed=self.stage.pressed,
+            paste=self.desk.paste,
+            backspace=self.stage.prompt.delete_before,
+        )
+
+    # -- the order of the start
+
+    async def run(self, options: Options | None) -> int:
+        loop = asyncio.get_running_loop()
+        self.history.is_kept = options is None or options.persists
+        async with self.screen.running(closed=lambda: self.end(HUNG_UP)):
+            for number, code in ENDED_BY.items():
+                loop.add_signal_handler(number, self.end, code)
+            loop.add_signal_handler(signal.SIGINT, self._interrupt)
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                code = await self._sessions(options)
+                self._group = None
+                for task in self._beside:
+                    task.cancel()
+        return code
+
+    async def _sessions(self, options: Options | None) -> int:
+        """One session after another."""
+        # On a thread, so that what is typed meanwhile is seen at once.
+        opened = await asyncio.to_thread(import_module, "clew.fronts.terminal.opened")
+        code: int | Options = opened.Options() if options is None else options
+        while not isinstance(code, int):
+            if self.code is not None:
+                return self.code
+            code = await opened.one_session(self, code)
+        return code
+
+    def begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Has something done beside the typing; it ends with the screen."""
+        if self._group is None:
+            work.close()
+            return
+        task = self._group.create_task(work)
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+
+    def recolour(self) -> None:
+        """What is drawn from now on suits the wish and the terminal's ground."""
+        is_light = self.screen.terminal.is_light
+        theme = chosen(self.screen.theme, os.environ, is_light=is_light)
+        self.stage.theme = accented(theme, self.accent)
+        if self.stage.transcript is not None:
+            self.stage.transcript.theme = self.stage.theme
+
+    # -- what keys do
+
+    def _actions(self) -> dict[str, Callable[[], object]]:
+        desk, completion = self.desk, self.stage.completion
+        return {
+            "app:interrupt": self._interrupt,
+            "app:exit": self._exit,
+            "app:suspend": lambda: self.begin(self.screen.suspend()),
+            "app:redraw": self.screen.anew,
+            "app:toggleTranscript": self._with_talk(lambda talk: talk.see_folded()),
+            "app:tasks": self._with_talk(lambda talk: talk.see_tasks()),
+            "task:background": self._with_talk(lambda talk: talk.leave_waited()),
+            "chat:cancel": self._escape,
+            "chat:submit": desk.submit,
+            "chat:queue": self._queue,
+            "chat:newline": desk.newline,
+            "chat:cycleMode": self._with_talk(lambda talk: talk.next_mode()),
+            "chat:externalEditor": desk.edit,
+            "chat:imagePaste": desk.paste_picture,
+            "chat:stash": desk.stash,
+            "chat:modelPicker": self._with_talk(lambda talk: talk.pick_model()),
+            "chat:undoSummary": self._with_talk(lambda talk: talk.send(Entry(text=UNDO))),
+            "history:previous": desk.older,
+            "history:next": desk.newer,
+            "history:search": desk.search,
+            "autocomplete:accept": desk.accept,
+            "autocomplete:previous": lambda: completion.move(-1),
+            "autocomplete:next": lambda: completion.move(1),
+            "autocomplete:dismiss": desk.dismiss,
+        }
+
+    def _with_talk(self, do: Callable[[Talk], object]) -> Callable[[], object]:
+        return lambda: None if self.talk is None else do(self.talk)
+
+    def _queue(self) -> None:
+        """While nothing runs there is no later: Tab, which found no offer to take, sends nothing."""
+        if self.talk is None or self.talk.is_running:
+            self.desk.queue()
+
+    def _sent(self, entry: Entry, *, later: bool) -> None:
+        if self.talk is None:
+            self.stage.queue.add(Queued(entry=entry, when="at the start"))
+            self.screen.changed()
+        else:
+            self.talk.send(entry, later=later)
+
+    def _take_back(self) -> Entry | None:
+        """The newest of what was sent and nobody has heard."""
+        if self.talk is not None:
+            return self.talk.take_back()
+        queued = self.stage.queue.take_last()
+        return None if queued is None else queued.entry
+
+    def _escape(self) -> None:
+        """Leaves vim's insert mode where something is written, else stops the turn."""
+        if not self.stage.prompt.is_empty and leave_insert():
+            return
+        if self.talk is None and (entry := self._take_back()) is not None:
+            self.stage.prompt.put_back(entry)
+        elif self.talk is None or not self.talk.stop():
+            empties = "" if self.stage.prompt.is_empty else "; Ctrl-C empties the prompt"
+            self.stage.hint(f"no turn runs{empties}")
+
+    def _interrupt(self) -> None:
+        if self.talk is not None:
+            self.talk.interrupt()
+        elif self.stage.prompt.is_empty:
+            self.end(INTERRUPTED)
+        else:
+            self.stage.prompt.take()
+
+    def _exit(self) -> None:
+        """Ctrl-D: ends clew where nothing is written, else deletes as it does in every line."""
+        if self.stage.dialog is None and self.stage.prompt.is_empty:
+            self.end(0)
+        else:
+            self.screen.app.current_buffer.delete()
+
+    def end(self, code: int) -> None:
+        self.code = code
+        if self.talk is not None:
+            self.talk.end(code)

@@ -1,0 +1,132 @@
+"""An agent that is looked at while it works: what it said so far, what it does now, and a word to it.
+
+Owns one view of one agent at a time; it takes the place of the prompt until Escape. What is said to the
+agent is heard between two of its steps, as a person's words.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeAlias
+
+from clew.agent.conversation import Speaker
+from clew.agent.events import FromAgent, ToolStarted
+from clew.agent.tasks.registry import Task, Tasks
+from clew.commands.slash.tasks import kept_words
+from clew.core.json_object import Json
+from clew.core.messages.errors import UserError
+from clew.fronts.render.recalled import Titles
+from clew.fronts.render.rows import Line, one_line, visible
+from clew.fronts.render.transcript import Transcript
+from clew.fronts.terminal.choosing import Choice, Chooser
+from clew.fronts.terminal.stage import Stage
+from clew.session.agents.agent import Agent
+
+Flows: TypeAlias = Callable[[], object]
+# Of what it said before somebody looked; and of it all, what can be scrolled back to.
+RECALLED_ROWS, KEPT_ROWS = 100, 2_000
+# Of what still changes.
+TAIL_ROWS = 12
+
+
+class Attached:
+    """`heed` is given what agents do, whoever they are; `flows` is told that something looks different."""
+
+    def __init__(
+        self, stage: Stage, flows: Flows, agent: Agent, task: Task, titles: Titles
+    ) -> None:
+        assert stage.transcript is not None
+        self._stage = stage
+        self._flows = flows
+        self._agent = agent
+        self._task = task
+        self._shown = Transcript(stage.transcript.width, stage.theme, see_with="")
+        self._lines: list[Line] = self._recalled(titles)
+
+    def _recalled(self, titles: Titles) -> list[Line]:
+        """What was said so far; calls that run are among what still changes."""
+        history = self._agent.history
+        calls = [use.data for use, _ in history.unanswered()]
+        said = [without(message, calls) for message in history]
+        lines = self._shown.history(said, RECALLED_ROWS, titles)
+        for call in calls:
+            self._shown.feed(ToolStarted(block=call, title=titles(call)))
+        return lines
+
+    def heed(self, told: FromAgent) -> None:
+        if told.agent_id == self._agent.birth.agent_id:
+            self._lines = (self._lines + self._shown.feed(told.event))[-KEPT_ROWS:]
+            self._flows()
+
+    async def shown(self) -> None:
+        """Until nobody looks any more."""
+        while (words := await self._word()) is not None:
+            if self._task.ending is None:
+                speaker = Speaker(source="typed", mode=self._agent.mode, origin={"kind": "human"})
+                self._agent.conversation.say(words, speaker)
+                self._lines += self._shown.prompt(words)
+            else:
+                self._stage.hint("it has ended: nobody hears that")
+
+    async def _word(self) -> str | None:
+        says = Choice(label="say to it", asks_words=True)
+        title = f"agent “{one_line(self._task.title)}”; Escape goes back"
+        chooser = Chooser(title, [says], body=self._body, follows=True)
+        answer = await self._stage.answered(self._stage.show(chooser))
+        return None if answer is None else answer.words
+
+    def _body(self, width: int) -> list[Line]:
+        rows = [*self._lines, *self._shown.tail(width, TAIL_ROWS)]
+        return rows if self._task.ending is None else [*rows, f"[{self._task.ending.status}]"]
+
+
+def without(message: Json, calls: list[Json]) -> Json:
+    """A message less these blocks of it."""
+    said = message.get("message")
+    content = said.get("content") if isinstance(said, dict) else None
+    if not calls or not isinstance(said, dict) or not isinstance(content, list):
+        return message
+    kept = [block for block in content if not any(block is call for call in calls)]
+    return message | {"message": said | {"content": kept}}
+
+
+# A command in the background in front of a person: see what it printed, end it, keep it.
+
+
+Page = Callable[[str], Awaitable[None]]
+
+
+async def dealt_with(task: Task, tasks: Tasks, stage: Stage, page: Page) -> str:
+    """What came of it, in words for the person; empty where there is nothing to say."""
+    if task.keeping is None or task.ending is not None:
+        await page(output_of(task))
+        return ""
+    choices = [
+        Choice(label="see what it printed", key="s"),
+        Choice(label="end it", key="e"),
+    ]
+    if not task.is_kept:
+        choices.append(Choice(label="keep it: it goes on when clew ends", key="k"))
+    title = f"{task.id} {one_line(task.title)}: {standing(task)}"
+    answer = await stage.answered(stage.show(Chooser(title, choices)))
+    match None if answer is None else choices[answer.chosen[0]].key:
+        case "s":
+            await page(output_of(task))
+        case "e":
+            await tasks.stop(task)
+            return f"{task.id} was ended"
+        case "k":
+            try:
+                await tasks.keep(task)
+            except UserError as error:
+                return str(error)
+            return kept_words(task)
+    return ""
+
+
+def output_of(task: Task) -> str:
+    task.output.look()
+    said = bytes(task.output.head) + task.output.tail
+    return visible(said.decode("utf-8", "replace"))
+
+
+def standing(task: Task) -> str:
+    return f"{task.status}, kept" if task.is_kept else task.status

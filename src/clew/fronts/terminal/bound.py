@@ -1,0 +1,140 @@
+"""The keys of the screen, joined to what they do: a person's bindings, dialogs, and what is left to editing."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from prompt_toolkit.application import get_app
+from prompt_toolkit.filters import Condition, vi_insert_mode, vi_mode, vi_navigation_mode
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding.key_processor import KeyPress
+from prompt_toolkit.key_binding.vi_state import InputMode
+from prompt_toolkit.keys import Keys
+
+from clew.fronts.terminal.choosing import EVERYWHERE, TREE
+from clew.fronts.terminal.keys import Binding, Bindings, Context
+from clew.fronts.terminal.typed import NEWLINE
+
+Do = Callable[[], object]
+SELECT = {
+    "select:previous": "up",
+    "select:next": "down",
+    "select:accept": "enter",
+    "select:cancel": "escape",
+    "select:pageUp": "pageup",
+    "select:pageDown": "pagedown",
+    "sessions:everywhere": EVERYWHERE,
+    "sessions:tree": TREE,
+}
+
+
+class State:
+    """What decides which keys count: asked at each key."""
+
+    def __init__(
+        self,
+        *,
+        in_dialog: Callable[[], bool],
+        is_typing: Callable[[], bool],
+        is_offering: Callable[[], bool],
+        in_sessions: Callable[[], bool],
+    ) -> None:
+        self.in_dialog = Condition(in_dialog)
+        self.is_typing = Condition(is_typing)
+        self.is_offering = Condition(is_offering)
+        self.in_sessions = Condition(in_sessions)
+
+    def of(self, context: Context) -> Condition:
+        if context == "Select":
+            return self.in_dialog
+        if context == "Sessions":
+            return Condition(lambda: self.in_dialog() and self.in_sessions())
+        if context == "Autocomplete":
+            return Condition(lambda: self.is_offering() and not self.in_dialog())
+        if context == "Chat":
+            return Condition(lambda: not self.in_dialog())
+        return Condition(lambda: True)
+
+
+def join(
+    keys: KeyBindings,
+    bindings: Bindings,
+    state: State,
+    actions: Mapping[str, Do],
+    *,
+    send: Callable[[str], object],
+    press: Callable[[str], object],
+    pressed: Callable[[KeyPress], Sequence[KeyPress]],
+    paste: Callable[[str], object],
+    backspace: Do,
+) -> None:
+    """Later bindings win over earlier ones: offers over the prompt, a dialog over everything."""
+    in_chat = state.of("Chat")
+
+    @keys.add(Keys.BracketedPaste, filter=in_chat, eager=True)
+    def _paste(event: KeyPressEvent) -> None:
+        paste(event.data)
+
+    @keys.add("c-h", filter=in_chat & (~vi_mode | vi_insert_mode), eager=True)
+    def _backspace(_: KeyPressEvent) -> None:
+        backspace()
+
+    @keys.add(NEWLINE.value)
+    def _nothing(_: KeyPressEvent) -> None:
+        """Where it begins no line it is nothing, and no letter."""
+
+    @keys.add(Keys.Any, filter=state.in_dialog & ~state.is_typing, eager=True)
+    def _letter(event: KeyPressEvent) -> None:
+        event.key_processor.feed_multiple(list(pressed(event.key_sequence[0])), first=True)
+
+    for letter in "wW":
+        keys.add("c", letter, filter=in_chat & vi_navigation_mode)(_change_word)
+    for one in sorted(bindings.bound, key=lambda each: ORDER.index(each.context)):
+        _bind(keys, one, state, actions, send, press)
+
+
+ORDER: tuple[Context, ...] = ("Global", "Chat", "Autocomplete", "Select", "Sessions")
+
+
+def _bind(
+    keys: KeyBindings,
+    one: Binding,
+    state: State,
+    actions: Mapping[str, Do],
+    send: Callable[[str], object],
+    press: Callable[[str], object],
+) -> None:
+    if one.target.startswith("/"):
+
+        def do() -> object:
+            return send(one.target)
+
+    elif one.target in SELECT:
+
+        def do() -> object:
+            return press(SELECT[one.target])
+
+    else:
+        do = actions[one.target]
+
+    @keys.add(*one.keys, filter=state.of(one.context), eager=len(one.keys) == 1)
+    def _do(_: KeyPressEvent) -> None:
+        do()
+
+
+def _change_word(event: KeyPressEvent) -> None:
+    """As in vim, `cw` leaves the space behind the word."""
+    end = "e" if event.key_sequence[1].key == "w" else "E"
+    at_space = event.current_buffer.document.current_char.isspace()
+    count = str(event.arg) if event.arg > 1 else ""
+    keys = f"d{count}{event.key_sequence[1].key}i" if at_space else f"c{count}{end}"
+    event.key_processor.feed_multiple([KeyPress(key) for key in keys], first=True)
+
+
+def leave_insert() -> bool:
+    """In vim's insert mode Escape leaves it first; whether that is what it did."""
+    app = get_app()
+    if not vi_insert_mode():
+        return False
+    buffer, state = app.current_buffer, app.vi_state
+    buffer.cursor_position += buffer.document.get_cursor_left_position()
+    state.input_mode = InputMode.NAVIGATION
+    return True

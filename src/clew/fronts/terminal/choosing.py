@@ -1,0 +1,354 @@
+"""A question with answers to choose from, as every dialog of the screen is one.
+
+Owns what is chosen, what is typed into it and how far its text is scrolled. A machine: keys in, lines
+out; the answer comes once. Nothing in it is cut out of sight: what does not fit can be scrolled to.
+
+Decision: docs/decisions/180-terminal-screen.md
+"""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from msgspec import Struct
+from prompt_toolkit.buffer import Buffer
+
+from clew.agent.deps import Question
+from clew.core.json_object import Json
+from clew.core.messages.errors import SettingsError, in_words
+from clew.fronts.render.rows import Line, Row, Span, as_line, clipped, one_line, wrapped
+from clew.fronts.render.theme import Theme
+from clew.fronts.terminal.completion import matching
+from clew.fronts.terminal.prompt import laid_out
+from clew.permissions.in_session import SessionRules
+from clew.permissions.request import Request
+from clew.permissions.suggest import Offer, offers
+
+# What a person may answer when asked for permission, and what becomes of it: the same for every screen.
+
+
+# The letter of an offer that ends with the session, and of one that is kept.
+FOR_NOW, KEPT = "s", "a"
+NOT_YET = "kept, and it counts in later sessions once this folder is trusted: clew config trust"
+
+
+def offered(question: Question, rules: SessionRules | None) -> dict[str, Offer]:
+    """By the letter that takes it: what holds for more than this call."""
+    if rules is None:
+        return {}
+    request = Request(tool=question.block["name"], input=question.block["input"])
+    found = offers(request, question.decision, rules.mode, is_trusted=rules.standing.is_trusted)
+    return {KEPT if offer.is_kept else FOR_NOW: offer for offer in found}
+
+
+def take(offer: Offer, rules: SessionRules) -> str:
+    """Has the offer hold from now on. What cannot be kept is said; the call itself is permitted all the same."""
+    try:
+        rules.update([offer.update])
+    except (SettingsError, OSError) as error:
+        return in_words(error)
+    return NOT_YET if offer.is_kept and not rules.standing.is_trusted else ""
+
+
+def whole(given: Json) -> str:
+    """Every field of the input, none shortened: a person answers for all of it."""
+    lines = []
+    for name, value in given.items():
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        lines += [f"    {name}: {line}" for line in text.split("\n")]
+    return "\n".join(lines)
+
+
+Body: TypeAlias = Callable[[int], Sequence[Line]]
+MIN_BODY = 3
+# Of an answer that is never seen in whole, and so never taken.
+NO_ROOM = "  too small: Escape, or enlarge it"
+# Keys that only a list of sessions knows.
+EVERYWHERE, TREE = "everywhere", "tree"
+
+
+class Choice(Struct, frozen=True, kw_only=True):
+    """One answer. `key` takes it at once; with `asks_words` a person says more behind it."""
+
+    label: str
+    hint: str = ""
+    key: str = ""
+    asks_words: bool = False
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """The numbers of what was chosen, in their order, and the words that were typed."""
+
+    chosen: tuple[int, ...]
+    words: str = ""
+
+
+class _Shown(Struct):
+    """A choice as it is drawn: in whole, or `clip`, what a single row has of it."""
+
+    number: int
+    lines: list[Line]
+    clip: Line = ""
+    cursor: int | None = None
+    is_whole: bool = True
+
+    @property
+    def in_a_row(self) -> "_Shown":
+        return self if len(self.lines) == 1 else _Shown(self.number, [self.clip], is_whole=False)
+
+
+def no_body(_: int) -> Sequence[Line]:
+    return ()
+
+
+class Chooser:
+    """`answer` is done once: with None when the question was dismissed.
+
+    With `several` Space marks; with `searches` what is typed narrows the list. Nothing is taken that
+    did not stand there in whole when it was last drawn: its key goes to it first. A text that grows
+    and `follows` is shown at its end, until somebody scrolls up in it.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        choices: Sequence[Choice],
+        *,
+        body: Body = no_body,
+        several: bool = False,
+        searches: bool = False,
+        follows: bool = False,
+        at: int = 0,
+    ) -> None:
+        self.title = title
+        self.choices = list(choices)
+        self.answer: asyncio.Future[Answer | None] = asyncio.get_running_loop().create_future()
+        self.field = Buffer(multiline=False)
+        self._body = body
+        self._several = several
+        self._searches = searches
+        self._follows = follows
+        self._is_at_end = follows
+        self._marked: set[int] = set()
+        self._at = at
+        # The choices that stood there in whole when it was last drawn.
+        self._seen: set[int] = set()
+        self._ends: dict[int, int] = {}
+        self._scrolled = 0
+        self._page = 1
+
+    # Whether there are keys for sessions.
+    is_of_sessions = False
+
+    # -- what is chosen
+
+    @property
+    def found(self) -> list[int]:
+        """The numbers of the choices that what was typed leaves."""
+        if not self._searches or not self.field.text.strip():
+            return list(range(len(self.choices)))
+        labels: dict[str, list[int]] = {}
+        for number, choice in enumerate(self.choices):
+            labels.setdefault(f"{choice.label} {choice.hint}", []).append(number)
+        words = self.field.text.strip()
+        return [number for label in matching(words, labels) for number in labels[label]]
+
+    @property
+    def is_typing(self) -> bool:
+        """Whether letters are words now, not keys."""
+        return self._searches or (self._current is not None and self._current.asks_words)
+
+    @property
+    def _current(self) -> Choice | None:
+        found = self.found
+        return self.choices[found[self._at]] if self._at < len(found) else None
+
+    def press(self, key: str) -> None:
+        """A key by its name, or a letter."""
+        if self.answer.done():
+            return
+        match key:
+            case "up":
+                self._move(-1)
+            case "down":
+                self._move(1)
+            case "pageup":
+                self._scrolled = max(0, self._scrolled - self._page)
+                self._is_at_end = False
+            case "pagedown":
+                self._scrolled += self._page
+            case "escape":
+                self.answer.set_result(None)
+            case "enter":
+                self._enter()
+            case " " if self._several:
+                self._mark()
+            case _:
+                self._letter(key)
+
+    def knows(self, letter: str) -> bool:
+        """Whether a letter, small or large, a number or a space stands for an answer."""
+        if letter == " ":
+            return self._several
+        is_number = letter.isdecimal() and 0 < int(letter) <= len(self.choices)
+        return is_number or any(one.key.lower() == letter.lower() for one in self.choices)
+
+    def typed(self) -> None:
+        """The words have changed."""
+        if self._searches:
+            self._at = 0
+
+    def _move(self, steps: int) -> None:
+        count = len(self.found)
+        if count:
+            self._at = (self._at + steps) % count
+
+    def _mark(self) -> None:
+        self._marked ^= {self.found[self._at]}
+
+    def point(self, letter: str) -> bool:
+        """Goes to the choice of a letter; whether pressing the letter would answer at once."""
+        return self._goes_to(letter) and not self._several
+
+    def _letter(self, key: str) -> None:
+        if not self._goes_to(key):
+            return
+        if self._several:
+            self._mark()
+        else:
+            self._take(self.found[self._at])
+
+    def _goes_to(self, key: str) -> bool:
+        """Whether there is a choice of that key, and it can be taken as it stands."""
+        for number, choice in enumerate(self.choices):
+            if key == choice.key or (key == str(number + 1) and not choice.key.isdecimal()):
+                self._at = self.found.index(number)
+                return self._is_seen(number) and not choice.asks_words
+        return False
+
+    def _enter(self) -> None:
+        found = self.found
+        if self._at >= len(found):
+            return
+        number = found[self._at]
+        choice = self.choices[number]
+        if choice.asks_words and not self.field.text.strip():
+            return
+        if self._is_seen(number):
+            self._take(number)
+
+    def _is_seen(self, number: int) -> bool:
+        return self._searches or number in self._seen
+
+    def _take(self, number: int) -> None:
+        choice = self.choices[number]
+        words = self.field.text.strip() if choice.asks_words else ""
+        chosen = tuple(sorted(self._marked)) if self._several and not words else (number,)
+        self.answer.set_result(Answer(chosen=chosen or (number,), words=words))
+
+    # -- how it looks
+
+    def lines(
+        self, width: int, rows: int, theme: Theme
+    ) -> tuple[list[Line], tuple[int, int] | None]:
+        """In at most so many rows, and where the cursor is if words are typed."""
+        head = [as_line(row) for row in wrapped([Span(self.title, theme["person"])], width)]
+        foot, cursor = self._list(width, max(1, rows - len(head) - MIN_BODY), theme)
+        if self._fits(rows - len(head) - MIN_BODY):
+            room = rows - len(head) - len(foot)
+            body = self._window(list(self._body(width)), room, width, theme)
+        else:
+            # The text waits: it can be read beside the shorter answers.
+            foot, cursor = self._list(width, max(1, rows - len(head)), theme)
+            body = []
+            if not self._fits(rows - len(head)):
+                head = head[: max(1, rows - 2)]
+                body = [as_line(clipped([Span(NO_ROOM, theme["notice"])], width))]
+        above = [*head, *body]
+        placed = None if cursor is None else (cursor[0] + len(above), cursor[1])
+        self._seen = {number for number, end in self._ends.items() if len(above) + end <= rows}
+        return [*above, *foot][:rows], placed
+
+    def _fits(self, rows: int) -> bool:
+        """Whether the answer that is current stands in so many rows in whole, as it was laid out last."""
+        found = self.found
+        if self._searches or self._at >= len(found):
+            return True
+        return self._ends[found[self._at]] <= max(1, rows)
+
+    def _window(self, body: list[Line], rows: int, width: int, theme: Theme) -> list[Line]:
+        """As much of the text as there is room for, and how to see the rest."""
+        if len(body) <= rows:
+            return body
+        room = max(1, rows - 1)
+        self._page = max(1, room - 1)
+        last = len(body) - room
+        self._is_at_end = self._is_at_end or (self._follows and self._scrolled >= last)
+        self._scrolled = last if self._is_at_end else min(self._scrolled, last)
+        end = self._scrolled + room
+        words = f"  lines {self._scrolled + 1} to {end} of {len(body)}; PageUp and PageDown scroll"
+        if len(words) > width:
+            words = f"  {self._scrolled + 1}-{end} of {len(body)}; PageUp, PageDown"
+        return [*body[self._scrolled : end], as_line(clipped([Span(words, theme["quiet"])], width))]
+
+    def _list(
+        self, width: int, rows: int, theme: Theme
+    ) -> tuple[list[Line], tuple[int, int] | None]:
+        found = self.found
+        lines: list[Line] = []
+        cursor = None
+        if self._searches:
+            text, (row, column) = laid_out(self.field.text, self.field.cursor_position, width - 10)
+            lines.append(as_line([Span("  search: ", theme["quiet"]), Span(text[row])]))
+            cursor = (0, 10 + column)
+            rows -= 1
+        self._ends = {}
+        for shown in self._shown(found, rows, width, theme):
+            if shown.cursor is not None and not self._searches:
+                cursor = (len(lines), shown.cursor)
+            lines += shown.lines
+            if shown.is_whole:
+                self._ends[shown.number] = len(lines)
+        if not found:
+            lines.append(as_line([Span("  nothing matches", theme["quiet"])]))
+        return lines, cursor
+
+    def _shown(self, found: list[int], rows: int, width: int, theme: Theme) -> list[_Shown]:
+        """The choices around the current one, each in whole; where there is no room for that, a row
+        each, and the current one in whole."""
+
+        def around(rows: int) -> range:
+            first = max(0, min(self._at - rows // 2, len(found) - rows))
+            return range(first, min(first + rows, len(found)))
+
+        whole = {at: self._choice(found[at], at, width, theme) for at in around(rows)}
+        if sum(len(one.lines) for one in whole.values()) <= rows:
+            return list(whole.values())
+        rows = max(1, rows - len(whole[self._at].lines) + 1)
+        return [whole[at] if at == self._at else whole[at].in_a_row for at in around(rows)]
+
+    def _choice(self, number: int, at: int, width: int, theme: Theme) -> _Shown:
+        choice, is_at = self.choices[number], at == self._at
+        style = theme["marker"] if is_at else ""
+        mark = "> " if is_at else "  "
+        if self._several and not choice.asks_words:
+            mark += "[x] " if number in self._marked else "[ ] "
+        is_alone = len(self.choices) == 1 and choice.asks_words
+        named = "" if self._searches or is_alone else f"{number + 1} "
+        name = f"{choice.key} " if choice.key else named
+        begun = f"{mark}{name}"
+        row: Row = [Span(one_line(choice.label), style)]
+        if choice.asks_words and is_at:
+            begin = len(begun) + len(row[0].text) + 2
+            text, (at_row, column) = laid_out(
+                self.field.text, self.field.cursor_position, max(10, width - begin)
+            )
+            row = [Span(begun, style), *row, Span(": ", style), Span(text[at_row])]
+            return _Shown(number, [as_line(clipped(row, width))], cursor=begin + column)
+        if choice.hint:
+            row.append(Span(f"  {one_line(choice.hint)}", theme["quiet"]))
+        first, *more = wrapped(row, width - len(begun))
+        below = [as_line([Span(" " * len(begun)), *each]) for each in more]
+        clip = as_line(clipped([Span(begun, style), *row], width))
+        return _Shown(number, [as_line([Span(begun, style), *first]), *below], clip=clip)

@@ -1,0 +1,221 @@
+"""What a word that is being typed may become: files behind `@`, commands behind `/`, their arguments.
+
+Owns what is offered now and which of it is chosen. Looks for no file itself: whoever does tells what
+was `found`, and what comes too late for the word is dropped.
+"""
+
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from clew.fronts.render.rows import Line, Span, as_line, clipped
+from clew.fronts.render.theme import Theme
+
+Kind: TypeAlias = Literal["file", "command", "argument"]
+SHOWN = 8
+MOST = 40
+FILE = re.compile(r"(?:(?<=[\s(\[{\"'`,;])|\A)@(\"[^\"\n]*|[^\s\"'`<>|]*)\Z")
+COMMAND = re.compile(r"/([\w:.-]*)\Z")
+ARGUMENT = re.compile(r"/([\w:.-]+)[ ]+((?:\S+[ ]+)*)(\S*)\Z")
+
+
+class Offer(Struct, frozen=True, kw_only=True):
+    """`text` takes the place of the word. `is_whole`: nothing is left to be typed behind it."""
+
+    text: str
+    label: str
+    hint: str = ""
+    is_whole: bool = True
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """The word before the cursor that something may be offered for, and where it begins."""
+
+    kind: Kind
+    word: str
+    begin: int
+    command: str = ""
+    # What was said to the command already.
+    before: tuple[str, ...] = ()
+
+
+def asked(before: str) -> Asked | None:
+    """What the text before the cursor asks for."""
+    if (found := FILE.search(before)) is not None:
+        return Asked(kind="file", word=found[1].lstrip('"'), begin=found.start())
+    if (found := COMMAND.match(before)) is not None:
+        return Asked(kind="command", word=found[1], begin=0)
+    if (found := ARGUMENT.match(before)) is not None:
+        said = tuple(found[2].split())
+        place = found.start(3)
+        return Asked(kind="argument", word=found[3], begin=place, command=found[1], before=said)
+    return None
+
+
+def file_offer(name: str) -> Offer:
+    spaced = any(character.isspace() or character in "\"'`<>|" for character in name)
+    quoted = f'@"{name}"' if spaced and '"' not in name else f"@{name}"
+    return Offer(text=quoted, label=name, is_whole=not name.endswith("/"))
+
+
+def matching(word: str, names: Iterable[str]) -> list[str]:
+    """Names that begin with a word, then those that hold it, then those that hold its letters in order;
+    among the like as they came."""
+    word = word.lower()
+    letters = re.compile(".*?".join(map(re.escape, word)))
+
+    def kind(name: str) -> int:
+        small = name.lower()
+        if small.startswith(word):
+            return 0
+        return 1 if word in small else 2 if letters.search(small) else 3
+
+    placed = sorted(((kind(name), name) for name in names), key=lambda each: each[0])
+    return [name for place, name in placed if place < 3]
+
+
+async def nothing(_: Asked) -> Sequence[str]:
+    return ()
+
+
+class Known(Struct, frozen=True, kw_only=True):
+    """What a session knows: commands, each with the hint of its arguments and its words; arguments.
+
+    `seek` asks others, who may take their time, what a word may become.
+    """
+
+    commands: Callable[[], Sequence[tuple[str, str, str]]] = tuple
+    # Other names of commands, and whose they are.
+    aliases: Callable[[], Mapping[str, str]] = dict
+    arguments: Callable[[str], Sequence[tuple[str, str]]] = lambda _: ()
+    seek: Callable[[Asked], Awaitable[Sequence[str]]] = nothing
+
+
+class Completion:
+    """A machine: the text before the cursor in, offers out."""
+
+    def __init__(self) -> None:
+        self.known = Known()
+        self._asked: Asked | None = None
+        self._dismissed: str | None = None
+        self.offers: list[Offer] = []
+        self._at = 0
+        # Whether a person chose; else the first is only what Tab would take.
+        self.is_chosen = False
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether something may be offered for the word before the cursor."""
+        return self._asked is not None
+
+    @property
+    def is_open(self) -> bool:
+        return bool(self.offers)
+
+    def update(self, before: str) -> Asked | None:
+        """The text before the cursor is now this; returns what is to be looked for, if anything."""
+        now = asked(before)
+        if now == self._asked:
+            return None
+        self._asked = now
+        if now is None or before == self._dismissed:
+            self._show(())
+            return None
+        self._dismissed = None
+        if now.kind == "file":
+            return now
+        self._show(
+            self._command_offers(now.word) if now.kind == "command" else self._argument_offers(now)
+        )
+        return now if now.kind == "argument" and not self.offers else None
+
+    def found(self, asked_for: Asked, names: Sequence[str]) -> None:
+        """What was looked for; told more than once, the last one counts."""
+        if asked_for != self._asked or self.is_chosen:
+            return
+        if asked_for.kind == "argument":
+            self._show([Offer(text=name, label=name) for name in names[:MOST]])
+        else:
+            self._show([file_offer(name) for name in names[:MOST]])
+
+    def close(self, before: str = "") -> None:
+        """Nothing is offered for this text; what is typed next may ask again."""
+        self._dismissed = before or None
+        self._show(())
+
+    def forget(self) -> None:
+        self._asked = None
+        self._show(())
+
+    def move(self, steps: int) -> None:
+        if self.offers:
+            self._at = (self._at + steps) % len(self.offers)
+            self.is_chosen = True
+
+    def chosen(self) -> tuple[int, Offer] | None:
+        """Where the word begins, and what takes its place."""
+        if not self.offers or self._asked is None:
+            return None
+        return self._asked.begin, self.offers[self._at]
+
+    @property
+    def guessed(self) -> str:
+        """What was typed, where the offer is a command that is neither called nor begins so."""
+        if self._asked is None or self._asked.kind != "command" or self.is_chosen:
+            return ""
+        word, name = self._asked.word, self.offers[self._at].text.strip().removeprefix("/")
+        is_meant = name.startswith(word.lower()) or self.known.aliases().get(word) == name
+        return "" if is_meant else word
+
+    def _command_offers(self, word: str) -> list[Offer]:
+        known = {name: (hint, words) for name, hint, words in self.known.commands()}
+        names = matching(word, known)
+        if (meant := self.known.aliases().get(word)) in known:
+            names = [meant, *(name for name in names if name != meant)]
+        return [
+            Offer(
+                text=f"/{name} " if known[name][0] else f"/{name}",
+                label=f"/{name} {known[name][0]}".rstrip(),
+                hint=known[name][1],
+                is_whole=not known[name][0],
+            )
+            for name in names
+        ]
+
+    def _argument_offers(self, now: Asked) -> list[Offer]:
+        if now.before:
+            return []
+        word = now.word.lower()
+        found = [each for each in self.known.arguments(now.command) if word in each[0].lower()]
+        found.sort(key=lambda each: not each[0].lower().startswith(word))
+        return [Offer(text=value, label=value, hint=hint) for value, hint in found]
+
+    def _show(self, offers: Iterable[Offer]) -> None:
+        self.offers = list(offers)
+        self._at = 0
+        self.is_chosen = False
+
+    # -- how it looks
+
+    def lines(self, width: int, rows: int, theme: Theme) -> list[Line]:
+        shown = min(SHOWN, rows)
+        if not self.offers or shown < 1:
+            return []
+        first = max(0, min(self._at - shown // 2, len(self.offers) - shown))
+        part = self.offers[first : first + shown]
+        column = min(max(len(offer.label) for offer in part) + 2, max(width // 2, 20))
+        found = [self._row(offer, column, theme) for offer in part]
+        rest = len(self.offers) - first - len(part)
+        if rest > 0 and found:
+            found[-1] = [*found[-1], Span(f"  ({rest} more)", theme["quiet"])]
+        return [as_line(clipped(row, width)) for row in found]
+
+    def _row(self, offer: Offer, column: int, theme: Theme) -> list[Span]:
+        is_at = offer is self.offers[self._at]
+        style = theme["marker"] if is_at else ""
+        mark = "> " if is_at else "  "
+        shown = offer.label if len(offer.label) < column else f"{offer.label[: column - 2]}… "
+        label = Span(f"{mark}{shown:<{column}}", style)
+        return [label, Span(offer.hint, theme["quiet"])] if offer.hint else [label]

@@ -1,0 +1,254 @@
+"""What keys do to the prompt: sending, going back in what was typed, offers, pastes, the editor.
+
+Owns what was put aside. What is sent goes to `sent`; what it does is decided there.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+
+from clew.fronts.render.rows import one_line
+from clew.fronts.terminal.choosing import Choice, Chooser
+from clew.fronts.terminal.prompt import Entry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from typing import Any, Protocol
+
+    from clew.agent.tools.searching import FileNames
+    from clew.fronts.terminal.completion import Asked
+    from clew.fronts.terminal.history import History
+    from clew.fronts.terminal.screen import Screen
+    from clew.fronts.terminal.stage import Stage
+
+    class Sent(Protocol):
+        def __call__(self, entry: Entry, *, later: bool) -> object: ...
+
+
+# Where a line is continued: terminals that cannot tell Shift-Enter from Enter have this.
+CONTINUES = "\\"
+
+
+class Desk:
+    """`begin` has something done beside the typing; `take_back` gives back what waits to be heard."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        screen: Screen,
+        history: History,
+        begin: Callable[[Coroutine[Any, Any, None]], object],
+        *,
+        sent: Sent,
+        take_back: Callable[[], Entry | None],
+    ) -> None:
+        self._stage = stage
+        self._screen = screen
+        self._history = history
+        # Finds files, once a session is open.
+        self.files: FileNames | None = None
+        self._begin = begin
+        self._sent = sent
+        self._take_back = take_back
+        self._stashed: Entry | None = None
+        # What servers are still to be asked; what was found for a word, by them and among the files.
+        self._wanted: Asked | None = None
+        self._is_seeking = False
+        self._offered: tuple[Asked | None, Sequence[str], Sequence[str]] = (None, (), ())
+        stage.prompt.buffer.on_text_changed += lambda _: self._changed()
+        stage.prompt.buffer.on_cursor_position_changed += lambda _: self._look()
+
+    def _changed(self) -> None:
+        self._stage.touched()
+        self._look()
+
+    def _look(self) -> None:
+        prompt = self._stage.prompt
+        if self._history.is_recalling:
+            self._stage.completion.forget()
+            return
+        asked = self._stage.completion.update(prompt.buffer.document.text_before_cursor)
+        if asked is None or self.files is None:
+            return
+        self._offered = (asked, (), ())
+        if asked.kind == "file":
+            self._begin(self._look_for(asked, self.files))
+        self._wanted = asked
+        if not self._is_seeking:
+            self._is_seeking = True
+            self._begin(self._seek())
+
+    async def _look_for(self, asked: Asked, files: FileNames) -> None:
+        self._offer(asked, files=await files.find(asked.word))
+
+    async def _seek(self) -> None:
+        """Asks servers one thing after another: what was typed meanwhile is asked for once, at its last."""
+        try:
+            while (asked := self._wanted) is not None:
+                self._wanted = None
+                more = await self._stage.completion.known.seek(asked)
+                if more:
+                    self._offer(asked, more=more)
+        finally:
+            self._is_seeking = False
+
+    def _offer(
+        self, asked: Asked, *, files: Sequence[str] | None = None, more: Sequence[str] | None = None
+    ) -> None:
+        """Shows what there is for a word, whichever part of it came first; not what is too late for it."""
+        last, before, listed = self._offered
+        if asked != last:
+            return
+        now = (before if more is None else more, listed if files is None else files)
+        self._offered = (asked, *now)
+        self._stage.completion.found(asked, [*now[0], *now[1]])
+        self._screen.changed()
+
+    # -- sending
+
+    def submit(self) -> None:
+        """Enter: takes an offer that was chosen, goes on behind a backslash, or sends."""
+        prompt, completion = self._stage.prompt, self._stage.completion
+        if completion.is_open and self._takes_offer():
+            return
+        if prompt.buffer.document.text_before_cursor.endswith(CONTINUES):
+            prompt.buffer.delete_before_cursor()
+            prompt.buffer.insert_text("\n")
+            return
+        self.send(later=False)
+
+    def _takes_offer(self) -> bool:
+        """Whether Enter meant the offer; one that says no more than what is written is sent."""
+        found = self._stage.completion.chosen()
+        if found is None:
+            return False
+        begin, offer = found
+        is_written = self._stage.prompt.text[begin:].strip() == offer.text.strip()
+        if is_written or not (self._stage.completion.is_chosen or offer.text.startswith("/")):
+            self._stage.completion.forget()
+            return False
+        guessed = self._stage.completion.guessed
+        self.accept()
+        is_line = offer.is_whole and offer.text.startswith("/")
+        if is_line and guessed:
+            self._stage.hint(f"no command is called /{guessed}; Enter does {offer.text}")
+            return True
+        return not is_line
+
+    def queue(self) -> None:
+        """The key that also takes an offer: one that is still looked for is not sent as it stands."""
+        if not (self._is_seeking and self._stage.completion.is_asked):
+            self.send(later=True)
+
+    def send(self, *, later: bool) -> None:
+        if not self._stage.prompt.text.strip():
+            return
+        entry = self._stage.prompt.take()
+        self._stage.completion.forget()
+        self._history.add(entry, round(time.time() * 1000))
+        self._sent(entry, later=later)
+
+    def line(self, text: str) -> None:
+        """A key that stands for a line: it is sent as if it had been typed."""
+        self._sent(Entry(text=text), later=False)
+
+    def newline(self) -> None:
+        self._stage.prompt.buffer.insert_text("\n")
+
+    # -- offers
+
+    def accept(self) -> None:
+        found = self._stage.completion.chosen()
+        if found is None:
+            return
+        begin, offer = found
+        buffer = self._stage.prompt.buffer
+        space = " " if offer.is_whole and not offer.text.startswith("/") else ""
+        buffer.delete_before_cursor(buffer.cursor_position - begin)
+        buffer.insert_text(offer.text + space)
+
+    def dismiss(self) -> None:
+        self._stage.completion.close(self._stage.prompt.buffer.document.text_before_cursor)
+
+    # -- what was typed before
+
+    def older(self) -> None:
+        prompt = self._stage.prompt
+        document = prompt.buffer.document
+        if prompt.is_empty and (waiting := self._take_back()) is not None:
+            prompt.put(waiting)
+        elif document.cursor_position_row > 0:
+            prompt.buffer.cursor_up()
+        elif (entry := self._history.older(prompt.look())) is not None:
+            prompt.put(entry)
+
+    def newer(self) -> None:
+        prompt = self._stage.prompt
+        document = prompt.buffer.document
+        if document.cursor_position_row < document.line_count - 1:
+            prompt.buffer.cursor_down()
+        elif (entry := self._history.newer()) is not None:
+            prompt.put(entry)
+
+    def search(self) -> None:
+        choices = [Choice(label=one_line(one.text)[:500]) for one in self._history.entries]
+        if choices:
+            chooser = Chooser("What was typed before", choices, searches=True)
+            self._begin(self._found(self._stage.show(chooser)))
+        else:
+            self._stage.hint("nothing was typed in this project before")
+
+    async def _found(self, chooser: Chooser) -> None:
+        answer = await self._stage.answered(chooser)
+        if answer is not None:
+            self._stage.prompt.put(self._history.entries[answer.chosen[0]])
+
+    # -- what comes from elsewhere
+
+    def paste(self, text: str) -> None:
+        from clew.fronts.terminal.prompt import picture
+
+        found = picture(text, os.curdir)
+        if found is None:
+            self._stage.prompt.paste(text)
+        else:
+            self._stage.prompt.attach(found)
+
+    def paste_picture(self) -> None:
+        self._begin(self._paste_picture())
+
+    async def _paste_picture(self) -> None:
+        from clew.fronts.terminal.prompt import from_clipboard
+
+        found = await from_clipboard(os.environ)
+        if isinstance(found, str):
+            self._stage.hint(found)
+        else:
+            self._stage.prompt.attach(found)
+            self._screen.changed()
+
+    def stash(self) -> None:
+        """Puts what is written aside; with nothing written, brings it back."""
+        prompt = self._stage.prompt
+        if not prompt.is_empty:
+            self._stashed = prompt.take()
+            self._stage.hint("put aside; the same key brings it back")
+        elif self._stashed is not None:
+            prompt.put(self._stashed)
+            self._stashed = None
+
+    def edit(self) -> None:
+        self._begin(self._edit())
+
+    async def _edit(self) -> None:
+        from clew.fronts.terminal.other_programs import edited
+
+        prompt = self._stage.prompt
+        come_back = await edited(self._screen, prompt.text, os.environ)
+        if come_back.trouble:
+            self._stage.hint(come_back.trouble)
+        else:
+            prompt.put(Entry(text=come_back.text, pasted=prompt.look().pasted))
+            self._screen.changed()

@@ -1,0 +1,115 @@
+"""A person without a way to a model: what is missing, and three ways to get going.
+
+A server that is found on this machine is offered, and kept in the person's own settings if they say so.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from clew.providers.local import LocalServer, local_servers, usual
+from clew.session.session import Session
+from clew.system.config.environment import freeze
+from clew.system.config.load import assign
+from clew.system.config.paths import find_places
+from clew.system.files import is_there
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from clew.agent.options import Options
+    from clew.core.input.outcome import Clear, Resume
+
+
+# How a session in a terminal begins, ends and is followed by another; the same for each way to show it.
+
+
+FAREWELLS = ("exit", "quit")
+HUNG_UP = 129
+ENDED_BY = {signal.SIGTERM: 143, signal.SIGHUP: HUNG_UP}
+INTERRUPTED = 130
+
+
+def following(options: Options, then: Clear | Resume) -> Options:
+    """The same wishes for another session."""
+    from msgspec.structs import replace
+
+    return replace(
+        options,
+        prompt="",
+        continues=False,
+        fork=False,
+        session_id=None,
+        name=None,
+        resume_at=None,
+        drops_turn=None,
+        resume=getattr(then, "session", None),
+        is_cleared=not hasattr(then, "session"),
+    )
+
+
+MISSING = "! clew has no way to a model yet. Three ways to get going:"
+KEY = "    a key of the service:  clew login, or ANTHROPIC_API_KEY in the environment"
+LOCAL = "    a model on this machine:  {what}"
+DEMO = "    without either:  clew demo plays a scripted conversation"
+NONE = "none was found; start Ollama, llama.cpp, LM Studio or vLLM, and clew again"
+
+
+async def ways(
+    session: Session, say: Callable[[str], None], ask: Callable[[str], Awaitable[str | None]] | None
+) -> bool:
+    """Says the ways, offers a model that was found; True if settings lead to it from now on."""
+    standing = session.rules.standing
+    found = await local_servers(usual(freeze(standing.environ).text("ollama")))
+    offers = [(server, model) for server in found for model in server.models]
+    say(MISSING)
+    say(KEY)
+    say(LOCAL.format(what=", ".join(f"{one.name} at {one.url}" for one in found) or NONE))
+    say(DEMO)
+    if not offers or ask is None:
+        return False
+    for number, (server, model) in enumerate(offers, 1):
+        say(f"    {number} = {model} ({server.name})")
+    answer = (await ask("  a number to use it from now on, or Enter: ") or "").strip()
+    if not (answer.isdecimal() and 0 < int(answer) <= len(offers)):
+        return False
+    keep(session, *offers[int(answer) - 1])
+    return True
+
+
+def keep(session: Session, server: LocalServer, model: str) -> None:
+    places = session.rules.standing.places
+    assign(places, "user", "env.ANTHROPIC_BASE_URL", server.url)
+    assign(places, "user", "model", model)
+
+
+# The offer of a sandbox at the first start of a user interface; the answer is kept in user settings.
+
+
+QUESTION = "Shall commands that you approve run in a sandbox?"
+EXPLANATION = (
+    "There a command writes this folder and a temporary one, reads no secrets, and reaches no host but "
+    "those you name. Commands that only look run behind a stricter wall in any case. "
+    "/permissions sandbox says what holds here; sandbox.enabled in your settings changes it."
+)
+
+
+def is_first_start() -> bool:
+    """Whether clew has kept nothing here yet."""
+    return not is_there(find_places(os.environ, Path.cwd()).own)
+
+
+async def offered(session: Session, ask: Callable[[], Awaitable[bool | None]]) -> bool:
+    """Offers the sandbox, once; whether settings say something else from now on."""
+    standing = session.rules.standing
+    said = standing.settings.get("sandbox")
+    standing.places.own.mkdir(parents=True, exist_ok=True, mode=0o700)
+    is_decided = isinstance(said, dict) and "enabled" in said
+    if is_decided or session.mode == "bypassPermissions" or not session.sandbox.has_walls:
+        return False
+    answer = await ask()
+    if answer is not None:
+        assign(standing.places, "user", "sandbox.enabled", answer)
+    return answer is not None

@@ -1,0 +1,152 @@
+"""What was typed before, in this project and elsewhere: one line of JSON for each, in `history.jsonl`.
+
+The file is shared with other tools of this config home: lines are appended, none is changed, and a
+line that cannot be read is passed over. Images are not kept in it, long text is.
+"""
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from clew.core.input.parse import Pasted
+from clew.fronts.terminal.prompt import Entry
+
+# Enough for thousands of entries, and read in a few milliseconds.
+READ_BYTES = 2 << 20
+MOST = 2_000
+# A line is written at once or not at all; longer text would make the file slow for everybody.
+KEPT_CHARACTERS = 100_000
+IMAGE = re.compile(r" ?\[Image #\d+\]")
+
+
+class History:
+    """The newest first, each text once; read when it is first asked for."""
+
+    def __init__(self, path: Path, project: str, session_id: str = "") -> None:
+        self._path = path
+        self._project = project
+        self.session_id = session_id
+        # Whether what is sent is there for later runs.
+        self.is_kept = True
+        self._entries: list[Entry] | None = None
+        # How far back a person went, and what they had written before they did.
+        self._at = 0
+        self._draft = Entry(text="")
+
+    def add(self, entry: Entry, at_ms: int) -> None:
+        """Keeps what was sent; a disk that takes nothing takes nothing from the session."""
+        self._at = 0
+        if not entry.text.strip():
+            return
+        if self._entries is not None:
+            self._entries = [entry, *(one for one in self._entries if one.text != entry.text)]
+        if not self.is_kept:
+            return
+        line = json.dumps(self._spelled(entry, at_ms), ensure_ascii=False) + "\n"
+        with contextlib.suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+            file = os.open(self._path, flags, 0o600)
+            try:
+                os.write(file, line.encode("utf-8", "surrogatepass"))
+            finally:
+                os.close(file)
+
+    def _spelled(self, entry: Entry, at_ms: int) -> dict[str, Any]:
+        texts = [one for one in entry.meant if one.media_type is None]
+        kept = {
+            str(one.number): {
+                "id": one.number,
+                "type": "text",
+                "content": one.data.decode("utf-8", "replace")[:KEPT_CHARACTERS],
+            }
+            for one in texts
+        }
+        return {
+            "display": entry.text,
+            "pastedContents": kept,
+            "timestamp": at_ms,
+            "project": self._project,
+            "sessionId": self.session_id,
+        }
+
+    # -- going back and forth
+
+    @property
+    def is_recalling(self) -> bool:
+        return self._at > 0
+
+    def older(self, now: Entry) -> Entry | None:
+        if self._at == 0:
+            self._draft = now
+        if self._at >= len(self.entries):
+            return None
+        self._at += 1
+        return self.entries[self._at - 1]
+
+    def newer(self) -> Entry | None:
+        if self._at == 0:
+            return None
+        self._at -= 1
+        return self.entries[self._at - 1] if self._at else self._draft
+
+    def rest(self) -> None:
+        """What was recalled is being changed: it is a draft of its own."""
+        self._at = 0
+
+    # -- reading
+
+    @property
+    def entries(self) -> list[Entry]:
+        if self._entries is None:
+            self._entries = list(self._read())
+        return self._entries
+
+    def _read(self) -> Iterator[Entry]:
+        seen: set[str] = set()
+        for line in reversed(_last_lines(self._path)):
+            entry = entry_of(line, self._project)
+            if entry is not None and entry.text not in seen:
+                seen.add(entry.text)
+                yield entry
+            if len(seen) >= MOST:
+                return
+
+
+def _last_lines(path: Path) -> list[bytes]:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            begin = max(0, size - READ_BYTES)
+            file.seek(begin)
+            lines = file.read().split(b"\n")
+    except OSError:
+        return []
+    return lines[1:] if begin else lines
+
+
+def entry_of(line: bytes, project: str) -> Entry | None:
+    """What a line of the file says, if it is of this project."""
+    try:
+        said = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(said, dict) or said.get("project") != project:
+        return None
+    text, pasted = said.get("display"), said.get("pastedContents")
+    if not isinstance(text, str) or not text.strip():
+        return None
+    found = pasted.values() if isinstance(pasted, dict) else ()
+    texts = tuple(one for value in found if (one := _pasted(value)) is not None)
+    return Entry(text=IMAGE.sub("", text), pasted=texts)
+
+
+def _pasted(value: Any) -> Pasted | None:
+    match value:
+        case {"id": int(number), "content": str(text)}:
+            return Pasted(number=number, data=text.encode("utf-8", "surrogatepass"))
+    return None

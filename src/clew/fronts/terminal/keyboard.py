@@ -1,0 +1,171 @@
+"""What a person types: whole lines when asked for, stops and words in between while a turn runs.
+
+Between turns the terminal edits the line as it always does; during a turn each key is seen at once,
+so that Escape stops. Input that is no terminal is read only when a line is asked for.
+"""
+
+import asyncio
+import os
+import termios
+import tty
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from clew.fronts.line.telling import Paper
+from clew.fronts.terminal.terminal import GONE
+
+ESCAPE = b"\x1b"
+BACKSPACES = b"\x08\x7f"
+READ_BYTES = 65536
+
+
+class Keyboard:
+    """One reader of standard input for the whole session; prompts go to `paper`."""
+
+    def __init__(self, paper: Paper, fd: int = 0) -> None:
+        self._paper = paper
+        self._fd = fd
+        self.is_terminal = os.isatty(fd)
+        self._typed = bytearray()
+        self._waiting: asyncio.Future[str | None] | None = None
+        self._stop: Callable[[], object] | None = None
+        self._say: Callable[[str], object] | None = None
+        self._is_over = False
+        self._listeners = 0
+        self._is_free = asyncio.Event()
+        self._is_free.set()
+
+    async def prompted(self, prompt: str) -> str | None:
+        """A line for whoever has time: an open question is answered first."""
+        await self._is_free.wait()
+        line = await self.line(prompt)
+        if line is None:
+            # Nobody ended the line that the prompt stands on.
+            self._paper.write("\n")
+        return line
+
+    async def line(self, prompt: str) -> str | None:
+        """The next line a person ends with Enter; None when no more will come."""
+        self._paper.write(prompt)
+        if self._is_over or (line := self._whole_line()) is not None:
+            return None if self._is_over else line
+        # A question may come while a prompt waits for its line.
+        before, self._waiting = self._waiting, asyncio.get_running_loop().create_future()
+        self._is_free.clear()
+        try:
+            with self._listening():
+                return await self._waiting
+        finally:
+            self._waiting = before
+            if before is None:
+                self._is_free.set()
+
+    def give_up(self) -> None:
+        """Nobody will answer any more: whoever waits for a line gets none."""
+        self._is_over = True
+        self._answer(None)
+
+    @contextmanager
+    def during_turn(
+        self, *, stop: Callable[[], object], say: Callable[[str], object]
+    ) -> Iterator[None]:
+        """While entered, Escape stops and a line that nobody asked for is said to the model."""
+        if not self.is_terminal:
+            yield
+            return
+        before = self._key_by_key()
+        self._stop, self._say = stop, say
+        try:
+            with self._listening():
+                yield
+        finally:
+            self._stop = self._say = None
+            with suppress(*GONE):
+                termios.tcsetattr(self._fd, termios.TCSADRAIN, before)
+
+    def _key_by_key(self) -> list[Any]:
+        """How the terminal was; nothing of one that was closed, and nothing is needed back there."""
+        before: list[Any] = []
+        with suppress(*GONE):
+            before = termios.tcgetattr(self._fd)
+            tty.setcbreak(self._fd)
+            echoing: list[Any] = termios.tcgetattr(self._fd)
+            echoing[tty.LFLAG] |= termios.ECHO
+            termios.tcsetattr(self._fd, termios.TCSADRAIN, echoing)
+        return before
+
+    @contextmanager
+    def _listening(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
+        try:
+            # A turn, a prompt and a question may listen at once, and end in any order.
+            loop.add_reader(self._fd, self._read)
+        except PermissionError:
+            self._read()  # a file: there is nothing to wait for
+            while self._waiting is not None and not self._waiting.done():
+                self._read()
+            yield
+            return
+        self._listeners += 1
+        try:
+            yield
+        finally:
+            self._listeners -= 1
+            if not self._listeners:
+                loop.remove_reader(self._fd)
+
+    def _read(self) -> None:
+        try:
+            keys = os.read(self._fd, READ_BYTES)
+        except OSError:
+            if not self.is_terminal:
+                raise
+            keys = b""  # it was closed
+        if not keys:
+            if self.is_terminal and not os.isatty(self._fd):
+                self._paper.gone()
+            rest = self._typed.decode("utf-8", "replace")
+            self._typed.clear()
+            self._is_over = True
+            self._answer(rest or None)
+        elif self._stop is not None and keys.endswith(ESCAPE):
+            # What was typed just before it was read with it.
+            if not keys.startswith(ESCAPE):
+                self._type(keys[:-1])
+                self._hand_over()
+            self._stop()
+        elif not keys.startswith(ESCAPE):
+            self._type(keys)
+            self._hand_over()
+
+    def _type(self, keys: bytes) -> None:
+        """The terminal edits whole lines itself; key by key it is done here."""
+        for key in keys:
+            if self._stop is not None and key in BACKSPACES:
+                del self._typed[-1:]
+            else:
+                self._typed.append(key)
+
+    def _hand_over(self) -> None:
+        while self._waiting is None or not self._waiting.done():
+            if self._waiting is None and self._say is None:
+                return
+            line = self._whole_line()
+            if line is None:
+                return
+            if self._waiting is not None:
+                self._answer(line)
+            elif self._say is not None and line.strip():
+                self._say(line.strip())
+
+    def _whole_line(self) -> str | None:
+        line, newline, rest = self._typed.partition(b"\n")
+        if not newline:
+            return None
+        self._typed = rest
+        return line.decode("utf-8", "replace").rstrip("\r")
+
+    def _answer(self, line: str | None) -> None:
+        if self._waiting is not None and not self._waiting.done():
+            self._waiting.set_result(line)

@@ -1,0 +1,306 @@
+"""Which key does what: the actions there are, their keys, and a person's own in `keybindings.json`.
+
+Owns the names of actions and of keys, and finds what is wrong with a person's own: a name nobody
+knows, a key taken twice, a key that hides the beginning of another.
+The file's form is that of docs/terminal.md.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+from prompt_toolkit.keys import ALL_KEYS, Keys
+
+from clew.fronts.terminal.typed import ESCAPE, NEWLINE
+from clew.system.command_groups import Group
+from clew.system.config.paths import find_config_home
+
+Context: TypeAlias = Literal["Global", "Chat", "Autocomplete", "Select", "Sessions"]
+Chord: TypeAlias = tuple[str, ...]
+
+
+class Action(Struct, frozen=True, kw_only=True):
+    """`keys` are those it has without a file; `is_fixed`: nobody can take them away."""
+
+    name: str
+    context: Context
+    keys: tuple[str, ...]
+    words: str
+    is_fixed: bool = False
+
+
+def action(name: str, context: Context, keys: str, words: str, *, is_fixed: bool = False) -> Action:
+    """`keys`: separated by commas."""
+    parts = tuple(filter(None, (key.strip() for key in keys.split(","))))
+    return Action(name=name, context=context, keys=parts, words=words, is_fixed=is_fixed)
+
+
+ACTIONS: tuple[Action, ...] = (
+    action("app:interrupt", "Global", "ctrl+c", "stop the turn; again: end clew", is_fixed=True),
+    action("app:exit", "Global", "ctrl+d", "end clew, where nothing is written", is_fixed=True),
+    action("app:suspend", "Global", "ctrl+z", "pause clew; fg goes on"),
+    action("app:redraw", "Global", "ctrl+l", "draw the screen anew"),
+    action("app:toggleTranscript", "Global", "ctrl+o", "see what was folded, whole"),
+    action("app:tasks", "Global", "ctrl+t", "see what runs in the background"),
+    action(
+        "task:background",
+        "Global",
+        "ctrl+b",
+        "put commands and agents waited for, else the turn, in the background",
+    ),
+    action("chat:cancel", "Chat", "escape", "stop the turn"),
+    action("chat:submit", "Chat", "enter", "send; during a turn: say it to the model meanwhile"),
+    action("chat:queue", "Chat", "tab, alt+q", "during a turn: send it when the turn has ended"),
+    action("chat:newline", "Chat", "ctrl+j, shift+enter, alt+enter", "begin a new line"),
+    action("chat:cycleMode", "Chat", "shift+tab", "go over to the next mode of permissions"),
+    action("chat:externalEditor", "Chat", "ctrl+g, ctrl+x ctrl+e", "write in $EDITOR"),
+    action("chat:imagePaste", "Chat", "ctrl+v", "paste the picture on the clipboard"),
+    action("chat:stash", "Chat", "ctrl+s", "put what is written aside, and bring it back"),
+    action("chat:modelPicker", "Chat", "alt+p", "choose the model"),
+    action("chat:undoSummary", "Chat", "alt+u", "take the last summary of the conversation back"),
+    action("history:previous", "Chat", "up, ctrl+p", "what was typed before"),
+    action("history:next", "Chat", "down, ctrl+n", "what was typed after that"),
+    action("history:search", "Chat", "ctrl+r", "search what was typed before"),
+    action("autocomplete:accept", "Autocomplete", "tab", "take what is offered"),
+    action("autocomplete:previous", "Autocomplete", "up, ctrl+p", "the offer above"),
+    action("autocomplete:next", "Autocomplete", "down, ctrl+n", "the offer below"),
+    action("autocomplete:dismiss", "Autocomplete", "escape", "offer nothing"),
+    action("select:previous", "Select", "up, ctrl+p", "the answer above"),
+    action("select:next", "Select", "down, ctrl+n, tab", "the answer below"),
+    action("select:accept", "Select", "enter", "take the answer"),
+    action("select:cancel", "Select", "escape", "answer nothing, and stop"),
+    action("select:pageUp", "Select", "pageup", "scroll the text up"),
+    action("select:pageDown", "Select", "pagedown", "scroll the text down"),
+    action("sessions:everywhere", "Sessions", "ctrl+a", "those of every folder, or of this one"),
+    action("sessions:tree", "Sessions", "ctrl+t", "its prompts on all branches, to go on from one"),
+)
+BY_NAME = {one.name: one for one in ACTIONS}
+CONTEXTS: tuple[Context, ...] = ("Global", "Chat", "Autocomplete", "Select", "Sessions")
+
+PLAIN_KEYS = {
+    "enter": "c-m",
+    "return": "c-m",
+    "tab": "c-i",
+    "escape": ESCAPE.value,
+    "esc": ESCAPE.value,
+    "space": " ",
+    "backspace": "c-h",
+    "del": "delete",
+    **{name: name for name in ("up", "down", "left", "right", "home", "end", "insert", "delete")},
+    **{name: name for name in ("pageup", "pagedown")},
+    **{f"f{number}": f"f{number}" for number in range(1, 21)},
+}
+MODIFIERS = {
+    "ctrl": "ctrl", "control": "ctrl", "shift": "shift",
+    "alt": "alt", "meta": "alt", "opt": "alt", "option": "alt",
+}  # fmt: skip
+# What terminals send for both; the name that stands behind is the one that counts.
+SAME_KEY = {"ctrl+m": "enter", "ctrl+i": "tab", "ctrl+h": "backspace", "ctrl+[": "escape"}
+
+
+def chord(spelled: str) -> Chord | None:
+    """Keys as prompt_toolkit names them; None for what no terminal sends."""
+    found: list[str] = []
+    for one in spelled.split():
+        keys = _key(one)
+        if keys is None:
+            return None
+        found += keys
+    return tuple(found) or None
+
+
+def _key(spelled: str) -> list[str] | None:
+    lowered = SAME_KEY.get(spelled.lower(), spelled.lower())
+    *words, name = lowered.split("+") if len(lowered) > 1 else [lowered]
+    if any(word not in MODIFIERS for word in words) or not name:
+        return None
+    modifiers = {MODIFIERS[word] for word in words}
+    if name in ("enter", "return") and modifiers:
+        return [NEWLINE.value]
+    plain = PLAIN_KEYS.get(name, name if len(name) == 1 else "")
+    if not plain:
+        return None
+    if "alt" in modifiers:
+        rest = _modified(plain, modifiers - {"alt"}, name)
+        return None if rest is None else [Keys.Escape.value, rest]
+    found = _modified(plain, modifiers, name)
+    return None if found is None else [found]
+
+
+def _modified(plain: str, modifiers: set[str], name: str) -> str | None:
+    if not modifiers:
+        return plain
+    if modifiers == {"shift"}:
+        if len(name) == 1 and name.isalpha():
+            return name.upper()
+        return _known("s-tab" if name == "tab" else f"s-{plain}")
+    return _known(f"c-s-{plain}" if "shift" in modifiers else f"c-{plain}")
+
+
+def _known(key: str) -> str | None:
+    return key if key in ALL_KEYS else None
+
+
+class Binding(Struct, frozen=True, kw_only=True):
+    """`target`: the name of an action, or a line to be sent as if it had been typed, as `/cost`."""
+
+    context: Context
+    keys: Chord
+    spelled: str
+    target: str
+    is_own: bool = False
+
+
+class Bindings(Struct, frozen=True, kw_only=True):
+    """What holds, and what is wrong with a person's file."""
+
+    bound: tuple[Binding, ...]
+    faults: tuple[str, ...] = ()
+
+    def keys_of(self, name: str) -> tuple[str, ...]:
+        return tuple(one.spelled for one in self.bound if one.target == name)
+
+
+def defaults() -> list[Binding]:
+    found = []
+    for one in ACTIONS:
+        for spelled in one.keys:
+            keys = chord(spelled)
+            assert keys is not None, spelled
+            found.append(Binding(context=one.context, keys=keys, spelled=spelled, target=one.name))
+    return found
+
+
+def bindings(text: str = "") -> Bindings:
+    """The keys of a person's file on top of those there are; a file that cannot be read changes none."""
+    bound = {(one.context, one.keys): one for one in defaults()}
+    faults: list[str] = []
+    own: dict[tuple[Context, Chord], str] = {}
+    for context, spelled, target in _listed(text, faults):
+        keys = chord(spelled)
+        fault = _fault(context, spelled, keys, target, own)
+        if fault or keys is None:
+            faults.append(fault)
+            continue
+        own[context, keys] = spelled
+        if target is None:
+            bound.pop((context, keys), None)
+        else:
+            bound[context, keys] = Binding(
+                context=context, keys=keys, spelled=spelled, target=target, is_own=True
+            )
+    held = tuple(bound.values())
+    return Bindings(bound=held, faults=(*faults, *hidden(held)))
+
+
+def own_bindings(home: Path) -> Bindings:
+    """The keys of a person's file; one that is not there changes none."""
+    try:
+        text = (home / "keybindings.json").read_text("utf-8")
+    except (OSError, UnicodeDecodeError):
+        text = ""
+    return bindings(text)
+
+
+def _fault(
+    context: Context,
+    spelled: str,
+    keys: Chord | None,
+    target: str | None,
+    own: dict[tuple[Context, Chord], str],
+) -> str:
+    """Why a line of the file does not count."""
+    where = f"{context}: {spelled!r}"
+    if keys is None:
+        return f"{where}: no terminal sends such a key"
+    if any(keys == chord(key) for one in ACTIONS if one.is_fixed for key in one.keys):
+        return f"{where}: this key is always {BY_FIXED[keys]}"
+    if (context, keys) in own:
+        return f"{where}: the same key as {own[context, keys]!r}"
+    if target is not None and not target.startswith("/"):
+        known = BY_NAME.get(target)
+        if known is None:
+            return f"{where}: no action {target!r}"
+        if known.context not in (context, "Global"):
+            return f"{where}: {target} belongs to {known.context}"
+    return ""
+
+
+def _listed(text: str, faults: list[str]) -> Iterator[tuple[Context, str, str | None]]:
+    """Context, key and target of each line; `command:NAME` is the command of that name."""
+    try:
+        data: Any = json.loads(text) if text.strip() else {}
+    except ValueError as error:
+        faults.append(f"not JSON: {error}")
+        return
+    blocks = data.get("bindings") if isinstance(data, dict) else None
+    if data and not isinstance(blocks, list):
+        faults.append("bindings: expected an array of objects with context and bindings")
+        return
+    for block in blocks or ():
+        context = block.get("context") if isinstance(block, dict) else None
+        found = block.get("bindings") if isinstance(block, dict) else None
+        if not isinstance(found, dict):
+            faults.append("bindings: expected an object of keys in each block")
+        elif context not in CONTEXTS:
+            faults.append(f"no context {context!r}; there are {', '.join(CONTEXTS)}")
+        else:
+            for spelled, target in found.items():
+                if target is None or isinstance(target, str):
+                    named = str(target).removeprefix("command:")
+                    is_command = target is not None and named != target
+                    yield context, spelled, f"/{named.lstrip('/')}" if is_command else target
+                else:
+                    faults.append(
+                        f"{context}: {spelled!r}: expected the name of an action, or null"
+                    )
+
+
+def hidden(bound: Sequence[Binding]) -> list[str]:
+    """Keys that are the beginning of longer ones in the same place: the longer waits for ever."""
+    found = []
+    for one in bound:
+        for other in bound:
+            meets = one.context == other.context or "Global" in (one.context, other.context)
+            begins = len(one.keys) < len(other.keys) and other.keys[: len(one.keys)] == one.keys
+            if meets and begins and (one.is_own or other.is_own):
+                found.append(
+                    f"{one.context}: {one.spelled!r} is the beginning of {other.spelled!r} "
+                    f"({other.target}); it waits for the rest"
+                )
+    return found
+
+
+BY_FIXED: dict[Chord | None, str] = {
+    chord(key): one.name for one in ACTIONS if one.is_fixed for key in one.keys
+}
+
+
+def listed(found: Bindings, *, with_names: bool = False) -> str:
+    """Every action with its keys, by where it counts; lines bound to keys; faults."""
+    rows: list[str] = []
+    for context in CONTEXTS:
+        rows.append(context)
+        for one in (each for each in ACTIONS if each.context == context):
+            keys = ", ".join(found.keys_of(one.name)) or "(no key)"
+            name = f"{one.name:<22}  " if with_names else ""
+            rows.append(f"  {keys:<21}  {name}{one.words}")
+        lines = [each for each in found.bound if each.context == context and each.target[0] == "/"]
+        rows += [f"  {one.spelled:<21}  {one.target}" for one in lines]
+    return "\n".join([*rows, *(f"! {fault}" for fault in found.faults)])
+
+
+# `clew keys`: what keys do, with a person's own, and what is wrong with those.
+
+
+def main(argv: list[str]) -> int:
+    """1 where a line of `keybindings.json` does not count."""
+    Group(
+        prog="clew keys", description="List what keys do, and check your own (keybindings.json)."
+    ).parse_args(argv)
+    found = own_bindings(find_config_home(os.environ, Path.cwd()))
+    print(listed(found, with_names=True))
+    return 1 if found.faults else 0

@@ -1,0 +1,294 @@
+"""One session on the screen: opened behind the prompt, told about, and followed by another.
+
+Everything a session needs is imported here and nowhere before, so that the prompt need not wait for it.
+"""
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from clew.agent.options import Options
+from clew.commands.mcp import reach_of
+from clew.commands.slash.table import known
+from clew.core.input.outcome import Command, Outcome, Show
+from clew.core.messages.messages import Assistant
+from clew.core.messages.text import count_of
+from clew.fronts.render.rows import one_line
+from clew.fronts.render.theme import abilities
+from clew.fronts.render.transcript import Transcript
+from clew.fronts.terminal.app import Front
+from clew.fronts.terminal.completion import Asked, Known
+from clew.fronts.terminal.dialogs import Dialogs
+from clew.fronts.terminal.first_run import following, is_first_start, offered
+from clew.fronts.terminal.keys import listed
+from clew.fronts.terminal.prompt import Entry
+from clew.fronts.terminal.stage import Stage
+from clew.fronts.terminal.start import stands
+from clew.fronts.terminal.status import Status
+from clew.fronts.terminal.talk import Talk
+from clew.parts.mcp import scopes
+from clew.session.build import session as open_session
+from clew.session.flags import MODES
+from clew.session.session import Session
+from clew.system.config.json_text import dotted
+from clew.system.config.load import trust
+from clew.system.config.paths import find_config_home
+from clew.system.files import is_there
+from clew.system.process.run import Programs
+from clew.version import VERSION
+
+# Slash commands that only make sense where a terminal is drawn on.
+
+
+def commands(front: Front) -> list[Command[Session]]:
+    async def copy(session: Session, _: str) -> Outcome:
+        text = last_answer(session)
+        if not text:
+            return Show(text="there is no answer to copy", is_error=True)
+        if not front.screen.terminal.copy(text):
+            return Show(
+                text=f"{count_of(len(text), 'character')} are too many to copy", is_error=True
+            )
+        return Show(text=f"copied {count_of(len(text), 'character')}")
+
+    async def keys(session: Session, _: str) -> Outcome:
+        own = session.rules.standing.places.config_home / "keybindings.json"
+        where = f"your own: {own}{'' if is_there(own) else ' (not there yet)'}"
+        return Show(text=f"{listed(front.bindings)}\n{where}")
+
+    return [
+        Command(
+            name="copy",
+            description="copy the last answer to the clipboard",
+            run=copy,
+            is_interactive=True,
+        ),
+        Command(
+            name="keybindings",
+            description="list what keys do here, and where your own stand",
+            run=keys,
+            is_interactive=True,
+            aliases=("keys",),
+        ),
+    ]
+
+
+def last_answer(session: Session) -> str:
+    history = session.story.history
+    for at in range(len(history) - 1, -1, -1):
+        if history[at].get("type") == "assistant" and (text := Assistant(history[at]).text.strip()):
+            return text
+    return ""
+
+
+# Of a session that goes on so much is painted: a few screens, and no small one's.
+RECALLED_ROWS, RECALLED_SCREENS = 120, 5
+
+
+async def one_session(front: Front, options: Options) -> int | Options:
+    """An exit code, or the options of the session that follows."""
+    stage = front.stage
+    stage.transcript = Transcript(front.screen.terminal.size[0], stage.theme, abilities(os.environ))
+    dialogs = Dialogs(stage, lambda words: note(front, words))
+    if options.resume == "":
+        chosen_session = await picked(stage)
+        if chosen_session is None:
+            return 0
+        options = replace(options, resume=chosen_session)
+    is_new = is_first_start()
+    async with open_session(
+        options, os.environ, str(Path.cwd()), dialogs.ask, entrypoint="cli"
+    ) as session:
+        then = await while_open(front, session, options, dialogs, is_new=is_new)
+    for words in session.parting():
+        note(front, words)
+    front.screen.changed()
+    return then
+
+
+async def while_open(
+    front: Front, session: Session, options: Options, dialogs: Dialogs, *, is_new: bool
+) -> int | Options:
+    dialogs.rules = session.rules
+    dialogs.cwd = session.where
+    programs = Programs(session.cwd, session.rules.standing.environ)
+    try:
+        set_up(front, session, programs)
+        session.copies.heard = partial(tell, front, session)
+        if await settled(dialogs, session) or await has_way(front, dialogs, session):
+            return options  # what now counts does from the session's beginning on
+        if is_new and await offered(session, dialogs.sandbox):
+            return options
+        return await conversed(front, session, options)
+    finally:
+        front.talk, front.desk.files = None, None
+        # What was said of this session for a moment is not true of the next.
+        front.stage.hint("")
+        await programs.aclose()
+        if len(session.story.history) and session.story.recorder.is_kept:
+            note(front, f"To go on: clew --resume {session.session_id}")
+        for task in session.tasks.running:
+            how = "It runs on" if task.is_kept else "It ends here"
+            name = f"{session.session_id[:8]}/{task.id}"
+            then = f"; to end it: clew tasks stop {name}" if task.is_kept else ""
+            note(front, f"{how}: {task.kind} {task.id} {one_line(task.title)}{then}")
+
+
+async def picked(stage: Stage) -> str | None:
+    """The file of the session that is to go on; None if none."""
+    from clew.fronts.terminal.session_picker import SessionPicker
+
+    cwd = Path.cwd()
+    found = await SessionPicker(stage, find_config_home(os.environ, cwd), str(cwd)).pick()
+    return None if found is None else str(found)
+
+
+def note(front: Front, words: str, part: str = "notice") -> None:
+    if front.stage.transcript is not None:
+        front.stage.catch_up()
+        front.screen.say(front.stage.transcript.note(words, part=part))
+
+
+def color_of(session: Session) -> str:
+    """The colour that a host gave the session; empty if none did."""
+    side = {} if session.resumed is None else session.resumed.side.current
+    return str(side.get("agent-color", {}).get("agentColor", ""))
+
+
+def tell(front: Front, session: Session) -> None:
+    """What became of the session's copy in a store, also while nobody does anything."""
+    for words in session.copies.news():
+        note(front, words)
+    front.screen.changed()
+
+
+def set_up(front: Front, session: Session, programs: Programs) -> None:
+    """What the settings say about the screen, and what can be completed."""
+    stage, settings = front.stage, session.rules.standing.settings
+    front.accent = color_of(session)
+    front.screen.obey(settings)
+    front.recolour()
+    stage.transcript = Transcript(front.screen.terminal.size[0], stage.theme, abilities(os.environ))
+    stage.status = Status(session, programs)
+    stage.changed()
+    session.commands.extend(commands(front))
+    front.history.session_id = session.session_id
+    front.desk.files = session.names
+    stage.completion.known = Known(
+        commands=lambda: [(one.name, one.hint, one.description) for one in known(session)],
+        aliases=lambda: {alias: one.name for one in known(session) for alias in one.aliases},
+        arguments=lambda name: arguments(session, name),
+        seek=lambda asked: sought(session, asked),
+    )
+
+
+async def sought(session: Session, asked: Asked) -> Sequence[str]:
+    """What servers would put for a word: an argument of a prompt of theirs, or a resource."""
+    if not session.mcp.clients():
+        return ()
+    from clew.parts.mcp.completion import arguments_of, resources_of
+
+    if asked.kind == "argument":
+        return await arguments_of(session.mcp, asked.command, asked.before, asked.word)
+    return await resources_of(session.mcp, asked.word)
+
+
+def arguments(session: Session, command: str) -> list[tuple[str, str]]:
+    """What may stand behind a command, with a word about each."""
+    match command:
+        case "model":
+            return sorted(session.speaking.catalog.aliases.items())
+        case "permissions" | "allowed-tools":
+            return [(word, "") for word in dict.fromkeys((*MODES.values(), "sandbox"))]
+        case "help":
+            return [(one.name, one.description) for one in known(session)]
+        case "mcp":
+            return [(server.name, "") for server in session.mcp.clients()]
+    return []
+
+
+async def has_way(front: Front, dialogs: Dialogs, session: Session) -> bool:
+    """Whether a person without a key chose a way to a model just now."""
+    if not session.lacks_key:
+        return False
+    from clew.fronts.terminal.first_run import ways
+
+    return await ways(session, lambda words: note(front, words), dialogs.line)
+
+
+async def settled(dialogs: Dialogs, session: Session) -> bool:
+    """Asks what only a person can decide about the folder; whether the session is to be opened anew."""
+    standing = session.rules.standing
+    places = standing.places
+    waiting = [
+        f"{below(one.layer.file, places.root)}: {dotted(one.path)}" for one in standing.inert
+    ]
+    waiting += [f"MCP server {entry.name}" for entry in session.mcp.found.held]
+    if not standing.is_trusted and waiting:
+        root = str(places.root.resolve())
+        if not await dialogs.trust(root, waiting):
+            return False
+        trust(places, root)
+        return True
+    said = scopes.read(places)
+    undecided = [e for e in session.mcp.found.held if said.says(e.name, e.value) is None]
+    approved, is_decided = {}, False
+    for entry in undecided if standing.is_trusted else ():
+        answer = await dialogs.server(entry.name, reach_of(entry.value))
+        is_decided = is_decided or answer is not None
+        if answer is False:
+            scopes.deny(places, [entry.name])
+        elif answer:
+            approved[entry.name] = entry.value
+    if approved:
+        scopes.approve(places, approved)
+    return is_decided
+
+
+def at_home(folder: str, home: str) -> str:
+    """A folder as people write it."""
+    is_below = bool(home) and Path(folder).is_relative_to(home)
+    return str(Path("~", Path(folder).relative_to(home))) if is_below else folder
+
+
+def below(file: str | None, root: Path) -> str:
+    """The name of a file of the folder, as it is from there."""
+    path = Path(file or "")
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
+
+
+async def conversed(front: Front, session: Session, options: Options) -> int | Options:
+    """Says what is to be said at the start, and talks until the session ends."""
+    stage, screen = front.stage, front.screen
+    assert stage.transcript is not None
+    if front.is_first:
+        front.is_first = False
+        stands()
+        where = at_home(session.cwd, os.environ.get("HOME", ""))
+        note(front, f"clew {VERSION}, {session.model.name}, in {where}", "quiet")
+        note(front, "/help lists what can be typed, Escape stops a turn", "quiet")
+    else:
+        goes_on = "another conversation" if session.resumed is not None else "a new conversation"
+        note(front, f"── {goes_on} ──", "quiet")
+    for fault in front.bindings.faults:
+        note(front, f"keybindings.json: {fault}")
+    for notice in session.notices:
+        note(front, notice)
+    if session.resumed is not None:
+        rows = max(RECALLED_ROWS, RECALLED_SCREENS * screen.terminal.size[1])
+        said = session.resumed.messages
+        screen.say(stage.transcript.history(said, rows, session.tools.title))
+    talk = front.talk = Talk(session, stage, screen, front.begin)
+    if front.code is not None:
+        talk.end(front.code)
+    if options.prompt:
+        talk.send(Entry(text=options.prompt))
+    for queued in stage.queue.take_all():
+        talk.send(queued.entry)
+    front.begin(talk.look_again())
+    then = await talk.run()
+    session.ending.followed_by(then)
+    return then if isinstance(then, int) else following(options, then)

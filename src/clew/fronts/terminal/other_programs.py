@@ -1,0 +1,80 @@
+"""Programs that a person goes to and comes back from: the editor, the pager. They have the terminal meanwhile."""
+
+import asyncio
+import os
+import shlex
+import signal
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.fronts.terminal.screen import Screen
+
+# A program that has the terminal for a while, as an editor or a pager does.
+
+
+async def in_foreground(argv: Sequence[str]) -> int:
+    """Its exit code, once it has ended. Raises OSError when it cannot be started."""
+    # Ctrl-C in there is that program's own.
+    was = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        child = await asyncio.create_subprocess_exec(
+            *argv, preexec_fn=None, env=os.environ, start_new_session=False
+        )
+        return await child.wait()
+    finally:
+        signal.signal(signal.SIGINT, was)
+
+
+class Edited(Struct, frozen=True, kw_only=True):
+    """What came back, or why nothing did."""
+
+    text: str = ""
+    trouble: str = ""
+
+
+async def edited(screen: Screen, text: str, environ: Mapping[str, str]) -> Edited:
+    """A text as it comes out of the person's editor."""
+    named = environ.get("VISUAL") or environ.get("EDITOR") or "vi"
+    try:
+        with written("prompt.md", text) as path:
+            trouble = await shown_in(screen, named, path)
+            return Edited(trouble=trouble) if trouble else Edited(text=read(path))
+    except OSError as error:  # no room for the file, or the editor took it away
+        return Edited(trouble=f"{named}: {error.strerror or error}")
+
+
+async def paged(screen: Screen, text: str, environ: Mapping[str, str]) -> str:
+    """A text in the person's pager; what went wrong."""
+    named = environ.get("PAGER") or "less -R"
+    try:
+        with written("clew.txt", text) as path:
+            return await shown_in(screen, named, path)
+    except OSError as error:
+        return f"{named}: {error.strerror or error}"
+
+
+@contextmanager
+def written(name: str, text: str) -> Iterator[Path]:
+    """A file that only this person can read, for as long as it is needed."""
+    with tempfile.TemporaryDirectory(prefix="clew-", ignore_cleanup_errors=True) as folder:
+        path = Path(folder, name)
+        path.write_text(text, "utf-8")
+        yield path
+
+
+def read(path: Path) -> str:
+    return path.read_text("utf-8", "replace").rstrip("\n")
+
+
+async def shown_in(screen: Screen, named: str, path: Path) -> str:
+    try:
+        program = shlex.split(named)
+        async with screen.away():
+            code = await in_foreground([*program, str(path)])
+    except (OSError, ValueError) as error:
+        return f"{named}: {error}"
+    return f"{named} ended with {code}" if code else ""

@@ -1,0 +1,276 @@
+"""What a person is writing: the text, what was pasted into it, and how both stand on the terminal.
+
+Owns the placeholders: each stands for one thing pasted, is deleted as one, and is not sent once it is
+gone from the text; an undo brings both back. Editing is prompt_toolkit's.
+"""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from msgspec import Struct
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+from wcwidth import iter_graphemes
+
+from clew.core.input.parse import Pasted, placeholder
+from clew.fronts.render.rows import TAB, Line, Span, as_line, cells, clipped, one_line, visible
+from clew.fronts.render.theme import Theme
+from clew.system.files import content
+from clew.system.process.run import Programs
+
+# What a person sent off: the text, and what its placeholders stand for. Pure.
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """`pasted` may hold what the text no longer mentions; `meant` is what is sent."""
+
+    text: str
+    pasted: tuple[Pasted, ...] = ()
+
+    @property
+    def meant(self) -> tuple[Pasted, ...]:
+        """What the text still mentions, in the order of the text."""
+        placed = [(self.text.find(placeholder(one)), one) for one in self.pasted]
+        return tuple(one for at, one in sorted(placed, key=lambda each: each[0]) if at >= 0)
+
+
+# What a paste means: text, or the picture in the file whose name was dropped on the terminal.
+
+
+PICTURES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
+# More than the service takes; `Read` makes larger ones smaller.
+PICTURE_MAX_BYTES = 5 << 20
+NAME_MAX_CHARACTERS = 4_096
+# Programs that print the picture on the clipboard, by what the session has.
+CLIPBOARDS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
+    ("linux", "WAYLAND_DISPLAY", ("wl-paste", "--no-newline", "--type", "image/png")),
+    ("linux", "DISPLAY", ("xclip", "-selection", "clipboard", "-t", "image/png", "-o")),
+    ("darwin", "", ("pngpaste", "-")),
+)
+
+
+def picture(text: str, cwd: str) -> bytes | None:
+    """The bytes of the picture that the text names, if it names one and nothing else."""
+    name = text.strip()
+    if "\n" in name or len(name) > NAME_MAX_CHARACTERS:
+        return None
+    name = _unquoted(name)
+    if not name.lower().endswith(PICTURES):
+        return None
+    try:
+        path = Path(cwd, Path(name).expanduser())
+        if path.stat().st_size > PICTURE_MAX_BYTES:
+            return None
+        data = content(path)
+    except (OSError, ValueError, RuntimeError):
+        return None  # no such file, a name that none can have, a home that nobody has
+    return data if Pasted(number=0, data=data).media_type else None
+
+
+def _unquoted(name: str) -> str:
+    """A name as terminals spell what is dropped on them: in quotes, with backslashes, as an address."""
+    if name.startswith("file://"):
+        return unquote(urlsplit(name).path)
+    if len(name) > 1 and name[0] == name[-1] and name[0] in "'\"":
+        return name[1:-1]
+    return name.replace("\\ ", " ").replace("\\(", "(").replace("\\)", ")")
+
+
+async def from_clipboard(environ: Mapping[str, str]) -> bytes | str:
+    """The picture on the clipboard; words for the person where there is none."""
+    wanted = [argv for system, needs, argv in CLIPBOARDS if _fits(system, needs, environ)]
+    for argv in wanted:
+        if shutil.which(argv[0], path=environ.get("PATH")) is None:
+            continue
+        programs = Programs(os.curdir, environ)
+        try:
+            data = await programs.printed(argv, most_bytes=PICTURE_MAX_BYTES)
+        finally:
+            await programs.aclose()
+        if data and Pasted(number=0, data=data).media_type:
+            return data
+        return "there is no picture on the clipboard"
+    names = " or ".join(argv[0] for argv in wanted)
+    return f"pictures come from the clipboard through {names}" if names else "there is no clipboard"
+
+
+def _fits(system: str, needs: str, environ: Mapping[str, str]) -> bool:
+    return sys.platform.startswith(system) and (not needs or bool(environ.get(needs)))
+
+
+# What is longer stands as a placeholder in the line; the model is given it in whole.
+INLINE_CHARACTERS, INLINE_LINES = 1_000, 5
+
+
+class Prompt:
+    """`buffer` is edited by keys; everything else is asked of and told to this."""
+
+    def __init__(self) -> None:
+        self.buffer = Buffer(multiline=True)
+        self._pasted: dict[int, Pasted] = {}
+        self._count = 0
+
+    @property
+    def text(self) -> str:
+        return self.buffer.text
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.buffer.text
+
+    def take(self) -> Entry:
+        """What was written; the prompt is empty after it."""
+        entry = self.look()
+        self.buffer.reset()
+        self._pasted.clear()
+        return entry
+
+    def look(self) -> Entry:
+        return Entry(text=self.text.strip("\n"), pasted=tuple(self._pasted.values()))
+
+    def put(self, entry: Entry) -> None:
+        """Has it edited again, in the place of what stands here."""
+        self.buffer.document = Document(entry.text)
+        for one in entry.pasted:
+            self._pasted[one.number] = one
+            self._count = max(self._count, one.number)
+
+    def put_back(self, entry: Entry) -> None:
+        """Has it edited again, before what stands here."""
+        here = self.look()
+        both = [each for each in (entry.text, here.text) if each]
+        self.put(Entry(text="\n".join(both), pasted=(*entry.pasted, *here.pasted)))
+
+    def paste(self, text: str) -> None:
+        """Long text goes in as a placeholder; short text as it is, without what rules a terminal."""
+        if len(text) <= INLINE_CHARACTERS and text.count("\n") < INLINE_LINES:
+            self.buffer.insert_text(visible(text))
+        else:
+            self.attach(text.encode())
+
+    def attach(self, data: bytes) -> None:
+        self._count += 1
+        one = Pasted(number=self._count, data=data)
+        self._pasted[one.number] = one
+        self.buffer.insert_text(placeholder(one))
+
+    def delete_before(self) -> None:
+        """What Backspace takes: a character, or the whole of a placeholder."""
+        before = self.buffer.document.text_before_cursor
+        marks = (placeholder(one) for one in self._pasted.values())
+        mark = next((mark for mark in marks if before.endswith(mark)), "")
+        self.buffer.delete_before_cursor(len(mark) or 1)
+
+    def lines(self, width: int, rows: int) -> tuple[list[str], tuple[int, int]]:
+        """The part around the cursor, in at most so many rows, and where the cursor is in it."""
+        laid, (row, column) = laid_out(self.text, self.buffer.cursor_position, width)
+        first = max(0, min(row - rows // 2, len(laid) - rows))
+        return laid[first : first + rows], (row - first, column)
+
+
+def laid_out(text: str, cursor: int, width: int) -> tuple[list[str], tuple[int, int]]:
+    """Text in rows that are full, as a terminal would lay it, and the row and column of a position."""
+    width = max(2, width)
+    rows: list[str] = []
+    at = (0, 0)
+    begin = 0
+    for paragraph in text.split("\n"):
+        inside = cursor - begin if begin <= cursor <= begin + len(paragraph) else None
+        found = _paragraph(paragraph, inside, width, rows)
+        at = found or at
+        begin += len(paragraph) + 1
+    return rows, at
+
+
+def _paragraph(
+    text: str, inside: int | None, width: int, rows: list[str]
+) -> tuple[int, int] | None:
+    row, used, seen = "", 0, 0
+    at = None
+    for grapheme in iter_graphemes(text) if not text.isascii() else text:
+        shown = TAB if grapheme == "\t" else visible(grapheme)
+        size = cells(shown)
+        if used + size > width:
+            rows.append(row)
+            row, used = "", 0
+        if inside is not None and at is None and inside < seen + len(grapheme):
+            at = (len(rows), used)
+        row, used, seen = row + shown, used + size, seen + len(grapheme)
+    if inside is not None and at is None:
+        if used >= width:
+            rows.append(row)
+            row, used = "", 0
+        at = (len(rows), used)
+    rows.append(row)
+    return at
+
+
+# What was sent while a turn runs: said to it meanwhile, or kept until it has ended. Editable until heard.
+
+
+SHOWN = 4
+
+
+class Queued(Struct, frozen=True, kw_only=True):
+    """With a `uuid` the running turn will hear it between two rounds; without, the next turn begins with it."""
+
+    entry: Entry
+    uuid: str = ""
+    when: str = "after this"
+
+
+class Queue:
+    """The oldest first."""
+
+    def __init__(self) -> None:
+        self._queued: list[Queued] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._queued)
+
+    def __iter__(self) -> Iterator[Queued]:
+        return iter(self._queued)
+
+    def add(self, queued: Queued) -> None:
+        self._queued.append(queued)
+
+    def heard(self, uuid: str) -> Queued | None:
+        """The turn heard it: it waits no longer."""
+        found = next((each for each in self._queued if each.uuid == uuid), None)
+        if found is not None:
+            self._queued.remove(found)
+        return found
+
+    def next(self) -> Entry | None:
+        """What the next turn begins with."""
+        found = next((each for each in self._queued if not each.uuid), None)
+        if found is None:
+            return None
+        self._queued.remove(found)
+        return found.entry
+
+    def take_last(self) -> Queued | None:
+        return self._queued.pop() if self._queued else None
+
+    def take_all(self) -> list[Queued]:
+        taken, self._queued = self._queued, []
+        return taken
+
+    def lines(self, width: int, theme: Theme) -> list[Line]:
+        shown = self._queued[-SHOWN:]
+        rows = [self._row(each, theme) for each in shown]
+        if rows:
+            before = len(self._queued) - len(shown)
+            more = f" ({before} before it)" if before else ""
+            rows[-1].append(Span(f"  Up edits it{more}", theme["quiet"]))
+        return [as_line(clipped(row, width)) for row in rows]
+
+    def _row(self, queued: Queued, theme: Theme) -> list[Span]:
+        return [
+            Span(f"  {queued.when}: ", theme["marker"]),
+            Span(one_line(queued.entry.text)[:500]),
+        ]

@@ -1,0 +1,298 @@
+"""The last line: model, mode, what is left of the window, cost, time, branch, tasks; or a person's own.
+
+Owns the words. Everything it says is read off the session when it is asked; the command of the
+`statusLine` setting is asked after what it may show has changed, never while somebody types.
+"""
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from clew.agent.events import Compacting, EngineEvent, ToolFinished, ToolStarted
+from clew.core.json_object import Json
+from clew.core.messages.views import Usage
+from clew.core.stream.events import (
+    InputDelta,
+    MessageFinished,
+    TextDelta,
+    ThinkingDelta,
+    UsageChanged,
+)
+from clew.fronts.render.rows import Line, Row, Span, as_line, clipped, one_line, visible, width_of
+from clew.fronts.render.theme import Theme
+from clew.parts.recording import branch
+from clew.providers.answer_events import Asking, FellBack, Held, Retrying, Waiting
+from clew.session.session import Session
+from clew.system.process.run import Programs
+from clew.version import VERSION
+
+# What the line above the prompt says while a turn runs: for how long, how much came, what it waits for.
+
+
+FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+FRAMES_S = 0.2
+# A token of an answer that is still coming, in characters.
+CHARACTERS = 4
+
+
+class Working:
+    """One turn, from its beginning on."""
+
+    def __init__(self, now_s: float) -> None:
+        self._began_s = now_s
+        self._said_tokens = 0
+        self._characters = 0
+        self._doing = ""
+        # Until when something is waited for, and for what.
+        self._until_s = 0.0
+        self._why = ""
+        self._silent_since_s = 0.0
+        self._given_up_s = 0.0
+        self.is_stopping = False
+        self._running: set[str] = set()
+
+    def heed(self, event: EngineEvent, now_s: float) -> None:
+        """What an event changes about the line."""
+        match event:
+            case TextDelta():
+                self._came("answering", len(event.text))
+            case ThinkingDelta():
+                self._came("thinking", len(event.thinking))
+            case InputDelta():
+                self._came("writing a call", len(event.partial_json))
+            case Asking():
+                self._came("asking the model", 0)
+            case ToolStarted():
+                self._running.add(event.block["id"])
+            case ToolFinished():
+                self._running.discard(event.block["id"])
+            case UsageChanged():
+                self._counted(event.usage)
+            case Compacting():
+                self._came("shortening the conversation", 0)
+            case MessageFinished():
+                self._doing = ""
+            case Waiting():
+                self._silent_since_s = now_s - event.silent_s
+                self._given_up_s = self._silent_since_s + event.limit_s
+            case Retrying():
+                self._wait(event.failure.message, event.delay_s, now_s)
+            case Held():
+                self._wait("the service asked for a pause", event.delay_s, now_s)
+            case FellBack():
+                self._why = f"{event.failure.message}; asking {event.model} instead"
+
+    def _came(self, doing: str, characters: int) -> None:
+        self._doing = doing
+        self._characters += characters
+        self._silent_since_s = self._until_s = 0.0
+        self._why = ""
+
+    def _counted(self, usage: dict[str, Any]) -> None:
+        count = usage.get("output_tokens")
+        if isinstance(count, int) and count * CHARACTERS >= self._characters:
+            self._said_tokens += count
+            self._characters = 0
+
+    def _wait(self, why: str, delay_s: float, now_s: float) -> None:
+        self._why, self._until_s = why, now_s + delay_s
+
+    def line(self, now_s: float, width: int, theme: Theme) -> Line:
+        mark = FRAMES[int((now_s - self._began_s) / FRAMES_S) % len(FRAMES)]
+        row: Row = [Span(f"{mark} ", theme["running"]), Span(self._what(now_s))]
+        rest = [lasting(now_s - self._began_s)]
+        if tokens := self._said_tokens + self._characters // CHARACTERS:
+            rest.append(f"{counted(tokens)} tokens")
+        rest.append("stopping" if self.is_stopping else "Escape stops")
+        return as_line(clipped([*row, Span(f"  ({', '.join(rest)})", theme["quiet"])], width))
+
+    def _what(self, now_s: float) -> str:
+        if self._until_s > now_s:
+            return f"{self._why}; trying again in {self._until_s - now_s:.0f} s"
+        if self._silent_since_s:
+            silent, limit = now_s - self._silent_since_s, self._given_up_s - now_s
+            return f"no bytes for {silent:.0f} s; given up in {max(0, limit):.0f} s"
+        if self._why:
+            return self._why
+        if self._running:
+            return f"running {len(self._running)} calls" if len(self._running) > 1 else "running"
+        return self._doing or "working"
+
+
+def lasting(seconds: float) -> str:
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    minutes, rest = divmod(whole, 60)
+    return f"{minutes}m{rest:02}s" if minutes < 60 else f"{minutes // 60}h{minutes % 60:02}m"
+
+
+def counted(number: int) -> str:
+    if number < 1_000:
+        return str(number)
+    return f"{number / 1_000:.1f}k" if number < 1_000_000 else f"{number / 1_000_000:.1f}M"
+
+
+COMMAND_S = 5.0
+COLOUR = re.compile(r"(\x1b\[[0-9;:]*m)")
+SHOWN_LINES = 3
+MODE_PARTS = {
+    "plan": "heading",
+    "acceptEdits": "running",
+    "auto": "running",
+    "bypassPermissions": "error",
+}
+
+
+def used_tokens(session: Session) -> int:
+    """What the model was told and said with its last answer: what the next request begins with."""
+    history = session.story.history
+    for at in range(len(history) - 1, -1, -1):
+        message = history[at].get("message")
+        if history[at].get("type") == "assistant" and isinstance(message, dict):
+            usage = Usage(message.get("usage") or {})
+            if usage.total_input_tokens:
+                return usage.total_input_tokens + usage.output_tokens
+    return 0
+
+
+class Status:
+    """`text` holds what the person's own command printed last."""
+
+    def __init__(self, session: Session, programs: Programs) -> None:
+        self._session = session
+        self._programs = programs
+        self._began_s = time.monotonic()
+        self._branch = ""
+        self._used = 0
+        self._own: list[str] = []
+        self._asking: asyncio.Lock = asyncio.Lock()
+        self._is_wanted = False
+        self.look()
+
+    def look(self) -> None:
+        """Reads anew what only changes between turns."""
+        self._branch = branch(Path(self._session.cwd))
+        self._used = used_tokens(self._session)
+
+    # -- the ordinary line
+
+    def lines(self, width: int, theme: Theme) -> list[Line]:
+        """The last line, and above it for as long as it is so what no disk takes."""
+        unsaved = [
+            as_line(clipped([Span(f"  ! {one_line(trouble.in_short)}", theme["error"])], width))
+            for trouble in self._session.story.recorder.troubles
+        ]
+        return [*unsaved, *(self._own or self._ordinary(width, theme))]
+
+    def _ordinary(self, width: int, theme: Theme) -> list[Line]:
+        row, running = self._row(self._session, theme), self._running(theme)
+        if not running or width_of([*row, *running]) <= width:
+            return [as_line(clipped([*row, *running], width))]
+        # What runs gets a line of its own where it would be cut.
+        return [as_line(clipped(row, width)), as_line(clipped(running, width))]
+
+    def _row(self, session: Session, theme: Theme) -> Row:
+        quiet = theme["quiet"]
+        mode = Span(session.mode, theme[MODE_PARTS.get(session.mode, "quiet")])
+        row: Row = [Span(f"  {one_line(session.model.name)}", quiet), Span("  ", quiet), mode]
+        return [*row, *(Span(f"  {words}", quiet) for words in self._words(session))]
+
+    def _words(self, session: Session) -> list[str]:
+        words = []
+        if left := left_percent(self._used, session.model.context_window):
+            words.append(f"{left}% left")
+        total = session.ledger().total
+        if total.requests:
+            unpriced = "" if total.is_complete else "+?"
+            words.append(f"${total.usd:.4f}{unpriced}")
+        words.append(lasting(time.monotonic() - self._began_s))
+        if self._branch not in ("", "HEAD"):
+            words.append(visible(self._branch))
+        return words
+
+    def _running(self, theme: Theme) -> Row:
+        running = self._session.tasks.running
+        if not running:
+            return []
+        first = one_line(running[0].title)[:30]
+        rest = f" and {len(running) - 1} more" if len(running) > 1 else ""
+        return [Span(f"  running: {first}{rest}", theme["quiet"])]
+
+    # -- a person's own
+
+    async def ask(self) -> bool:
+        """Asks the person's own command, if there is one; whether the line is another one now."""
+        session = self._session
+        setting = session.rules.standing.settings.get("statusLine")
+        command = setting.get("command") if isinstance(setting, dict) else None
+        if not isinstance(command, str):
+            before, self._own = self._own, []
+            return before != []
+        if self._is_wanted:
+            return False  # somebody waits to ask already
+        self._is_wanted = True
+        async with self._asking:
+            self._is_wanted = False
+            before = self._own
+            printed = await self._programs.printed(
+                ["sh", "-c", command],
+                given=json.dumps(self.told(session)).encode(),
+                timeout_s=COMMAND_S,
+            )
+            pad = setting.get("padding") if isinstance(setting, dict) else 0
+            self._own = own_lines(printed or b"", pad if isinstance(pad, int) else 0)
+            return self._own != before
+
+    def told(self, session: Session) -> Json:
+        """What the command reads: the session in figures."""
+        total, state = session.ledger().total, session.spending.state
+        window = session.model.context_window
+        return {
+            "hook_event_name": "Status",
+            "session_id": session.session_id,
+            "transcript_path": str(session.story.recorder.transcript),
+            "cwd": session.cwd,
+            "model": {"id": session.model.id, "display_name": session.model.name},
+            "workspace": {
+                "current_dir": session.cwd,
+                "project_dir": str(session.rules.standing.places.root),
+            },
+            "version": VERSION,
+            "permission_mode": session.mode,
+            "cost": {
+                "total_cost_usd": float(total.usd),
+                "total_duration_ms": round((time.monotonic() - self._began_s) * 1000),
+                "total_api_duration_ms": round(session.past.api_ms + state.api_ms),
+                "total_lines_added": session.past.lines_added + state.lines_added,
+                "total_lines_removed": session.past.lines_removed + state.lines_removed,
+            },
+            "context_window": {
+                "context_window_size": window,
+                "used_tokens": self._used,
+                "remaining_percentage": left_percent(self._used, window),
+            },
+        }
+
+
+def left_percent(used: int, window: int | None) -> int | None:
+    if not window or not used:
+        return None
+    return max(0, round(100 * (window - used) / window))
+
+
+def own_lines(printed: bytes, pad: int) -> list[str]:
+    """What a command printed, with its colours and nothing else that could rule the terminal."""
+    text = printed.decode("utf-8", "replace").strip("\n")
+    rows: Sequence[str] = text.split("\n")[:SHOWN_LINES] if text else ()
+    return [" " * max(0, min(pad, 20)) + coloured(row) for row in rows]
+
+
+def coloured(text: str) -> str:
+    """Harmless text; of sequences those that set colours stay."""
+    parts = COLOUR.split(text)
+    return "".join(part if at % 2 else visible(part) for at, part in enumerate(parts))

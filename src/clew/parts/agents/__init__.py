@@ -1,0 +1,1 @@
+"""What a subagent has of its session: places, messages, hooks, servers, skills."""

@@ -1,0 +1,116 @@
+"""What is said to an agent while it works, written down before it is heard: a crash loses none of it.
+
+Decision: docs/decisions/116-background-tasks.md
+"""
+
+from collections.abc import Callable, Sequence
+
+from msgspec.structs import replace
+
+from clew.agent.conversation import Inbox
+from clew.agent.events import EngineEvent, Recorded, ToolStarted
+from clew.agent.tasks.registry import Task, Tasks, Usage
+from clew.core.json_object import Json
+from clew.core.ledger.ledger import Spend
+from clew.core.messages import factories
+from clew.core.messages.messages import Assistant
+from clew.record.transcript.agents import Letter, unheard
+from clew.record.transcript.record import AgentRecorder
+from clew.system.process.output import Output
+
+# By which agents reach the session's own conversation.
+MAIN = "main"
+# Of a message, what its line says beside its words.
+KEPT = ("promptSource", "origin", "permissionMode")
+
+
+class Mailbox(Inbox):
+    """An agent's; it begins with what was said to it in an earlier run and never heard."""
+
+    def __init__(self, recorder: AgentRecorder, *, goes_on: bool) -> None:
+        super().__init__()
+        self._recorder = recorder
+        if goes_on:
+            for letter in unheard(recorder.transcript, recorder.paths.home):
+                super().put(message_of(letter))
+
+    def put(self, message: Json, context: Sequence[Json] = ()) -> None:
+        super().put(message, context)
+        about = {name: message[name] for name in KEPT if name in message}
+        self._recorder.queue_operation(
+            "enqueue", message["message"]["content"], messageUuid=message["uuid"], **about
+        )
+
+
+def message_of(letter: Letter) -> Json:
+    origin = letter.about.get("origin")
+    return factories.user(
+        letter.content,
+        uuid=letter.uuid,
+        at=str(letter.about.get("timestamp")),
+        prompt_source=str(letter.about.get("promptSource", "system")),
+        origin=origin if isinstance(origin, dict) else None,
+        permission_mode=letter.about.get("permissionMode"),
+    )
+
+
+def words_of(letter: Letter) -> str:
+    return letter.content if isinstance(letter.content, str) else str(letter.content)
+
+
+def to_session(recorder: AgentRecorder, words: str, uuid: str) -> None:
+    """What an agent says to the session's own conversation, until that has heard it."""
+    recorder.queue_operation("enqueue", words, messageUuid=uuid, to=MAIN)
+
+
+# What an agent does, as its task tells it: how much so far, and a line for each step.
+
+
+KEEP_BYTES = 60_000
+
+
+class Tale:
+    """`output` is what TaskOutput shows: what it says, and which tools it uses."""
+
+    def __init__(self, tasks: Tasks, spent: Callable[[], Spend]) -> None:
+        self._tasks = tasks
+        self._spent = spent
+        self._task: Task | None = None
+        self.output = Output(keep_bytes=KEEP_BYTES)
+
+    def again(self) -> Output:
+        """The output of a new piece of work."""
+        self.output = Output(keep_bytes=KEEP_BYTES)
+        return self.output
+
+    def begin(self, task: Task) -> None:
+        self._task = task
+        self._move("")
+
+    def hear(self, event: EngineEvent) -> None:
+        match event:
+            case Recorded():
+                for entry in event.entries:
+                    if entry.get("type") == "assistant":
+                        self._say(Assistant(entry).text)
+            case ToolStarted():
+                self._say(f"- {event.title}")
+                self._move(event.block["name"])
+
+    def _say(self, words: str) -> None:
+        if words:
+            self.output.feed(f"{words}\n".encode("utf-8", "replace"))
+
+    @property
+    def usage(self) -> Usage:
+        used = Usage() if self._task is None or self._task.usage is None else self._task.usage
+        return replace(used, tokens=self._spent().tokens.total)
+
+    def _move(self, tool: str) -> None:
+        if self._task is None:
+            return
+        used = self.usage
+        self._task.usage = replace(
+            used, tool_uses=used.tool_uses + bool(tool), last_tool=tool or used.last_tool
+        )
+        self._tasks.moved(self._task)

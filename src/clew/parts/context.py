@@ -1,0 +1,123 @@
+"""What a session stands on before it has said anything: wishes, rules, and the way to the model."""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from clew.agent.context.memory import MemoryGate
+from clew.agent.context.output_styles import Speech
+from clew.agent.hooks.handlers import Hook
+from clew.agent.models import Service, open_service
+from clew.agent.options import SOURCES, Options
+from clew.parts.plugins.part import SessionPlugins, plugins_of
+from clew.permissions.in_session import SessionRules
+from clew.permissions.session_rules import Standing, given
+from clew.system.config.environment import Environment, freeze
+from clew.system.config.keys import in_environment
+from clew.system.process.spawn import Launcher
+
+if TYPE_CHECKING:
+    from clew.agent.tools.editor import Buffers, Terminal
+    from clew.parts.mcp.server import MakeLine
+
+
+# What the program around a session brings into it: functions of its own at the session's events,
+# MCP servers, and kinds of agents.
+
+
+class Brought(Struct, frozen=True, kw_only=True):
+    """`hooks` run like those of the settings, from the session's first event on."""
+
+    hooks: Sequence[Hook] = ()
+    # Kinds of agents by name, as hosts spell them.
+    agents: Mapping[str, Any] = {}
+    # The skills that the model is told of and may load, by name; None: all.
+    skills: Sequence[str] | None = None
+    # The way to MCP servers in that program: the server's name and a message, and what it answers.
+    to_host: Callable[[str, dict[str, Any]], Awaitable[Any]] | None = None
+    # The same where messages go both ways: makes the line to such a server.
+    in_host: "MakeLine | None" = None
+    # Puts a server's question to a person of that program: what they say to it, None where it has no way to
+    # ask, and they are asked as about a call.
+    elicit: "Callable[[dict[str, Any]], Awaitable[dict[str, Any] | None]] | None" = None
+    # What the editor around the session has open, and where its commands can be watched.
+    buffers: "Buffers | None" = None
+    terminal: "Terminal | None" = None
+    # Servers of this session, each as an entry of settings that is taken literally.
+    servers: Mapping[str, dict[str, Any]] = {}
+
+
+NOTHING = Brought()
+
+
+class Ground(Struct, frozen=True, kw_only=True):
+    """The same for everything that runs in a session, its subagents among it."""
+
+    options: Options
+    # The environment with what trusted settings say of it, and its variables that clew knows.
+    environ: Mapping[str, str]
+    environment: Environment
+    cwd: str
+    rules: SessionRules
+    # Which memory files may not be sent.
+    gate: MemoryGate
+    # The rules and settings as they stood at the start.
+    began: Standing
+    launcher: Launcher
+    service: Service
+    plugins: SessionPlugins
+    # How the session speaks.
+    speech: Speech
+
+    @property
+    def fallbacks(self) -> tuple[str, ...]:
+        """The models to use while the first is overloaded: the flag's, else those of the settings."""
+        named = str(self.began.settings.get("fallbackModel", "")).split(",")
+        return self.options.fallback_models or tuple(filter(None, map(str.strip, named)))
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What must never be shown: the keys of the environment, and the one that is used."""
+        key = self.service.provider.endpoint.api_key
+        return (*in_environment(self.environ), *filter(None, [key]))
+
+
+async def stand(
+    options: Options, environ: Mapping[str, str], cwd: str, opened: AsyncExitStack
+) -> Ground:
+    rules = SessionRules(
+        environ,
+        Path(cwd),
+        mode=options.mode,
+        given=given(
+            options.settings,
+            allow=options.allow,
+            deny=options.deny,
+            directories=options.directories,
+            managed=options.managed,
+        ),
+        sources=SOURCES if options.sources is None else options.sources,
+    )
+    began = rules.standing
+    environment = freeze(began.environ)
+    plugins = plugins_of(options, began)
+    launcher = Launcher()
+    opened.push_async_callback(launcher.aclose)
+    return Ground(
+        options=options,
+        environ=began.environ,
+        environment=environment,
+        cwd=cwd,
+        rules=rules,
+        gate=MemoryGate(lambda: rules.standing),
+        began=began,
+        launcher=launcher,
+        plugins=plugins,
+        speech=Speech(options, began, plugins.styles()),
+        service=await open_service(
+            began.environ, environment, began.settings, began.places, launcher, opened
+        ),
+    )

@@ -1,0 +1,104 @@
+"""What deny rules name on the disk as it is, for walls that know no patterns.
+
+Owns how far it looks: below the session's own folders, and below a folder that a rule names before its
+first pattern; never over the whole disk. What lies elsewhere is the rules' own to refuse.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from clew.permissions.index import place
+from clew.permissions.patterns import GLOB, braces, path_regex
+from clew.permissions.rules import Rule, RuleSet
+from clew.permissions.session_rules import Standing
+from clew.system.sandbox.protected_paths import Listing
+
+Access: TypeAlias = Literal["read", "edit"]
+TOOLS: dict[Access, str] = {"read": "Read", "edit": "Edit"}
+# A folder that a rule names may be large; the session's own are looked through completely.
+ELSEWHERE_ENTRIES = 20_000
+
+
+class Sought(Struct, frozen=True, kw_only=True):
+    """What the deny rules of one kind come to: paths, and a pattern with the folders to look through."""
+
+    paths: tuple[str, ...]
+    names: re.Pattern[str] | None
+    tops: tuple[str, ...]
+
+
+class DeniedFiles:
+    """Looks again for each command, because files come and go; folders that stayed are not read again."""
+
+    def __init__(self, listing: Listing) -> None:
+        self._listing = listing
+        self._sought: dict[Access, tuple[RuleSet, Sought]] = {}
+
+    def named(self, standing: Standing, access: Access) -> list[str]:
+        """Files and folders that no command may read, or write; a folder stands for all that is in it."""
+        known = self._sought.get(access)
+        if known is None or known[0] is not standing.rules:
+            known = (standing.rules, sought(standing, access))
+            self._sought[access] = known
+        wanted = known[1]
+        found = [path for path in wanted.paths if os.path.lexists(path)]
+        if wanted.names is not None:
+            for root in standing.context.roots:
+                found += self._listing.named(root, wanted.names)
+            for top in wanted.tops:
+                found += self._listing.named(top, wanted.names, most=ELSEWHERE_ENTRIES)
+        return found
+
+
+def sought(standing: Standing, access: Access) -> Sought:
+    rules = [
+        rule
+        for rule in standing.rules.rules
+        if rule.behavior == "deny" and rule.kind == "path" and rule.tool == TOOLS[access]
+    ]
+    paths: list[str] = []
+    patterns: list[str] = []
+    elsewhere: set[str] = set()
+    roots = list(standing.context.roots)
+    for base, floating, segments in placed(rules, standing):
+        head = heads(segments)
+        if not floating and len(head) == len(segments):
+            paths.append("/".join([base.rstrip("/"), *segments]) or "/")
+            continue
+        patterns.append(path_regex(base, segments, floating=floating, itself=True))
+        top = "/".join([base.rstrip("/"), *head])
+        if head and not inside(top, roots):
+            elsewhere.add(top)
+    names = re.compile("|".join(f"(?:{one})" for one in patterns), re.S) if patterns else None
+    return Sought(
+        paths=tuple(path for path in paths if path != "/"),
+        names=names,
+        tops=tuple(sorted(elsewhere)),
+    )
+
+
+def placed(
+    rules: Iterable[Rule], standing: Standing
+) -> Iterator[tuple[str, bool, tuple[str, ...]]]:
+    """Where each rule's pattern stands, whether it floats below that, and its segments."""
+    context = standing.context
+    for rule in rules:
+        for text in braces(rule.content or ""):
+            base, anchored, segments = place(
+                text, root=rule.root, cwd=context.cwd, home=context.home
+            )
+            yield base, not anchored, segments
+
+
+def heads(segments: tuple[str, ...]) -> tuple[str, ...]:
+    """The segments before the first pattern."""
+    first = next((i for i, part in enumerate(segments) if GLOB.search(part)), len(segments))
+    return segments[:first]
+
+
+def inside(path: str, roots: Sequence[str]) -> bool:
+    return any(path == root or path.startswith(f"{root.rstrip('/')}/") for root in roots)

@@ -1,0 +1,319 @@
+"""The hooks of a session: what its settings say now, and what the session lets them use."""
+
+import asyncio
+import os
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from clew.agent.context.facts import Fact
+from clew.agent.context.nearby import TELLING, TRIGGER
+from clew.agent.hooked import plain
+from clew.agent.hooks.handlers import Found, read_layers
+from clew.agent.hooks.reach import CallTool, HookError, Reach
+from clew.agent.hooks.run import Here, Hooks
+from clew.agent.options import Options
+from clew.agent.side_question import SMALL, SideQuestions
+from clew.agent.tools.base import Progress, ToolContext, ToolSession
+from clew.agent.tools.schema import run_tool
+from clew.core.input.outcome import Clear, Resume
+from clew.core.json_object import Json
+from clew.core.messages.errors import SettingsError
+from clew.parts.mcp.part import Connected
+from clew.permissions.in_session import SessionRules
+from clew.permissions.resolver import make_resolver
+from clew.permissions.session_rules import Standing
+from clew.permissions.updates import Unreadable, read_updates
+from clew.record.transcript.load import Loaded
+from clew.record.transcript.record import Recorder
+from clew.system.config.layers import Scope
+from clew.system.process.spawn import Launcher
+from clew.system.transport.seam import Transport
+
+# Moments that only a front knows of and hooks are told: how a session ends, that a person is waited for.
+
+
+IDLE = "messageIdleNotifThresholdMs"
+IDLE_MS = 60_000
+LEFT_AT_PROMPT = (0, 130)
+
+
+class Ending:
+    """Why a session ends, in the words that hooks know: `other`, unless who leads it knows better."""
+
+    def __init__(self) -> None:
+        self.reason = "other"
+
+    def followed_by(self, then: object) -> None:
+        """A command led into a new conversation or another one, or, as an exit code, a person has left."""
+        match then:
+            case Clear():
+                self.reason = "clear"
+            case Resume():
+                self.reason = "resume"
+            case int() if then in LEFT_AT_PROMPT:
+                self.reason = "prompt_input_exit"
+
+
+class Idle:
+    """A person whom an answer waits for is told of to hooks, once, when nothing comes for a while."""
+
+    def __init__(
+        self,
+        hooks: Hooks,
+        settings: Callable[[], Mapping[str, Any]],
+        touched_s: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        """`touched_s`: when something was typed last, by the monotonic clock."""
+        self._hooks = hooks
+        self._settings = settings
+        self._touched_s = touched_s
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self) -> None:
+        """An answer stands there."""
+        self.end()
+        if self._hooks.hears("Notification"):
+            self._look_in(self._patience_s)
+
+    def end(self) -> None:
+        """The person has said something, or will not."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    @property
+    def _patience_s(self) -> float:
+        wished = self._settings().get(IDLE)
+        return (wished if type(wished) is int else IDLE_MS) / 1000
+
+    def _look_in(self, wait_s: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(wait_s, self._look)
+
+    def _look(self) -> None:
+        left_s = self._touched_s() + self._patience_s - time.monotonic()
+        if left_s > 0:
+            self._look_in(left_s)
+            return
+        self._timer = None
+        self._hooks.tell(
+            "Notification",
+            {
+                "message": "clew is waiting for your input",
+                "title": "Waiting for you",
+                "notification_type": "idle_prompt",
+            },
+        )
+
+
+# How the layers of settings are called where hooks are told that one has changed.
+SOURCES: dict[Scope, str] = {
+    "managed": "policy_settings",
+    "user": "user_settings",
+    "project": "project_settings",
+    "local": "local_settings",
+}
+NESTED = "nested_traversal"
+# What nobody waited for may end before the session does.
+LAST_WAIT_S = 1.5
+
+
+class Settings:
+    """The hooks of the settings as they stand; read once for each standing."""
+
+    def __init__(self, rules: SessionRules) -> None:
+        self._rules = rules
+        self._standing: Standing | None = None
+        self._found = Found()
+
+    @property
+    def found(self) -> Found:
+        standing = self._rules.standing
+        if standing is not self._standing:
+            self._found = read_layers(standing.layers)
+            self._standing = standing
+        return self._found
+
+    def here(self, cwd: str) -> Here:
+        context = self._rules.standing.context
+        resolve = make_resolver(cwd=os.path.realpath(cwd), home=context.home)
+        return Here(found=self.found, context=context, resolve=resolve)
+
+    def texts(self, key: str) -> tuple[str, ...] | None:
+        said = self._rules.standing.settings.get(key)
+        return tuple(said) if isinstance(said, list) else None
+
+    async def refresh(self, hooks: Hooks) -> tuple[str, ...]:
+        """The settings read again as far as hooks let them, and what is newly wrong with hooks."""
+        changes = self._rules.changes()
+        if not changes:
+            return ()
+        refused: list[Scope] = []
+        before = self.found.faults
+        for scope, path in changes:
+            fields = {"source": SOURCES[scope], "file_path": str(path)}
+            said = await hooks.aside("ConfigChange", fields)
+            # What the managers of a machine decide is no hook's to refuse.
+            if said.block is not None and scope != "managed":
+                refused.append(scope)
+        told = self._rules.refresh(refused)
+        return (*told, *(fault for fault in self.found.faults if fault not in before))
+
+
+def session_hooks(
+    settings: Settings,
+    rules: SessionRules,
+    recorder: Recorder,
+    tools: ToolSession,
+    launcher: Launcher,
+    transport: Transport,
+    side: SideQuestions,
+    *,
+    environ: Mapping[str, str],
+    masked: tuple[str, ...],
+    call_tool: CallTool,
+) -> Hooks:
+    reach = Reach(
+        launcher=launcher,
+        environment=lambda: environ,
+        project=tools.project,
+        cwd=lambda: tools.cwd,
+        transport=transport,
+        ask_model=asking(side),
+        call_tool=call_tool,
+        secrets=masked,
+        env_file=env_file(recorder.paths.results),
+        spill=lambda text: spilled(recorder.paths.results, text),
+        allowed_urls=lambda: settings.texts("allowedHttpHookUrls"),
+        allowed_variables=lambda: settings.texts("httpHookAllowedEnvVars"),
+    )
+    return Hooks(
+        reach,
+        here=lambda: settings.here(tools.cwd),
+        base=lambda: {
+            "session_id": recorder.writer.session_id,
+            "transcript_path": str(recorder.transcript),
+            "cwd": tools.cwd,
+            "permission_mode": rules.mode,
+        },
+    )
+
+
+def asking(side: SideQuestions) -> Callable[[str, str], Any]:
+    async def ask(prompt: str, model: str) -> str:
+        said = await side.ask_model(prompt, model=model or SMALL)
+        if not isinstance(said, str):
+            raise HookError(f"the model could not be asked: {said.message}")
+        return said
+
+    return ask
+
+
+def spilled(folder: Path, text: str) -> Path | None:
+    """A file with a text that is too long; None where no file can be written."""
+    path = folder / f"hook-{secrets.token_hex(8)}.txt"
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
+            file.write(text)
+    except OSError:
+        return None
+    return path
+
+
+def calling(mcp: Callable[[], Connected], session: ToolSession) -> CallTool:
+    """How hooks call a tool of a server: as the model's calls are made, and waited for like them."""
+
+    async def call(server: str, tool: str, given: Json) -> tuple[str, bool]:
+        servers = mcp().servers
+        found = None if servers is None else servers.get(server)
+        if servers is None or found is None:
+            raise HookError(f"there is no MCP server {server}")
+        await found.settled()
+        for offered in servers.tools():
+            offer = getattr(offered, "offer", None)
+            if offer is not None and (offer.server, offer.tool) == (server, tool):
+                context = ToolContext(session=session, emit=unseen, tool_use_id="hook")
+                result = await run_tool(offered, given, context)
+                return plain(result.content), result.is_error
+        why = found.problem or f"it offers no tool {tool}"
+        raise HookError(f"MCP server {server}: {why}")
+
+    return call
+
+
+async def unseen(_: Progress) -> None:
+    """Nobody looks on while a hook's tool runs."""
+
+
+def env_file(folder: Path) -> Path:
+    """Where hooks leave variables for the commands of this session; every shell reads it first."""
+    return folder / "hook-env.sh"
+
+
+def granting(rules: SessionRules) -> Callable[[list[Json]], str]:
+    """How a hook changes what is permitted: as a person or a host would, or what was wrong with it."""
+
+    def grant(given: list[Json]) -> str:
+        updates = read_updates(given)
+        if isinstance(updates, Unreadable):
+            return updates.why
+        try:
+            rules.update(updates)
+        except (SettingsError, OSError) as error:
+            return str(error)
+        return ""
+
+    return grant
+
+
+def asking_leave(hooks: Hooks) -> Callable[[str, Json], Awaitable[str]]:
+    """How a tool asks hooks whether something may be; why not, where one says so."""
+
+    async def may(event: str, fields: Json) -> str:
+        said = await hooks.fire(event, fields, unshown)
+        return "" if said.block is None else said.block or "no reason given"
+
+    return may
+
+
+async def unshown(_: object) -> None:
+    """Nobody looks on while a tool asks, or at the end."""
+
+
+def loaded(hooks: Hooks, facts: Iterable[Fact], reason: str) -> None:
+    """Tells hooks of the memory files that join the context with these facts."""
+    for fact in facts:
+        if fact.payload.get("type") in TELLING and hooks.hears("InstructionsLoaded"):
+            touched = fact.payload.get(TRIGGER)
+            trigger = {} if touched is None else {"trigger_file_path": touched}
+            for file in fact.payload["files"]:
+                hooks.tell("InstructionsLoaded", about_memory(file, reason) | trigger)
+
+
+def about_memory(file: Json, reason: str) -> Json:
+    fields = {"file_path": file["path"], "memory_type": file["type"], "load_reason": reason}
+    if "globs" in file:
+        fields["globs"] = file["globs"]
+        if reason == NESTED:
+            fields["load_reason"] = "path_glob_match"
+    if "importedBy" in file:
+        fields |= {"load_reason": "include", "parent_file_path": file["importedBy"]}
+    return fields
+
+
+def beginning(options: Options, loaded: Loaded | None, model: str) -> Json:
+    """How the session begins, as its hooks are told."""
+    lead = {} if options.lead is None else {"agent_type": options.lead.name}
+    if loaded is None:
+        source = "clear" if options.is_cleared else "startup"
+        return {"source": source, "model": model, **lead}
+    return {"source": "fork" if options.fork else "resume", "model": model, **lead}
+
+
+async def end(hooks: Hooks, ending: Ending) -> None:
+    await hooks.settled(LAST_WAIT_S)
+    await hooks.fire("SessionEnd", {"reason": ending.reason}, unshown)

@@ -1,0 +1,202 @@
+"""Commands that a person kept beyond an earlier run of the session: they run on, or ended meanwhile.
+
+Those that run are tasks of this run again, read from their files and ended through their watchers. Of
+those that ended the conversation hears with the next prompt, once.
+"""
+
+import asyncio
+import os
+import stat
+from collections.abc import Callable, Container
+from contextlib import suppress
+from pathlib import Path
+
+from clew.agent.tasks.lines import Lines
+from clew.agent.tasks.registry import Ending, Task, Tasks
+from clew.agent.tools.command import KEEP_BYTES, UNSEEN, blank
+from clew.agent.tools.command import ending_of as ended_so
+from clew.core.messages.errors import UserError
+from clew.parts.background_tasks import read_ends
+from clew.record.kept_commands import Kept, Shelf, call_off, forget, read
+from clew.record.transcript.load import Loaded
+from clew.system.files import only_files
+from clew.system.process.output import Output
+from clew.system.process.run import Finished
+
+# The output of what runs elsewhere: a file that somebody else writes, read as it grows.
+
+
+READ_BYTES = 1 << 16
+
+
+class FollowedFile(Output):
+    """`look` takes up what the file holds by now, and tells every line that came since it was opened."""
+
+    __slots__ = ("_lines", "_told_bytes")
+
+    def __init__(self, file: Path, *, keep_bytes: int, on_line: Callable[[str], object]) -> None:
+        super().__init__(keep_bytes=keep_bytes, spill=file)
+        self._lines = Lines(on_line)
+        # A file that somebody took away, or that is none, is an output that has nothing to say.
+        with suppress(OSError):
+            descriptor = only_files(str(file), os.O_RDONLY | os.O_CLOEXEC)
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                self._file = descriptor
+            else:
+                os.close(descriptor)
+        with suppress(OSError):
+            self._take_up()
+        self._told_bytes = self.size
+
+    def look(self) -> None:
+        self._take_up()
+        while self._told_bytes < self.size:
+            most = min(READ_BYTES, self.size - self._told_bytes)
+            data = os.pread(self._file, most, self._told_bytes)
+            self._lines.feed(data)
+            # One that was cut meanwhile has nothing there.
+            self._told_bytes += len(data) or most
+
+    def close(self) -> None:
+        self.look()
+        self._lines.close()
+        super().close()
+
+    def _take_up(self) -> None:
+        """How much there is; the beginning of it is kept as of any output."""
+        if self._file >= 0:
+            self.size = self.saved_bytes = max(self.size, os.fstat(self._file).st_size)
+            have = len(self.head)
+            if have < self.keep_bytes:
+                self.head += os.pread(self._file, self.keep_bytes - have, have)
+
+
+# How often what runs elsewhere is looked at, and what was just asked to end.
+LOOK_S = 0.5
+SOON_S = 0.02
+# What is stuck in the kernel does not hold anybody up.
+ENDS_WITHIN_S = 5.0
+WENT_ON = "(The person kept it: it went on while clew was not there, and runs still.)"
+UNWATCHED = (
+    "(The person kept it: it went on while clew was not there, and runs still. What watched it was "
+    "killed, so what it prints is lost from then on, and nobody will see how it ends.)"
+)
+
+
+class Elsewhere:
+    """One of them, while it runs: as the work of a task."""
+
+    def __init__(self, kept: Kept, tasks: Tasks, secrets: tuple[str, ...]) -> None:
+        tasks.check_room()
+        self._kept = kept
+        self._secrets = secrets
+        self._is_given_up = False
+        watched: list[Task] = []
+        is_monitor = kept.about.kind == "monitor"
+        self.output = FollowedFile(
+            Path(kept.about.file),
+            keep_bytes=KEEP_BYTES,
+            on_line=lambda line: tasks.say(watched[0], line) if is_monitor else None,
+        )
+        self.task = begun(kept, self, tasks)
+        watched.append(self.task)
+
+    async def work(self, _: Task) -> Ending:
+        try:
+            while (now := read(self._kept.path)) is not None and now.is_running:
+                self.output.look()
+                await asyncio.sleep(LOOK_S)
+        except asyncio.CancelledError:
+            if self._is_given_up:
+                await self._end()
+            raise
+        finally:
+            self.output.close()
+            blank(self.output, self._secrets)
+        return ending_of(self._kept if now is None else now)
+
+    async def keep(self, task: Task) -> None:
+        """It is kept as it is."""
+
+    def give_up(self) -> None:
+        self._is_given_up = True
+
+    async def _end(self) -> None:
+        call_off(self._kept)
+        waited_s = 0.0
+        while waited_s < ENDS_WITHIN_S:
+            now = read(self._kept.path)
+            if now is None or not now.is_running:
+                return
+            await asyncio.sleep(SOON_S)
+            waited_s += SOON_S
+
+
+def begun(kept: Kept, elsewhere: Elsewhere, tasks: Tasks) -> Task:
+    about = kept.about
+    task = tasks.begin(
+        elsewhere.work,
+        task_id=about.task_id,
+        kind=about.kind,
+        title=about.title,
+        output=elsewhere.output,
+        tool_use_id=about.tool_use_id,
+        file=Path(about.file),
+    )
+    task.keeping, task.is_kept = elsewhere, True
+    # The model hears of it with the next prompt, which is the person's to say.
+    task.is_of_before = True
+    task.say(WENT_ON if kept.is_watched else UNWATCHED)
+    return task
+
+
+def take_up(
+    tasks: Tasks, shelf: Shelf, told: Container[str], loaded: Loaded, secrets: tuple[str, ...]
+) -> frozenset[str]:
+    """Makes them tasks of this run; `told` are those whose end the conversation knows. Their ids."""
+    found = shelf.here()
+    ends = {} if all(kept.is_running for kept in found) else read_ends(loaded)
+    for kept in found:
+        if kept.is_running:
+            # More than may run at once: the rest goes on all the same, and clew tasks ends it.
+            with suppress(UserError):
+                Elsewhere(kept, tasks, secrets)
+        elif kept.about.task_id in told:
+            forget(kept)
+        else:
+            # Whether the session had asked it to end its own file knows alone.
+            asked = kept.end is None or kept.end.called_off
+            said = ends.get((kept.about.task_id, kept.about.tool_use_id)) if asked else None
+            tasks.remember(ended(kept, said or ending_of(kept), secrets))
+    return frozenset(kept.about.task_id for kept in found)
+
+
+def ended(kept: Kept, ending: Ending, secrets: tuple[str, ...]) -> Task:
+    about = kept.about
+    output = FollowedFile(Path(about.file), keep_bytes=KEEP_BYTES, on_line=lambda _: None)
+    output.close()
+    blank(output, secrets)
+    task = Task(
+        task_id=about.task_id,
+        kind=about.kind,
+        title=about.title,
+        output=output,
+        tool_use_id=about.tool_use_id,
+        file=Path(about.file),
+    )
+    task.end(ending)
+    return task
+
+
+def ending_of(kept: Kept) -> Ending:
+    if kept.end is None:
+        return Ending(status="stopped", words=UNSEEN)
+    return ended_so(Finished(exit=kept.end.exit, called_off=kept.end.called_off))
+
+
+def tidied(tasks: Tasks, shelf: Shelf) -> None:
+    """At the end of a run: what the conversation was told has ended needs no record any more."""
+    for kept in shelf.here():
+        task = tasks.get(kept.about.task_id)
+        if task is not None and not kept.is_running and task.ending is not None and task.is_told:
+            forget(kept)

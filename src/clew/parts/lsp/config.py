@@ -1,0 +1,151 @@
+"""One language server as settings or a plugin's `.lsp.json` describe it, and those that are known.
+
+Pure. Owns the fields of an entry of `lspServers`, which are those that plugins carry; what is wrong with
+an entry is a text. The known ones are used where their program is there and nothing else is configured
+for their files.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.system.jsonrpc.wire import an_object
+
+STARTUP_S = 30.0
+
+
+class Spec(Struct, frozen=True, kw_only=True):
+    """A server; `languages` says by a file's ending what language it is in."""
+
+    name: str
+    command: str
+    args: tuple[str, ...] = ()
+    languages: Mapping[str, str]
+    env: Mapping[str, str] = {}
+    options: Any = None
+    settings: Json = {}
+    folder: str = ""
+    startup_s: float = STARTUP_S
+    # Where it was written, for people.
+    source: str = ""
+
+
+class Specs(Struct, frozen=True, kw_only=True):
+    """The servers of a session, the first that knows an ending is the one for it; and what is wrong."""
+
+    servers: tuple[Spec, ...] = ()
+    faults: tuple[str, ...] = ()
+
+    def for_file(self, path: str) -> Spec | None:
+        ending = ending_of(path)
+        return next((spec for spec in self.servers if ending in spec.languages), None)
+
+
+def ending_of(path: str) -> str:
+    name = path.rpartition("/")[2]
+    return f".{name.rpartition('.')[2].lower()}" if "." in name else ""
+
+
+def read_entry(name: str, entry: Any, source: str = "") -> Spec | str:
+    """The server of an entry, or what is wrong with it."""
+    given = an_object(entry)
+    command, args = given.get("command"), given.get("args", [])
+    languages, env = given.get("extensionToLanguage"), given.get("env", {})
+    startup_ms = given.get("startupTimeout")
+    if not isinstance(command, str) or not command:
+        return "command: expected the name of a program"
+    if not isinstance(args, list) or not all(isinstance(arg, str) for arg in args):
+        return "args: expected an array of strings"
+    if not is_texts(languages) or not languages:
+        return 'extensionToLanguage: expected an object as {".py": "python"}'
+    if not is_texts(env):
+        return "env: expected an object of strings"
+    if given.get("transport", "stdio") != "stdio":
+        return "transport: only stdio is spoken here"
+    if startup_ms is not None and (type(startup_ms) not in (int, float) or startup_ms <= 0):
+        return "startupTimeout: expected milliseconds, more than 0"
+    folder = given.get("workspaceFolder", "")
+    return Spec(
+        name=name,
+        command=command,
+        args=tuple(args),
+        languages={with_dot(ending): language for ending, language in languages.items()},
+        env=env,
+        options=given.get("initializationOptions"),
+        settings=an_object(given.get("settings")),
+        folder=folder if isinstance(folder, str) else "",
+        startup_s=STARTUP_S if startup_ms is None else startup_ms / 1000,
+        source=source,
+    )
+
+
+def read_entries(found: Any, source: str) -> tuple[list[Spec], list[str]]:
+    """The servers of one file, by name; an entry that cannot be read is a fault of its own."""
+    if not isinstance(found, dict):
+        return [], [f"{source}: expected an object of language servers"]
+    specs: list[Spec] = []
+    faults: list[str] = []
+    for name, entry in found.items():
+        read = read_entry(name, entry, source)
+        if isinstance(read, str):
+            faults.append(f"{source}: language server {name}: {read}")
+        else:
+            specs.append(read)
+    return specs, faults
+
+
+def with_known(specs: Iterable[Spec], known: Iterable[Spec]) -> tuple[Spec, ...]:
+    """The configured ones, and of the known ones those for files that nobody else is for."""
+    chosen = list(specs)
+    for spec in known:
+        taken = {ending for each in chosen for ending in each.languages}
+        if not taken & set(spec.languages):
+            chosen.append(spec)
+    return tuple(chosen)
+
+
+def is_texts(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(one, str) for one in value.values())
+
+
+def with_dot(ending: str) -> str:
+    return ending.lower() if ending.startswith(".") else f".{ending.lower()}"
+
+
+def known(name: str, command: str, *args: str, **languages: str) -> Spec:
+    return Spec(
+        name=name,
+        command=command,
+        args=args,
+        languages={f".{ending}": language for ending, language in languages.items()},
+        source="(found)",
+    )
+
+
+# In the order of preference, where two are for the same files.
+KNOWN: tuple[Spec, ...] = (
+    known("pyright", "pyright-langserver", "--stdio", py="python", pyi="python"),
+    known("basedpyright", "basedpyright-langserver", "--stdio", py="python", pyi="python"),
+    known("pylsp", "pylsp", py="python", pyi="python"),
+    known(
+        "typescript-language-server",
+        "typescript-language-server",
+        "--stdio",
+        ts="typescript",
+        tsx="typescriptreact",
+        mts="typescript",
+        cts="typescript",
+        js="javascript",
+        jsx="javascriptreact",
+        mjs="javascript",
+        cjs="javascript",
+    ),
+    known("gopls", "gopls", go="go", mod="go.mod"),
+    known("rust-analyzer", "rust-analyzer", rs="rust"),
+    known(
+        "clangd", "clangd", c="c", h="c", cc="cpp", cpp="cpp", cxx="cpp", hpp="cpp", hh="cpp",
+        m="objective-c", mm="objective-cpp",
+    ),
+)  # fmt: skip

@@ -1,0 +1,97 @@
+"""The language servers of a session: the tool that asks them, and what they say after edits.
+
+Owns what joins `lsp` to the rest. Where none is configured or found, nothing of it is loaded. What is
+installed is used in a trusted folder alone: a language server runs what a project tells it to.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from clew.agent.context.facts import Fact
+from clew.agent.tools.base import Tool
+from clew.core.json_object import Json
+from clew.permissions.session_rules import Standing
+from clew.system.process.spawn import Launcher
+
+if TYPE_CHECKING:
+    from clew.parts.lsp.servers import LanguageServers
+
+
+class Code:
+    """Without a server all of it is nothing."""
+
+    def __init__(
+        self, servers: LanguageServers | None = None, notices: tuple[str, ...] = ()
+    ) -> None:
+        self._servers = servers
+        self.notices = notices
+
+    def tools(self) -> list[Tool[Any]]:
+        if self._servers is None:
+            return []
+        from clew.parts.lsp.tool import Lsp
+
+        return [Lsp(self._servers)]
+
+    def note(self, results: Sequence[Json]) -> None:
+        """Takes note of the files that these results changed."""
+        if self._servers is not None:
+            for path in edited(results):
+                self._servers.changed(os.path.realpath(path))
+
+    async def news(self) -> list[Fact]:
+        """What is newly wrong with them; waits within bounds."""
+        found = None if self._servers is None else await self._servers.news()
+        return [] if found is None else [found]
+
+    async def replace(self, found: Code) -> list[Tool[Any]]:
+        """Has the servers of `found`, which has begun none, in place of those it had; its tools where
+        it had none."""
+        if self._servers is not None:
+            from clew.parts.lsp.config import Specs
+
+            await self._servers.replace(Specs() if found._servers is None else found._servers.specs)
+            return []
+        self._servers = found._servers
+        return self.tools()
+
+    async def aclose(self) -> None:
+        if self._servers is not None:
+            await self._servers.aclose()
+
+
+def edited(results: Iterable[Json]) -> Iterator[str]:
+    """The files that were written, by the results of their calls."""
+    for result in results:
+        raw = result.get("toolUseResult")
+        if isinstance(raw, dict) and "structuredPatch" in raw:
+            path = raw.get("filePath")
+            if isinstance(path, str):
+                yield path
+
+
+def language_servers(
+    standing: Standing,
+    launcher: Launcher,
+    environ: Mapping[str, str],
+    *,
+    plugins: Mapping[str, Any] | None = None,
+    detects: bool = True,
+) -> Code:
+    """`plugins` are the entries that plugins bring; `detects`: what is installed may be used."""
+    settings = standing.settings
+    detects = detects and standing.is_trusted and settings.get("lspDetection") is not False
+    if not (settings.get("lspServers") or plugins or detects):
+        return Code()
+    from clew.parts.lsp.servers import find_specs
+
+    specs = find_specs(settings.get("lspServers"), plugins or {}, environ, detects=detects)
+    if not specs.servers:
+        return Code(notices=specs.faults)
+    from clew.parts.lsp.servers import LanguageServers
+
+    servers = LanguageServers(specs, str(standing.places.root), launcher, environ)
+    return Code(servers, specs.faults)

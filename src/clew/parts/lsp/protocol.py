@@ -1,0 +1,208 @@
+"""The words of the Language Server Protocol that are needed here: who we are, places, symbols.
+
+Pure. Described at microsoft.github.io/language-server-protocol, version 3.17. Lines and columns are
+counted from 1 as editors show them, and become the protocol's from here on: from 0, a column in units
+of the encoding that client and server agreed on.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.system.jsonrpc.peer import Dialect
+from clew.system.jsonrpc.wire import a_list, a_text, an_object, path_of, uri_of
+from clew.version import VERSION
+
+DIALECT = Dialect(
+    cancel_method="$/cancelRequest",
+    cancel_key="id",
+    progress_method="$/progress",
+    progress_key="token",
+    cancelled_code=-32800,
+)
+
+UTF_16 = "utf-16"
+# Bytes of a character in each encoding of columns.
+WIDTHS = {"utf-8": ("utf-8", 1), UTF_16: ("utf-16-le", 2), "utf-32": ("utf-32-le", 4)}
+
+SYMBOLS = (
+    "file", "module", "namespace", "package", "class", "method", "property", "field", "constructor",
+    "enum", "interface", "function", "variable", "constant", "string", "number", "boolean", "array",
+    "object", "key", "null", "enum member", "struct", "event", "operator", "type parameter",
+)  # fmt: skip
+SEVERITIES = {1: "error", 2: "warning", 3: "information", 4: "hint"}
+
+
+def initialization(root: str, name: str, process_id: int, options: Any) -> Json:
+    """What the first request says."""
+    params: Json = {
+        "processId": process_id,
+        "clientInfo": {"name": "clew", "version": VERSION},
+        "rootUri": uri_of(root),
+        "rootPath": root,
+        "workspaceFolders": [{"uri": uri_of(root), "name": name}],
+        "capabilities": {
+            "general": {"positionEncodings": ["utf-32", UTF_16]},
+            "workspace": {
+                "workspaceFolders": True,
+                "configuration": True,
+                "symbol": {},
+                "didChangeWatchedFiles": {"dynamicRegistration": True},
+            },
+            "textDocument": {
+                "synchronization": {"didSave": True},
+                "definition": {"linkSupport": True},
+                "implementation": {"linkSupport": True},
+                "references": {},
+                "hover": {"contentFormat": ["markdown", "plaintext"]},
+                "documentSymbol": {"hierarchicalDocumentSymbolSupport": True},
+                "callHierarchy": {},
+                "publishDiagnostics": {"versionSupport": True},
+                "diagnostic": {},
+            },
+        },
+    }
+    return params if options is None else params | {"initializationOptions": options}
+
+
+def column_in_units(line: str, column: int, encoding: str) -> int:
+    """Where a column, counted from 1 in characters, is for the server."""
+    codec, width = WIDTHS.get(encoding, WIDTHS[UTF_16])
+    return len(line[: max(0, column - 1)].encode(codec, "surrogatepass")) // width
+
+
+def column_of(line: str, units: int, encoding: str) -> int:
+    """The other way; a place behind the line's end is its end."""
+    codec, width = WIDTHS.get(encoding, WIDTHS[UTF_16])
+    return len(line.encode(codec, "surrogatepass")[: units * width].decode(codec, "ignore")) + 1
+
+
+def locations(result: Any) -> list[tuple[str, int, int]]:
+    """The places of an answer, each a file with a line and a column as the server counts them."""
+    found = [result] if isinstance(result, dict) else a_list(result)
+    return [place for one in found if (place := location(an_object(one))) is not None]
+
+
+def location(one: Json) -> tuple[str, int, int] | None:
+    uri = a_text(one.get("uri")) or a_text(one.get("targetUri"))
+    span = one.get("range") or one.get("targetSelectionRange") or one.get("targetRange")
+    return (path_of(uri) or uri, *start_of(span)) if uri else None
+
+
+def start_of(span: Any) -> tuple[int, int]:
+    start = an_object(an_object(span).get("start"))
+    line, column = start.get("line"), start.get("character")
+    return (line if type(line) is int else 0, column if type(column) is int else 0)
+
+
+def hovered(result: Any) -> str:
+    """What a hover says, as text."""
+    contents = an_object(result).get("contents")
+    parts = contents if isinstance(contents, list) else [contents]
+    words = (
+        part if isinstance(part, str) else a_text(an_object(part).get("value")) for part in parts
+    )
+    return "\n\n".join(word.strip() for word in words if word.strip())
+
+
+def symbol_lines(result: Any, depth: int = 0) -> list[str]:
+    """The symbols of a document, those inside others below them."""
+    lines: list[str] = []
+    for symbol in map(an_object, a_list(result)):
+        span = symbol.get("selectionRange") or an_object(symbol.get("location")).get("range")
+        line, _ = start_of(span)
+        detail = a_text(symbol.get("detail"))
+        name = f"{a_text(symbol.get('name'))} {detail}".strip()
+        lines.append(f"{'  ' * depth}{line + 1}: {kind_of(symbol)} {name}")
+        lines += symbol_lines(symbol.get("children"), depth + 1)
+    return lines
+
+
+def kind_of(symbol: Json) -> str:
+    kind = symbol.get("kind")
+    return SYMBOLS[kind - 1] if type(kind) is int and 0 < kind <= len(SYMBOLS) else "symbol"
+
+
+# What a language server finds wrong with files: which of it is new, and how it is told.
+
+
+MOST_OF_FILE = 10
+MOST = 30
+MAX_WORDS = 300
+ERROR, WARNING = 1, 2
+
+
+class Problem(Struct, frozen=True, kw_only=True):
+    """`line` and `column` are the server's, from 0."""
+
+    severity: int
+    message: str
+    line: int
+    column: int
+    source: str = ""
+    code: str = ""
+
+    @property
+    def key(self) -> tuple[int, str, str]:
+        return self.severity, self.message, self.code
+
+
+Found: TypeAlias = Mapping[str, Sequence[Problem]]
+
+
+def problems_of(given: Any) -> tuple[Problem, ...]:
+    return tuple(problem_of(an_object(one)) for one in a_list(given))
+
+
+def problem_of(one: Json) -> Problem:
+    line, column = start_of(one.get("range"))
+    severity, code = one.get("severity"), one.get("code")
+    return Problem(
+        severity=severity if severity in SEVERITIES else ERROR,
+        message=" ".join(a_text(one.get("message")).split()),
+        line=line,
+        column=column,
+        source=a_text(one.get("source")),
+        code=str(code) if type(code) in (int, str) else "",
+    )
+
+
+def new_ones(before: Found, now: Found) -> dict[str, list[Problem]]:
+    """The errors and warnings that were not there before, by file; of a file that nothing was known
+    of, the errors."""
+    new: dict[str, list[Problem]] = {}
+    for path, problems in now.items():
+        known = Counter(problem.key for problem in before.get(path, ()))
+        weight = WARNING if path in before else ERROR
+        for problem in problems:
+            if known[problem.key] > 0:
+                known[problem.key] -= 1
+            elif problem.severity <= weight:
+                new.setdefault(path, []).append(problem)
+    return new
+
+
+def told(found: Mapping[str, Iterable[Problem]], shown_path: Mapping[str, str]) -> list[str]:
+    """A line for each, the heaviest first, within bounds."""
+    lines: list[str] = []
+    for path in sorted(found):
+        problems = sorted(found[path], key=lambda one: (one.severity, one.line, one.column))
+        name = shown_path.get(path, path)
+        lines += [line_of(name, one) for one in problems[:MOST_OF_FILE]]
+        if len(problems) > MOST_OF_FILE:
+            lines.append(f"{name}: and {len(problems) - MOST_OF_FILE} more")
+    if len(lines) > MOST:
+        lines[MOST:] = [f"... and {len(lines) - MOST} lines more"]
+    return lines
+
+
+def line_of(name: str, one: Problem) -> str:
+    words = one.message if len(one.message) <= MAX_WORDS else one.message[:MAX_WORDS] + "..."
+    by = " ".join(filter(None, (one.source, one.code)))
+    return (
+        f"{name}:{one.line + 1}:{one.column + 1}: {SEVERITIES[one.severity]}: {words}"
+        f"{f' ({by})' if by else ''}"
+    )

@@ -1,0 +1,273 @@
+"""One language server through its life: started when it is first needed, kept in step with the files.
+
+Owns the process (through `process/`), the documents that are open in it, and what it last said is wrong
+with them. What the server asks is answered from its configuration; nothing it says changes a file.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from clew.agent.tools.files import decode
+from clew.core.json_object import Json
+from clew.core.messages.errors import OutsideError
+from clew.parts.lsp.config import Spec, ending_of
+from clew.parts.lsp.protocol import DIALECT, UTF_16, Problem, initialization, problems_of
+from clew.system.files import content
+from clew.system.jsonrpc.child import ChildLine
+from clew.system.jsonrpc.connection import Connection
+from clew.system.jsonrpc.framing import Headed, with_header
+from clew.system.jsonrpc.peer import Answer, Failure, Outcome
+from clew.system.jsonrpc.wire import (
+    METHOD_NOT_FOUND,
+    Fault,
+    Params,
+    a_list,
+    a_text,
+    an_object,
+    path_of,
+    uri_of,
+)
+from clew.system.process.spawn import Launcher
+
+MAX_MESSAGE_BYTES = 32 << 20
+MAX_FILE_BYTES = 4 << 20
+ANSWER_S = 30.0
+SHUTDOWN_S = 2.0
+# How long a server may take to say what is wrong with a file that it was just shown.
+SPEAK_S = 5.0
+CHANGED = 2
+
+
+class CannotServeError(OutsideError):
+    """The server is not there, or has no answer; in words for the model."""
+
+
+class Document(Struct, frozen=True, kw_only=True):
+    """A file as the server knows it."""
+
+    version: int
+    text: str
+
+
+class LanguageServer:
+    """`live` is its task, and ends only when it is told to stop or the process ends."""
+
+    def __init__(
+        self,
+        spec: Spec,
+        root: str,
+        launcher: Launcher,
+        environ: Mapping[str, str],
+    ) -> None:
+        self.spec = spec
+        self.problems: dict[str, tuple[Problem, ...]] = {}
+        self.encoding = UTF_16
+        self.is_over = False
+        self._root = spec.folder or root
+        self._launcher = launcher
+        self._environ = {**environ, **spec.env}
+        self._awaited: dict[str, list[asyncio.Future[None]]] = {}
+        self._capabilities: Json = {}
+        self._connection: Connection | None = None
+        self._documents: dict[str, Document] = {}
+        self._ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._stopping = asyncio.Event()
+
+    # -- its life
+
+    async def live(self) -> None:
+        """Starts, serves until it is stopped or ends by itself; ends with nothing left behind."""
+        why = "it was stopped"
+        try:
+            async with asyncio.TaskGroup() as group:
+                child = ChildLine(Headed(max_bytes=MAX_MESSAGE_BYTES), with_header)
+                connection = Connection(child.send, self, DIALECT, group)
+                try:
+                    why = await self._serve(child, connection, group)
+                finally:
+                    await self._leave(child, connection)
+        finally:
+            self.is_over = True
+            self._settle(why)
+
+    async def _serve(
+        self, child: ChildLine, connection: Connection, group: asyncio.TaskGroup
+    ) -> str:
+        """Why there is nothing more to serve."""
+        argv = [self.spec.command, *self.spec.args]
+        try:
+            await child.open(self._launcher, argv, cwd=self._root, env=self._environ)
+        except OSError as error:
+            return f"it cannot be started: {error}"
+        child.listen(connection)
+        ending = group.create_task(child.ended())
+        stopping = group.create_task(self._stopping.wait())
+        try:
+            problem = await self._agree(connection)
+            if problem:
+                return problem
+            self._connection = connection
+            self._settle("")
+            await asyncio.wait({ending, stopping}, return_when=asyncio.FIRST_COMPLETED)
+            return ending.result() if ending.done() else "it was stopped"
+        finally:
+            ending.cancel()
+            stopping.cancel()
+
+    async def _agree(self, connection: Connection) -> str:
+        name = Path(self._root).name
+        params = initialization(self._root, name, os.getpid(), self.spec.options)
+        outcome = await connection.request("initialize", params, limit_s=self.spec.startup_s)
+        if isinstance(outcome, Failure):
+            return outcome.message
+        self._capabilities = an_object(an_object(outcome.result).get("capabilities"))
+        self.encoding = a_text(self._capabilities.get("positionEncoding")) or UTF_16
+        connection.notify("initialized", {})
+        if self.spec.settings:
+            connection.notify("workspace/didChangeConfiguration", {"settings": self.spec.settings})
+        return ""
+
+    async def _leave(self, child: ChildLine, connection: Connection) -> None:
+        """As the protocol wants it, within bounds; then the process ends in any case."""
+        if self._connection is not None and not connection.is_lost:
+            await connection.request("shutdown", limit_s=SHUTDOWN_S)
+            connection.notify("exit")
+        self._connection = None
+        connection.lose("the language server was stopped")
+        await child.aclose()
+
+    def stop(self) -> None:
+        self._stopping.set()
+
+    def _settle(self, why: str) -> None:
+        if not self._ready.done():
+            self._ready.set_result(why)
+
+    async def ready(self) -> None:
+        """Waits for the end of the start; raises `CannotServeError` where it failed."""
+        why = await asyncio.shield(self._ready)
+        if why or self.is_over:
+            raise CannotServeError(f"The language server {self.spec.name} is not there: {why}.")
+
+    # -- what it is asked
+
+    def offers(self, provider: str) -> bool:
+        """Whether the server said that it can; its word is an object or a yes."""
+        return self._capabilities.get(provider) not in (None, False)
+
+    async def request(self, method: str, params: Params, *, limit_s: float = ANSWER_S) -> Any:
+        """The result; raises `CannotServeError` where there is none."""
+        if self._connection is None:
+            raise CannotServeError(f"The language server {self.spec.name} has ended.")
+        outcome: Outcome = await self._connection.request(method, params, limit_s=limit_s)
+        match outcome:
+            case Answer():
+                return outcome.result
+            case Failure():
+                raise CannotServeError(f"{self.spec.name}: {outcome.message}")
+
+    def sync(self, path: str) -> str:
+        """Makes the server know the file as it is on the disk; its text. Raises OSError."""
+        data = content(Path(path), MAX_FILE_BYTES + 1)
+        found = decode(data) if len(data) <= MAX_FILE_BYTES else None
+        if found is None:
+            raise CannotServeError(f"{path} is no text that a language server reads.")
+        before = self._documents.get(path)
+        if before is None:
+            self._opened(path, found.text)
+        elif before.text != found.text:
+            self._changed(path, found.text, before.version + 1)
+        return found.text
+
+    def _opened(self, path: str, text: str) -> None:
+        language = self.spec.languages.get(ending_of(path), "plaintext")
+        self._documents[path] = Document(version=1, text=text)
+        document = {"uri": uri_of(path), "languageId": language, "version": 1, "text": text}
+        self._tell("textDocument/didOpen", {"textDocument": document})
+
+    def _changed(self, path: str, text: str, version: int) -> None:
+        self._documents[path] = Document(version=version, text=text)
+        document: Json = {"uri": uri_of(path)}
+        self._tell(
+            "textDocument/didChange",
+            {"textDocument": document | {"version": version}, "contentChanges": [{"text": text}]},
+        )
+        self._tell("textDocument/didSave", {"textDocument": document, "text": text})
+        changes = [{"uri": uri_of(path), "type": CHANGED}]
+        self._tell("workspace/didChangeWatchedFiles", {"changes": changes})
+
+    def sync_all(self) -> None:
+        """The same for every file that is open; one that is gone is closed."""
+        for path in list(self._documents):
+            try:
+                self.sync(path)
+            except (OSError, CannotServeError):
+                del self._documents[path]
+                self.problems.pop(path, None)
+                self._tell("textDocument/didClose", {"textDocument": {"uri": uri_of(path)}})
+
+    def _tell(self, method: str, params: Params) -> None:
+        if self._connection is not None:
+            self._connection.notify(method, params)
+
+    async def pull(self, path: str) -> None:
+        """Asks what is wrong with a file, where the server is one that is asked."""
+        document = {"textDocument": {"uri": uri_of(path)}}
+        report = an_object(await self.request("textDocument/diagnostic", document))
+        if report.get("kind") == "full":
+            self._found(path, report.get("items"))
+
+    async def spoken_about(self, path: str) -> None:
+        """Waits, within bounds, until the server said what is wrong with a file."""
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._awaited.setdefault(path, []).append(waiting)
+        await asyncio.wait({waiting}, timeout=SPEAK_S)
+
+    # -- what it says
+
+    def told(self, method: str, params: Params) -> None:
+        given = an_object(params)
+        if method == "textDocument/publishDiagnostics":
+            self._found(path_of(a_text(given.get("uri"))), given.get("diagnostics"))
+
+    def _found(self, path: str, items: Any) -> None:
+        self.problems[path] = problems_of(items)
+        for waiting in self._awaited.pop(path, ()):
+            if not waiting.done():
+                waiting.set_result(None)
+
+    def odd(self, why: str) -> None:
+        """What it prints beside its messages is for its own log."""
+
+    async def asked(self, method: str, params: Params) -> Any | Fault:
+        match method:
+            case "workspace/configuration":
+                return [self._setting(one) for one in a_list(an_object(params).get("items"))]
+            case "workspace/workspaceFolders":
+                return [{"uri": uri_of(self._root), "name": Path(self._root).name}]
+            case "workspace/applyEdit":
+                return {"applied": False, "failureReason": "clew changes files itself"}
+            case (
+                "client/registerCapability"
+                | "client/unregisterCapability"
+                | "window/workDoneProgress/create"
+                | "window/showMessageRequest"
+                | "workspace/diagnostic/refresh"
+                | "workspace/semanticTokens/refresh"
+                | "workspace/inlayHint/refresh"
+                | "workspace/codeLens/refresh"
+            ):
+                return None
+        return Fault(code=METHOD_NOT_FOUND, message=f"{method} is not offered here")
+
+    def _setting(self, item: Any) -> Any:
+        """A section of the settings, by its name with dots."""
+        value: Any = self.spec.settings
+        for part in filter(None, a_text(an_object(item).get("section")).split(".")):
+            value = an_object(value).get(part)
+        return value

@@ -1,0 +1,234 @@
+"""LSP: what a language server knows of the code: where a name is defined and used, what it is."""
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta, Struct
+
+from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolResult
+from clew.core.messages.text import count_of
+from clew.parts.lsp.protocol import (
+    column_in_units,
+    column_of,
+    hovered,
+    kind_of,
+    locations,
+    start_of,
+    symbol_lines,
+    told,
+)
+from clew.parts.lsp.server import MAX_FILE_BYTES, LanguageServer
+from clew.parts.lsp.servers import LanguageServers, shown_path
+from clew.system.files import content
+from clew.system.jsonrpc.wire import a_list, a_text, an_object, path_of, uri_of
+
+MOST_PLACES = 100
+MAX_LINE_CHARS = 200
+
+Operation: TypeAlias = Literal[
+    "goToDefinition",
+    "goToImplementation",
+    "findReferences",
+    "hover",
+    "documentSymbol",
+    "workspaceSymbol",
+    "incomingCalls",
+    "outgoingCalls",
+    "diagnostics",
+]
+# The request of an operation at a place, and what a server says that offers it.
+AT_A_PLACE = {
+    "goToDefinition": ("textDocument/definition", "definitionProvider"),
+    "goToImplementation": ("textDocument/implementation", "implementationProvider"),
+    "findReferences": ("textDocument/references", "referencesProvider"),
+    "hover": ("textDocument/hover", "hoverProvider"),
+    "incomingCalls": ("callHierarchy/incomingCalls", "callHierarchyProvider"),
+    "outgoingCalls": ("callHierarchy/outgoingCalls", "callHierarchyProvider"),
+}
+
+
+class LspInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    operation: Annotated[Operation, Meta(description="What to ask")]
+    file_path: Annotated[
+        str, Meta(min_length=1, description="A file of the language; the one that is asked about")
+    ]
+    line: Annotated[int, Meta(ge=1, description="The line, from 1 as Read shows it")] | None = None
+    character: Annotated[int, Meta(ge=1, description="The column, from 1")] | None = None
+    symbol: (
+        Annotated[
+            str, Meta(description="In place of the column: the name as it stands in the line")
+        ]
+        | None
+    ) = None
+    query: Annotated[str, Meta(description="Of workspaceSymbol: a part of the name")] = ""
+
+
+class Lsp(Tool[LspInput]):
+    name = "LSP"
+    description = "Ask a language server about the code"
+    prompt = (
+        "Asks the language server of a file: goToDefinition, goToImplementation, findReferences, hover "
+        "(type and documentation), incomingCalls, outgoingCalls of the name at a line and a column, or "
+        "at a line and a symbol; documentSymbol of a file; workspaceSymbol for a query; diagnostics "
+        "for what is wrong with a file. More exact than a search for the words."
+    )
+    input_type = LspInput
+    is_deferred = True
+    search_words = "language server definition references hover symbols diagnostics types callers"
+    renamed = (("filePath", "file_path"),)
+
+    def __init__(self, servers: LanguageServers) -> None:
+        self._servers = servers
+
+    def is_read_only(self, given: LspInput) -> bool:
+        return True
+
+    def paths(self, given: LspInput) -> tuple[str, ...]:
+        return (given.file_path,)
+
+    def title(self, given: LspInput) -> str:
+        where = f":{given.line}" if given.line is not None else ""
+        what = f" {given.symbol or given.query}".rstrip()
+        return f"{given.operation}{what} in {given.file_path}{where}"
+
+    async def call(self, given: LspInput, ctx: ToolContext) -> ToolResult:
+        path = str(ctx.session.path(given.file_path).resolve())
+        server = await self._servers.at(path)
+        server.sync_all()
+        text = server.sync(path)
+        asking = Asking(server, path, text, ctx)
+        lines = await asking.answer(given)
+        content = "\n".join(lines) or "The language server found nothing."
+        result = {"operation": given.operation, "filePath": path, "result": content}
+        return ToolResult(
+            content=content,
+            tool_use_result=result | {"resultCount": len(lines)},
+            display=count_of(len(lines), "line") if len(lines) != 1 else lines[0][:MAX_LINE_CHARS],
+        )
+
+
+def shown_lines(path: str) -> list[str]:
+    return content(Path(path), MAX_FILE_BYTES).decode("utf-8", "replace").split("\n")
+
+
+class Asking:
+    """One question about a file, and its answer in lines."""
+
+    def __init__(self, server: LanguageServer, path: str, text: str, ctx: ToolContext) -> None:
+        self._server = server
+        self._path = path
+        self._lines = text.split("\n")
+        self._root = ctx.session.project
+        self._may_read = ctx.session.may_read(self._root)
+        self._texts: dict[str, list[str]] = {path: self._lines}
+
+    async def answer(self, given: LspInput) -> list[str]:
+        document = {"textDocument": {"uri": uri_of(self._path)}}
+        match given.operation:
+            case "documentSymbol":
+                self._offered("documentSymbolProvider", given.operation)
+                return symbol_lines(
+                    await self._server.request("textDocument/documentSymbol", document)
+                )
+            case "workspaceSymbol":
+                self._offered("workspaceSymbolProvider", given.operation)
+                found = await self._server.request("workspace/symbol", {"query": given.query})
+                return self._symbols(found)
+            case "diagnostics":
+                return await self._diagnostics()
+            case operation:
+                method, provider = AT_A_PLACE[operation]
+                self._offered(provider, operation)
+                place = document | {"position": self._position(given)}
+                return await self._at(operation, method, place)
+
+    async def _at(self, operation: str, method: str, place: dict[str, Any]) -> list[str]:
+        if operation in ("incomingCalls", "outgoingCalls"):
+            return await self._calls(
+                method, place, "from" if operation == "incomingCalls" else "to"
+            )
+        if operation == "findReferences":
+            place |= {"context": {"includeDeclaration": True}}
+        result = await self._server.request(method, place)
+        if operation == "hover":
+            words = hovered(result)
+            return words.split("\n") if words else []
+        return self._places(locations(result))
+
+    async def _calls(self, method: str, place: dict[str, Any], side: str) -> list[str]:
+        items = await self._server.request("textDocument/prepareCallHierarchy", place)
+        lines: list[str] = []
+        for item in a_list(items)[:5]:
+            calls = await self._server.request(method, {"item": item})
+            lines += self._symbols([an_object(call).get(side) for call in a_list(calls)])
+        return lines
+
+    async def _diagnostics(self) -> list[str]:
+        if self._server.offers("diagnosticProvider"):
+            await self._server.pull(self._path)
+        elif self._path not in self._server.problems:
+            await self._server.spoken_about(self._path)
+        found = {self._path: self._server.problems.get(self._path, ())}
+        return told(found, {self._path: shown_path(self._path, self._root)})
+
+    # -- places
+
+    def _offered(self, provider: str, operation: str) -> None:
+        if not self._server.offers(provider):
+            raise ToolError(f"The language server {self._server.spec.name} has no {operation}.")
+
+    def _position(self, given: LspInput) -> dict[str, int]:
+        if given.line is None or (given.character is None and not given.symbol):
+            raise ToolError("Give the line, and the column or the symbol that stands in it.")
+        if given.line > len(self._lines):
+            raise ToolError(f"The file has {len(self._lines)} lines.")
+        line = self._lines[given.line - 1]
+        column = given.character
+        if given.symbol:
+            found = line.find(given.symbol, (column or 1) - 1)
+            if found < 0:
+                raise ToolError(f"{given.symbol!r} is not in line {given.line}: {line.strip()!r}")
+            column = found + 1
+        units = column_in_units(line, column or 1, self._server.encoding)
+        return {"line": given.line - 1, "character": units}
+
+    def _places(self, found: list[tuple[str, int, int]]) -> list[str]:
+        """Each place with the line that stands there; files that may not be read are left out."""
+        shown = [place for place in dict.fromkeys(found) if self._is_shown(place[0])]
+        lines = [self._place(*place) for place in shown[:MOST_PLACES]]
+        if len(shown) > MOST_PLACES:
+            lines.append(f"... and {len(shown) - MOST_PLACES} more")
+        return lines
+
+    def _is_shown(self, path: str) -> bool:
+        """A file of the project is shown as a search would show it; of others only the name is."""
+        name = shown_path(path, self._root)
+        return name == path or self._may_read(name)
+
+    def _place(self, path: str, line: int, units: int) -> str:
+        is_own = shown_path(path, self._root) != path
+        text = self._line(path, line) if is_own else ""
+        column = column_of(text, units, self._server.encoding) if text else units + 1
+        where = f"{shown_path(path, self._root)}:{line + 1}:{column}"
+        return f"{where}: {text.strip()[:MAX_LINE_CHARS]}" if text.strip() else where
+
+    def _line(self, path: str, line: int) -> str:
+        if path not in self._texts:
+            try:
+                self._texts[path] = shown_lines(path)
+            except OSError:
+                self._texts[path] = []
+        lines = self._texts[path]
+        return lines[line] if line < len(lines) else ""
+
+    def _symbols(self, result: Any) -> list[str]:
+        lines: list[str] = []
+        for symbol in map(an_object, a_list(result)):
+            place = an_object(symbol.get("location")) or symbol
+            path = path_of(a_text(place.get("uri")))
+            if not path or not self._is_shown(path):
+                continue
+            line, _ = start_of(place.get("selectionRange") or place.get("range"))
+            name = a_text(symbol.get("name"))
+            lines.append(f"{shown_path(path, self._root)}:{line + 1}: {kind_of(symbol)} {name}")
+        return lines[:MOST_PLACES]

@@ -1,0 +1,197 @@
+"""Who answers a server that asks: a person for its forms, a rule or a person for the model.
+
+Owns the way from a server's question to `ask`, the one through which calls ask too. What a person types
+into a form goes to the server and nowhere else: not into the log, not to the model.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeAlias
+
+from clew.agent.deps import NOTIFY_AFTER_S, Granted, Question, Refused, Verdict
+from clew.agent.hooks.outcome import Outcome
+from clew.agent.models import AskPerson
+from clew.agent.tools.base import AskModel
+from clew.core.json_object import Json
+from clew.parts.mcp import elicit
+from clew.parts.mcp.client import Helpers
+from clew.parts.mcp.protocol import a_text, an_object
+from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding, reason
+from clew.system.jsonrpc.wire import INTERNAL_ERROR, INVALID_PARAMS, Fault
+
+Judge: TypeAlias = Callable[[Json], Decision]
+# Tells hooks of an event beside a turn.
+Aside: TypeAlias = Callable[[str, Json], Awaitable[Outcome]]
+# The same, of an event whose hooks nobody waits for.
+Tell: TypeAlias = Callable[[str, Json], object]
+# Puts a question to the program around the session; None where that has no way to ask it.
+Elicit: TypeAlias = Callable[[Json], Awaitable[Json | None]]
+
+# What hooks are told of a question, by the server's name for it and by theirs.
+TOLD = {
+    "message": "message",
+    "mode": "mode",
+    "url": "url",
+    "elicitationId": "elicitation_id",
+    "requestedSchema": "requested_schema",
+}
+QUESTION = frozenset({"message", "url", "requested_schema"})
+USER_REFUSED = -1
+MOST_SAMPLES = 50
+MOST_WORDS = 100_000
+
+
+class Answering:
+    """Holds how often each server had the model asked."""
+
+    def __init__(
+        self,
+        ask: AskPerson,
+        judge: Judge,
+        ask_model: AskModel,
+        new_id: Callable[[], str],
+        aside: Aside,
+        tell: Tell,
+        elicit: Elicit | None = None,
+    ) -> None:
+        self._aside = aside
+        self._tell = tell
+        self._elicit = elicit
+        self._ask = ask
+        self._judge = judge
+        self._ask_model = ask_model
+        self._new_id = new_id
+        self._samples: dict[str, int] = {}
+
+    def helpers(self, roots: Callable[[], Sequence[str]]) -> Helpers:
+        return Helpers(
+            roots=roots, elicit=self.elicit, sample=self.sample, completed=self.completed
+        )
+
+    def completed(self, server: str, _: Json) -> None:
+        """What a server sent somebody to a page for is done."""
+        self._notify("elicitation_complete", "Done", f"{server} has what it asked for")
+
+    def _notify(self, kind: str, title: str, words: str) -> None:
+        self._tell("Notification", {"message": words, "title": title, "notification_type": kind})
+
+    def _block(self, name: str, given: Json) -> Json:
+        return {"type": "tool_use", "id": f"toolu_{self._new_id()}", "name": name, "input": given}
+
+    async def elicit(self, server: str, params: Json) -> Any:
+        """A form or a page. What nobody answers is declined; hooks may answer, and change an answer."""
+        if elicit.refusal(params):
+            return {"action": "decline"}
+        about = {"mcp_server_name": server} | {
+            told: params[name] for name, told in TOLD.items() if name in params
+        }
+        said = await self._aside("Elicitation", about)
+        if said.block is not None or said.halt is not None:
+            return {"action": "decline"}
+        given = answer_of(said) or await self._given(server, params, about)
+        said = await self._aside(
+            "ElicitationResult",
+            {name: value for name, value in about.items() if name not in QUESTION} | given,
+        )
+        if said.block is not None or said.halt is not None:
+            return {"action": "decline"}
+        return answer_of(said) or given
+
+    async def _given(self, server: str, params: Json, about: Json) -> Json:
+        """What a person says to it, be it through the program around the session; hooks hear that one waits
+        for them, and that they have answered."""
+        why = f"the MCP server {server} asks you"
+        waits = asyncio.get_running_loop().call_later(
+            NOTIFY_AFTER_S, self._notify, "elicitation_dialog", "A server asks", why
+        )
+        try:
+            given = None if self._elicit is None else await self._elicit(about)
+            verdict = None if given is not None else await self._asked(server, params, why)
+        finally:
+            waits.cancel()
+        if verdict is None or isinstance(verdict, Granted) or verdict.by_person:
+            self._notify("elicitation_response", "Answered", f"{server} gets your answer")
+        if verdict is None:
+            return given or {}
+        if isinstance(verdict, Refused):
+            return {"action": "cancel" if verdict.stop else "decline"}
+        return answered(server, params, verdict)
+
+    async def _asked(self, server: str, params: Json, why: str) -> Verdict:
+        block = self._block("AskUserQuestion", {"questions": elicit.questions(server, params)})
+        decision = Ask(findings=(Finding(subject=server, verdict="ask", reason=why),))
+        return await self._ask(
+            Question(block=block, title=why, decision=decision, why=why, kind="choices")
+        )
+
+    async def sample(self, server: str, params: Json) -> Any:
+        """A question of the server's to the model, if a rule or a person lets it."""
+        self._samples[server] = self._samples.get(server, 0) + 1
+        if self._samples[server] > MOST_SAMPLES:
+            return Fault(code=USER_REFUSED, message=f"asked {MOST_SAMPLES} times; that is all")
+        prompt = conversation(params.get("messages"))
+        if prompt is None:
+            return Fault(code=INVALID_PARAMS, message="only messages of text can be answered")
+        system = a_text(params.get("systemPrompt"))[:MOST_WORDS]
+        refused = await self._refused(server, {"prompt": prompt, "system": system})
+        if refused:
+            return Fault(code=USER_REFUSED, message=refused)
+        answer = await self._ask_model(prompt, system=system)
+        if not isinstance(answer, str):
+            return Fault(code=INTERNAL_ERROR, message="the model did not answer")
+        return {
+            "role": "assistant",
+            "content": {"type": "text", "text": answer},
+            "model": "small",
+            "stopReason": "endTurn",
+        }
+
+    async def _refused(self, server: str, given: Json) -> str:
+        """Why the model is not asked: by a rule for `mcp__SERVER__sampling`, or a person's word."""
+        from clew.parts.mcp.config import tool_name
+
+        block = self._block(tool_name(server, "sampling"), given)
+        decision = self._judge(block)
+        if isinstance(decision, Allow):
+            return ""
+        if isinstance(decision, Deny):
+            return f"not permitted: {reason(decision)}"
+        why = f"the MCP server {server} wants to ask the model, at your cost"
+        verdict = await self._ask(Question(block=block, title=why, decision=decision, why=why))
+        return "" if isinstance(verdict, Granted) else "the person said no"
+
+
+def answered(server: str, params: Json, verdict: Granted) -> Json:
+    """What was chosen, as the server wants it."""
+    given = an_object((verdict.input or {}).get("answers"))
+    answers = [given.get(one["question"]) for one in elicit.questions(server, params)]
+    if params.get("mode") == "url":
+        return {"action": "accept" if answers == [elicit.VISITED] else "decline"}
+    content = elicit.content(params, answers)
+    return {"action": "decline"} if content is None else {"action": "accept", "content": content}
+
+
+def answer_of(said: Outcome) -> Json:
+    """The answer that hooks gave; empty if they gave none."""
+    if not said.action:
+        return {}
+    content = said.content if said.action == "accept" else None
+    return {"action": said.action} | ({} if content is None else {"content": content})
+
+
+def conversation(messages: Any) -> str | None:
+    """The messages of a request as one prompt; None where they hold what is no text."""
+    listed = messages if isinstance(messages, list) else []
+    told: list[tuple[str, str]] = []
+    for message in listed:
+        content = an_object(message).get("content")
+        parts = content if isinstance(content, list) else [content]
+        for part in parts:
+            words = an_object(part).get("text")
+            if an_object(part).get("type") != "text" or not isinstance(words, str):
+                return None
+            told.append((a_text(an_object(message).get("role")), words))
+    if len(told) == 1:
+        return told[0][1][:MOST_WORDS]
+    text = "\n\n".join(f"{role.capitalize()}: {words}" for role, words in told)
+    return text[:MOST_WORDS] or None

@@ -1,0 +1,161 @@
+"""What a server offers, as far as it can be read: tools, prompts, resources.
+
+Every text here is the server's own and is told to the model as such, bounded. Annotations are hints
+of a stranger: they may make a call wait for others, never let it run unasked.
+"""
+
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.core.messages.text import count_of
+from clew.parts.mcp import config, schemas
+from clew.parts.mcp.content import as_json
+from clew.parts.mcp.protocol import a_text, an_object
+
+# A description is paid for with every request, so a server cannot make it as long as it likes.
+MAX_DESCRIPTION = 2048
+MAX_INSTRUCTIONS = 2048
+CUT = "… [cut]"
+
+
+class ToolOffer(Struct, frozen=True, kw_only=True):
+    """`name` is for the model, `tool` the server's own; `schema_fault` says why the schema is not its."""
+
+    name: str
+    server: str
+    tool: str
+    title: str
+    description: str
+    input_schema: Json
+    schema_fault: str = ""
+    read_only: bool = False
+    destructive: bool = True
+    idempotent: bool = False
+    open_world: bool = True
+    always_load: bool = False
+    max_result_chars: int | None = None
+    # Arguments that are said in headers too, by the path to them.
+    headers: dict[tuple[str, ...], str] = {}
+
+
+class PromptOffer(Struct, frozen=True, kw_only=True):
+    """A prompt as a command: `name` is `mcp__server__prompt`."""
+
+    name: str
+    server: str
+    prompt: str
+    description: str
+    arguments: tuple[tuple[str, bool], ...] = ()
+
+    @property
+    def hint(self) -> str:
+        shown = (f"<{name}>" if needed else f"[{name}]" for name, needed in self.arguments)
+        return " ".join(shown)
+
+
+class ResourceOffer(Struct, frozen=True, kw_only=True):
+    """`is_template`: the URI holds places to fill in."""
+
+    server: str
+    uri: str
+    name: str
+    description: str = ""
+    mime_type: str = ""
+    is_template: bool = False
+
+
+class Offers(Struct, frozen=True, kw_only=True):
+    """All a server offers, and what was wrong with some of it."""
+
+    tools: tuple[ToolOffer, ...] = ()
+    prompts: tuple[PromptOffer, ...] = ()
+    resources: tuple[ResourceOffer, ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+def short(value: Any, most: int = MAX_DESCRIPTION) -> str:
+    text = a_text(value).strip()
+    return text if len(text) <= most else text[:most] + CUT
+
+
+def tools_of(server: str, listed: list[Json]) -> tuple[tuple[ToolOffer, ...], tuple[str, ...]]:
+    """The tools that can be offered, in the order of their names, and what was wrong with others."""
+    by_name = {t["name"]: t for t in reversed(listed) if a_text(t.get("name"))}
+    faults = [
+        f"{count_of(len(listed) - len(by_name), 'tool has', 'tools have')} no name of their own"
+    ]
+    named = config.distinct(server, sorted(by_name))
+    offers = [tool_of(server, name, tool, by_name[tool]) for name, tool in sorted(named.items())]
+    faults = faults if len(listed) != len(by_name) else []
+    faults += [
+        f"{offer.tool}: schema: {offer.schema_fault}" for offer in offers if offer.schema_fault
+    ]
+    return tuple(offers), tuple(faults)
+
+
+def tool_of(server: str, name: str, tool: str, listed: Json) -> ToolOffer:
+    schema, fault = schemas.usable(listed.get("inputSchema"))
+    hints, meta = an_object(listed.get("annotations")), an_object(listed.get("_meta"))
+    description = short(listed.get("description"))
+    if fault and isinstance(listed.get("inputSchema"), dict):
+        shown = short(as_json(listed["inputSchema"]), schemas.MAX_SHOWN)
+        description = f"{description}\n\nIts input by the server's own words: {shown}".strip()
+    most = meta.get("anthropic/maxResultSizeChars")
+    return ToolOffer(
+        name=name,
+        server=server,
+        tool=tool,
+        title=short(listed.get("title") or hints.get("title") or tool, 80),
+        description=description,
+        input_schema=schema,
+        schema_fault=fault,
+        read_only=hints.get("readOnlyHint") is True,
+        destructive=hints.get("destructiveHint") is not False,
+        idempotent=hints.get("idempotentHint") is True,
+        open_world=hints.get("openWorldHint") is not False,
+        always_load=meta.get("anthropic/alwaysLoad") is True,
+        max_result_chars=most if type(most) is int and most > 0 else None,
+        headers=schemas.headers_in(schema),
+    )
+
+
+def prompts_of(server: str, listed: list[Json]) -> tuple[PromptOffer, ...]:
+    known = {p["name"]: p for p in reversed(listed) if a_text(p.get("name"))}
+    named = config.distinct(server, sorted(known))
+    return tuple(
+        PromptOffer(
+            name=name,
+            server=server,
+            prompt=prompt,
+            description=short(known[prompt].get("description"), 300),
+            arguments=arguments_of(known[prompt].get("arguments")),
+        )
+        for name, prompt in sorted(named.items())
+    )
+
+
+def arguments_of(given: Any) -> tuple[tuple[str, bool], ...]:
+    listed = given if isinstance(given, list) else []
+    return tuple(
+        (one["name"], one.get("required") is True)
+        for one in listed
+        if isinstance(one, dict) and a_text(one.get("name"))
+    )
+
+
+def resources_of(server: str, listed: list[Json], *, templates: bool) -> list[ResourceOffer]:
+    key = "uriTemplate" if templates else "uri"
+    return [
+        ResourceOffer(
+            server=server,
+            uri=one[key],
+            name=short(one.get("title") or one.get("name"), 120),
+            description=short(one.get("description"), 300),
+            mime_type=short(one.get("mimeType"), 80),
+            is_template=templates,
+        )
+        for one in listed
+        if a_text(one.get(key))
+    ]

@@ -1,0 +1,269 @@
+"""What is asked of one server over one connection, in the words of its era.
+
+Owns the handshake, the envelope of stateless requests, the rounds in which a server wants answers
+first, and the pages of lists. A server's answer is checked for shape and nothing of it is believed.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from clew.core.json_object import Json
+from clew.parts.mcp import protocol
+from clew.parts.mcp.protocol import LIST_CHANGES, LOG_LEVELS, Agreement, a_text, an_object
+from clew.system.jsonrpc import wire
+from clew.system.jsonrpc.connection import Connection, OnProgress
+from clew.system.jsonrpc.peer import Answer, Failure, Outcome
+from clew.system.jsonrpc.wire import INVALID_PARAMS, METHOD_NOT_FOUND, Fault, Params
+
+# What a server may ask of clew, and what it may tell.
+
+
+Answerer: TypeAlias = Callable[[str, Json], Awaitable[Any]]
+
+KEPT_LINES = 200
+MAX_LINE = 500
+
+
+class Helpers:
+    """What stands behind a server's questions; None: it is not offered. Each takes (server, params).
+
+    `completed` is told that what a page was for is done.
+    """
+
+    __slots__ = ("completed", "elicit", "roots", "sample")
+
+    def __init__(
+        self,
+        *,
+        roots: Callable[[], Sequence[str]] = tuple,
+        elicit: Answerer | None = None,
+        sample: Answerer | None = None,
+        completed: Callable[[str, Json], object] = lambda _server, _params: None,
+    ) -> None:
+        self.completed = completed
+        self.roots = roots
+        self.elicit = elicit
+        self.sample = sample
+
+
+class ServerHost:
+    """One server's counterpart. `changed` is told which list is another one now."""
+
+    def __init__(
+        self,
+        server: str,
+        helpers: Helpers,
+        *,
+        changed: Callable[[str], None],
+        updated: Callable[[str], None],
+        headers_of: Callable[[str], Mapping[tuple[str, ...], str]] = lambda _: {},
+    ) -> None:
+        self._server = server
+        self._helpers = helpers
+        self._changed = changed
+        self._updated = updated
+        # For a tool: which of its arguments are said in headers too, and under what names.
+        self.headers_of = headers_of
+        # What the server said about itself, the newest last.
+        self.log: deque[str] = deque(maxlen=KEPT_LINES)
+        # A person and a model are asked one question at a time, whatever a server sends at once.
+        self._one_at_a_time = asyncio.Lock()
+
+    async def asked(self, method: str, params: Params) -> Any | Fault:
+        given = an_object(params)
+        match method:
+            case "ping":
+                return {}
+            case "roots/list":
+                return {"roots": [root(folder) for folder in self._helpers.roots()]}
+            case "elicitation/create" if self._helpers.elicit is not None:
+                return await self._one(self._helpers.elicit, given)
+            case "sampling/createMessage" if self._helpers.sample is not None:
+                return await self._one(self._helpers.sample, given)
+            case _:
+                return Fault(code=METHOD_NOT_FOUND, message=f"{method} is not offered here")
+
+    async def _one(self, answerer: Answerer, params: Json) -> Any | Fault:
+        if not params:
+            return Fault(code=INVALID_PARAMS, message="params are missing")
+        async with self._one_at_a_time:
+            return await answerer(self._server, params)
+
+    def told(self, method: str, params: Params) -> None:
+        given = an_object(params)
+        if method in LIST_CHANGES:
+            self._changed(LIST_CHANGES[method])
+        elif method == "notifications/resources/updated":
+            self._updated(a_text(given.get("uri")))
+        elif method == "notifications/elicitation/complete":
+            self._helpers.completed(self._server, given)
+        elif method == "notifications/message":
+            level = given.get("level")
+            shown = level if level in LOG_LEVELS else "info"
+            self.note(f"{shown}: {said(given.get('data'))}")
+
+    def odd(self, why: str) -> None:
+        self.note(why)
+
+    def note(self, line: str) -> None:
+        """Keeps a line without what would move a terminal's cursor."""
+        self.log.append("".join(c if c.isprintable() else " " for c in line[:MAX_LINE]))
+
+
+def root(folder: str) -> Json:
+    return {"uri": Path(folder).as_uri(), "name": Path(folder).name or folder}
+
+
+def said(data: Any) -> str:
+    if isinstance(data, str):
+        return data
+    inner = an_object(data).get("message") or an_object(data).get("msg")
+    return a_text(inner) or str(data)[:MAX_LINE]
+
+
+Ask: TypeAlias = Callable[[str, Any], Awaitable[Any]]
+
+HANDSHAKE_PATIENCE_S = 30.0
+LIST_PATIENCE_S = 30.0
+# A server may list as much as it likes; as much is read of it.
+MOST_PAGES = 50
+MOST_LISTED = 2000
+MOST_ROUNDS = 10
+# How long a server that only wants to be asked again is left alone.
+AGAIN_AFTER_S = 0.1
+
+
+async def agree(
+    connection: Connection, offered: Json, *, stateless: bool = False
+) -> Agreement | Failure:
+    """Settles the era: the handshake, unless the server knows only what came after it.
+
+    Nearly every server knows the handshake, and a stateless one refuses it with its versions: one
+    more exchange. `server/discover` first would cost older servers an error, or a long time-out.
+    """
+    if stateless:
+        return await discover(connection, offered, protocol.STATELESS_VERSIONS[0])
+    outcome = await connection.request(
+        "initialize", protocol.initialize(offered), patience_s=HANDSHAKE_PATIENCE_S
+    )
+    if isinstance(outcome, Failure):
+        version = protocol.wants_stateless(outcome)
+        return outcome if version is None else await discover(connection, offered, version)
+    found = protocol.agreed(outcome.result)
+    if isinstance(found, str):
+        return Failure(kind="invalid", message=found)
+    connection.notify("notifications/initialized")
+    return found
+
+
+async def discover(connection: Connection, offered: Json, version: str) -> Agreement | Failure:
+    params = {"_meta": protocol.envelope(version, offered, None)}
+    outcome = await connection.request("server/discover", params, patience_s=HANDSHAKE_PATIENCE_S)
+    if isinstance(outcome, Failure):
+        return outcome
+    found = protocol.discovered(outcome.result)
+    return Failure(kind="invalid", message=found) if isinstance(found, str) else found
+
+
+class Client:
+    """`ask` answers what the server wants to know first; it is the same that answers its requests."""
+
+    def __init__(
+        self, connection: Connection, agreement: Agreement, offered: Json, ask: Ask
+    ) -> None:
+        self.agreement = agreement
+        self._connection = connection
+        self._offered = offered
+        self._ask = ask
+
+    @property
+    def is_stateless(self) -> bool:
+        return self.agreement.era == "stateless"
+
+    @property
+    def is_lost(self) -> bool:
+        return self._connection.is_lost
+
+    def hear(self, message: Json) -> None:
+        self._connection.deliver(wire.read_value(message))
+
+    async def call(
+        self,
+        method: str,
+        params: Json | None = None,
+        *,
+        patience_s: float | None = None,
+        on_progress: OnProgress | None = None,
+    ) -> Outcome:
+        """One request, and as many more as the server needs answers for."""
+        given = dict(params or {})
+        for _ in range(MOST_ROUNDS):
+            outcome = await self._once(method, given, patience_s, on_progress)
+            if not isinstance(outcome, Answer) or not protocol.needs_input(outcome.result):
+                return outcome
+            answers = await self._answers(outcome.result)
+            if isinstance(answers, Failure):
+                return answers
+            given = {**(params or {}), **answers}
+        return Failure(kind="invalid", message=f"the server asked back {MOST_ROUNDS} times")
+
+    async def _once(
+        self, method: str, params: Json, patience_s: float | None, on_progress: OnProgress | None
+    ) -> Outcome:
+        identity = self._connection.next_id()
+        meta: Json = {}
+        if on_progress is not None:
+            meta["progressToken"] = identity
+        if self.is_stateless:
+            meta |= protocol.envelope(self.agreement.version, self._offered, "info")
+        return await self._connection.request(
+            method,
+            protocol.with_meta(params, meta) if meta else params or None,
+            identity=identity,
+            patience_s=patience_s,
+            on_progress=on_progress,
+        )
+
+    async def _answers(self, wanted: Json) -> Json | Failure:
+        """What the next round must bring: answers under the server's keys, and its own state."""
+        given: Json = {}
+        if isinstance(wanted.get("requestState"), str):
+            given["requestState"] = wanted["requestState"]
+        requests = protocol.an_object(wanted.get("inputRequests"))
+        if not requests:
+            await asyncio.sleep(AGAIN_AFTER_S)
+            return given
+        answers: Json = {}
+        for key, request in requests.items():
+            asked = protocol.an_object(request)
+            answer = await self._ask(protocol.a_text(asked.get("method")), asked.get("params"))
+            if isinstance(answer, Fault):
+                return Failure(kind="refused", message=answer.message, code=answer.code)
+            answers[key] = answer
+        return given | {"inputResponses": answers}
+
+    async def listed(self, kind: str, method: str, key: str) -> list[Json] | Failure:
+        """All pages of a list; nothing where the server does not offer it."""
+        if not self.agreement.offers(kind):
+            return []
+        found: list[Json] = []
+        cursor: str | None = None
+        seen: set[str] = set()
+        for _ in range(MOST_PAGES):
+            params = None if cursor is None else {"cursor": cursor}
+            outcome = await self.call(method, params, patience_s=LIST_PATIENCE_S)
+            if isinstance(outcome, Failure):
+                return outcome
+            page = protocol.an_object(outcome.result)
+            items = page.get(key)
+            if not isinstance(items, list):
+                return Failure(kind="invalid", message=f"{method}: the answer lists no {key}")
+            found += [item for item in items if isinstance(item, dict)]
+            cursor = page.get("nextCursor")
+            if not isinstance(cursor, str) or cursor in seen or len(found) >= MOST_LISTED:
+                break
+            seen.add(cursor)
+        return found[:MOST_LISTED]

@@ -1,0 +1,65 @@
+"""What a word that is being typed may become by the word of MCP servers: arguments of their prompts,
+and `@server:uri`.
+
+A server is asked once for each word and for a few seconds at most; what it says are a stranger's words,
+so what cannot stand in a line is left out.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from clew.parts.mcp.part import Connected
+from clew.parts.mcp.server import Server
+
+MOST = 20
+# What is longer is nothing to choose from a list.
+LONGEST = 1000
+PLACE = re.compile(r"([^{}]*)\{([\w.-]+)\}([^{}]*)\Z")
+
+
+async def arguments_of(
+    mcp: Connected, command: str, before: Sequence[str], word: str
+) -> Sequence[str]:
+    """Values for the argument of a server's prompt at which somebody types; the last takes all the rest."""
+    for server in mcp.clients():
+        for offer in server.offers.prompts:
+            if offer.name != command or not offer.arguments:
+                continue
+            names = [name for name, _ in offer.arguments]
+            at = min(len(before), len(names) - 1)
+            given = dict(zip(names[:at], before, strict=False))
+            found = await server.completed(offer.prompt, names[at], word, given)
+            return [one for one in fit(found) if " " not in one]
+    return ()
+
+
+async def resources_of(mcp: Connected, word: str) -> Sequence[str]:
+    """Resources as `server:uri`; of one that has places to fill in, what the server would put there."""
+    name, colon, uri = word.partition(":")
+    found = [
+        f"{server.name}:{offer.uri}"
+        for server in mcp.clients()
+        for offer in server.offers.resources
+        if not offer.is_template
+    ]
+    matching = [one for one in found if word and word.lower() in one.lower()]
+    server = next((one for one in mcp.clients() if one.name == name), None)
+    if colon and server is not None:
+        matching += [f"{name}:{one}" for one in await filled(server, uri)]
+    return list(dict.fromkeys(fit(matching)))
+
+
+async def filled(server: Server, uri: str) -> list[str]:
+    found: list[str] = []
+    for offer in server.offers.resources:
+        place = PLACE.match(offer.uri) if offer.is_template else None
+        if place is None or not uri.startswith(place[1]):
+            continue
+        typed = uri[len(place[1]) :]
+        for value in await server.completed_uri(offer.uri, place[2], typed):
+            found.append(f"{place[1]}{value}{place[3]}")
+    return found
+
+
+def fit(words: Iterable[str]) -> list[str]:
+    return [word for word in words if 0 < len(word) <= LONGEST and word.isprintable()][:MOST]

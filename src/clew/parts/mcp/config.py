@@ -1,0 +1,316 @@
+"""One server as a settings file describes it, checked and with its variables filled in.
+
+Owns the fields of an entry of `mcpServers`, which are those that every client of MCP reads. What is
+wrong with an entry is a text; nothing is guessed. A value may hold a secret: it is shown through
+`clew.system.config.mask` only.
+
+Decision: docs/decisions/136-trust-in-projects.md
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from hashlib import sha256
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+
+# The names under which a server's tools are known to the model and to the rules.
+
+
+PREFIX = "mcp__"
+# What the service takes as a tool's name.
+LONGEST = 128
+SERVER_NAME = re.compile(r"[A-Za-z0-9_.\- ]{1,64}")
+_OTHER = re.compile(r"[^A-Za-z0-9_-]")
+_RUNS = re.compile(r"__+")
+
+
+def server_part(name: str) -> str:
+    return _RUNS.sub("_", _OTHER.sub("_", name)).strip("_") or "server"
+
+
+def tool_name(server: str, tool: str) -> str:
+    """The name of a tool; one that is too long keeps its beginning and the hash of the whole."""
+    full = f"{PREFIX}{server_part(server)}__{_OTHER.sub('_', tool)}"
+    if len(full) <= LONGEST:
+        return full
+    return f"{full[: LONGEST - 9]}_{digest(server + chr(0) + tool)}"
+
+
+def digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+
+
+def distinct(server: str, tools: Iterable[str]) -> dict[str, str]:
+    """Name for the model -> name for the server; of two that read alike the later gets its hash."""
+    named: dict[str, str] = {}
+    for tool in tools:
+        name = tool_name(server, tool)
+        if name in named and named[name] != tool:
+            name = f"{name[: LONGEST - 9]}_{digest(tool)}"
+        named.setdefault(name, tool)
+    return named
+
+
+# Strongest first.
+Scope: TypeAlias = Literal["cli", "local", "project", "user"]
+SCOPES: tuple[Scope, ...] = ("cli", "local", "project", "user")
+
+FIELDS: dict[str, frozenset[str]] = {
+    "stdio": frozenset({"command", "args", "env", "cwd"}),
+    "http": frozenset({"url", "headers", "headersHelper", "oauth"}),
+    "sdk": frozenset({"name"}),
+}
+COMMON = frozenset({"type", "timeout", "alwaysLoad", "protocol", "description"})
+KINDS = {"stdio": "stdio", "http": "http", "streamable-http": "http", "sse": "sse", "sdk": "sdk"}
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+class Stdio(Struct, frozen=True, kw_only=True):
+    """A program that is started and spoken to over its pipes."""
+
+    command: str
+    args: tuple[str, ...] = ()
+    env: dict[str, str] = {}
+    cwd: str | None = None
+
+
+class OAuthSettings(Struct, frozen=True, kw_only=True):
+    """What a person settled beforehand with an authorisation server; usually nothing."""
+
+    client_id: str | None = None
+    callback_port: int | None = None
+    scopes: str | None = None
+
+
+class Http(Struct, frozen=True, kw_only=True):
+    """A URL. `is_sse`: it speaks as in 2024, with one stream for everything."""
+
+    url: str
+    headers: dict[str, str] = {}
+    headers_helper: str | None = None
+    oauth: OAuthSettings = OAuthSettings()
+    is_sse: bool = False
+
+
+class InProcess(Struct, frozen=True, kw_only=True):
+    """A server in the program that started clew, reached over that program's own channel."""
+
+    name: str
+
+
+Reach: TypeAlias = Stdio | Http | InProcess
+
+
+class ServerConfig(Struct, frozen=True, kw_only=True):
+    """A server that may be used; `raw` is the entry as it was written, before variables."""
+
+    name: str
+    scope: Scope
+    reach: Reach
+    raw: Json
+    # Where it was written, for people.
+    source: str = ""
+    # A call's silence; None: the session's.
+    timeout_s: float | None = None
+    # Its tools are told with every request, not found by search.
+    always_load: bool = False
+    stateless: bool = False
+
+    @property
+    def kind(self) -> str:
+        if isinstance(self.reach, Http):
+            return "sse" if self.reach.is_sse else "http"
+        return "stdio" if isinstance(self.reach, Stdio) else "sdk"
+
+
+def read_server(
+    name: str, entry: Any, *, scope: Scope, environ: Mapping[str, str] | None, source: str = ""
+) -> ServerConfig | str:
+    """The server of an entry, or what is wrong with it. Without `environ` it is taken literally."""
+    if not isinstance(entry, dict):
+        return "expected an object"
+    kind = kind_of(entry)
+    if kind is None:
+        return f"type: expected one of {', '.join(KINDS)}, found {entry.get('type')!r:.40}"
+    wrong = misnamed(entry, kind) or mistyped(entry)
+    if wrong:
+        return wrong
+    missing: list[str] = []
+    filled = {k: v for k, v in entry.items() if k != "headersHelper"}
+    if environ is not None:
+        filled = expanded(filled, environ, missing)
+    if missing:
+        return f"the variable {missing[0]} is not set, and no default is given (${{NAME:-default}})"
+    if "headersHelper" in entry:
+        # A shell reads that one, with variables of its own.
+        filled["headersHelper"] = entry["headersHelper"]
+    reach = reach_of(name, kind, filled)
+    if isinstance(reach, str):
+        return reach
+    timeout = entry.get("timeout")
+    return ServerConfig(
+        name=name,
+        scope=scope,
+        reach=reach,
+        raw=entry,
+        source=source,
+        timeout_s=None if timeout is None else timeout / 1000,
+        # Those of a host are few, and it counts on them.
+        always_load=entry.get("alwaysLoad", kind == "sdk") is True,
+        stateless=str(entry.get("protocol", "")).startswith("2026"),
+    )
+
+
+def kind_of(entry: Json) -> str | None:
+    """The kind an entry names, or the one its fields show."""
+    if "type" in entry:
+        named = entry["type"]
+        return KINDS.get(named) if isinstance(named, str) else None
+    return "http" if "url" in entry and "command" not in entry else "stdio"
+
+
+def misnamed(entry: Json, kind: str) -> str:
+    known = FIELDS["http" if kind == "sse" else kind] | COMMON
+    for field in entry:
+        if field in known:
+            continue
+        near = get_close_matches(field, known, n=1)
+        if near:
+            return f"{field}: unknown; did you mean {near[0]}?"
+    return ""
+
+
+def mistyped(entry: Json) -> str:
+    """The first value of a wrong kind. Fields nobody knows are left to whom they are for."""
+    for field in ("command", "url", "cwd", "headersHelper", "name", "protocol"):
+        if field in entry and not isinstance(entry[field], str):
+            return f"{field}: expected a string"
+    args = entry.get("args", [])
+    if not isinstance(args, list) or not all(isinstance(a, str) for a in args):
+        return "args: expected an array of strings"
+    for field in ("env", "headers"):
+        value = entry.get(field, {})
+        if not isinstance(value, dict) or not all(isinstance(v, str) for v in value.values()):
+            return f"{field}: expected an object of strings"
+    timeout = entry.get("timeout")
+    if timeout is not None and (type(timeout) not in (int, float) or not timeout > 0):
+        return "timeout: expected milliseconds, more than 0"
+    return "" if isinstance(entry.get("oauth", {}), dict) else "oauth: expected an object"
+
+
+def reach_of(name: str, kind: str, filled: Json) -> Reach | str:
+    if kind == "sdk":
+        return InProcess(name=filled.get("name", name))
+    if kind == "stdio":
+        if not filled.get("command"):
+            return "command: missing (for a URL: url)"
+        return Stdio(
+            command=filled["command"],
+            args=tuple(filled.get("args", ())),
+            env=filled.get("env", {}),
+            cwd=filled.get("cwd"),
+        )
+    url = filled.get("url", "")
+    if not url.startswith(("http://", "https://")):
+        return "url: expected http:// or https://"
+    oauth = oauth_of(filled.get("oauth", {}))
+    if isinstance(oauth, str):
+        return oauth
+    return Http(
+        url=url,
+        headers=filled.get("headers", {}),
+        headers_helper=filled.get("headersHelper"),
+        oauth=oauth,
+        is_sse=kind == "sse",
+    )
+
+
+def oauth_of(given: Json) -> OAuthSettings | str:
+    client_id, port, scopes = (given.get(k) for k in ("clientId", "callbackPort", "scopes"))
+    if client_id is not None and not isinstance(client_id, str):
+        return "oauth.clientId: expected a string"
+    if port is not None and (type(port) is not int or not 0 < port < 65536):
+        return "oauth.callbackPort: expected a port"
+    if isinstance(scopes, list):
+        scopes = " ".join(str(scope) for scope in scopes)
+    if scopes is not None and not isinstance(scopes, str):
+        return "oauth.scopes: expected a string"
+    return OAuthSettings(client_id=client_id, callback_port=port, scopes=scopes)
+
+
+def expanded(value: Any, environ: Mapping[str, str], missing: list[str]) -> Any:
+    """`${NAME}` and `${NAME:-default}` in every text; names without a value go into `missing`."""
+
+    def one(match: re.Match[str]) -> str:
+        found = environ.get(match[1])
+        if found is None and match[2] is None:
+            missing.append(match[1])
+        return found or match[2] or ""
+
+    if isinstance(value, str):
+        return _VARIABLE.sub(one, value)
+    if isinstance(value, dict):
+        return {k: expanded(v, environ, missing) for k, v in value.items()}
+    if isinstance(value, list):
+        return [expanded(v, environ, missing) for v in value]
+    return value
+
+
+def variables_in(value: Any) -> list[str]:
+    """The names of the variables that an entry asks for."""
+    names: list[str] = []
+    expanded(value, {}, names)
+    return names
+
+
+# Which servers an administrator lets be used.
+
+
+def forbidden(server: ServerConfig, allowed: Any, denied: Any) -> str:
+    """Why a server may not be used; an empty text where it may."""
+    if any(names(entry, server) for entry in listed(denied)):
+        return "deniedMcpServers names it"
+    if isinstance(allowed, list) and not may(server, allowed):
+        return "allowedMcpServers does not name it"
+    return ""
+
+
+def may(server: ServerConfig, allowed: list[Any]) -> bool:
+    """By its name, unless the list says which commands or URLs may be used: then by those."""
+    key = {"stdio": "serverCommand", "http": "serverUrl", "sse": "serverUrl"}.get(server.kind)
+    told = [e for e in allowed if isinstance(e, dict) and key in e]
+    return any(names(entry, server) for entry in told or allowed)
+
+
+def listed(value: Any) -> Iterable[Any]:
+    return value if isinstance(value, list) else ()
+
+
+def names(entry: Any, server: ServerConfig) -> bool:
+    if not isinstance(entry, dict):
+        return False
+    if "serverCommand" in entry:
+        reach = server.reach
+        return isinstance(reach, Stdio) and entry["serverCommand"] == [reach.command, *reach.args]
+    if "serverUrl" in entry:
+        return isinstance(server.reach, Http) and fits(entry["serverUrl"], server.reach.url)
+    return entry.get("serverName") == server.name
+
+
+def fits(pattern: Any, url: str) -> bool:
+    """Whether a URL is what a pattern with stars says; a star does not leave its host."""
+    if not isinstance(pattern, str):
+        return False
+    scheme, separator, rest = pattern.partition("://")
+    host, slash, path = rest.partition("/")
+    parts = (
+        re.escape(scheme + separator).replace(r"\*", "[^/]*"),
+        re.escape(host).replace(r"\*", "[^/@]*"),
+        re.escape(slash + path).replace(r"\*", ".*"),
+    )
+    return re.fullmatch("".join(parts), url) is not None

@@ -1,0 +1,174 @@
+"""A look at servers from the command line: whether they can be reached, what they offer; and a login."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, TypeAlias, assert_never
+
+from msgspec import Struct
+
+from clew.parts.mcp.client import Helpers, ServerHost
+from clew.parts.mcp.config import Http, InProcess, ServerConfig, Stdio
+from clew.parts.mcp.credentials import Proof, TokenStore
+from clew.parts.mcp.http import HttpLine, SseLine
+from clew.parts.mcp.line import InProcessLine, Line, StdioLine
+from clew.parts.mcp.server import MakeLine, Server
+from clew.parts.mcp.servers import Servers
+from clew.providers.credentials import printed_by
+from clew.system.config.environment import freeze
+from clew.system.config.paths import Places
+from clew.system.process.spawn import Launcher
+from clew.system.transport.choose import transport_for
+from clew.system.transport.network import network_from
+from clew.system.transport.seam import HttpRequest, Transport, TransportError
+
+# The line to a server by the way its entry names.
+
+
+# A message for a server in the host, and what the host answers; see `in_process`.
+ToHost: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
+
+
+def line_maker(
+    *,
+    launcher: Launcher,
+    transport: Transport,
+    places: Places,
+    cwd: str,
+    environ: Mapping[str, str],
+    to_host: ToHost | None = None,
+    in_host: MakeLine | None = None,
+) -> MakeLine:
+    stores: list[TokenStore] = []
+
+    def store() -> TokenStore:
+        if not stores:
+            stores.append(TokenStore.usual(places))
+        return stores[0]
+
+    async def helped(command: str) -> str | None:
+        return await printed_by(launcher, command, cwd, environ)
+
+    def make(config: ServerConfig, host: ServerHost, group: asyncio.TaskGroup) -> Line:
+        reach = config.reach
+        match reach:
+            case Stdio():
+                return StdioLine(reach, host, group, launcher=launcher, cwd=cwd, environ=environ)
+            case Http():
+                proof = Proof(reach, store(), transport, helped)
+                make_http = SseLine if reach.is_sse else HttpLine
+                return make_http(reach, host, group, transport=transport, credentials=proof)
+            case InProcess() if in_host is not None:
+                return in_host(config, host, group)
+            case InProcess():
+                return InProcessLine(reach, host, group, to_host=to_host)
+            case _ as never:
+                assert_never(never)
+
+    return make
+
+
+LOOK_S = 15.0
+
+
+class Seen(Struct, frozen=True, kw_only=True):
+    is_well: bool
+    line: str
+    offers: tuple[str, ...] = ()
+
+
+async def look(configs: Iterable[ServerConfig], places: Places) -> dict[str, Seen]:
+    """Begins every server, sees how far it comes, and ends it."""
+    launcher = Launcher()
+    transport = transport_for(network_from(freeze(os.environ)))
+    servers = Servers(
+        line_maker(
+            launcher=launcher,
+            transport=transport,
+            places=places,
+            cwd=str(places.cwd),
+            environ=os.environ,
+        ),
+        Helpers(roots=lambda: (str(places.cwd),)),
+    )
+    try:
+        servers.add(config for config in configs if config.kind != "sdk")
+        await servers.settled(LOOK_S)
+        return {server.name: seen(server) for server in servers.all()}
+    finally:
+        await servers.aclose()
+        await launcher.aclose()
+        await transport.aclose()
+
+
+def seen(server: Server) -> Seen:
+    offers = server.offers
+    if server.state != "ready":
+        words = {"needs-auth": f"wants a login: clew mcp login {server.name}"}
+        state = words.get(server.state, f"not reached: {server.problem or server.state}")
+        return Seen(is_well=False, line=f"- {state}")
+    counts = (
+        (len(offers.tools), "tools"),
+        (len(offers.prompts), "prompts"),
+        (len(offers.resources), "resources"),
+    )
+    told = ", ".join(f"{count} {what}" for count, what in counts if count) or "nothing"
+    lines = [f"tool {tool.tool}: {first_line(tool.description)}" for tool in offers.tools]
+    lines += [f"prompt /{prompt.name} {prompt.hint}" for prompt in offers.prompts]
+    lines += [f"resource @{server.name}:{one.uri}" for one in offers.resources]
+    lines += [f"fault: {fault}" for fault in offers.faults]
+    return Seen(is_well=True, line=f"- reached: {told}", offers=tuple(lines))
+
+
+def first_line(text: str) -> str:
+    return text.split("\n", 1)[0][:120]
+
+
+async def log_in(reach: Http, places: Places, *, browser: bool, show: Callable[[str], None]) -> str:
+    """Brings a person through the login; returns where the tokens are kept."""
+    from clew.parts.mcp.oauth import login
+
+    transport = transport_for(network_from(freeze(os.environ)))
+
+    def bring(url: str) -> None:
+        show(f"Log in here:\n{url}")
+        if browser:
+            open_browser(url)
+
+    try:
+        tokens = await login(
+            reach, transport, bring, challenge=await challenge_of(reach, transport)
+        )
+    finally:
+        await transport.aclose()
+    return TokenStore.usual(places).save(reach.url, tokens)
+
+
+async def challenge_of(reach: Http, transport: Transport) -> str:
+    """What the server says to one who has no token."""
+    exchange = transport.exchange(
+        HttpRequest(
+            method="POST",
+            url=reach.url,
+            headers=(
+                ("Content-Type", "application/json"),
+                ("Accept", "application/json, text/event-stream"),
+            ),
+            body=b'{"jsonrpc":"2.0","id":0,"method":"ping"}',
+        )
+    )
+    try:
+        async with asyncio.timeout(LOOK_S):
+            head = await exchange.open()
+            return head.headers.get("www-authenticate", "") if head.status == 401 else ""
+    except (TransportError, TimeoutError):
+        return ""
+    finally:
+        await exchange.close()
+
+
+def open_browser(url: str) -> None:
+    """Where there is one; the address was shown in any case."""
+    import webbrowser
+
+    webbrowser.open(url)

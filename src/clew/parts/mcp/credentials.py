@@ -1,0 +1,177 @@
+"""What a server behind a URL is shown with each request: headers, a helper's, and a token.
+
+Owns when a helper runs and when a token is renewed. A header that a person wrote stands above a token:
+they know the server.
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from clew.core.json_object import Json
+from clew.parts.mcp.config import Http
+from clew.parts.mcp.line import CannotReachError
+from clew.parts.mcp.oauth import LoginError, renewed
+from clew.parts.mcp.oauth_words import Tokens
+from clew.system.config.keys import find_keyring
+from clew.system.config.paths import Places
+from clew.system.files import replace
+from clew.system.transport.seam import Transport
+
+# Where tokens lie between sessions: the system's keyring, or a file that only its owner can read.
+
+
+SERVICE = "clew-mcp"
+
+
+class TokenStore:
+    """`keyring` is the module of that name, or None: then there is the file alone."""
+
+    def __init__(self, places: Places, keyring: Any = None) -> None:
+        self._path: Path = places.own / "mcp-tokens.json"
+        self._keyring = keyring
+
+    @classmethod
+    def usual(cls, places: Places) -> "TokenStore":
+        return cls(places, find_keyring())
+
+    def load(self, url: str) -> Tokens | None:
+        kept = self._asked(url)
+        if kept is None:
+            kept = self._read().get(url)
+        try:
+            return msgspec.convert(kept, Tokens)
+        except msgspec.ValidationError:
+            return None
+
+    def save(self, url: str, tokens: Tokens) -> str:
+        """Keeps them; returns where, for people."""
+        said = msgspec.to_builtins(tokens)
+        if self._keyring is not None:
+            try:
+                self._keyring.set_password(SERVICE, url, json.dumps(said))
+            except self._keyring.errors.KeyringError:
+                pass
+            else:
+                return "the keyring"
+        self._write(self._read() | {url: said})
+        return str(self._path)
+
+    def forget(self, url: str) -> bool:
+        """Whether there was something to forget."""
+        known = self.load(url) is not None
+        if self._keyring is not None and self._asked(url) is not None:
+            self._keyring.delete_password(SERVICE, url)
+        everything = self._read()
+        if everything.pop(url, None) is not None:
+            self._write(everything)
+        return known
+
+    def _asked(self, url: str) -> Any:
+        """What the keyring holds; None also where there is nothing behind the package."""
+        if self._keyring is None:
+            return None
+        try:
+            kept = self._keyring.get_password(SERVICE, url)
+            return None if kept is None else json.loads(kept)
+        except (self._keyring.errors.KeyringError, ValueError):
+            return None
+
+    def _read(self) -> Json:
+        try:
+            if self._path.stat().st_mode & 0o077:
+                return {}
+            data = json.loads(self._path.read_text("utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return data if isinstance(data, dict) else {}
+
+    def _write(self, everything: Json) -> None:
+        replace(self._path, json.dumps(everything, indent=2) + "\n", mode=0o600)
+
+
+RunHelper = Callable[[str], Awaitable[str | None]]
+
+
+class Proof:
+    """One server's; a helper is asked when something was turned down, not for every request."""
+
+    def __init__(
+        self, reach: Http, store: TokenStore, transport: Transport, run_helper: RunHelper
+    ) -> None:
+        self._reach = reach
+        self._store = store
+        self._transport = transport
+        self._run_helper = run_helper
+        self._helped: Mapping[str, str] | None = None
+        self._tokens: Tokens | None = None
+        self._renewing = asyncio.Lock()
+        self._was_loaded = False
+
+    @property
+    def _wants_token(self) -> bool:
+        return not any(name.lower() == "authorization" for name in self._reach.headers)
+
+    async def headers(self) -> Mapping[str, str]:
+        if self._reach.headers_helper is not None and self._helped is None:
+            self._helped = await self._asked(self._reach.headers_helper)
+        said = {**self._reach.headers, **(self._helped or {})}
+        if any(name.lower() == "authorization" for name in said):
+            return said
+        tokens = await self._current()
+        return said if tokens is None else {**said, "Authorization": f"Bearer {tokens.access}"}
+
+    async def renew(self, challenge: str) -> bool:
+        """Whether there is other proof than that which was turned down."""
+        if self._reach.headers_helper is not None:
+            before = self._helped
+            self._helped = await self._asked(self._reach.headers_helper)
+            return self._helped != before
+        if not self._wants_token or "insufficient_scope" in challenge:
+            return False
+        before_token = self._tokens
+        self._tokens = self._store.load(self._reach.url)
+        if self._tokens is not None and self._tokens != before_token:
+            # Another session was quicker, or somebody logged in.
+            return True
+        return await self._renew(before_token) is not None
+
+    async def _current(self) -> Tokens | None:
+        if not self._was_loaded:
+            self._was_loaded = True
+            self._tokens = self._store.load(self._reach.url)
+        tokens = self._tokens
+        if tokens is None or not tokens.is_stale(time.time()):
+            return tokens
+        return await self._renew(tokens)
+
+    async def _renew(self, stale: Tokens | None) -> Tokens | None:
+        """Once for all who found the same token stale."""
+        if stale is None:
+            return None
+        async with self._renewing:
+            if self._tokens != stale:
+                return self._tokens
+            try:
+                self._tokens = await renewed(stale, self._transport)
+            except LoginError:
+                self._tokens = None
+                return None
+            self._store.save(self._reach.url, self._tokens)
+            return self._tokens
+
+    async def _asked(self, helper: str) -> Mapping[str, str]:
+        """What a helper prints: an object of headers."""
+        printed = await self._run_helper(helper)
+        try:
+            said = json.loads(printed or "")
+        except ValueError:
+            said = None
+        if not isinstance(said, dict) or not all(isinstance(v, str) for v in said.values()):
+            raise CannotReachError("headersHelper printed no object of texts, or failed")
+        return said

@@ -1,0 +1,155 @@
+"""What a server wants to know of a person, as questions under its name, and the answers as it wants them.
+
+A form is for what a stranger may know. One that asks for a secret is not shown: the protocol has another
+way for those, a page of the server's own, and a person who types a password here gives it to a program
+that the model talks to as well.
+
+Decision: docs/decisions/136-trust-in-projects.md
+"""
+
+import re
+from typing import Any
+
+from clew.core.json_object import Json
+from clew.parts.mcp.oauth_words import is_web
+from clew.parts.mcp.protocol import a_text, an_object
+
+MAX_FIELDS = 12
+MAX_WORDS = 1000
+MAX_OPTIONS = 8
+EMPTY, DECLINE, VISITED = "Leave it empty", "Decline", "Done, I was there"
+
+# Errs on declining: a form about "token limits" is declined too.
+SECRET = re.compile(
+    r"pass\s*-?_?(?:word|phrase|code)|secret|credential|api[\s_-]*key|access[\s_-]*key|private[\s_-]*key"
+    r"|\btoken\b|_token|token_|bearer|\bpin\b|\bcvv\b|\bcvc\b|credit[\s_-]*card|card[\s_-]*number"
+    r"|social[\s_-]*security|\bssn\b|\botp\b|seed[\s_-]*phrase|mnemonic",
+    re.I,
+)
+
+
+def refusal(params: Json) -> str:
+    """Why a person is not even asked; an empty text where they are."""
+    if params.get("mode") == "url":
+        return "" if is_web(params.get("url")) else "the address is no page that can be visited"
+    fields = fields_of(params)
+    if not fields or len(fields) > MAX_FIELDS:
+        return f"a form has 1 to {MAX_FIELDS} fields"
+    for name, schema in fields.items():
+        told = " ".join((name, a_text(schema.get("title")), a_text(schema.get("description"))))
+        if SECRET.search(told) or schema.get("format") == "password":
+            return f"it asks for a secret ({name[:40]}), which is never typed into a form"
+    if SECRET.search(a_text(params.get("message"))):
+        return "it asks for a secret, which is never typed into a form"
+    return ""
+
+
+def fields_of(params: Json) -> dict[str, Json]:
+    properties = an_object(an_object(params.get("requestedSchema")).get("properties"))
+    return {name: an_object(schema) for name, schema in properties.items()}
+
+
+def questions(server: str, params: Json) -> list[Json]:
+    """What a person is asked, each question with the server's name in it."""
+    said = a_text(params.get("message"))[:MAX_WORDS]
+    head = f"[MCP server {server}] {said}".strip()
+    if params.get("mode") == "url":
+        asked = f"{head}\nIt wants you to visit: {params['url']}\nOnly go there if you know why."
+        return [question(server, asked, [VISITED, DECLINE], several=False)]
+    asked_for = []
+    for name, schema in fields_of(params).items():
+        labels, several = options(schema)
+        words = f"{head}\n{labelled(name, schema)}"
+        asked_for.append(question(server, words, labels, several=several))
+    return asked_for
+
+
+def question(server: str, words: str, labels: list[str], *, several: bool) -> Json:
+    return {
+        "question": words,
+        "header": server[:40],
+        "options": [{"label": label, "description": ""} for label in labels],
+        "multiSelect": several,
+    }
+
+
+def labelled(name: str, schema: Json) -> str:
+    title = a_text(schema.get("title")) or name
+    about = a_text(schema.get("description"))[:MAX_WORDS]
+    return f"{title[:100]}{': ' + about if about else ''}"
+
+
+def options(schema: Json) -> tuple[list[str], bool]:
+    """The answers to choose from, and whether several may be."""
+    if schema.get("type") == "array":
+        return [*choices(an_object(schema.get("items"))), DECLINE], True
+    if schema.get("type") == "boolean":
+        return ["Yes", "No", DECLINE], False
+    found = list(choices(schema))
+    if found:
+        return [*found, DECLINE], False
+    default = schema.get("default")
+    first = [str(default)[:100]] if isinstance(default, (str, int, float)) else []
+    return [*first, EMPTY, DECLINE], False
+
+
+def choices(schema: Json) -> dict[str, Any]:
+    """Label -> value, of a schema that names its values."""
+    for key in ("oneOf", "anyOf"):
+        listed = schema.get(key)
+        if isinstance(listed, list):
+            named = [an_object(one) for one in listed]
+            return {
+                a_text(one.get("title")) or str(one["const"]): one["const"]
+                for one in named[: MAX_OPTIONS * 4]
+                if "const" in one
+            }
+    listed = schema.get("enum")
+    names = schema.get("enumNames")
+    if not isinstance(listed, list):
+        return {}
+    titles = names if isinstance(names, list) and len(names) == len(listed) else listed
+    return {str(t): value for t, value in zip(titles, listed, strict=True)}
+
+
+def content(params: Json, answers: list[Any]) -> Json | None:
+    """The form filled in; None where the person declined, or left out what must be there."""
+    filled: Json = {}
+    required = an_object(params.get("requestedSchema")).get("required")
+    needed = required if isinstance(required, list) else []
+    for (name, schema), answer in zip(fields_of(params).items(), answers, strict=True):
+        if answer == DECLINE or answer is None:
+            return None
+        value = value_of(schema, answer)
+        if value is not None:
+            filled[name] = value
+        elif name in needed:
+            return None
+    return filled
+
+
+def value_of(schema: Json, answer: Any) -> Any:
+    """An answer as the schema wants it; None for one that is empty or does not fit."""
+    if schema.get("type") == "array":
+        known = choices(an_object(schema.get("items")))
+        words = answer if isinstance(answer, list) else str(answer).split(", ")
+        picked = [known[word] for word in words if word in known]
+        return picked or None
+    text = str(answer).strip()
+    if not text or text == EMPTY:
+        return None
+    if schema.get("type") == "boolean":
+        return {"yes": True, "no": False, "true": True, "false": False}.get(text.lower())
+    known = choices(schema)
+    if known:
+        return known.get(text)
+    if schema.get("type") in ("number", "integer"):
+        return number(text, whole=schema["type"] == "integer")
+    return text
+
+
+def number(text: str, *, whole: bool) -> int | float | None:
+    try:
+        return int(text) if whole else float(text)
+    except ValueError:
+        return None

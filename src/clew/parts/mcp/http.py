@@ -1,0 +1,404 @@
+"""A server behind a URL: every message is a request of HTTP, answers come as JSON or as a stream.
+
+Both eras speak so: the one with a session under an id, and the stateless one that says all in each
+request. Described as "Streamable HTTP" at modelcontextprotocol.io.
+"""
+
+import asyncio
+import contextlib
+from base64 import b64encode
+from typing import Any
+
+from clew.core.json_object import Json
+from clew.core.stream.events import StreamFault
+from clew.core.stream.sse import SseDecoder
+from clew.parts.mcp.client import ServerHost
+from clew.parts.mcp.config import Http
+from clew.parts.mcp.line import (
+    MAX_MESSAGE_BYTES,
+    CannotReachError,
+    Credentials,
+    UnauthorizedError,
+    WebLine,
+    kind,
+)
+from clew.parts.mcp.protocol import DIALECT, META, NAMED_BY, Agreement, a_text, an_object
+from clew.system.jsonrpc import wire
+from clew.system.jsonrpc.connection import Connection
+from clew.system.jsonrpc.wire import Id
+from clew.system.transport.network import BadUrlError, split_url
+from clew.system.transport.seam import Exchange, Head, Transport, TransportError
+
+ACCEPT = "application/json, text/event-stream"
+STREAM = "text/event-stream"
+# How often a stream that broke off is asked to go on, and how long before each.
+MOST_RESUMES = 3
+RESUME_AFTER_S = 1.0
+LONGEST_RESUME_S = 30.0
+GOODBYE_S = 1.0
+
+
+class HttpLine(WebLine):
+    """Requests run beside each other; what needs no answer goes one after the other, before them."""
+
+    def __init__(
+        self,
+        reach: Http,
+        host: ServerHost,
+        group: asyncio.TaskGroup,
+        *,
+        transport: Transport,
+        credentials: Credentials,
+    ) -> None:
+        super().__init__(reach, host, group, transport=transport, credentials=credentials)
+        self._session_id = ""
+        self._is_stateless = False
+        self._queue: asyncio.Queue[Json] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._posts: dict[Id, asyncio.Task[None]] = {}
+        self.connection = Connection(self._send, host, DIALECT, group)
+
+    async def open(self) -> None:
+        """Nothing is connected before there is something to say."""
+        self._begin(self._sending())
+
+    def settled(self, agreement: Agreement) -> None:
+        self._version = agreement.version
+        self._is_stateless = agreement.era == "stateless"
+        if not self._is_stateless:
+            self._begin(self._listening())
+
+    async def aclose(self) -> None:
+        self.connection.lose("the session closed the connection")
+        for task in list(self._tasks):
+            task.cancel()
+        if self._session_id and not self._over.done():
+            with contextlib.suppress(TransportError, TimeoutError, UnauthorizedError):
+                async with asyncio.timeout(GOODBYE_S):
+                    await self._goodbye()
+
+    async def _goodbye(self) -> None:
+        exchange = await self._exchange("DELETE", self._reach.url, self._headers({}))
+        try:
+            await exchange.open()
+        finally:
+            await exchange.close()
+
+    # -- what is sent
+
+    def _send(self, message: Json) -> None:
+        if self._is_stateless and message.get("method") == DIALECT.cancel_method:
+            # Nobody listens to that here: an answer whose stream is closed is not wanted any more.
+            task = self._posts.get(message["params"][DIALECT.cancel_key])
+            if task is not None:
+                task.cancel()
+            return
+        self._queue.put_nowait(message)
+
+    async def _sending(self) -> None:
+        """Hands messages over in their order: a request waits for what was told before it."""
+        while True:
+            message = await self._queue.get()
+            if "id" in message and "method" in message:
+                task = self._begin(self._post(message, message["id"]))
+                self._posts[message["id"]] = task
+            else:
+                await self._post(message, None)
+
+    def _begin(self, work: Any) -> "asyncio.Task[None]":
+        task: asyncio.Task[None] = self._group.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def _post(self, message: Json, identity: Id | None) -> None:
+        """One message to the server and, if it is a request, its answer back to the connection."""
+        try:
+            await self._posted(message, identity)
+        except (UnauthorizedError, CannotReachError) as error:
+            self._end(error)
+        except TransportError as error:
+            if error.kind in ("truncated", "content", "protocol") and identity is not None:
+                self.connection.fail(identity, str(error))
+            else:
+                self._end(CannotReachError(str(error), is_final=error.kind == "configuration"))
+        finally:
+            if identity is not None:
+                self._posts.pop(identity, None)
+
+    async def _posted(self, message: Json, identity: Id | None) -> None:
+        exchange, head = await self._answered("POST", message)
+        try:
+            session_id = head.headers.get("mcp-session-id", "")
+            if message.get("method") == "initialize" and session_id.isprintable():
+                self._session_id = session_id
+            if identity is None:
+                if head.status >= 400:
+                    self._host.odd(f"what was told was turned down with status {head.status}")
+            elif head.status >= 400 or head.status in range(300, 400):
+                await self._turned_down(exchange, head, identity)
+            elif head.status == 202:
+                self.connection.fail(identity, "the server took the request and will not answer it")
+            elif kind(head) == STREAM:
+                await self._streamed(exchange, identity)
+            else:
+                self._deliver(await whole(exchange), identity)
+        finally:
+            await exchange.close()
+
+    async def _answered(
+        self, method: str, message: Json | None, **more: str
+    ) -> tuple[Exchange, Head]:
+        return await self._asked(
+            method, self._reach.url, self._headers(message or {}, **more), message
+        )
+
+    def _headers(self, message: Json, **more: str) -> dict[str, str]:
+        params = an_object(message.get("params"))
+        method = a_text(message.get("method"))
+        stated = a_text(an_object(params.get("_meta")).get(META + "protocolVersion"))
+        said = {"Content-Type": "application/json", "Accept": ACCEPT, **more}
+        version = stated or self._version
+        if version:
+            said["MCP-Protocol-Version"] = version
+        if self._session_id:
+            said["Mcp-Session-Id"] = self._session_id
+        if stated:
+            said["Mcp-Method"] = method
+            if method in NAMED_BY:
+                said["Mcp-Name"] = in_header(a_text(params.get(NAMED_BY[method])))
+            if method == "tools/call":
+                said |= self._arguments(params)
+        return said
+
+    def _arguments(self, params: Json) -> dict[str, str]:
+        """The arguments that the tool's schema wants in headers too."""
+        told: dict[str, str] = {}
+        for path, header in self._host.headers_of(a_text(params.get("name"))).items():
+            value: Any = params.get("arguments")
+            for name in path:
+                value = an_object(value).get(name)
+            if isinstance(value, bool):
+                told[f"Mcp-Param-{header}"] = "true" if value else "false"
+            elif isinstance(value, (str, int)):
+                told[f"Mcp-Param-{header}"] = in_header(str(value))
+        return told
+
+    # -- what comes back
+
+    def _deliver(self, payload: bytes, identity: Id | None) -> None:
+        for message in wire.read(payload, batches=True):
+            if isinstance(message, wire.Refusal) and message.id is None and identity is not None:
+                message = wire.Refusal(id=identity, fault=message.fault)
+            if isinstance(message, wire.Malformed) and identity is not None:
+                self.connection.fail(identity, f"the answer is no message: {message.why}")
+            self.connection.deliver([message])
+
+    async def _turned_down(self, exchange: Exchange, head: Head, identity: Id) -> None:
+        """An answer with the status of an error: often a message all the same."""
+        if head.status == 404 and self._session_id:
+            self._end(CannotReachError("the server does not know the session any more"))
+            return
+        body = await whole(exchange) if kind(head) == "application/json" else b""
+        (found, *_) = wire.read(body, batches=False) if body else (None,)
+        if isinstance(found, wire.Refusal):
+            self.connection.deliver([wire.Refusal(id=identity, fault=found.fault)])
+            return
+        where = head.headers.get("location", "")
+        hint = f"; it points to {where[:200]}" if where else ""
+        self.connection.fail(identity, f"the server answered with status {head.status}{hint}")
+
+    async def _streamed(self, exchange: Exchange, identity: Id) -> None:
+        """Messages as they come, up to the answer; a stream that breaks off is asked to go on."""
+        decoder = SseDecoder(max_event_bytes=MAX_MESSAGE_BYTES)
+        resumes = 0
+        while not await self._heard(exchange, decoder, identity):
+            await exchange.close()
+            if not decoder.last_event_id or resumes >= MOST_RESUMES:
+                self.connection.fail(identity, "the answer broke off")
+                return
+            resumes += 1
+            event_id = decoder.last_event_id
+            await asyncio.sleep(pause_s(decoder))
+            exchange, head = await self._answered(
+                "GET", None, **{"Accept": STREAM, "Last-Event-ID": event_id}
+            )
+            decoder = SseDecoder(max_event_bytes=MAX_MESSAGE_BYTES)
+            decoder.last_event_id = event_id
+            if head.status != 200 or kind(head) != STREAM:
+                await exchange.close()
+                self.connection.fail(identity, "the answer broke off and cannot be gone on with")
+                return
+        await exchange.close()
+
+    async def _heard(self, exchange: Exchange, decoder: SseDecoder, identity: Id | None) -> bool:
+        """Hands on what a stream says until it ends; True when the answer to `identity` was among it."""
+        try:
+            while data := await exchange.read():
+                for event in decoder.feed(data):
+                    if isinstance(event, StreamFault):
+                        raise TransportError("content", event.message)
+                    if event.event != "message" or not event.data:
+                        continue
+                    self._deliver(event.data, identity)
+                    if identity is not None and not self.connection.waits_for(identity):
+                        return True
+        except TransportError as error:
+            if error.kind not in ("reset", "truncated"):
+                raise
+        return identity is not None and not self.connection.waits_for(identity)
+
+    async def _listening(self) -> None:
+        """The stream on which a server speaks unasked; many have none, and then there is nothing."""
+        decoder, failures = SseDecoder(max_event_bytes=MAX_MESSAGE_BYTES), 0
+        while failures < MOST_RESUMES:
+            more = {"Last-Event-ID": decoder.last_event_id} if decoder.last_event_id else {}
+            try:
+                exchange, head = await self._answered("GET", None, **{"Accept": STREAM, **more})
+            except (TransportError, UnauthorizedError, CannotReachError):
+                failures += 1
+            else:
+                try:
+                    if head.status == 404 and self._session_id:
+                        self._end(CannotReachError("the server does not know the session any more"))
+                    if head.status != 200 or kind(head) != STREAM:
+                        return
+                    await self._heard(exchange, decoder, None)
+                    failures = 0
+                except TransportError as error:
+                    self._host.odd(f"the stream of news broke off: {error}")
+                    failures += 1
+                finally:
+                    await exchange.close()
+            await asyncio.sleep(pause_s(decoder))
+            event_id = decoder.last_event_id
+            decoder = SseDecoder(max_event_bytes=MAX_MESSAGE_BYTES)
+            decoder.last_event_id = event_id
+
+
+async def whole(exchange: Exchange) -> bytes:
+    """A body, as far as it may go."""
+    body = bytearray()
+    while data := await exchange.read():
+        body += data
+        if len(body) > MAX_MESSAGE_BYTES:
+            raise TransportError("content", f"the answer is larger than {MAX_MESSAGE_BYTES} bytes")
+    return bytes(body)
+
+
+def pause_s(decoder: SseDecoder) -> float:
+    """How long a stream wants to be left alone; within reason."""
+    retry_ms = decoder.retry_ms
+    return RESUME_AFTER_S if retry_ms is None else min(retry_ms / 1000, LONGEST_RESUME_S)
+
+
+def in_header(value: str) -> str:
+    """A value as a header can carry it; what it cannot carry is marked and encoded."""
+    plain = value.isascii() and value.isprintable() and value == value.strip()
+    if plain and not (value.startswith("=?base64?") and value.endswith("?=")):
+        return value
+    return f"=?base64?{b64encode(value.encode('utf-8', 'replace')).decode()}?="
+
+
+# A server behind a URL as in 2024: one stream for all it says, and an address to send messages to.
+
+
+class SseLine(WebLine):
+    """The stream is the line: when it ends, the line does."""
+
+    def __init__(
+        self,
+        reach: Http,
+        host: ServerHost,
+        group: asyncio.TaskGroup,
+        *,
+        transport: Transport,
+        credentials: Credentials,
+    ) -> None:
+        super().__init__(reach, host, group, transport=transport, credentials=credentials)
+        self._stream: Exchange | None = None
+        self._decoder = SseDecoder(max_event_bytes=MAX_MESSAGE_BYTES)
+        self._endpoint: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._queue: asyncio.Queue[Json] = asyncio.Queue()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.connection = Connection(self._queue.put_nowait, host, DIALECT, group)
+
+    async def open(self) -> None:
+        self._stream, head = await self._answered("GET", self._reach.url, None)
+        if head.status != 200 or kind(head) != "text/event-stream":
+            raise CannotReachError(f"no stream there (status {head.status})", is_final=True)
+        self._tasks = [
+            self._group.create_task(self._reading(self._stream)),
+            self._group.create_task(self._sending()),
+        ]
+        await asyncio.wait((self._endpoint, self._over), return_when=asyncio.FIRST_COMPLETED)
+        if not self._endpoint.done():
+            raise CannotReachError("the stream ended before it named an address")
+
+    def settled(self, agreement: Agreement) -> None:
+        self._version = agreement.version
+
+    async def aclose(self) -> None:
+        self.connection.lose("the session closed the connection")
+        for task in self._tasks:
+            task.cancel()
+        if self._stream is not None:
+            await self._stream.close()
+
+    async def _answered(self, method: str, url: str, message: Json | None) -> tuple[Exchange, Head]:
+        said = {"Accept": "text/event-stream"}
+        if message is not None:
+            said = {"Content-Type": "application/json"}
+        if self._version:
+            said["MCP-Protocol-Version"] = self._version
+        return await self._asked(method, url, said, message)
+
+    async def _sending(self) -> None:
+        """Messages in their order; each is taken before the next is sent."""
+        endpoint = await self._endpoint
+        while True:
+            message = await self._queue.get()
+            try:
+                exchange, head = await self._answered("POST", endpoint, message)
+                await exchange.close()
+                if head.status >= 300 and "id" in message and "method" in message:
+                    words = f"the server answered with status {head.status}"
+                    self.connection.fail(message["id"], words)
+            except (TransportError, UnauthorizedError, CannotReachError) as error:
+                self._end(error)
+                return
+
+    async def _reading(self, stream: Exchange) -> None:
+        try:
+            while data := await stream.read():
+                for event in self._decoder.feed(data):
+                    if isinstance(event, StreamFault):
+                        raise TransportError("content", event.message)
+                    self._event(event.event, event.data)
+        except (TransportError, CannotReachError) as error:
+            self._end(error)
+        else:
+            self._end(CannotReachError("the server ended its stream"))
+
+    def _event(self, name: str, data: bytes) -> None:
+        if name == "endpoint" and not self._endpoint.done():
+            self._endpoint.set_result(within(self._reach.url, data.decode("utf-8", "replace")))
+        elif name == "message":
+            self.connection.deliver(wire.read(data, batches=True))
+
+
+def within(base: str, given: str) -> str:
+    """The address that a server names, if it is one of its own."""
+    own = split_url(base)
+    if given.startswith("/"):
+        return f"{own.scheme}://{own.authority}{given}"
+    try:
+        named = split_url(given)
+    except BadUrlError:
+        raise CannotReachError("the server names an address that is none") from None
+    if (named.scheme, named.host, named.port) != (own.scheme, own.host, own.port):
+        raise CannotReachError(
+            f"the server wants messages sent to {named.host_and_port}, which is not itself",
+            is_final=True,
+        )
+    return given

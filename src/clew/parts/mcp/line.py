@@ -1,0 +1,262 @@
+"""What carries the messages of one server, and how it says that it cannot.
+
+One seam of four: the connection, and to open it, to wait for its end, and to close it. Behind it are a
+child process, a URL in two manners, and the program that started clew.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Protocol, TypeAlias
+
+from clew.core.json_object import Json
+from clew.core.messages.encoding import encode
+from clew.core.messages.errors import ClewError, OutsideError
+from clew.parts.mcp.client import ServerHost
+from clew.parts.mcp.config import Http, InProcess, Stdio
+from clew.parts.mcp.protocol import DIALECT, Agreement
+from clew.system.jsonrpc import wire
+from clew.system.jsonrpc.child import ChildLine
+from clew.system.jsonrpc.connection import Connection, Host
+from clew.system.jsonrpc.framing import Lines, as_line
+from clew.system.process.spawn import Launcher
+from clew.system.transport.seam import Exchange, Head, HttpRequest, Transport, TransportError
+
+MAX_MESSAGE_BYTES = 32 << 20
+
+
+class CannotReachError(OutsideError):
+    """The server cannot be reached; `is_final`: trying again would not help."""
+
+    def __init__(self, message: str, *, is_final: bool = False) -> None:
+        super().__init__(message)
+        self.is_final = is_final
+
+
+class UnauthorizedError(OutsideError):
+    """The server wants a token; `challenge` is what it says about that."""
+
+    def __init__(self, message: str, challenge: str = "") -> None:
+        super().__init__(message)
+        self.challenge = challenge
+
+
+class Line(Protocol):
+    """One connection, used once."""
+
+    @property
+    def connection(self) -> Connection: ...
+
+    async def open(self) -> None:
+        """Raises `CannotReachError` or `UnauthorizedError`."""
+        ...
+
+    def settled(self, agreement: Agreement) -> None:
+        """What client and server agreed on: a line may have to say it with every request."""
+        ...
+
+    async def ended(self) -> str:
+        """Waits for the end of the line and says how it ended."""
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class StdioLine:
+    """A server that is a child process."""
+
+    def __init__(
+        self,
+        reach: Stdio,
+        host: Host,
+        group: asyncio.TaskGroup,
+        *,
+        launcher: Launcher,
+        cwd: str,
+        environ: Mapping[str, str],
+    ) -> None:
+        self._reach = reach
+        self._launcher = launcher
+        self._cwd = reach.cwd or cwd
+        self._environ = environ
+        self._child = ChildLine(Lines(max_bytes=MAX_MESSAGE_BYTES), as_line)
+        self.connection = Connection(self._child.send, host, DIALECT, group)
+
+    async def open(self) -> None:
+        argv = [self._reach.command, *self._reach.args]
+        env = {**self._environ, **self._reach.env}
+        try:
+            await self._child.open(self._launcher, argv, cwd=self._cwd, env=env)
+        except OSError as error:
+            raise CannotReachError(f"cannot be started: {error}", is_final=True) from None
+        self._child.listen(self.connection)
+
+    def settled(self, agreement: Agreement) -> None:
+        """Pipes carry nothing but messages."""
+
+    async def ended(self) -> str:
+        return await self._child.ended()
+
+    async def aclose(self) -> None:
+        self.connection.lose("the session closed the connection")
+        await self._child.aclose()
+
+
+# What the two manners of reaching a server behind a URL have in common: who asks, and how a line ends.
+
+
+class Credentials(Protocol):
+    """What proves to a server who asks."""
+
+    async def headers(self) -> Mapping[str, str]: ...
+
+    async def renew(self, challenge: str) -> bool:
+        """Whether there is other proof than that which a server just turned down."""
+        ...
+
+
+class WebLine:
+    """Exchanges with one server, each with the credentials of now; which manner it is sets `connection`."""
+
+    connection: Connection
+
+    def __init__(
+        self,
+        reach: Http,
+        host: ServerHost,
+        group: asyncio.TaskGroup,
+        *,
+        transport: Transport,
+        credentials: Credentials,
+    ) -> None:
+        self._reach = reach
+        self._host = host
+        self._group = group
+        self._transport = transport
+        self._credentials = credentials
+        self._version = ""
+        self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    async def ended(self) -> str:
+        return await asyncio.shield(self._over)
+
+    async def _asked(
+        self, method: str, url: str, said: Mapping[str, str], message: Json | None
+    ) -> tuple[Exchange, Head]:
+        """Asks, with other credentials once more if these are turned down."""
+        for is_last in (False, True):
+            exchange = await self._exchange(method, url, said, message)
+            done = False
+            try:
+                head = await exchange.open()
+                challenge = head.headers.get("www-authenticate", "")
+                wants_more = head.status == 403 and "insufficient_scope" in challenge
+                done = head.status != 401 and not wants_more
+                if done:
+                    return exchange, head
+            finally:
+                if not done:
+                    await exchange.close()
+            if is_last or not await self._credentials.renew(challenge):
+                raise UnauthorizedError(
+                    f"the server wants a login (status {head.status})", challenge
+                )
+        raise AssertionError
+
+    async def _exchange(
+        self, method: str, url: str, said: Mapping[str, str], message: Json | None = None
+    ) -> Exchange:
+        # What a person wrote stands; what the protocol needs stands above it.
+        own = {k: v for k, v in (await self._credentials.headers()).items() if not clashes(k, said)}
+        body = b"" if message is None else encode(message)
+        headers = tuple({**own, **said}.items())
+        return self._transport.exchange(
+            HttpRequest(method=method, url=url, headers=headers, body=body)
+        )
+
+    def _end(self, error: CannotReachError | UnauthorizedError | TransportError) -> None:
+        """The line is over, and why."""
+        if isinstance(error, TransportError):
+            error = CannotReachError(str(error), is_final=error.kind == "configuration")
+        if not self._over.done():
+            self._over.set_exception(error)
+            # Whoever waits for the end hears of it; perhaps nobody does any more.
+            self._over.exception()
+        self.connection.lose(str(error))
+
+
+def kind(head: Head) -> str:
+    return head.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+def clashes(name: str, said: Mapping[str, str]) -> bool:
+    return name.lower() in {key.lower() for key in said}
+
+
+# A server in the program that started clew, reached over that program's own channel.
+
+
+ToHost: TypeAlias = Callable[[str, dict[str, Any]], Awaitable[Any]]
+
+
+class InProcessLine:
+    """`to_host` gives the answer to a message, decoded; it raises `ClewError` when there is none."""
+
+    def __init__(
+        self,
+        reach: InProcess,
+        host: ServerHost,
+        group: asyncio.TaskGroup,
+        *,
+        to_host: ToHost | None,
+    ) -> None:
+        self._name = reach.name
+        self._to_host = to_host
+        self._group = group
+        self._queue: asyncio.Queue[Json] = asyncio.Queue()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.connection = Connection(self._queue.put_nowait, host, DIALECT, group)
+
+    async def open(self) -> None:
+        if self._to_host is None:
+            raise CannotReachError("no program is there that could hold it", is_final=True)
+        self._begin(self._sending(self._to_host))
+
+    def settled(self, agreement: Agreement) -> None:
+        """The host keeps count of that itself."""
+
+    async def ended(self) -> str:
+        return await asyncio.shield(self._over)
+
+    async def aclose(self) -> None:
+        self.connection.lose("the session closed the connection")
+        for task in list(self._tasks):
+            task.cancel()
+
+    def _begin(self, work: Any) -> None:
+        task: asyncio.Task[None] = self._group.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _sending(self, to_host: ToHost) -> None:
+        while True:
+            message = await self._queue.get()
+            if "id" in message and "method" in message:
+                self._begin(self._asked(to_host, message))
+            else:
+                await self._told(to_host, message)
+
+    async def _asked(self, to_host: ToHost, message: Json) -> None:
+        try:
+            answer = await to_host(self._name, message)
+        except ClewError as error:
+            self.connection.fail(message["id"], str(error))
+            return
+        self.connection.deliver(wire.read_value(answer))
+        self.connection.fail(message["id"], "the host's answer is to another question")
+
+    async def _told(self, to_host: ToHost, message: Json) -> None:
+        try:
+            await to_host(self._name, message)
+        except ClewError as error:
+            self.connection.odd(str(error))

@@ -1,0 +1,328 @@
+"""A login at an authorisation server, and the renewal of what it gave: the IO of `oauth_words`.
+
+Owns the order of questions: what the server says of itself, what its authorisation server says, a client
+id, a person's yes in a browser, and the code that comes back to a port of this machine.
+"""
+
+import asyncio
+import json
+import secrets
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from types import TracebackType
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+
+from clew.core.messages.errors import OutsideError
+from clew.parts.mcp import oauth_words as words
+from clew.parts.mcp.config import Http
+from clew.parts.mcp.oauth_words import Issuer, Tokens, query_of
+from clew.system.transport.seam import HttpRequest, Transport, TransportError
+
+# The port of this machine to which a browser comes back from a login.
+
+
+PATH = "/callback"
+MAX_LINE_BYTES = 16384
+READ_S = 10.0
+
+PAGE = (
+    "<!doctype html><meta charset=utf-8><title>clew</title>"
+    "<body style='font: 16px sans-serif; margin: 4em'><p>{words}</p>"
+)
+DONE = "The login is done as far as the browser goes. You can close this page and go back to clew."
+STRANGE = "This is not the answer that clew waits for."
+
+
+class Callback(Struct, frozen=True, kw_only=True):
+    """What came back; its parameters hold a code, so it is never shown."""
+
+    parameters: Mapping[str, str]
+
+    def __repr__(self) -> str:
+        return f"Callback({', '.join(self.parameters)})"
+
+
+class Loopback:
+    """Open while entered."""
+
+    def __init__(self, port: int = 0) -> None:
+        self._port = port
+        self._server: asyncio.Server | None = None
+        self._answers: asyncio.Queue[Callback] = asyncio.Queue()
+
+    @property
+    def redirect_uri(self) -> str:
+        assert self._server is not None
+        port = self._server.sockets[0].getsockname()[1]
+        return f"http://127.0.0.1:{port}{PATH}"
+
+    async def __aenter__(self) -> "Loopback":
+        self._server = await asyncio.start_server(
+            self._serve, "127.0.0.1", self._port, limit=MAX_LINE_BYTES
+        )
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        assert self._server is not None
+        self._server.close()
+        await self._server.wait_closed()
+
+    async def answer(self, state: str) -> Callback:
+        """Waits for the answer to the question with this state; others are none."""
+        self._state = state
+        while True:
+            found = await self._answers.get()
+            if found.parameters.get("state") == state:
+                return found
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(READ_S):
+                line = await reader.readline()
+                while (await reader.readline()).strip():
+                    pass
+            method, _, rest = line.decode("latin-1").partition(" ")
+            target = rest.partition(" ")[0]
+            is_ours = method == "GET" and target.partition("?")[0] == PATH
+            found = Callback(parameters=query_of(target)) if is_ours else None
+            known = found is not None and found.parameters.get("state") == self._state
+            self._say(writer, known=known)
+            await writer.drain()
+            if known and found is not None:
+                self._answers.put_nowait(found)
+        except (OSError, TimeoutError, ValueError):
+            pass  # whoever it was, it was no browser that comes back from a login
+        finally:
+            writer.close()
+
+    _state = ""
+
+    def _say(self, writer: asyncio.StreamWriter, *, known: bool) -> None:
+        body = PAGE.format(words=DONE if known else STRANGE).encode()
+        status = "200 OK" if known else "404 Not Found"
+        writer.write(
+            f"HTTP/1.1 {status}\r\nContent-Type: text/html; charset=utf-8\r\n"
+            f"Content-Length: {len(body)}\r\nConnection: close\r\nCache-Control: no-store\r\n"
+            "Referrer-Policy: no-referrer\r\n\r\n".encode()
+            + body
+        )
+
+
+Show: TypeAlias = Callable[[str], Awaitable[None] | None]
+
+MAX_BODY_BYTES = 1 << 20
+ASK_S = 30.0
+PERSON_S = 600.0
+
+
+class LoginError(OutsideError):
+    """Why there is no login, in words that hold no secret."""
+
+
+class Client(Struct, frozen=True, kw_only=True):
+    """Who clew is to an authorisation server."""
+
+    client_id: str
+    client_secret: str = ""
+
+    def __repr__(self) -> str:
+        return f"Client(client_id={self.client_id!r})"
+
+
+async def login(
+    reach: Http,
+    transport: Transport,
+    show: Callable[[str], object],
+    *,
+    challenge: str = "",
+    person_s: float = PERSON_S,
+) -> Tokens:
+    """The whole way to tokens. `show` brings a person to an address."""
+    said = words.challenge_of(challenge)
+    issuer, wanted = await discover(reach.url, transport, said)
+    scope = reach.oauth.scopes or said.get("scope", "") or wanted
+    async with Loopback(reach.oauth.callback_port or 0) as back:
+        client = await registered(reach, issuer, transport, back.redirect_uri, scope)
+        verifier, state = secrets.token_urlsafe(48), secrets.token_urlsafe(24)
+        resource = reach.url.partition("#")[0]
+        show(
+            words.with_query(
+                issuer.authorize,
+                {
+                    "response_type": "code",
+                    "client_id": client.client_id,
+                    "redirect_uri": back.redirect_uri,
+                    "state": state,
+                    "code_challenge": words.proof_of(verifier),
+                    "code_challenge_method": "S256",
+                    "scope": scope,
+                    "resource": resource,
+                },
+            )
+        )
+        try:
+            async with asyncio.timeout(person_s):
+                answer = await back.answer(state)
+        except TimeoutError:
+            raise LoginError(f"nobody came back from the login within {person_s:g} s") from None
+        code = code_of(answer, issuer)
+        asked = {
+            "grant_type": "authorization_code",
+            "code": code,
+            "redirect_uri": back.redirect_uri,
+            "client_id": client.client_id,
+            "client_secret": client.client_secret,
+            "code_verifier": verifier,
+            "resource": resource,
+        }
+        return await exchanged(transport, issuer.token, client, resource, asked)
+
+
+def code_of(answer: Callback, issuer: Issuer) -> str:
+    """The code that came back, if it came from where it was asked for."""
+    said = answer.parameters
+    named = said.get("iss", "")
+    if named != issuer.issuer and (named or issuer.says_issuer):
+        raise LoginError("the answer came from another authorisation server")
+    if "error" in said or not said.get("code"):
+        raise LoginError(f"the login was refused: {words.refusal(dict(said))}")
+    return said["code"]
+
+
+async def renewed(tokens: Tokens, transport: Transport) -> Tokens:
+    """Other tokens for those that are stale."""
+    if not tokens.refresh:
+        raise LoginError("there is nothing to renew it with")
+    client = Client(client_id=tokens.client_id, client_secret=tokens.client_secret)
+    asked = {
+        "grant_type": "refresh_token",
+        "refresh_token": tokens.refresh,
+        "client_id": tokens.client_id,
+        "client_secret": tokens.client_secret,
+        "resource": tokens.resource,
+    }
+    return await exchanged(
+        transport, tokens.token_url, client, tokens.resource, asked, refresh=tokens.refresh
+    )
+
+
+async def exchanged(
+    transport: Transport,
+    token_url: str,
+    client: Client,
+    resource: str,
+    asked: Mapping[str, str],
+    *,
+    refresh: str = "",
+) -> Tokens:
+    status, answer = await ask(
+        transport,
+        "POST",
+        token_url,
+        body=words.form(asked).encode(),
+        content_type="application/x-www-form-urlencoded",
+    )
+    try:
+        if status >= 400:
+            raise ValueError(words.refusal(answer if isinstance(answer, dict) else {}))
+        return words.tokens_of(
+            answer,
+            now_s=time.time(),
+            token_url=token_url,
+            client_id=client.client_id,
+            client_secret=client.client_secret,
+            resource=resource,
+            refresh=refresh,
+        )
+    except ValueError as error:
+        raise LoginError(f"no token from {words.origin(token_url)}: {error}") from None
+
+
+# -- what servers say of themselves
+
+
+async def discover(
+    url: str, transport: Transport, challenge: Mapping[str, str]
+) -> tuple[Issuer, str]:
+    """Who gives tokens for a server, and what scopes it names."""
+    if not words.is_safe(url):
+        raise LoginError("a login needs https, or a server on this machine")
+    issuers, wanted = [words.origin(url)], ""
+    for place in words.resource_places(url, challenge):
+        status, metadata = await ask(transport, "GET", place)
+        if status != 200:
+            continue
+        try:
+            named, wanted = words.issuers_of(metadata, url)
+        except ValueError as error:
+            raise LoginError(str(error)) from None
+        issuers = named or issuers
+        break
+    for place in words.issuer_places(issuers[0]):
+        status, metadata = await ask(transport, "GET", place)
+        if status != 200:
+            continue
+        try:
+            return words.issuer_of(metadata, issuers[0]), wanted
+        except ValueError as error:
+            raise LoginError(f"the authorisation server {issuers[0]}: {error}") from None
+    return words.without_metadata(words.origin(issuers[0])), wanted
+
+
+async def registered(
+    reach: Http, issuer: Issuer, transport: Transport, redirect_uri: str, scope: str
+) -> Client:
+    """The client id that was settled beforehand, or one that is given on request."""
+    if reach.oauth.client_id:
+        return Client(client_id=reach.oauth.client_id)
+    if not issuer.register:
+        raise LoginError(
+            f"{issuer.issuer} gives out no client ids; name one: oauth.clientId in the server's entry"
+        )
+    status, answer = await ask(
+        transport,
+        "POST",
+        issuer.register,
+        body=json.dumps(words.registration(redirect_uri, scope)).encode(),
+        content_type="application/json",
+    )
+    given = answer if isinstance(answer, dict) else {}
+    client_id, secret = given.get("client_id"), given.get("client_secret")
+    if status >= 400 or not isinstance(client_id, str) or not client_id:
+        raise LoginError(f"{issuer.issuer} gave no client id: {words.refusal(given)}")
+    return Client(client_id=client_id, client_secret=secret if isinstance(secret, str) else "")
+
+
+async def ask(
+    transport: Transport, method: str, url: str, *, body: bytes = b"", content_type: str = ""
+) -> tuple[int, Any]:
+    """Status and decoded body; a body that is no JSON is None."""
+    headers = [("Accept", "application/json")]
+    if content_type:
+        headers.append(("Content-Type", content_type))
+    exchange = transport.exchange(
+        HttpRequest(method=method, url=url, headers=tuple(headers), body=body)
+    )
+    try:
+        async with asyncio.timeout(ASK_S):
+            head = await exchange.open()
+            data = bytearray()
+            while (piece := await exchange.read()) and len(data) <= MAX_BODY_BYTES:
+                data += piece
+    except TimeoutError:
+        raise LoginError(f"{words.origin(url)} does not answer") from None
+    except TransportError as error:
+        raise LoginError(f"{words.origin(url)} cannot be asked: {error}") from None
+    finally:
+        await exchange.close()
+    try:
+        return head.status, json.loads(bytes(data[:MAX_BODY_BYTES]))
+    except (ValueError, RecursionError):
+        return head.status, None

@@ -1,0 +1,274 @@
+"""The words of OAuth as MCP uses it: challenges, metadata, forms and tokens, without any IO.
+
+Owns what is accepted of what servers say: addresses are https, or of this machine; a code is asked for
+with a proof (PKCE, S256) or not at all. Described in the authorisation part of MCP 2025-11-25 and in
+RFC 6749, 7591, 7636, 8414, 8707, 9207, 9728.
+"""
+
+import re
+from base64 import urlsafe_b64encode
+from collections.abc import Mapping
+from hashlib import sha256
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.system.transport.network import BadUrlError, split_url, unquote
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+# A token that ends within this time is renewed before it is used.
+EARLY_S = 30
+_PARAMETER = re.compile(r'([A-Za-z_-]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))')
+
+
+class Issuer(Struct, frozen=True, kw_only=True):
+    """An authorisation server, as its metadata describes it."""
+
+    issuer: str
+    authorize: str
+    token: str
+    register: str = ""
+    revoke: str = ""
+    scopes: tuple[str, ...] = ()
+    says_issuer: bool = False
+
+
+class Tokens(Struct, frozen=True, kw_only=True):
+    """What was given for one server, and what is needed to have it renewed. Never in `repr`."""
+
+    access: str
+    token_url: str
+    client_id: str
+    refresh: str = ""
+    client_secret: str = ""
+    expires_at: float | None = None
+    scope: str = ""
+    resource: str = ""
+
+    def __repr__(self) -> str:
+        return f"Tokens(token_url={self.token_url!r}, expires_at={self.expires_at!r})"
+
+    def is_stale(self, now_s: float) -> bool:
+        return self.expires_at is not None and now_s > self.expires_at - EARLY_S
+
+
+# -- challenges and addresses
+
+
+def challenge_of(header: str) -> dict[str, str]:
+    """The parameters of a `WWW-Authenticate: Bearer ...`."""
+    return {
+        m[1].lower(): re.sub(r"\\(.)", r"\1", m[2]) if m[2] is not None else m[3]
+        for m in _PARAMETER.finditer(header)
+    }
+
+
+def origin(url: str) -> str:
+    found = split_url(url)
+    return f"{found.scheme}://{found.authority}"
+
+
+def path_of(url: str) -> str:
+    return split_url(url).target.partition("?")[0].rstrip("/")
+
+
+def resource_places(url: str, challenge: Mapping[str, str]) -> list[str]:
+    """Where a server may say who gives tokens for it, the likeliest first."""
+    named = challenge.get("resource_metadata", "")
+    # A server speaks for itself: what lies elsewhere could speak for anybody.
+    own = [named] if named and same_origin(named, url) else []
+    well_known = f"{origin(url)}/.well-known/oauth-protected-resource"
+    return list(dict.fromkeys([*own, well_known + path_of(url), well_known]))
+
+
+def issuer_places(issuer: str) -> list[str]:
+    """Where an authorisation server describes itself."""
+    base, path = origin(issuer), path_of(issuer)
+    if not path:
+        names = ("oauth-authorization-server", "openid-configuration")
+        return [f"{base}/.well-known/{name}" for name in names]
+    return [
+        f"{base}/.well-known/oauth-authorization-server{path}",
+        f"{base}/.well-known/openid-configuration{path}",
+        f"{base}{path}/.well-known/openid-configuration",
+    ]
+
+
+def same_origin(one: str, other: str) -> bool:
+    try:
+        return origin(one) == origin(other)
+    except BadUrlError:
+        return False
+
+
+def is_safe(url: Any) -> bool:
+    """Whether a token or a person may be sent there."""
+    if not isinstance(url, str) or not url.isprintable():
+        return False
+    try:
+        found = split_url(url)
+    except BadUrlError:
+        return False
+    if found.credentials is not None:
+        return False
+    return found.scheme == "https" or (found.scheme == "http" and found.host in LOOPBACK)
+
+
+def is_web(url: Any) -> bool:
+    """Whether a person may be shown it as a page."""
+    if not isinstance(url, str) or not url.isprintable():
+        return False
+    try:
+        return split_url(url).scheme in ("http", "https")
+    except BadUrlError:
+        return False
+
+
+# -- metadata
+
+
+def issuers_of(metadata: Any, url: str) -> tuple[list[str], str]:
+    """Who gives tokens for a server, and for what scopes; raises ValueError where it is not its own."""
+    said = metadata if isinstance(metadata, dict) else {}
+    resource = said.get("resource")
+    if isinstance(resource, str) and not covers(resource, url):
+        raise ValueError(f"its metadata is that of another resource ({resource:.100})")
+    named = said.get("authorization_servers")
+    issuers = [one for one in named if is_safe(one)] if isinstance(named, list) else []
+    scopes = said.get("scopes_supported")
+    wanted = " ".join(s for s in scopes if isinstance(s, str)) if isinstance(scopes, list) else ""
+    return issuers, wanted
+
+
+def covers(resource: str, url: str) -> bool:
+    """Whether a token for `resource` is one for `url`."""
+    if not same_origin(resource, url):
+        return False
+    own, asked = path_of(resource), path_of(url)
+    return asked == own or asked.startswith(own + "/")
+
+
+def issuer_of(metadata: Any, issuer: str) -> Issuer:
+    """The authorisation server; raises ValueError for one that cannot be used."""
+    said = metadata if isinstance(metadata, dict) else {}
+    named = said.get("issuer")
+    if isinstance(named, str) and named.rstrip("/") != issuer.rstrip("/"):
+        raise ValueError(f"it says that it is {named:.100}")
+    for field in ("authorization_endpoint", "token_endpoint"):
+        if not is_safe(said.get(field)):
+            raise ValueError(f"its {field} is no address that can be used")
+    methods = said.get("code_challenge_methods_supported")
+    if isinstance(methods, list) and "S256" not in methods:
+        raise ValueError("it does not take a proof of who asks (PKCE with S256)")
+    scopes = said.get("scopes_supported")
+    return Issuer(
+        issuer=issuer,
+        authorize=said["authorization_endpoint"],
+        token=said["token_endpoint"],
+        register=safe_or_none(said.get("registration_endpoint")),
+        revoke=safe_or_none(said.get("revocation_endpoint")),
+        scopes=tuple(s for s in scopes if isinstance(s, str)) if isinstance(scopes, list) else (),
+        says_issuer=said.get("authorization_response_iss_parameter_supported") is True,
+    )
+
+
+def safe_or_none(url: Any) -> str:
+    return url if is_safe(url) else ""
+
+
+def without_metadata(base: str) -> Issuer:
+    """An authorisation server that describes nothing: the places that older ones have."""
+    return Issuer(
+        issuer=base,
+        authorize=f"{base}/authorize",
+        token=f"{base}/token",
+        register=f"{base}/register",
+    )
+
+
+# -- what is sent
+
+
+def proof_of(verifier: str) -> str:
+    """The S256 challenge of a verifier."""
+    return urlsafe_b64encode(sha256(verifier.encode("ascii")).digest()).rstrip(b"=").decode()
+
+
+def registration(redirect_uri: str, scope: str) -> Json:
+    wanted: Json = {
+        "client_name": "clew",
+        "redirect_uris": [redirect_uri],
+        "grant_types": ["authorization_code", "refresh_token"],
+        "response_types": ["code"],
+        "token_endpoint_auth_method": "none",
+    }
+    return wanted | {"scope": scope} if scope else wanted
+
+
+def with_query(url: str, pairs: Mapping[str, str]) -> str:
+    joint = "&" if "?" in url else "?"
+    return url + joint + form(pairs)
+
+
+def form(pairs: Mapping[str, str]) -> str:
+    return "&".join(f"{quoted(name)}={quoted(value)}" for name, value in pairs.items() if value)
+
+
+def quoted(text: str) -> str:
+    return "".join(
+        chr(byte) if byte < 128 and (chr(byte).isalnum() or byte in b"-._~") else f"%{byte:02X}"
+        for byte in text.encode()
+    )
+
+
+def query_of(target: str) -> dict[str, str]:
+    """The parameters of a request's target; of a repeated one the first."""
+    found: dict[str, str] = {}
+    for pair in target.partition("?")[2].split("&"):
+        name, _, value = pair.partition("=")
+        found.setdefault(unquote(name.replace("+", " ")), unquote(value.replace("+", " ")))
+    return found
+
+
+# -- what comes
+
+
+def tokens_of(
+    answer: Any,
+    *,
+    now_s: float,
+    token_url: str,
+    client_id: str,
+    client_secret: str,
+    resource: str,
+    refresh: str = "",
+) -> Tokens:
+    """The tokens of an answer; raises ValueError where it holds none."""
+    said = answer if isinstance(answer, dict) else {}
+    access = said.get("access_token")
+    if not isinstance(access, str) or not access or not access.isprintable():
+        raise ValueError(refusal(said))
+    if str(said.get("token_type", "bearer")).lower() != "bearer":
+        raise ValueError(f"its token is of another type ({said['token_type']!r:.40})")
+    lives_s, renewed = said.get("expires_in"), said.get("refresh_token")
+    scope = said.get("scope")
+    return Tokens(
+        access=access,
+        token_url=token_url,
+        client_id=client_id,
+        client_secret=client_secret,
+        resource=resource,
+        # A server that names no new one lets the old one stand.
+        refresh=renewed if isinstance(renewed, str) and renewed else refresh,
+        expires_at=now_s + lives_s if isinstance(lives_s, (int, float)) else None,
+        scope=scope if isinstance(scope, str) else "",
+    )
+
+
+def refusal(said: Json) -> str:
+    """What an authorisation server says against it, in one line."""
+    code = said.get("error")
+    why = said.get("error_description")
+    words = [w for w in (code, why) if isinstance(w, str)]
+    return ": ".join(words)[:300] if words else "its answer holds no token"

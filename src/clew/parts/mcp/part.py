@@ -1,0 +1,335 @@
+"""The MCP servers of a session: found, begun beside everything else, their tools in the toolbox.
+
+Owns what joins `mcp` to the rest. A session without servers imports nothing of what they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from msgspec.structs import replace
+
+from clew.agent.context.facts import (
+    Fact,
+    changed_fact,
+    find_listed_tools,
+    instructions_fact,
+    told_of,
+    tool_listing_fact,
+)
+from clew.agent.hooks.run import Hooks
+from clew.agent.models import AskPerson
+from clew.agent.options import Options
+from clew.agent.subagents.offer import has
+from clew.agent.subagents.specs import Spec
+from clew.agent.tools.base import AskModel
+from clew.agent.tools.registry import Toolbox
+from clew.core.json_object import Json
+from clew.core.messages.errors import UserError
+from clew.parts.context import NOTHING, Brought
+from clew.parts.mcp.config import ServerConfig
+from clew.parts.mcp.scopes import Entry, Found, find
+from clew.parts.plugins.part import OF_PLUGINS
+from clew.permissions.decision import Decision
+from clew.permissions.in_session import SessionRules
+from clew.permissions.session_rules import Standing
+from clew.system.clock import new_id
+from clew.system.config.environment import Environment
+from clew.system.config.paths import Places
+from clew.system.process.spawn import Launcher
+from clew.system.transport.seam import Transport
+
+if TYPE_CHECKING:
+    from clew.parts.mcp.server import Server
+    from clew.parts.mcp.servers import Servers
+
+
+Named = TypeVar("Named", ServerConfig, Entry)
+
+# Who brings servers while the session runs.
+HOST = "host"
+
+# How long a host waits for servers that it put in.
+EXCHANGE_WAIT_S = 30.0
+
+
+class Connected:
+    """What the session knows of its servers; without any, all of it is nothing."""
+
+    def __init__(
+        self, found: Found, toolbox: Toolbox, first_wait_s: float, lead: Spec | None = None
+    ) -> None:
+        self.found = found
+        self._lead = lead
+        self.servers: Servers | None = None
+        self.notices: tuple[str, ...] = (
+            *found.faults,
+            *(f"MCP server {entry.name}: {entry.held}" for entry in shown(found)),
+        )
+        self._toolbox = toolbox
+        self.most_s = first_wait_s
+        self._first_wait_s: float | None = first_wait_s
+        self._told_revision = toolbox.revision
+        self._is_denied: Callable[[str], bool] = lambda _: False
+        # The servers whose words were told; None until the conversation was asked for them.
+        self._instructed: set[str] | None = None
+        # Whether what servers offer goes into the toolbox as it comes.
+        self._is_open = False
+        # The servers that were put in while the session ran, or may be exchanged, by who brings them.
+        self._exchanged: dict[str, dict[str, ServerConfig]] = {
+            OF_PLUGINS: {s.name: s for s in found.servers if s.name.startswith(OF_PLUGINS)}
+        }
+
+    def begin(
+        self,
+        ask: AskPerson,
+        judge: Callable[[Json], Decision],
+        ask_model: AskModel,
+        rules: SessionRules,
+        *,
+        launcher: Launcher,
+        transport: Transport,
+        places: Places,
+        cwd: str,
+        environ: Mapping[str, str],
+        environment: Environment,
+        hooks: Hooks,
+        brought: Brought = NOTHING,
+    ) -> None:
+        """Starts every server there is; returns before any of them has."""
+        # What no call could come to is not offered.
+        lead = self._lead
+        self._is_denied = lambda name: (
+            denied(rules, name) or (lead is not None and not has(lead, name))
+        )
+
+        def made(on_change: Callable[[], None] = self._gather, *, defers: bool = True) -> Servers:
+            from clew.parts.mcp.asking import Answering
+            from clew.parts.mcp.connect import line_maker
+            from clew.parts.mcp.servers import Servers
+
+            return Servers(
+                line_maker(
+                    launcher=launcher,
+                    transport=transport,
+                    places=places,
+                    cwd=cwd,
+                    environ=environ,
+                    to_host=brought.to_host,
+                    in_host=brought.in_host,
+                ),
+                Answering(
+                    ask, judge, ask_model, new_id, hooks.aside, hooks.tell, brought.elicit
+                ).helpers(lambda: rules.standing.context.roots),
+                on_change=on_change,
+                startup_s=seconds(environment, "mcp_timeout_ms"),
+                patience_s=seconds(environment, "mcp_tool_timeout_ms"),
+                defers=defers and environment.switch("tool_search"),
+            )
+
+        self._made = made
+        if self.found.servers:
+            self.servers = made()
+            self.notices += tuple(self.servers.add(self.found.servers))
+
+    def separate(self) -> Servers:
+        """Servers beside the session's, whose tools are nobody's but whose they are made for."""
+        return self._made(nothing, defers=False)
+
+    async def exchange(
+        self, found: Found, by: str = HOST
+    ) -> tuple[list[str], list[str], dict[str, str]]:
+        """Takes these servers in, in place of those that the same brought before.
+
+        What was added, what is gone, and why one is not there.
+        """
+        before = self._exchanged.get(by, {})
+        if self.servers is None:
+            self.servers = self._made()
+        now = {server.name: server for server in found.servers}
+        # One that is another than it was is begun anew.
+        gone = [name for name, was in before.items() if now.get(name) != was]
+        for name in gone:
+            await self.servers.remove(name)
+        kept = before.keys() - gone
+        errors = {entry.name: entry.held for entry in found.held}
+        added: list[str] = []
+        for name, config in now.items():
+            if name in kept:
+                continue
+            wrong = self.servers.add([config])
+            if wrong:
+                errors[name] = wrong[0]
+            else:
+                added.append(name)
+        self._exchanged[by] = {name: now[name] for name in (*kept, *added)}
+        await self.servers.settled(EXCHANGE_WAIT_S)
+        for server in self.servers.all():
+            if server.name in added and server.problem:
+                errors[server.name] = server.problem
+        self._gather()
+        return added, gone, errors
+
+    async def exchange_plugins(self, found: Found) -> tuple[list[str], list[str], dict[str, str]]:
+        """Takes in what plugins bring of the servers that were found, in place of what they brought."""
+        mine = Found(servers=of_plugins(found.servers), held=of_plugins(found.held))
+        others = [s for s in self.found.servers if s not in of_plugins(self.found.servers)]
+        held = [s for s in self.found.held if s not in of_plugins(self.found.held)]
+        self.found = replace(self.found, servers=(*others, *mine.servers), held=(*held, *mine.held))
+        if self.servers is None and not mine.servers:
+            return [], [], {entry.name: entry.held for entry in mine.held}
+        return await self.exchange(mine, OF_PLUGINS)
+
+    def _gather(self) -> None:
+        """Brings the toolbox up to what the servers offer now.
+
+        Not before the first request: until then the order of the tools, which is part of what is
+        cached, would be the order in which the servers happened to begin.
+        """
+        if self.servers is None or not self._is_open:
+            return
+        tools = [tool for tool in self.servers.tools() if not self._is_denied(tool.name)]
+        now = {tool.name: tool for tool in tools}
+        before = {tool.name: tool for tool in self._toolbox if tool.is_mcp}
+        gone = [name for name in before if name not in now]
+        new = [tool for tool in tools if before.get(tool.name) is not tool]
+        if gone:
+            self._toolbox.lose(gone)
+        if new:
+            self._toolbox.gain(new)
+
+    async def news(self, history: Callable[[], Iterable[Json]]) -> Sequence[Fact]:
+        """Waits for servers once and within bounds; then what the next request is to be told."""
+        if self.servers is not None and self._first_wait_s is not None:
+            most_s, self._first_wait_s = self._first_wait_s, None
+            await self.servers.settled(most_s)
+            self._is_open = True
+            self._gather()
+        facts = [*self._instructions(history), changed_fact(self._changed())]
+        if self._told_revision != self._toolbox.revision:
+            self._told_revision = self._toolbox.revision
+            facts.append(tool_listing_fact(find_listed_tools(history()), self._toolbox.deferred()))
+        return [fact for fact in facts if fact is not None]
+
+    def _instructions(self, history: Callable[[], Iterable[Json]]) -> list[Fact | None]:
+        """What servers say about their use that the model has not heard yet."""
+        words = {s.name: s.instructions for s in self.clients() if s.instructions}
+        if not words.keys() - (self._instructed or set()):
+            return []
+        if self._instructed is None:
+            self._instructed = told_of(history())
+        new = {name: said for name, said in words.items() if name not in self._instructed}
+        self._instructed |= set(new)
+        return [instructions_fact(new)]
+
+    def _changed(self) -> dict[str, list[str]]:
+        """Resources that changed since they were read; told once."""
+        changed = {}
+        for server in self.clients():
+            if server.changed_resources:
+                changed[server.name] = sorted(server.changed_resources)
+                server.changed_resources.clear()
+        return changed
+
+    async def settled(self) -> None:
+        """Waits for all servers, as long as the first request would."""
+        if self.servers is not None:
+            await self.servers.settled(self.most_s)
+
+    async def in_host(self) -> None:
+        """Waits for the servers that the host holds itself: it answers at once, or not at all."""
+        if self.servers is None or not any(s.config.kind == "sdk" for s in self.clients()):
+            return
+        await self.servers.settled(self._first_wait_s or 0, kind="sdk")
+        self._is_open = True
+        self._gather()
+
+    async def resource(self, text: str) -> Fact | None:
+        """What `@server:uri` in a prompt stands for; nothing where there is no such server."""
+        name, separator, uri = text.partition(":")
+        server = None if self.servers is None or not separator else self.servers.get(name)
+        if server is None or not uri:
+            return None
+        from clew.parts.mcp.resource_tools import resource_fact
+
+        return await resource_fact(server, uri, text)
+
+    async def asked(self, name: str, given: Json) -> str:
+        """What a tool answers in words to a call of clew's own; `UserError` where it does not."""
+        await self.settled()
+        if self.servers is None:
+            raise UserError("there is no MCP server")
+        from clew.parts.mcp.tools import answer_of
+
+        return await answer_of(self.servers, name, given)
+
+    def clients(self) -> tuple[Server, ...]:
+        return () if self.servers is None else self.servers.all()
+
+    async def aclose(self) -> None:
+        if self.servers is not None:
+            await self.servers.aclose()
+
+
+def nothing() -> None:
+    """Who has servers of its own asks for their tools itself."""
+
+
+def of_plugins(found: Iterable[Named]) -> tuple[Named, ...]:
+    return tuple(one for one in found if one.name.startswith(OF_PLUGINS))
+
+
+def denied(rules: SessionRules, name: str) -> bool:
+    """Whether a rule denies the tool as a whole."""
+    return rules.standing.rules.for_tool("deny", name, untrusted=False) is not None
+
+
+def shown(found: Found) -> Iterable[Any]:
+    """Of those that do not begin, the ones a person may not know of: a no of their own they know."""
+    return (entry for entry in found.held if "turned down" not in entry.held)
+
+
+def servers_of(
+    options: Options,
+    standing: Standing,
+    toolbox: Toolbox,
+    environment: Environment,
+    brought: Brought = NOTHING,
+    plugins: Sequence[Entry] = (),
+) -> Connected:
+    """Which servers the session has; raises `SettingsError` where --mcp-config cannot be read."""
+    found = find_servers(options, standing, brought, plugins)
+    return Connected(found, toolbox, seconds(environment, "mcp_wait_ms"), options.lead)
+
+
+def find_servers(
+    options: Options, standing: Standing, brought: Brought, plugins: Sequence[Entry]
+) -> Found:
+    return find(
+        standing.places,
+        standing.layers,
+        standing.settings,
+        standing.environ,
+        given=options.mcp_config,
+        brought=brought.servers,
+        plugins=[*plugins, *of_lead(options.lead)],
+        strict=options.strict_mcp_config,
+    )
+
+
+def of_lead(spec: Spec | None) -> list[Entry]:
+    """The servers that the definition describes of the agent that the session is itself."""
+    if spec is None:
+        return []
+    source = spec.where or f"agent {spec.name}"
+    is_literal = spec.origin == "host"
+    return [
+        Entry(name=name, scope="cli", source=source, value=value, is_literal=is_literal)
+        for name, value in spec.servers.items()
+    ]
+
+
+def seconds(environment: Environment, field: str) -> float:
+    """A time whose default stands with its variable."""
+    return (environment.number(field) or 0) / 1000

@@ -1,0 +1,247 @@
+"""The words of MCP in both of its eras: a session behind a handshake, or requests that carry all.
+
+Owns versions, capabilities and what each request carries. Described at modelcontextprotocol.io, in
+the revisions 2024-11-05 to 2025-11-25 (handshake) and 2026-07-28 (stateless).
+"""
+
+from typing import Any, Literal, TypeAlias, get_args
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.system.jsonrpc.peer import Dialect, Failure
+from clew.system.jsonrpc.wire import a_text as a_text
+from clew.system.jsonrpc.wire import an_object as an_object
+from clew.version import VERSION
+
+Era: TypeAlias = Literal["handshake", "stateless"]
+
+DIALECT = Dialect(
+    cancel_method="notifications/cancelled",
+    cancel_key="requestId",
+    progress_method="notifications/progress",
+    progress_key="progressToken",
+    # Revision 2025-03-26 has batches; from every other one they are read as kindly.
+    batches=True,
+)
+
+HANDSHAKE_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+STATELESS_VERSIONS = ("2026-07-28",)
+
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+URL_ELICITATION_REQUIRED = -32042
+
+META = "io.modelcontextprotocol/"
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+CLIENT_INFO = {"name": "clew", "title": "clew", "version": VERSION}
+
+# Per method, the parameter that is said in a header too, for whoever routes by it.
+NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+
+# What a server announces of a change, and the list that is to be asked for again.
+LIST_CHANGES = {
+    "notifications/tools/list_changed": "tools",
+    "notifications/prompts/list_changed": "prompts",
+    "notifications/resources/list_changed": "resources",
+}
+
+
+def capabilities(*, elicits: bool, samples: bool) -> Json:
+    """What this client can be asked for; each is an object, of which most are empty."""
+    offered: Json = {"roots": {"listChanged": True}}
+    if elicits:
+        offered["elicitation"] = {"form": {}, "url": {}}
+    if samples:
+        offered["sampling"] = {}
+    return offered
+
+
+class Agreement(Struct, frozen=True, kw_only=True):
+    """What client and server settled on. `server` and `instructions` are the server's own words."""
+
+    era: Era
+    version: str
+    capabilities: Json
+    server: Json
+    instructions: str = ""
+
+    def offers(self, kind: str) -> bool:
+        """Whether the server has tools, prompts, resources, completions or logging."""
+        return isinstance(self.capabilities.get(kind), dict)
+
+    def feature(self, kind: str, name: str) -> bool:
+        found = self.capabilities.get(kind)
+        return isinstance(found, dict) and found.get(name) is True
+
+
+def initialize(offered: Json) -> Json:
+    return {
+        "protocolVersion": HANDSHAKE_VERSIONS[0],
+        "capabilities": offered,
+        "clientInfo": CLIENT_INFO,
+    }
+
+
+def agreed(result: Any) -> Agreement | str:
+    """The outcome of the handshake, or why there is none."""
+    if not isinstance(result, dict):
+        return "the handshake's answer is no object"
+    version = result.get("protocolVersion")
+    if version not in HANDSHAKE_VERSIONS:
+        return f"the server speaks version {version!r:.40}, which clew does not"
+    return Agreement(
+        era="handshake",
+        version=str(version),
+        capabilities=an_object(result.get("capabilities")),
+        server=an_object(result.get("serverInfo")),
+        instructions=a_text(result.get("instructions")),
+    )
+
+
+def discovered(result: Any) -> Agreement | str:
+    """The outcome of `server/discover`, or why the stateless era cannot be spoken."""
+    versions = result.get("supportedVersions") if isinstance(result, dict) else None
+    known = [v for v in STATELESS_VERSIONS if isinstance(versions, list) and v in versions]
+    if not known:
+        return "the server names no stateless version that clew speaks"
+    meta = an_object(result.get("_meta"))
+    return Agreement(
+        era="stateless",
+        version=known[0],
+        capabilities=an_object(result.get("capabilities")),
+        server=an_object(meta.get(META + "serverInfo")) or an_object(result.get("serverInfo")),
+        instructions=a_text(result.get("instructions")),
+    )
+
+
+def wants_stateless(failure: Failure) -> str | None:
+    """The stateless version a refused handshake asks for, if clew speaks one of those it names."""
+    if failure.code != UNSUPPORTED_VERSION:
+        return None
+    supported = an_object(failure.data).get("supported")
+    named = supported if isinstance(supported, list) else []
+    return next((v for v in STATELESS_VERSIONS if v in named), None)
+
+
+def envelope(version: str, offered: Json, log_level: str | None) -> Json:
+    """The `_meta` of a request that stands alone."""
+    meta: Json = {
+        META + "protocolVersion": version,
+        META + "clientInfo": CLIENT_INFO,
+        META + "clientCapabilities": offered,
+    }
+    if log_level is not None:
+        meta[META + "logLevel"] = log_level
+    return meta
+
+
+def with_meta(params: Json | None, meta: Json) -> Json:
+    given = params or {}
+    return {**given, "_meta": {**an_object(given.get("_meta")), **meta}}
+
+
+def needs_input(result: Any) -> bool:
+    """Whether a result is none yet: the server wants answers first."""
+    return isinstance(result, dict) and result.get("resultType") == "input_required"
+
+
+# The states of one server, and every way from one to another.
+
+
+State: TypeAlias = Literal[
+    "disconnected",
+    "connecting",
+    "initializing",
+    "ready",
+    "waiting",
+    "needs-auth",
+    "closing",
+    "failed",
+    "disabled",
+]
+Event: TypeAlias = Literal[
+    "connect",  # begin, for the first time or again
+    "opened",  # the transport carries messages
+    "agreed",  # handshake and first lists are done
+    "changed",  # the server says that a list is another one
+    "refused",  # it cannot be, and trying again would not help
+    "lost",  # the line is cut, or nothing came in time
+    "unauthorized",
+    "exhausted",  # tried often enough
+    "close",
+    "closed",
+    "disable",
+    "enable",
+    "reset",
+]
+
+STATES: tuple[State, ...] = get_args(State)
+EVENTS: tuple[Event, ...] = get_args(Event)
+
+_BEGUN: tuple[State, ...] = ("connecting", "initializing", "ready")
+_ENDED: tuple[State, ...] = ("disconnected", "waiting", "needs-auth", "failed")
+
+TRANSITIONS: dict[tuple[State, Event], State] = {
+    ("disconnected", "connect"): "connecting",
+    ("waiting", "connect"): "connecting",
+    ("connecting", "opened"): "initializing",
+    ("initializing", "agreed"): "ready",
+    ("ready", "changed"): "ready",
+    **{(state, "refused"): "failed" for state in _BEGUN},
+    **{(state, "lost"): "waiting" for state in _BEGUN},
+    **{(state, "unauthorized"): "needs-auth" for state in _BEGUN},
+    ("waiting", "exhausted"): "failed",
+    **{(state, "close"): "closing" for state in _BEGUN},
+    **{(state, "close"): "disconnected" for state in _ENDED},
+    ("closing", "closed"): "disconnected",
+    ("failed", "reset"): "disconnected",
+    ("needs-auth", "reset"): "disconnected",
+    ("waiting", "reset"): "disconnected",
+    ("disconnected", "disable"): "disabled",
+    ("disabled", "enable"): "disconnected",
+}
+
+# How long a state may last before it counts as lost; None: as long as it likes.
+PATIENCE_S: dict[State, float | None] = {
+    "disconnected": None,
+    "connecting": 30.0,
+    "initializing": 30.0,
+    "ready": None,
+    "waiting": None,
+    "needs-auth": None,
+    "closing": 5.0,
+    "failed": None,
+    "disabled": None,
+}
+
+FIRST_DELAY_S = 0.5
+LONGEST_DELAY_S = 30.0
+MOST_ATTEMPTS = 5
+# A server that stood this long has earned its attempts back.
+PROVEN_S = 60.0
+
+
+def after(state: State, event: Event) -> State:
+    return TRANSITIONS.get((state, event), state)
+
+
+def delay_s(attempt: int, *, random: float) -> float | None:
+    """How long to wait before attempt `attempt` (the first repeat is 1); None: no more of them."""
+    if attempt > MOST_ATTEMPTS:
+        return None
+    longest: float = FIRST_DELAY_S * 2.0 ** (attempt - 1)
+    return min(longest, LONGEST_DELAY_S) * (1 + random / 4)
+
+
+def word(state: State) -> str:
+    """The state as hosts of the SDK protocol know it."""
+    match state:
+        case "ready":
+            return "connected"
+        case "needs-auth" | "failed" | "disabled":
+            return state
+        case _:
+            return "pending"

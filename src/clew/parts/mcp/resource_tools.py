@@ -1,0 +1,131 @@
+"""The two tools that show what servers offer to be read, and read it."""
+
+from collections.abc import Callable
+from typing import Any
+
+from msgspec import Struct
+
+from clew.agent.context.facts import Fact
+from clew.agent.tools.base import Input, Tool, ToolContext, ToolError, ToolResult, failed
+from clew.parts.mcp.content import Reply, as_json, blocks_of
+from clew.parts.mcp.protocol import an_object
+from clew.parts.mcp.server import Server
+from clew.parts.mcp.tools import CALL_PATIENCE_S, RECONNECT_WAIT_S, refused, result_of
+from clew.system.jsonrpc.peer import Answer
+
+
+class ResourceTool(Tool[Input]):
+    """Looks at what servers offer, and changes nothing."""
+
+    is_mcp = True
+
+    def __init__(
+        self, servers: Callable[[], tuple[Server, ...]], *, is_deferred: bool = False
+    ) -> None:
+        self._servers = servers
+        self.is_deferred = is_deferred
+
+    def is_read_only(self, given: Input) -> bool:
+        return True
+
+
+class ListInput(Struct, frozen=True, forbid_unknown_fields=True):
+    server: str | None = None
+
+
+class ListMcpResourcesTool(ResourceTool[ListInput]):
+    """What there is to read."""
+
+    name = "ListMcpResourcesTool"
+    description = "Lists the resources of MCP servers."
+    prompt = (
+        "Lists what the connected MCP servers offer to be read: documents, tables, records. Each has a "
+        "server and a URI, which ReadMcpResourceTool takes; a URI with {braces} has places to fill in."
+    )
+    input_type = ListInput
+
+    async def call(self, given: ListInput, ctx: ToolContext) -> ToolResult:
+        servers = chosen(self._servers(), given.server)
+        listed = [
+            {
+                "server": offer.server,
+                "uri": offer.uri,
+                "name": offer.name,
+                **({"description": offer.description} if offer.description else {}),
+                **({"mimeType": offer.mime_type} if offer.mime_type else {}),
+            }
+            for server in servers
+            for offer in server.offers.resources
+        ]
+        if not listed:
+            return ToolResult(content="No server offers a resource.", tool_use_result=[])
+        return ToolResult(
+            content="\n".join(as_json(one) for one in listed),
+            tool_use_result=listed,
+            display=f"{len(listed)} resources",
+        )
+
+
+class ReadInput(Struct, frozen=True, forbid_unknown_fields=True):
+    server: str
+    uri: str
+
+
+class ReadMcpResourceTool(ResourceTool[ReadInput]):
+    """One resource, read."""
+
+    name = "ReadMcpResourceTool"
+    description = "Reads a resource of an MCP server."
+    prompt = "Reads one resource of an MCP server, named by the server and the resource's URI."
+    input_type = ReadInput
+
+    def title(self, given: ReadInput) -> str:
+        return f"{given.server}:{given.uri}"
+
+    async def call(self, given: ReadInput, ctx: ToolContext) -> ToolResult:
+        (server,) = chosen(self._servers(), given.server)
+        return await read_resource(server, given.uri)
+
+
+async def resource_fact(server: Server, uri: str, shown: str) -> Fact:
+    """A resource that a prompt names, as it goes along with that prompt."""
+    result = await read_resource(server, uri)
+    head = f"The person's prompt names {shown}; this is what the MCP server {server.name} gives:"
+    content = result.content
+    blocks: Any = (
+        f"<system-reminder>\n{head}\n{content}\n</system-reminder>"
+        if isinstance(content, str)
+        else [{"type": "text", "text": head}, *content]
+    )
+    payload = {
+        "type": "mcp_resource",
+        "server": server.name,
+        "uri": uri,
+        "content": result.tool_use_result,
+    }
+    return Fact(payload=payload, rendered=(blocks,))
+
+
+async def read_resource(server: Server, uri: str) -> ToolResult:
+    """A resource as a result; also what an `@server:uri` in a prompt stands for."""
+    outcome = await server.call(
+        "resources/read", {"uri": uri}, patience_s=CALL_PATIENCE_S, wait_s=RECONNECT_WAIT_S
+    )
+    if not isinstance(outcome, Answer):
+        return failed(refused(server.name, outcome, CALL_PATIENCE_S))
+    contents = an_object(outcome.result).get("contents")
+    if not isinstance(contents, list):
+        return failed(f"The server {server.name} gave an answer without contents.")
+    await server.watch(uri)
+    blocks = blocks_of([{"type": "resource", "resource": one} for one in contents])
+    return result_of(Reply(blocks=blocks), {"content": contents})
+
+
+def chosen(servers: tuple[Server, ...], name: str | None) -> tuple[Server, ...]:
+    if name is None:
+        return servers
+    found = tuple(server for server in servers if server.name == name)
+    if not found:
+        known = ", ".join(server.name for server in servers) or "none"
+        raise ToolError(f"no MCP server is named {name}; there are: {known}")
+    return found

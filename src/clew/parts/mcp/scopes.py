@@ -1,0 +1,354 @@
+"""Which servers a session has: from the command line, settings, `.mcp.json`, and what others wrote.
+
+Owns the order of the scopes and what may not begin unasked. Reads, never writes. The strongest scope
+that knows a name says what it is; a project's server needs a trusted folder and a person's yes.
+"""
+
+import json
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.core.messages.errors import SettingsError, in_words
+from clew.parts.mcp.config import Scope, ServerConfig, digest, forbidden, read_server
+from clew.parts.mcp.content import as_json
+from clew.system.config.layers import Layer, ordered, usable
+from clew.system.config.layers import Scope as Layered
+from clew.system.config.load import trusts
+from clew.system.config.paths import Places
+from clew.system.files import alone, content, is_there, replace
+
+# What a person said about servers in a project: of its own, and of those it brings along.
+
+
+class Choices(Struct, frozen=True, kw_only=True):
+    """For one project: server -> the digest of the entry that was approved; and who was turned down."""
+
+    approved: dict[str, str] = {}
+    denied: frozenset[str] = frozenset()
+
+    def says(self, name: str, entry: Any) -> bool | None:
+        """Yes, no, or nothing yet."""
+        if name in self.denied:
+            return False
+        return True if self.approved.get(name) == mark(entry) else None
+
+
+def mark(entry: Any) -> str:
+    return digest(as_json(entry))
+
+
+def path_of(places: Places) -> Path:
+    return places.own / "mcp-projects.json"
+
+
+def read_all(places: Places) -> Json:
+    """A store that cannot be read approves nothing."""
+    try:
+        data = json.loads(path_of(places).read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def choices_of_project(places: Places) -> Json:
+    said = read_all(places).get(str(places.root.resolve()))
+    return said if isinstance(said, dict) else {}
+
+
+def keep(places: Places, said: Json) -> None:
+    """Writes what is said about this project; nothing of others' is lost."""
+    everything = read_all(places)
+    if any(said.values()):
+        everything[str(places.root.resolve())] = {k: v for k, v in said.items() if v}
+    else:
+        everything.pop(str(places.root.resolve()), None)
+    replace(path_of(places), json.dumps(everything, indent=2) + "\n", mode=0o600)
+
+
+def read(places: Places) -> Choices:
+    said = choices_of_project(places)
+    approved, denied = said.get("approved"), said.get("denied")
+    return Choices(
+        approved=approved if isinstance(approved, dict) else {},
+        denied=frozenset(n for n in denied if isinstance(n, str))
+        if isinstance(denied, list)
+        else frozenset(),
+    )
+
+
+def write(places: Places, choices: Choices) -> None:
+    said = {"approved": choices.approved, "denied": sorted(choices.denied)}
+    keep(places, choices_of_project(places) | said)
+
+
+def forget(places: Places) -> None:
+    """Takes back every yes and no; a person's own servers stay."""
+    with alone(places.config_home):
+        write(places, Choices())
+
+
+def servers(places: Places) -> Json:
+    """A person's own servers in this project."""
+    found = choices_of_project(places).get("servers")
+    return found if isinstance(found, dict) else {}
+
+
+def add_server(places: Places, name: str, entry: Any) -> None:
+    with alone(places.config_home):
+        keep(places, choices_of_project(places) | {"servers": servers(places) | {name: entry}})
+
+
+def remove_server(places: Places, name: str) -> None:
+    with alone(places.config_home):
+        left = {known: entry for known, entry in servers(places).items() if known != name}
+        keep(places, choices_of_project(places) | {"servers": left})
+
+
+def approve(places: Places, entries: Json) -> None:
+    with alone(places.config_home):
+        before = read(places)
+        write(
+            places,
+            Choices(
+                approved=before.approved | {name: mark(entry) for name, entry in entries.items()},
+                denied=before.denied - set(entries),
+            ),
+        )
+
+
+def deny(places: Places, names: Collection[str]) -> None:
+    with alone(places.config_home):
+        before = read(places)
+        kept = {name: was for name, was in before.approved.items() if name not in names}
+        write(places, Choices(approved=kept, denied=before.denied | set(names)))
+
+
+OF_LAYER: dict[Layered, Scope] = {
+    "managed": "cli",
+    "cli": "cli",
+    "session": "cli",
+    "local": "local",
+    "project": "project",
+    "user": "user",
+}
+
+
+class Entry(Struct, frozen=True, kw_only=True):
+    """One description of a server, where it stands, and why it does not begin; empty if it does."""
+
+    name: str
+    scope: Scope
+    source: str
+    value: Any
+    held: str = ""
+    # Written by a program for this session: what looks like a variable is none.
+    is_literal: bool = False
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """`servers` begin; `held` do not, and `faults` say what cannot be read."""
+
+    servers: tuple[ServerConfig, ...] = ()
+    held: tuple[Entry, ...] = ()
+    faults: tuple[str, ...] = ()
+
+
+class _Project(Struct):
+    mcp_servers: Any = msgspec.field(default=None, name="mcpServers")
+
+
+class _Others(Struct):
+    """Of the file in which other tools keep their state, what is about servers."""
+
+    mcp_servers: Any = msgspec.field(default=None, name="mcpServers")
+    projects: dict[str, _Project] = {}
+
+
+def find(
+    places: Places,
+    layers: Sequence[Layer],
+    settings: Json,
+    environ: Mapping[str, str],
+    *,
+    given: Sequence[str] = (),
+    brought: Mapping[str, Json] | None = None,
+    plugins: Sequence[Entry] = (),
+    strict: bool = False,
+) -> Found:
+    """The servers of a session. `given` are the arguments of --mcp-config, `brought` are those of the
+    program around it; `strict`: only those."""
+    faults: list[str] = []
+    entries = [
+        Entry(name=name, scope="cli", source="(brought along)", value=value, is_literal=True)
+        for name, value in (brought or {}).items()
+    ]
+    entries += from_arguments(given, places.cwd)
+    if not strict:
+        entries += [*all_entries(places, layers, settings, environ, faults), *plugins]
+    found = settled(entries, layers, settings, environ)
+    return msgspec.structs.replace(found, faults=(*faults, *found.faults))
+
+
+def settled(
+    entries: Iterable[Entry],
+    layers: Sequence[Layer],
+    settings: Json,
+    environ: Mapping[str, str],
+) -> Found:
+    """What these descriptions, the strongest first, come to: which begin, which may not, and why."""
+    faults: list[str] = []
+    servers: dict[str, ServerConfig] = {}
+    held: dict[str, Entry] = {}
+    for entry in entries:
+        if entry.name in servers or entry.name in held:
+            continue
+        if entry.held:
+            held[entry.name] = entry
+            continue
+        read = read_server(
+            entry.name,
+            entry.value,
+            scope=entry.scope,
+            environ=None if entry.is_literal else environ,
+            source=entry.source,
+        )
+        if isinstance(read, str):
+            faults.append(f"{entry.source}: MCP server {entry.name}: {read}")
+            continue
+        why = forbidden(read, allow_list(layers), settings.get("deniedMcpServers"))
+        if why:
+            held[entry.name] = msgspec.structs.replace(entry, held=why)
+        else:
+            servers[entry.name] = read
+    return Found(servers=tuple(servers.values()), held=tuple(held.values()), faults=tuple(faults))
+
+
+def allow_list(layers: Iterable[Layer]) -> Any:
+    """The administrator's list, where one is set."""
+    for layer in layers:
+        if layer.scope == "managed" and "allowedMcpServers" in usable(layer):
+            return usable(layer)["allowedMcpServers"]
+    return None
+
+
+def all_entries(
+    places: Places,
+    layers: Sequence[Layer],
+    settings: Json,
+    environ: Mapping[str, str],
+    faults: list[str],
+) -> list[Entry]:
+    """Every entry of files, the strongest first."""
+    entries: list[Entry] = []
+    for layer in ordered(layers):
+        found = usable(layer).get("mcpServers")
+        source = layer.file or f"({layer.scope})"
+        entries += each(found, OF_LAYER[layer.scope], source)
+    entries += each(servers(places), "local", str(path_of(places)))
+    entries += of_project(places, settings, faults)
+    entries += of_others(places, environ)
+    order = ("cli", "local", "project", "user")
+    return sorted(entries, key=lambda entry: order.index(entry.scope))
+
+
+def each(found: Any, scope: Scope, source: str) -> Iterator[Entry]:
+    for name, value in (found if isinstance(found, dict) else {}).items():
+        yield Entry(name=name, scope=scope, source=source, value=value)
+
+
+# -- the command line
+
+
+def from_arguments(given: Sequence[str], cwd: Path) -> Iterator[Entry]:
+    """The servers of --mcp-config: JSON or the name of a file, as often as it is given."""
+    for text in given:
+        is_json = text.lstrip().startswith("{")
+        source = "--mcp-config" if is_json else str(cwd / text)
+        try:
+            data = json.loads(text if is_json else (cwd / text).read_text("utf-8-sig"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise SettingsError(f"--mcp-config: {in_words(error)}") from None
+        found = data.get("mcpServers") if isinstance(data, dict) else None
+        if not isinstance(found, dict):
+            raise SettingsError(f"{source}: expected an object with mcpServers")
+        yield from each(found, "cli", source)
+
+
+# -- .mcp.json
+
+
+def project_files(places: Places) -> list[Path]:
+    """`.mcp.json` here and in the folders around, up to the repository; the nearest first."""
+    files = []
+    for folder in (places.cwd, *places.cwd.parents):
+        files.append(folder / ".mcp.json")
+        if folder == places.home or is_there(folder / ".git"):
+            break
+    else:
+        files = [places.cwd / ".mcp.json"]
+    return files
+
+
+def read_project(path: Path, faults: list[str]) -> Json:
+    """The servers of one file; one that cannot be read has none and says so."""
+    try:
+        data = json.loads(content(path).decode("utf-8-sig"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, RecursionError) as error:
+        faults.append(f"{path}: {error}")
+        return {}
+    found = data.get("mcpServers", {}) if isinstance(data, dict) else None
+    if not isinstance(found, dict):
+        faults.append(f"{path}: expected an object with mcpServers")
+        return {}
+    return found
+
+
+def of_project(places: Places, settings: Json, faults: list[str]) -> Iterator[Entry]:
+    is_trusted, said = trusts(places), read(places)
+    for path in project_files(places):
+        for name, value in read_project(path, faults).items():
+            why = waiting(name, value, settings, said, is_trusted=is_trusted)
+            yield Entry(name=name, scope="project", source=str(path), value=value, held=why)
+
+
+def waiting(name: str, value: Any, settings: Json, said: Choices, *, is_trusted: bool) -> str:
+    """Why a project's server does not begin yet."""
+    word = said.says(name, value)
+    if word is False or name in listed(settings, "disabledMcpjsonServers"):
+        return "it was turned down"
+    if not is_trusted:
+        return "the folder is not trusted (clew config trust)"
+    by_settings = settings.get("enableAllProjectMcpServers") is True
+    if word or by_settings or name in listed(settings, "enabledMcpjsonServers"):
+        return ""
+    return f"it waits for approval (clew mcp approve {name})"
+
+
+def listed(settings: Json, key: str) -> list[Any]:
+    found = settings.get(key)
+    return found if isinstance(found, list) else []
+
+
+# -- what other tools keep
+
+
+def of_others(places: Places, environ: Mapping[str, str]) -> Iterator[Entry]:
+    """Servers that a person added with another tool that shares this config home."""
+    named = environ.get("CLEW_CONFIG_DIR") or environ.get("CLAUDE_CONFIG_DIR")
+    folder = Path(named) if named else places.home
+    path = (places.cwd / folder) / ".claude.json"
+    try:
+        found = msgspec.json.decode(path.read_bytes(), type=_Others)
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return
+    own = found.projects.get(str(places.cwd))
+    if own is not None:
+        yield from each(own.mcp_servers, "local", str(path))
+    yield from each(found.mcp_servers, "user", str(path))

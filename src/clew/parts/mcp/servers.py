@@ -1,0 +1,153 @@
+"""All servers of a session: begun at once, beside everything else, and ended with the session.
+
+Owns their tasks. Nothing waits for a server but who asks for that, and never without a bound.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from clew.agent.tools.base import Tool
+from clew.parts.mcp import config as names
+from clew.parts.mcp.client import Helpers
+from clew.parts.mcp.config import ServerConfig
+from clew.parts.mcp.resource_tools import ListMcpResourcesTool, ReadMcpResourceTool
+from clew.parts.mcp.server import MakeLine, Server
+from clew.parts.mcp.tools import CALL_PATIENCE_S, McpTool
+
+
+class Servers:
+    """`on_change` is called when what the servers offer is another thing than before."""
+
+    def __init__(
+        self,
+        make_line: MakeLine,
+        helpers: Helpers,
+        *,
+        on_change: Callable[[], None] = lambda: None,
+        startup_s: float | None = None,
+        patience_s: float = CALL_PATIENCE_S,
+        defers: bool = True,
+    ) -> None:
+        self._make_line = make_line
+        self._helpers = helpers
+        self._on_change = on_change
+        self._startup_s = startup_s
+        self._patience_s = patience_s
+        # Whether the model is told a tool's name alone, until it looks for more.
+        self._defers = defers
+        self._servers: dict[str, Server] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._tools: dict[str, tuple[object, tuple[McpTool, ...]]] = {}
+        self._readers = (
+            ListMcpResourcesTool(self.all, is_deferred=defers),
+            ReadMcpResourceTool(self.all, is_deferred=defers),
+        )
+
+    def __len__(self) -> int:
+        return len(self._servers)
+
+    def all(self) -> tuple[Server, ...]:
+        return tuple(self._servers.values())
+
+    def get(self, name: str) -> Server | None:
+        return self._servers.get(name)
+
+    def add(self, configs: Iterable[ServerConfig]) -> list[str]:
+        """Begins with these servers; returns what is wrong with some of them."""
+        wrong: list[str] = []
+        for config in configs:
+            part = names.server_part(config.name)
+            same = [name for name in self._servers if names.server_part(name) == part]
+            if same:
+                wrong.append(
+                    f"MCP server {config.name}: reads like {same[0]} to the model; rename it"
+                )
+                continue
+            server = Server(
+                config,
+                self._make_line,
+                self._helpers,
+                on_change=self._on_change,
+                startup_s=self._startup_s,
+            )
+            self._servers[config.name] = server
+            self._begin(server)
+        return wrong
+
+    def _begin(self, server: Server) -> None:
+        self._tasks[server.name] = asyncio.create_task(server.live(), name=f"mcp {server.name}")
+
+    async def settled(self, most_s: float, *, kind: str | None = None) -> tuple[str, ...]:
+        """Waits until every server is there or will not be soon; the names of those that are not yet."""
+        meant = [s for s in self._servers.values() if kind in (None, s.config.kind)]
+        waiting = [server for server in meant if not server.is_settled]
+        if waiting and most_s > 0:
+            tasks = [asyncio.ensure_future(server.settled()) for server in waiting]
+            try:
+                await asyncio.wait(tasks, timeout=most_s)
+            finally:
+                for task in tasks:
+                    task.cancel()
+        return tuple(server.name for server in meant if not server.is_settled)
+
+    def tools(self) -> tuple[Tool[Any], ...]:
+        """Every tool there is now, in the order of the servers' names and then of the tools'."""
+        found: list[Tool[Any]] = []
+        has_resources = False
+        for name in sorted(self._servers):
+            server = self._servers[name]
+            if server.state == "disabled":
+                continue
+            found += self._tools_of(server)
+            has_resources = has_resources or bool(server.offers.resources)
+        if has_resources:
+            found += self._readers
+        return tuple(found)
+
+    def _tools_of(self, server: Server) -> tuple[McpTool, ...]:
+        """The same objects as long as the server offers the same."""
+        known = self._tools.get(server.name)
+        if known is None or known[0] is not server.offers.tools:
+            offers = server.offers.tools
+            is_deferred = self._defers and not server.config.always_load
+            tools = tuple(
+                McpTool(offer, server, patience_s=self._patience_s, is_deferred=is_deferred)
+                for offer in offers
+            )
+            known = self._tools[server.name] = (offers, tools)
+        return known[1]
+
+    # -- what a person or a host wants
+
+    async def reconnect(self, name: str) -> None:
+        server = self._servers[name]
+        await self._end([name])
+        server.reset()
+        self._begin(server)
+
+    async def toggle(self, name: str, *, enabled: bool) -> None:
+        server = self._servers[name]
+        await self._end([name])
+        if enabled:
+            server.enable()
+            server.reset()
+            self._begin(server)
+        else:
+            server.disable()
+
+    async def remove(self, name: str) -> None:
+        await self._end([name])
+        del self._servers[name]
+        self._on_change()
+
+    async def aclose(self) -> None:
+        """Ends all of them at once."""
+        await self._end(list(self._tasks))
+
+    async def _end(self, named: list[str]) -> None:
+        tasks = [self._tasks.pop(name) for name in named if name in self._tasks]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)

@@ -1,0 +1,207 @@
+"""A server's tools as tools of the session.
+
+What a server says about its tools is a hint of a stranger: it decides the order of calls and the words
+of a question, never whether a call may run. A call that fails is a result the model can act on.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from clew.agent.tools.base import RESULT_MAX_CHARS, Progress, Tool, ToolContext, ToolResult, failed
+from clew.core.json_object import Json
+from clew.core.messages.errors import UserError
+from clew.parts.mcp.catalogue import ToolOffer
+from clew.parts.mcp.content import Reply, as_json, reply_of
+from clew.parts.mcp.protocol import URL_ELICITATION_REQUIRED, a_text, an_object
+from clew.parts.mcp.server import Server
+from clew.system.jsonrpc.peer import Failure, Outcome
+
+if TYPE_CHECKING:
+    from clew.parts.mcp.servers import Servers
+
+# A server on its way back is waited for as long before a call is given up.
+RECONNECT_WAIT_S = 10.0
+CALL_PATIENCE_S = 600.0
+# However large a server says its results may be shown.
+RESULT_CEILING_CHARS = 500_000
+MAX_DATA = 2000
+
+
+class Given(Struct, frozen=True):
+    """Arguments under a schema that is the server's."""
+
+    values: dict[str, Any]
+
+
+class McpTool(Tool[Given]):
+    """One tool of one server; `server` is whoever serves that name now."""
+
+    is_mcp = True
+    owns_its_time = True
+
+    def __init__(
+        self, offer: ToolOffer, server: Server, *, patience_s: float, is_deferred: bool
+    ) -> None:
+        self.offer = offer
+        self.is_deferred = is_deferred and not offer.always_load
+        self.name = offer.name
+        self.description = offer.title
+        self.prompt = offer.description or offer.title
+        self.foreign_schema = offer.input_schema
+        self.result_max_chars = min(
+            max(offer.max_result_chars or 0, RESULT_MAX_CHARS), RESULT_CEILING_CHARS
+        )
+        self._server = server
+        self._patience_s = server.config.timeout_s or patience_s
+
+    @property
+    def input_type(self) -> type[Given]:
+        return Given
+
+    def is_read_only(self, given: Given) -> bool:
+        return self.offer.read_only
+
+    def is_destructive(self, given: Given) -> bool:
+        return self.offer.destructive and not self.offer.read_only
+
+    def title(self, given: Given) -> str:
+        shown = as_json(given.values)
+        return f"{self.name} {shown if len(shown) <= 200 else shown[:200] + '…'}"
+
+    async def call(self, given: Given, ctx: ToolContext) -> ToolResult:
+        params = {
+            "name": self.offer.tool,
+            "arguments": given.values,
+            "_meta": {"claudecode/toolUseId": ctx.tool_use_id},
+        }
+        outcome = await self._asked(params, ctx)
+        if isinstance(outcome, Failure) and await self._visited(outcome):
+            outcome = await self._asked(params, ctx)
+        if isinstance(outcome, Failure):
+            return failed(refused(self.offer.server, outcome, self._patience_s))
+        return result_of(reply_of(outcome.result), an_object(outcome.result))
+
+    async def _asked(self, params: Json, ctx: ToolContext) -> Outcome:
+        news = News(ctx)
+        try:
+            return await self._server.call(
+                "tools/call",
+                params,
+                patience_s=self._patience_s,
+                on_progress=news.heard,
+                wait_s=RECONNECT_WAIT_S,
+            )
+        finally:
+            await news.aclose()
+
+    async def _visited(self, failure: Failure) -> bool:
+        """Whether a person went where the server wants them to go before it answers."""
+        wanted = an_object(failure.data).get("elicitations")
+        if failure.code != URL_ELICITATION_REQUIRED or not isinstance(wanted, list) or not wanted:
+            return False
+        for one in wanted:
+            answer = await self._server.host.asked("elicitation/create", one)
+            if an_object(answer).get("action") != "accept":
+                return False
+        return True
+
+
+class News:
+    """Hands on what the server says about a call that runs; of many steps at once the last.
+
+    Begins with the first of them: most calls say nothing.
+    """
+
+    def __init__(self, ctx: ToolContext) -> None:
+        self._ctx = ctx
+        self._last: Json | None = None
+        self._telling: asyncio.Task[None] | None = None
+
+    def heard(self, step: Json) -> None:
+        self._last = step
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.ensure_future(self._tell())
+
+    async def _tell(self) -> None:
+        while self._last is not None:
+            step, self._last = self._last, None
+            await self._ctx.emit(Progress(text=in_words(step), data={"type": "mcp_progress"}))
+
+    async def aclose(self) -> None:
+        """Says the last of it."""
+        if self._telling is not None:
+            await asyncio.wait([self._telling])
+
+
+def in_words(step: Json) -> str:
+    done, total = step.get("progress"), step.get("total")
+    counted = f"{done:g}" if isinstance(done, (int, float)) else ""
+    if counted and isinstance(total, (int, float)):
+        counted = f"{counted} of {total:g}"
+    return " ".join(filter(None, (counted, a_text(step.get("message"))[:200])))
+
+
+def result_of(reply: Reply, raw: Json) -> ToolResult:
+    blocks = reply.blocks
+    only = blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else None
+    content: str | list[Json] = only if only is not None else blocks
+    if reply.is_error:
+        words = reply.words or "the tool failed and did not say why"
+        return ToolResult(
+            content=content or words,
+            is_error=True,
+            tool_use_result=f"Error: {words}",
+            display=words.split("\n", 1)[0],
+        )
+    return ToolResult(
+        content=content or "The tool gave nothing back.",
+        tool_use_result=raw.get("content", []),
+        mcp_meta={"structuredContent": reply.structured} if reply.structured is not None else None,
+        display=reply.words.split("\n", 1)[0][:200],
+    )
+
+
+async def answer_of(servers: "Servers", name: str, given: Json) -> str:
+    """The text with which a tool answers a call of clew's own."""
+    offers = {
+        offer.name: (offer, server) for server in servers.all() for offer in server.offers.tools
+    }
+    if name not in offers:
+        raise UserError(f"there is no tool {name} of a server that is connected")
+    offer, server = offers[name]
+    outcome = await server.call(
+        "tools/call",
+        {"name": offer.tool, "arguments": given},
+        patience_s=server.config.timeout_s or CALL_PATIENCE_S,
+        wait_s=RECONNECT_WAIT_S,
+    )
+    if isinstance(outcome, Failure):
+        raise UserError(refused(server.name, outcome, CALL_PATIENCE_S))
+    reply = reply_of(outcome.result)
+    if reply.is_error:
+        raise UserError(reply.words or "the tool failed and did not say why")
+    return reply.words
+
+
+def refused(server: str, failure: Failure, patience_s: float) -> str:
+    """What the model is told of a call that came to nothing."""
+    match failure.kind:
+        case "timeout":
+            return (
+                f"The server {server} was silent for {patience_s:g} s, and the call was cancelled. "
+                "Whether it took effect is not known."
+            )
+        case "lost":
+            return (
+                f"The server {server} went away while the call was running: {failure.message}. "
+                "Whether it took effect is not known."
+            )
+        case "unsent":
+            return f"The call was not made: {failure.message}."
+        case "refused":
+            data = "" if failure.data is None else f" {as_json(failure.data)[:MAX_DATA]}"
+            return f"The server {server} refused the call: {failure.message} ({failure.code}){data}"
+        case _:
+            return f"The server {server} gave an answer that cannot be used: {failure.message}"

@@ -1,0 +1,185 @@
+"""Brings a plugin or a marketplace onto this machine: a folder is copied, a repository cloned, a package
+unpacked.
+
+Nothing of what is brought is run: no hooks of git, no submodules, no transports but the usual ones.
+"""
+
+import asyncio
+import gzip
+import os
+import shutil
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+
+from clew.agent.subagents.worktree import Git
+from clew.core.messages.errors import UserError
+from clew.parts.plugins.manifest import NPM, Source
+from clew.system.files import is_folder, is_link, make_private
+from clew.system.process.output import Output
+from clew.system.process.run import run
+from clew.system.process.spawn import Launcher
+
+# A plugin that is published as an npm package: its archive, brought by npm and unpacked here.
+
+
+TIMEOUT_S = 120.0
+MAX_BYTES = 256 << 20
+MAX_FILES = 20_000
+# Headers of any kind, and members that are no files.
+BETWEEN_BYTES = 1 << 20
+
+
+async def unpacked(source: Source, draft: Path, environ: Mapping[str, str]) -> None:
+    """Puts the package's files at `draft`, which is not there yet."""
+    here = draft.with_name("archive")
+    here.mkdir()
+    launcher = Launcher()
+    try:
+        await packed(launcher, source, here, environ)
+    finally:
+        await launcher.aclose()
+    archives = sorted(here.glob("*.tgz"))
+    if not archives:
+        raise UserError(f"{source}: npm brought no archive")
+    unpack(archives[0], draft, str(source))
+
+
+async def packed(
+    launcher: Launcher, source: Source, here: Path, environ: Mapping[str, str]
+) -> None:
+    said, complained = Output(keep_bytes=2000), Output(keep_bytes=2000)
+    wanted = source.url.removeprefix(NPM) + (f"@{source.ref}" if source.ref else "")
+    argv = ["npm", "pack", "--ignore-scripts", "--pack-destination", str(here)]
+    argv += [f"--registry={source.registry}"] if source.registry else []
+    try:
+        ended = await run(
+            launcher,
+            [*argv, "--", wanted],
+            cwd=str(here),
+            env=dict(environ),
+            stdout=said,
+            stderr=complained,
+            timeout_s=TIMEOUT_S,
+        )
+    except OSError as error:
+        raise UserError(f"{source}: needs npm, which cannot be run: {error.strerror}") from None
+    if ended.timed_out or ended.exit.code != 0:
+        lines = bytes(complained.head).decode("utf-8", "replace").splitlines()
+        why = next((line for line in lines if line.strip()), "it failed")
+        raise UserError(f"{source}: npm pack: {why}")
+
+
+class _Unfolded(gzip.GzipFile):
+    """What an archive unfolds to: no more in all than a plugin may have, nor between two of its files."""
+
+    left = MAX_BYTES
+    near = BETWEEN_BYTES
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        self.left -= len(data)
+        self.near -= len(data)
+        if self.left < 0 or self.near < 0:
+            raise UserError("too large for a plugin")
+        return data
+
+
+def unpack(archive: Path, into: Path, what: str) -> None:
+    """The files of an archive, without the folder they all lie in; links and devices are left out."""
+    count = 0
+    try:
+        with _Unfolded(archive) as stream, tarfile.open(fileobj=stream, mode="r|") as tar:
+            for member in tar:
+                count += 1
+                parts = PurePosixPath(member.name).parts[1:]
+                is_wanted = member.isfile() and parts
+                if count > MAX_FILES or (is_wanted and member.size > MAX_BYTES):
+                    raise UserError("too large for a plugin")
+                if not is_wanted:
+                    continue
+                stream.near = member.size + BETWEEN_BYTES
+                if ".." in parts or PurePosixPath(*parts).is_absolute():
+                    raise UserError(f"{member.name} leads out of the package")
+                path = into.joinpath(*parts)
+                path.parent.mkdir(parents=True, exist_ok=True)
+                content = tar.extractfile(member)
+                assert content is not None
+                with path.open("wb") as target:
+                    shutil.copyfileobj(content, target)
+                path.chmod(0o755 if member.mode & 0o100 else 0o644)
+    except UserError as error:
+        raise UserError(f"{what}: {error}") from None
+    except (tarfile.TarError, zlib.error, EOFError, OSError, ValueError, RecursionError) as error:
+        raise UserError(f"{what}: its archive cannot be unpacked: {error}") from None
+
+
+# What a repository may be fetched by; others run commands of their own.
+PROTOCOLS = "https:http:ssh:file"
+LEADS_OUT = "is a link that leads out of the plugin"
+
+
+def bring(source: Source, into: Path, *, base: Path, environ: Mapping[str, str]) -> str:
+    """Puts what `source` names at `into`, which is not there yet; the commit, if it has one.
+
+    `base` is the folder that relative paths start from. What fails leaves nothing behind.
+    """
+    make_private(into.parent)
+    with tempfile.TemporaryDirectory(dir=into.parent, prefix=".bringing-") as made:
+        draft = Path(made, "whole")
+        commit = ""
+        if source.is_package:
+            asyncio.run(unpacked(source, draft, environ))
+            found = inside(draft, source.path)
+        elif source.url:
+            commit = asyncio.run(clone(source, draft, environ))
+            found = inside(draft, source.path)
+        else:
+            found = (base / Path(source.path).expanduser()).resolve()
+        if not is_folder(found):
+            place = found if not source.url else source.path
+            raise UserError(f"{source}: there is no folder {place}")
+        if leading_out := outward(found):
+            raise UserError(f"{source}: {leading_out} {LEADS_OUT}")
+        ready = Path(made, "ready")
+        try:
+            shutil.copytree(found, ready, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+            ready.chmod(0o700)
+            ready.rename(into)
+        except (OSError, shutil.Error) as error:
+            raise UserError(f"{source}: cannot be copied: {error}") from None
+    return commit
+
+
+async def clone(source: Source, into: Path, environ: Mapping[str, str]) -> str:
+    launcher = Launcher()
+    git = Git(launcher, {**environ, "GIT_ALLOW_PROTOCOL": PROTOCOLS})
+    try:
+        here = str(into.parent)
+        more = ["--branch", source.ref] if source.ref else []
+        depth = [] if source.commit else ["--depth", "1"]
+        await git(here, "clone", "--quiet", "--no-tags", *depth, *more, "--", source.url, str(into))
+        if source.commit:
+            await git(str(into), "checkout", "--quiet", "--detach", source.commit)
+        return (await git(str(into), "rev-parse", "HEAD")).strip()
+    finally:
+        await launcher.aclose()
+
+
+def outward(root: Path) -> str:
+    """A link below `root` that leads out of it, by its name: what it leads to would be read as the
+    plugin's own, and nobody who looks at the plugin sees it."""
+    for folder, folders, names in os.walk(root):
+        for path in (Path(folder, name) for name in (*folders, *names)):
+            if is_link(path) and not path.resolve().is_relative_to(root):
+                return str(path.relative_to(root))
+    return ""
+
+
+def inside(root: Path, path: str) -> Path:
+    found = (root / path).resolve()
+    if not found.is_relative_to(root.resolve()):
+        raise UserError(f"{path}: leads out of the repository")
+    return found

@@ -1,0 +1,384 @@
+"""Installing, updating and pinning plugins, and the marketplaces they are found in.
+
+Owns the order: bring the files, read them, tell what they add, ask, and only then write down. What a
+plugin would run waits for a person's word; what it says in words does not.
+"""
+
+import os
+import secrets
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct, structs
+
+from clew.core.messages.errors import UserError
+from clew.parts.plugins.fetch import bring, inside
+from clew.parts.plugins.manifest import NPM, Market, Offer, Source, last_of, market, typed_source
+from clew.parts.plugins.parts import NOTHING, Parts, decoded, is_nothing, parts_of, read_manifest
+from clew.parts.plugins.store import LOCAL, Installed, Known, Store, fingerprint
+from clew.system.config.json_text import without
+from clew.system.config.layers import value_at
+from clew.system.config.load import assign, load, read
+from clew.system.config.paths import Places
+from clew.system.files import alone, is_folder, is_link, is_there, locked, make_private, replace
+
+MARKET = Path(".claude-plugin", "marketplace.json")
+SCOPES = ("user", "project", "local")
+
+
+class Desk(Struct, frozen=True, kw_only=True):
+    """Where plugins are handled: the places of a person, their environment, and whom to ask."""
+
+    places: Places
+    store: Store
+    environ: Mapping[str, str]
+    # Shows what a plugin adds and asks whether it may run.
+    agrees: Callable[[Parts], bool]
+
+    def parts(self, one: Installed) -> Parts:
+        """What an installed plugin adds. Raises UserError where it cannot be read."""
+        return parts_at(self.store, one)
+
+
+def parts_at(store: Store, one: Installed) -> Parts:
+    root = Path(one.path)
+    said = read_manifest(root, one.declared)
+    if not is_folder(root) or isinstance(said, str):
+        why = said if isinstance(said, str) else "its folder is gone"
+        raise UserError(f"plugin {one.id}: {why}")
+    return parts_of(root, structs.replace(said, name=one.name), store.data(one.id))
+
+
+def install(desk: Desk, wanted: str, *, scope: str, trusts: bool | None) -> tuple[Installed, Parts]:
+    """Installs what a person named: a plugin of a marketplace, a folder or a repository."""
+    offer, base, at = found(desk, wanted)
+    permitted(desk.places, offer.source)
+    return settle(desk, offer, base=base, at=at, scope=scope, trusts=trusts, before=None)
+
+
+def found(desk: Desk, wanted: str) -> tuple[Offer, Path, str]:
+    """What is offered, where relative paths start, and the marketplace's name."""
+    name, _, at = wanted.partition("@")
+    looks_like_place = "/" in wanted or wanted.startswith((".", "~")) or ":" in wanted
+    if looks_like_place:
+        source = typed(wanted)
+        whole = source if source.url else at_home(desk.places.cwd, source)
+        return Offer(name=last_of(whole), source=source), desk.places.cwd, LOCAL
+    offers: list[tuple[str, Path, Offer]] = []
+    faults: list[str] = []
+    for market_name, known in desk.store.markets().items():
+        if at and market_name != at:
+            continue
+        try:
+            all_of_it = read_market(Path(known.path)).offers
+        except UserError as error:
+            faults.append(f"\n! marketplace {market_name}: {error}")
+            continue
+        base = base_of(Path(known.path))
+        offers += [(market_name, base, one) for one in all_of_it if one.name == name]
+    if not offers:
+        raise UserError(
+            f"no marketplace offers {wanted}; clew plugin marketplace list shows what there is, and a "
+            f"folder is named with a slash, as ./folder{''.join(faults)}"
+        )
+    if len(offers) > 1:
+        names = ", ".join(f"{name}@{market_name}" for market_name, _, _ in offers)
+        raise UserError(f"{name} is offered more than once; name one of {names}")
+    market_name, base, one = offers[0]
+    if not one.source.url:
+        inside(base, one.source.path)
+    return one, base, market_name
+
+
+def at_home(base: Path, source: Source) -> Source:
+    """A folder, wherever it is named from."""
+    return Source(path=str((base / Path(source.path).expanduser()).resolve()))
+
+
+def settle(
+    desk: Desk,
+    offer: Offer,
+    *,
+    base: Path,
+    at: str,
+    scope: str | None,
+    trusts: bool | None,
+    before: Installed | None,
+) -> tuple[Installed, Parts]:
+    """Brings the files, asks about them, and writes down what there is now."""
+    store, source = desk.store, offer.source
+    whole = source if source.url else at_home(base, source)
+    with drafted(store.copies) as draft:
+        commit = bring(source, draft, base=base, environ=desk.environ)
+        said = read_manifest(draft, offer.declared, called=offer.name)
+        if isinstance(said, str):
+            raise UserError(said.replace(str(draft), str(source)))
+        if is_nothing(parts_of(draft, said, store.data(said.name))):
+            raise UserError(f"{source}: {NOTHING}")
+        plugin_id = before.id if before is not None else f"{said.name}@{at}"
+        there = store.own().get(plugin_id) if before is None else None
+        if there is not None and at == LOCAL and not is_same(there.source, whole):
+            raise UserError(
+                f"{plugin_id} is installed already, from {there.source}; clew plugin remove {plugin_id} "
+                "makes room for another"
+            )
+        if there is not None and there.is_pinned:
+            raise UserError(pinned(there))
+        print_of = fingerprint(draft)
+        target = store.copies / plugin_id / (commit[:12] or print_of[:12])
+        shutil.rmtree(target, ignore_errors=True)
+        target.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        draft.rename(target)
+    one = Installed(
+        id=plugin_id,
+        path=str(target),
+        source=whole,
+        version=said.version,
+        commit=commit,
+        is_pinned=bool(source.commit),
+        declared=offer.declared,
+    )
+    parts = desk.parts(one)
+    if parts.runs and (desk.agrees(parts) if trusts is None else trusts):
+        one = structs.replace(one, trusted=print_of)
+    store.keep(one)
+    if before is not None and before.path != one.path:
+        shutil.rmtree(before.path, ignore_errors=True)
+    if scope is not None:
+        switch(desk, one.id, scope, on=True)
+    return one, parts
+
+
+def is_same(one: Source, other: Source) -> bool:
+    """Whether both are the same place, at whatever version."""
+    return (one.url, one.path, one.registry) == (other.url, other.path, other.registry)
+
+
+@contextmanager
+def drafted(above: Path) -> Iterator[Path]:
+    """Where files are brought to before they have a name: each time a place of its own."""
+    make_private(above)
+    with tempfile.TemporaryDirectory(dir=above, prefix=".new-") as made:
+        yield Path(made, "whole")
+
+
+def update(desk: Desk, one: Installed, *, trusts: bool | None) -> tuple[Installed, Parts]:
+    """The newest of its source. What was trusted before is asked about again if it has changed."""
+    if one.is_foreign:
+        raise UserError(f"{one.id} was installed by another tool, which updates it")
+    if one.is_pinned:
+        raise UserError(pinned(one))
+    return renewed(desk, one, one.source, trusts=trusts)
+
+
+def pinned(one: Installed) -> str:
+    """Why one is not brought anew."""
+    at = one.commit or one.version or "its content"
+    return f"{one.id} is pinned to {at}; clew plugin unpin {one.id} lets it be brought anew"
+
+
+def renewed(
+    desk: Desk, one: Installed, source: Source, *, trusts: bool | None
+) -> tuple[Installed, Parts]:
+    return settle(
+        desk,
+        Offer(name=one.name, source=source, declared=one.declared),
+        base=desk.places.cwd,
+        at="",
+        scope=None,
+        trusts=True if trusts is None and unchanged(one, source) else trusts,
+        before=one,
+    )
+
+
+def unchanged(one: Installed, source: Source) -> bool:
+    """Whether the source still is what a person has agreed to."""
+    if source.url or not one.trusted or not is_folder(source.path):
+        return False
+    return fingerprint(Path(source.path)) == one.trusted
+
+
+def pin(desk: Desk, one: Installed, commit: str, *, trusts: bool | None) -> Installed:
+    """Holds a plugin at a commit, by default the one that is there; of a folder, at its content."""
+    if one.is_foreign:
+        raise UserError(f"{one.id} was installed by another tool, which settles its version")
+    if commit and (not one.source.url or one.source.is_package):
+        kind = "package" if one.source.is_package else "folder"
+        raise UserError(f"{one.id} is a copy of a {kind}, which has no commits; pin it as it is")
+    if commit and commit != one.commit:
+        source = structs.replace(one.source, ref="", commit=commit)
+        one, _ = renewed(desk, one, source, trusts=trusts)
+    pinned = structs.replace(one, is_pinned=True)
+    desk.store.keep(pinned)
+    return pinned
+
+
+def unpin(desk: Desk, one: Installed) -> None:
+    source = structs.replace(one.source, commit="")
+    desk.store.keep(structs.replace(one, is_pinned=False, source=source))
+
+
+def switch(desk: Desk, plugin_id: str, scope: str, *, on: bool) -> Path:
+    """Writes into the settings of a scope whether a plugin is on."""
+    kinds: dict[str, Any] = {"user": "user", "project": "project", "local": "local"}
+    return assign(desk.places, kinds[scope], ("enabledPlugins", plugin_id), on).path
+
+
+# -- marketplaces
+
+
+def read_market(folder: Path) -> Market:
+    path = folder / MARKET if is_folder(folder) else folder
+    data = decoded(path)
+    said = data if isinstance(data, str) else market(data)
+    if isinstance(said, str):
+        raise UserError(f"{path}: {said}")
+    if said.name == LOCAL:
+        # Of two plugins called NAME@local nobody could tell which is meant.
+        raise UserError(f"{path}: name: {LOCAL} stands for plugins that came from no marketplace")
+    return said
+
+
+def base_of(path: Path) -> Path:
+    """The folder that a marketplace's relative sources start from."""
+    base = path if is_folder(path) else path.parent
+    return base.parent if base.name == MARKET.parent.name else base
+
+
+def add_market(desk: Desk, words: str) -> Market:
+    """A marketplace: a folder or file on this machine, where it stays, or a repository, which is copied."""
+    source = typed(words)
+    permitted(desk.places, source)
+    if not source.url:
+        path = (desk.places.cwd / Path(source.path).expanduser()).resolve()
+        said = read_market(path)
+        desk.store.keep_market(said.name, Known(source=Source(path=str(path)), path=str(path)))
+        return said
+    folder = desk.store.folder / "markets"
+    with drafted(folder) as draft:
+        bring(source, draft, base=desk.places.cwd, environ=desk.environ)
+        try:
+            said = read_market(draft)
+        except UserError as error:
+            raise UserError(str(error).replace(str(draft), str(source))) from None
+        target = folder / said.name
+        shutil.rmtree(target, ignore_errors=True)
+        draft.rename(target)
+    desk.store.keep_market(said.name, Known(source=source, path=str(target)))
+    return said
+
+
+def typed(words: str) -> Source:
+    try:
+        return typed_source(words)
+    except ValueError as error:
+        raise UserError(str(error)) from None
+
+
+def update_market(desk: Desk, name: str) -> Market:
+    known = desk.store.markets().get(name)
+    if known is None:
+        raise UserError(
+            f"no marketplace {name}; clew plugin marketplace list shows those there are"
+        )
+    source = known.source
+    return add_market(desk, str(source) if source.url else source.path)
+
+
+def remove_market(desk: Desk, name: str) -> None:
+    known = desk.store.markets().get(name)
+    if known is None:
+        raise UserError(
+            f"no marketplace {name}; clew plugin marketplace list shows those there are"
+        )
+    desk.store.keep_market(name, None)
+    if known.source.url:
+        shutil.rmtree(known.path, ignore_errors=True)
+
+
+def permitted(places: Places, source: Source) -> None:
+    """Refuses a source that an administrator's list does not name; without a list all may be used."""
+    for layer in load(places).layers:
+        listed = layer.data.get("strictKnownMarketplaces")
+        if layer.scope == "managed" and isinstance(listed, list) and not named_by(listed, source):
+            raise UserError(
+                f"{source}: strictKnownMarketplaces of your organisation does not name it"
+            )
+
+
+def named_by(listed: Sequence[Any], source: Source) -> bool:
+    for entry in listed:
+        said = entry if isinstance(entry, dict) else {}
+        repo = said.get("repo")
+        url = f"https://github.com/{repo}.git" if isinstance(repo, str) else said.get("url")
+        if isinstance(said.get("package"), str):
+            url = f"{NPM}{said['package']}"
+        if source.url and url == source.url:
+            return True
+        path = said.get("path")
+        if not source.url and isinstance(path, str) and Path(source.path).resolve() == Path(path):
+            return True
+    return False
+
+
+# Removing plugins: recorded and renamed at once, then deleted from disk.
+
+
+# How the name of what was removed and is not deleted yet begins.
+GONE = ".gone-"
+
+
+def remove(desk: Desk, one: Installed) -> list[Path]:
+    """Takes a plugin away with all that clew wrote for it; what was taken away. Its files are put aside
+    at once, however many they are: `swept` ends them."""
+    if one.is_foreign:
+        raise UserError(
+            f"{one.id} was installed by another tool; clew plugin disable switches it off"
+        )
+    changed = [path for scope in SCOPES for path in switched_nowhere(desk, one.id, scope)]
+    desk.store.forget(one.id)
+    gone: list[Path] = []
+    for folder in (desk.store.copies / one.id, desk.store.data(one.id)):
+        if is_there(folder) or is_link(folder):
+            # Beside itself: what is above it may lie on another disk.
+            folder.rename(folder.with_name(f"{GONE}{secrets.token_hex(8)}"))
+            gone.append(folder)
+    return [*gone, *changed]
+
+
+def switched_nowhere(desk: Desk, plugin_id: str, scope: str) -> list[Path]:
+    """The settings file of a scope, if it said whether the plugin is on."""
+    path, key = desk.places.settings_file(scope), ("enabledPlugins", plugin_id)
+    with alone(desk.places.config_home):
+        layer = read("local", path, str(desk.places.root)) if is_there(path) else None
+        if layer is None or layer.unreadable is not None or not value_at(layer.data, key)[0]:
+            return []
+        # What would be left with nothing in it would still wait for trust in its folder.
+        is_last = len(value_at(layer.data, key[:1])[1]) == 1
+        replace(path, without(layer.text, key[:1] if is_last else key))
+    return [path]
+
+
+def swept(desk: Desk) -> None:
+    """Deletes what was put aside, also by a removal that was broken off."""
+    for above in (desk.store.copies, desk.store.kept):
+        for folder in above.glob(f"{GONE}*"):
+            deleted(folder)
+
+
+def deleted(folder: Path) -> None:
+    """All that is in it. What another process deletes by now is left to that; what a link leads to stays."""
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        folder.unlink(missing_ok=True)
+        return
+    try:
+        if locked(handle) and is_folder(folder):
+            shutil.rmtree(folder)
+    finally:
+        os.close(handle)

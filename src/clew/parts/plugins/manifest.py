@@ -1,0 +1,211 @@
+"""What a plugin says of itself: `.claude-plugin/plugin.json`, or the entry of a marketplace. Pure.
+
+Owns the fields of the manifest and of marketplaces. What is wrong is a text; unknown fields are kept
+out of the way, for they are other tools'.
+"""
+
+import re
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
+SHORT = re.compile(r"[A-Za-z0-9_.-]+/[A-Za-z0-9_.-]+")
+REMOTE = ("https://", "http://", "ssh://", "git@", "file://")
+NPM = "npm:"
+PACKAGE = re.compile(r"(?:@[a-z0-9][a-z0-9._~-]*/)?[a-z0-9][a-z0-9._~-]*")
+VERSION = re.compile(r"[0-9A-Za-z][0-9A-Za-z.+-]*")
+# What may be declared as paths beside the folders that are looked into anyway.
+KINDS = ("commands", "agents", "skills", "outputStyles", "hooks", "mcpServers", "lspServers")
+
+
+class Manifest(Struct, frozen=True, kw_only=True):
+    """`declared` are the parts it names, as it names them."""
+
+    name: str
+    version: str = ""
+    description: str = ""
+    author: str = ""
+    declared: Json = {}
+
+
+class Source(Struct, frozen=True, kw_only=True):
+    """Where a plugin or marketplace comes from: a local folder, a git repository, an npm package."""
+
+    # An address of a repository, or `npm:` and the name of a package; empty for a folder.
+    url: str = ""
+    # The folder, or the one within the repository.
+    path: str = ""
+    # A branch or tag; of a package its version.
+    ref: str = ""
+    commit: str = ""
+    # Of a package: where it is asked for, if not where npm itself would ask.
+    registry: str = ""
+
+    @property
+    def is_package(self) -> bool:
+        return self.url.startswith(NPM)
+
+    def __str__(self) -> str:
+        if not self.url:
+            return self.path
+        if self.is_package:
+            return self.url + (f"@{self.ref}" if self.ref else "")
+        return self.url + (f"#{self.ref or self.commit}" if self.ref or self.commit else "")
+
+
+def last_of(source: Source) -> str:
+    """What a plugin that does not say its name is called: the last word of where it comes from."""
+    place = source.path or source.url.rstrip("/").removesuffix(".git")
+    return re.split(r"[/:]", place.rstrip("/"))[-1]
+
+
+class Offer(Struct, frozen=True, kw_only=True):
+    """One plugin of a marketplace. A relative source is a folder of the marketplace itself."""
+
+    name: str
+    source: Source
+    description: str = ""
+    version: str = ""
+    declared: Json = {}
+
+
+class Market(Struct, frozen=True, kw_only=True):
+    name: str
+    offers: tuple[Offer, ...]
+    faults: tuple[str, ...] = ()
+
+
+def manifest(data: Any) -> Manifest | str:
+    """The manifest of a decoded plugin.json, or what is wrong with it."""
+    if not isinstance(data, dict):
+        return "expected an object"
+    name = data.get("name")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        return "name: expected letters, digits, - and _"
+    author = data.get("author")
+    return Manifest(
+        name=name,
+        version=text(data, "version"),
+        description=text(data, "description"),
+        author=text(author, "name") if isinstance(author, dict) else text(data, "author"),
+        declared={kind: data[kind] for kind in KINDS if kind in data},
+    )
+
+
+def text(data: Json, key: str) -> str:
+    value = data.get(key)
+    return value if isinstance(value, str) else ""
+
+
+def market(data: Any) -> Market | str:
+    """The marketplace of a decoded marketplace.json, or what is wrong with it."""
+    if not isinstance(data, dict):
+        return "expected an object"
+    name, listed = data.get("name"), data.get("plugins")
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        return "name: expected letters, digits, - and _"
+    if not isinstance(listed, list):
+        return "plugins: expected an array"
+    metadata = data.get("metadata")
+    base = text(metadata, "pluginRoot") if isinstance(metadata, dict) else ""
+    offers: list[Offer] = []
+    faults: list[str] = []
+    for i, entry in enumerate(listed):
+        found = offer(entry, base)
+        if isinstance(found, str):
+            faults.append(f"plugins[{i}]: {found}")
+        else:
+            offers.append(found)
+    return Market(name=name, offers=tuple(offers), faults=tuple(faults))
+
+
+def offer(entry: Any, base: str) -> Offer | str:
+    said = manifest(entry)
+    if isinstance(said, str):
+        return said
+    found = source(entry.get("source"))
+    if isinstance(found, str):
+        return f"{said.name}: {found}"
+    if not found.url and base:
+        found = Source(path=f"{base.rstrip('/')}/{found.path.removeprefix('./')}")
+    return Offer(
+        name=said.name,
+        source=found,
+        description=said.description,
+        version=said.version,
+        declared=said.declared,
+    )
+
+
+def source(value: Any) -> Source | str:
+    """The source of a marketplace's entry, or of a setting; a text is a folder beside it."""
+    if isinstance(value, str):
+        return Source(path=value) if value else "source: empty"
+    if not isinstance(value, dict):
+        return "source: expected a path or an object"
+    kind, commit = text(value, "source"), text(value, "sha")
+    if commit and not COMMIT.fullmatch(commit):
+        return "source.sha: expected a whole commit id"
+    more = {"ref": text(value, "ref"), "commit": commit}
+    if kind == "github":
+        repo = text(value, "repo")
+        if not SHORT.fullmatch(repo):
+            return "source.repo: expected owner/name"
+        url = f"https://github.com/{repo}.git"
+        return Source(url=url, path=text(value, "path"), **more)
+    if kind in ("url", "git", "git-subdir"):
+        url = text(value, "url")
+        if not url.startswith(REMOTE):
+            return "source.url: expected an address of a git repository"
+        return Source(url=url, path=text(value, "path"), **more)
+    if kind in ("directory", "file", "local"):
+        return Source(path=text(value, "path")) if value.get("path") else "source.path: missing"
+    if kind == "npm":
+        return package(text(value, "package"), text(value, "version"), text(value, "registry"))
+    return f"source: {kind or 'it'} is not supported; there are folders, github, url, git-subdir and npm"
+
+
+def package(name: str, version: str, registry: str = "") -> Source | str:
+    """A package by its name in a registry; npm would take much else for one."""
+    if not PACKAGE.fullmatch(name):
+        return "source.package: expected the name of a package"
+    if version and not VERSION.fullmatch(version):
+        return "source.version: expected a version or a tag"
+    if registry and not registry.startswith(("https://", "http://")):
+        return "source.registry: expected an address"
+    return Source(url=f"{NPM}{name}", ref=version, registry=registry)
+
+
+def typed_source(words: str) -> Source:
+    """What a person types: a folder, `owner/name`, or an address; behind # a branch, tag or commit;
+    or `npm:` and a package. Raises ValueError."""
+    if words.startswith(NPM):
+        named = words.removeprefix(NPM)
+        # The first character may be the mark of a scope.
+        name, _, version = named[1:].partition("@")
+        found = package(named[:1] + name, version)
+        if isinstance(found, str):
+            raise ValueError(f"{words}: {found}")
+        return found
+    place, _, ref = words.partition("#")
+    more = {"commit": ref} if COMMIT.fullmatch(ref) else {"ref": ref}
+    if place.startswith(REMOTE):
+        return Source(url=place, **more)
+    if SHORT.fullmatch(place) and not place.startswith("."):
+        return Source(url=f"https://github.com/{place}.git", **more)
+    return Source(path=place)
+
+
+def with_root(value: Any, places: dict[str, str]) -> Any:
+    """A value in whose texts `${NAME}` is put in for the names there are, and no other."""
+    if isinstance(value, str):
+        for name, place in places.items():
+            value = value.replace(f"${{{name}}}", place)
+        return value
+    if isinstance(value, dict):
+        return {key: with_root(one, places) for key, one in value.items()}
+    return [with_root(one, places) for one in value] if isinstance(value, list) else value

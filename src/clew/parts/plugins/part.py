@@ -1,0 +1,209 @@
+"""The plugins of a session: those that are on, those of the command line; what each loader gets of them.
+
+Nothing of a plugin runs before a person has agreed to exactly this content. What it says in words
+(commands, skills, agents, styles) is there as soon as it is on. A plugin that --plugin-dir names is
+trusted for this session: naming it is agreeing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from clew.agent.hooks.handlers import read_hooks
+from clew.agent.options import Options
+from clew.core.json_object import Json
+from clew.core.messages.errors import UserError
+from clew.parts.mcp.scopes import Entry
+from clew.parts.skills.folders import FromPlugin
+from clew.permissions.session_rules import Standing
+from clew.system.config.layers import Layer, usable
+from clew.system.files import is_folder
+
+if TYPE_CHECKING:
+    from clew.agent.hooks.run import Hooks
+    from clew.parts.plugins.parts import Parts
+
+
+# What the names of their MCP servers begin with.
+OF_PLUGINS = "plugin:"
+
+
+class Plugin(Struct, frozen=True, kw_only=True):
+    """One plugin of a session. `may_run`: its hooks and servers are started."""
+
+    parts: Parts
+    may_run: bool
+    # Whether its MCP servers are of the session.
+    has_servers: bool = True
+    # NAME@MARKETPLACE of an installed one: what tells it from another of its name.
+    id: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.parts.manifest.name
+
+    def record(self) -> Json:
+        """How hosts are told of it."""
+        said = {"name": self.name, "path": str(self.parts.root)}
+        version = self.parts.manifest.version
+        return said | ({"version": version} if version else {})
+
+
+class SessionPlugins:
+    """What was found when it was looked for last, and what is wrong with the rest."""
+
+    def __init__(self, plugins: Sequence[Plugin] = (), faults: Sequence[str] = ()) -> None:
+        self.all = tuple(plugins)
+        self.faults = tuple(faults)
+
+    def __iter__(self) -> Iterator[Plugin]:
+        return iter(self.all)
+
+    def replace(self, found: SessionPlugins) -> None:
+        """What is there now, in place of what was."""
+        self.all, self.faults = found.all, found.faults
+
+    def skills(self) -> list[FromPlugin]:
+        return [
+            FromPlugin(
+                name=one.name,
+                root=one.parts.root,
+                is_trusted=one.may_run,
+                command_folders=tuple(one.parts.command_folders),
+                command_files=tuple(one.parts.command_files),
+                skill_folders=tuple(one.parts.skill_folders),
+                single_skills=tuple(one.parts.single_skills),
+            )
+            for one in self
+        ]
+
+    def agents(self) -> list[tuple[str, Path]]:
+        return [(one.name, path) for one in self for path in one.parts.agents]
+
+    def styles(self) -> list[tuple[Path, str]]:
+        return [(path, f"{one.name}:") for one in self for path in one.parts.styles]
+
+    def hook(self, hooks: Hooks, layers: Sequence[Layer]) -> list[str]:
+        """Adds the hooks of those that may run; what is wrong with some."""
+        faults: list[str] = []
+        for one in self:
+            variables = (("CLAUDE_PLUGIN_ROOT", str(one.parts.root)),)
+            for said in one.parts.hooks if one.may_run else ():
+                found = read_hooks(said, source=source_of(one), variables=variables)
+                faults += [f"plugin {one.name}: {fault}" for fault in found.faults]
+                if not managed_hooks_only(layers):
+                    hooks.add(found.hooks)
+        return faults
+
+    def unhook(self, hooks: Hooks) -> None:
+        for one in self:
+            hooks.remove(source_of(one))
+
+    def servers(self) -> list[Entry]:
+        """MCP servers; those of a plugin that may not run are told of and held back."""
+        return [
+            Entry(
+                name=f"{OF_PLUGINS}{one.name}:{name}",
+                scope="user",
+                source=str(one.parts.root),
+                value=value,
+                held="" if one.may_run else waiting(one.id),
+            )
+            for one in self
+            if one.has_servers
+            for name, value in one.parts.mcp_servers.items()
+        ]
+
+    def language_servers(self) -> dict[str, Any]:
+        """Language servers of plugins that may run, by name."""
+        return {
+            f"{one.name}:{name}": value
+            for one in self
+            if one.may_run
+            for name, value in one.parts.lsp_servers.items()
+        }
+
+
+def source_of(one: Plugin) -> str:
+    """How its hooks are marked as its own."""
+    return f"plugin:{one.name}"
+
+
+def waiting(name: str) -> str:
+    return f"its plugin is not trusted as it is now; clew plugin trust {name}"
+
+
+def plugins_of(options: Options, standing: Standing) -> SessionPlugins:
+    """The plugins of a session; looking for them costs nothing where there are none."""
+    settings, places = standing.settings, standing.places
+    named = settings.get("enabledPlugins")
+    wanted = isinstance(named, dict) and any(named.values()) and not options.is_bare
+    if not wanted and not options.plugin_folders:
+        return SessionPlugins()
+    from clew.parts.plugins.parts import parts_of, read_manifest
+    from clew.parts.plugins.store import Store
+
+    store = Store(places)
+    plugins: list[Plugin] = []
+    faults: list[str] = []
+    for folder in options.plugin_folders:
+        root = (places.cwd / folder).resolve()
+        said = read_manifest(root)
+        if isinstance(said, str) or not is_folder(root):
+            faults.append(f"--plugin-dir {said if isinstance(said, str) else root}: not a plugin")
+            continue
+        plugins.append(
+            Plugin(
+                parts=parts_of(root, said, store.data(said.name)),
+                may_run=True,
+                has_servers=folder not in options.plugins_without_servers,
+            )
+        )
+    if wanted:
+        for plugin in installed(store, settings, faults):
+            other = next((one for one in plugins if one.name == plugin.name), None)
+            if other is None:
+                plugins.append(plugin)
+            elif other.id:
+                faults.append(
+                    f"plugin {plugin.id}: nothing of it counts, {other.id} has its name; "
+                    f"clew plugin disable {plugin.id} switches it off"
+                )
+    for one in plugins:
+        faults += one.parts.faults
+        if one.parts.runs and not one.may_run:
+            faults.append(f"plugin {one.id}: what it runs does not begin: {waiting(one.id)}")
+    return SessionPlugins(plugins, faults)
+
+
+def installed(store: Any, settings: Json, faults: list[str]) -> Iterator[Plugin]:
+    """The plugins that are on; whether they may run is asked only of those that would."""
+    from clew.parts.plugins.install import parts_at
+    from clew.parts.plugins.store import fingerprint, is_on
+
+    every = store.all()
+    for name, said in settings["enabledPlugins"].items():
+        if said is True and name not in every:
+            faults.append(f"plugin {name} is on and not installed; clew plugin install {name}")
+    for one in every.values():
+        if not is_on(settings, one):
+            continue
+        try:
+            parts = parts_at(store, one)
+        except UserError as error:
+            faults.append(str(error))
+            continue
+        may_run = bool(one.trusted) and fingerprint(parts.root) == one.trusted
+        yield Plugin(parts=parts, may_run=may_run, id=one.id)
+
+
+def managed_hooks_only(layers: Sequence[Layer]) -> bool:
+    """Whether hooks of plugins are kept out, with all that are not the organisation's."""
+    return any(
+        layer.scope == "managed" and layer.data.get("allowManagedHooksOnly") is True
+        for layer in layers
+    ) or any(usable(layer).get("disableAllHooks") is True for layer in layers)

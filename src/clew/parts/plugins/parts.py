@@ -1,0 +1,217 @@
+"""What a plugin's folder adds: the folders and files of its parts, for the loader of each.
+
+Runs nothing and loads none of them. No path may lead out of the plugin's folder.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.parts.plugins.manifest import Manifest, manifest, with_root
+from clew.system.files import is_file, is_folder, is_there, markdown_below, only_files
+
+MANIFEST = Path(".claude-plugin", "plugin.json")
+MAX_BYTES = 1024 * 1024
+NOTHING = "nothing of a plugin is in it: no manifest, commands, skills, agents, output styles, hooks or servers"
+
+
+class Parts(Struct, kw_only=True):
+    """Paths of words; and what would run: hooks by event, servers by name."""
+
+    root: Path
+    manifest: Manifest
+    command_folders: list[Path] = []
+    command_files: list[Path] = []
+    skill_folders: list[Path] = []
+    single_skills: list[Path] = []
+    agents: list[Path] = []
+    styles: list[Path] = []
+    hooks: list[Json] = []
+    mcp_servers: dict[str, Any] = {}
+    lsp_servers: dict[str, Any] = {}
+    faults: list[str] = []
+
+    @property
+    def runs(self) -> bool:
+        """Whether there is anything in it that starts programs."""
+        return bool(self.hooks or self.mcp_servers or self.lsp_servers)
+
+
+def read_manifest(root: Path, declared: Json | None = None, *, called: str = "") -> Manifest | str:
+    """A plugin's manifest; one that has none is `called` so, or like its folder. `declared` is what its
+    marketplace says of it, which its own manifest goes before."""
+    path = root / MANIFEST
+    if not is_file(path):
+        found = manifest({"name": called or root.name})
+    else:
+        data = decoded(path)
+        found = data if isinstance(data, str) else manifest(data)
+    if isinstance(found, str):
+        return f"{path}: {found}"
+    if declared:
+        found = Manifest(
+            name=found.name,
+            version=found.version,
+            description=found.description,
+            author=found.author,
+            declared={**declared, **found.declared},
+        )
+    return found
+
+
+def decoded(path: Path) -> Any:
+    """A file's JSON, or as a text what is wrong with it."""
+    try:
+        with open(path, "rb", opener=only_files) as file:
+            return json.loads(file.read(MAX_BYTES).decode("utf-8-sig"))
+    except OSError as error:
+        return error.strerror or type(error).__name__
+    except (ValueError, RecursionError) as error:
+        return f"not JSON: {error}"
+
+
+def parts_of(root: Path, said: Manifest, data: Path) -> Parts:
+    """Everything a plugin adds: what lies in the usual folders, and what its manifest names besides.
+
+    `data` is the folder in which it may keep things between sessions.
+    """
+    parts = Parts(root=root, manifest=said)
+    look = _Looking(parts, {"CLAUDE_PLUGIN_ROOT": str(root), "CLAUDE_PLUGIN_DATA": str(data)})
+    for path in look.paths("commands", "commands"):
+        (parts.command_files if is_file(path) else parts.command_folders).append(path)
+    for path in look.paths("skills", "skills"):
+        is_one = is_file(path / "SKILL.md")
+        (parts.single_skills if is_one else parts.skill_folders).append(path)
+    if is_file(root / "SKILL.md"):
+        parts.single_skills.append(root)
+    parts.agents += look.paths("agents", "agents")
+    parts.styles += look.paths("outputStyles", "output-styles")
+    parts.hooks += [
+        held if isinstance(held := one.get("hooks"), dict) else one
+        for one in look.objects("hooks", "hooks/hooks.json")
+    ]
+    for kind, file, into in (
+        ("mcpServers", ".mcp.json", parts.mcp_servers),
+        ("lspServers", ".lsp.json", parts.lsp_servers),
+    ):
+        for one in look.objects(kind, file):
+            held = one.get(kind)
+            into.update(held if isinstance(held, dict) else one)
+    return parts
+
+
+def is_nothing(parts: Parts) -> bool:
+    """Whether a folder is no plugin at all."""
+    is_some = is_file(parts.root / MANIFEST) or parts.runs or parts.faults
+    return not is_some and not told(parts)
+
+
+class _Looking:
+    def __init__(self, parts: Parts, places: dict[str, str]) -> None:
+        self._parts = parts
+        self._places = places
+        self._root = os.path.realpath(parts.root)
+
+    def _fault(self, what: str) -> None:
+        self._parts.faults.append(f"plugin {self._parts.manifest.name}: {what}")
+
+    def paths(self, kind: str, usual: str) -> list[Path]:
+        """The usual folder if it is there, and those that the manifest names."""
+        found = [self._parts.root / usual] if is_folder(self._parts.root / usual) else []
+        for value in self._said(kind):
+            path = self._inside(kind, value)
+            if path is not None and path not in found:
+                found.append(path)
+        return found
+
+    def objects(self, kind: str, usual: str) -> list[Json]:
+        """The objects of the usual file and of those that are named, and those that stand inline."""
+        files = [self._parts.root / usual] if is_file(self._parts.root / usual) else []
+        found: list[Json] = []
+        for value in self._said(kind):
+            if isinstance(value, dict):
+                found.append(with_root(value, self._places))
+            elif (path := self._inside(kind, value)) is not None and path not in files:
+                files.append(path)
+        for path in files:
+            data = decoded(path)
+            if isinstance(data, dict):
+                found.append(with_root(data, self._places))
+            else:
+                self._fault(f"{path}: {data if isinstance(data, str) else 'expected an object'}")
+        return found
+
+    def _said(self, kind: str) -> Iterator[Any]:
+        value = self._parts.manifest.declared.get(kind)
+        if isinstance(value, list):
+            yield from value
+        elif isinstance(value, dict) and kind == "commands":
+            for one in value.values():
+                yield one.get("source") if isinstance(one, dict) else one
+        elif value is not None:
+            yield value
+
+    def _inside(self, kind: str, value: Any) -> Path | None:
+        if not isinstance(value, str) or not value:
+            self._fault(f"{kind}: expected a path")
+            return None
+        path = os.path.realpath(self._parts.root / value)
+        if path != self._root and not path.startswith(f"{self._root}{os.sep}"):
+            self._fault(f"{kind}: {value} leads out of the plugin")
+            return None
+        if not is_there(path):
+            self._fault(f"{kind}: {value} is not there")
+            return None
+        return Path(path)
+
+
+def told(parts: Parts) -> list[str]:
+    """What a plugin adds, a line for each kind; what would run is told in full."""
+    words = {
+        "commands": [*files_in(parts.command_folders), *(p.stem for p in parts.command_files)],
+        "skills": [
+            *(p.parent.name for f in parts.skill_folders for p in sorted(f.glob("*/SKILL.md"))),
+            *(p.name for p in parts.single_skills),
+        ],
+        "agents": files_in(parts.agents),
+        "output styles": files_in(parts.styles),
+    }
+    lines = [f"{kind}: {', '.join(names)}" for kind, names in words.items() if names]
+    for hooks in parts.hooks:
+        for event, groups in hooks.items():
+            lines += [f"hook at {event}: {line}" for line in commands_of(groups)]
+    for name, server in parts.mcp_servers.items():
+        lines.append(f"MCP server {name}: {started_by(server)}")
+    for name, server in parts.lsp_servers.items():
+        lines.append(f"language server {name}: {started_by(server)}")
+    return lines
+
+
+def files_in(paths: list[Path]) -> list[str]:
+    found: list[str] = []
+    for path in paths:
+        below = (names[-1] for _, names in markdown_below(path, []))
+        found += [path.stem] if is_file(path) else below
+    return found
+
+
+def commands_of(groups: Any) -> Iterator[str]:
+    for group in groups if isinstance(groups, list) else []:
+        handlers = group.get("hooks") if isinstance(group, dict) else None
+        for handler in handlers if isinstance(handlers, list) else []:
+            said = handler if isinstance(handler, dict) else {}
+            yield str(
+                said.get("command") or said.get("url") or said.get("prompt") or said.get("tool")
+            )
+
+
+def started_by(server: Any) -> str:
+    said = server if isinstance(server, dict) else {}
+    args = said.get("args")
+    words = [said.get("command") or said.get("url"), *(args if isinstance(args, list) else [])]
+    return " ".join(str(word) for word in words)

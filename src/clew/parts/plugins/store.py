@@ -1,0 +1,206 @@
+"""Which plugins a person has: clew's own record, and, read only, what other tools installed.
+
+Owns `<config home>/clew/plugins/`: `installed.json`, `marketplaces.json`, a folder of copies. Whether a
+plugin is on is a setting (`enabledPlugins`), as for other tools. Whether it may run anything is trust
+in exactly this content: a plugin that has changed is asked about again.
+
+Decision: docs/decisions/136-trust-in-projects.md
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.parts.plugins.manifest import Source
+from clew.system.config.paths import Places
+from clew.system.files import alone, content, is_link, only_files, replace
+
+LOCAL = "local"
+MAX_FILES = 20_000
+
+
+class Installed(Struct, frozen=True, kw_only=True):
+    """One plugin. `trusted` is the fingerprint that a person has seen and agreed to."""
+
+    id: str
+    path: str
+    source: Source = Source()
+    version: str = ""
+    commit: str = ""
+    trusted: str = ""
+    is_pinned: bool = False
+    # What its marketplace says of it.
+    declared: Json = {}
+    # Installed by another tool, whose files are not clew's to change.
+    is_foreign: bool = False
+
+    @property
+    def name(self) -> str:
+        return self.id.partition("@")[0]
+
+
+class Known(Struct, frozen=True, kw_only=True):
+    """A marketplace, and where its folder is."""
+
+    source: Source
+    path: str
+
+
+class Store:
+    """Reads what is there each time it is asked; a file that cannot be read has nothing in it."""
+
+    def __init__(self, places: Places) -> None:
+        self._places = places
+        self.folder = places.own / "plugins"
+
+    @property
+    def copies(self) -> Path:
+        return self.folder / "copies"
+
+    @property
+    def kept(self) -> Path:
+        return self.folder / "data"
+
+    def data(self, plugin_id: str) -> Path:
+        """The folder in which a plugin may keep things."""
+        return self.kept / plugin_id.replace("@", "-")
+
+    def own(self) -> dict[str, Installed]:
+        data = read_json(self.folder / "installed.json")
+        return {
+            name: found
+            for name, value in members(data.get("plugins"))
+            if (found := converted(value, Installed)) is not None and found.id == name
+        }
+
+    def all(self) -> dict[str, Installed]:
+        """What other tools installed, and on top what clew did; trust is clew's in both."""
+        trusted = {name: value for name, value in members(self._trusts()) if isinstance(value, str)}
+        others = {
+            one.id: msgspec.structs.replace(one, trusted=trusted.get(one.id, ""))
+            for one in self._others()
+        }
+        return {**others, **self.own()}
+
+    def _trusts(self) -> Any:
+        return read_json(self.folder / "installed.json").get("trustedOthers")
+
+    def _others(self) -> Iterator[Installed]:
+        """What stands in the ecosystem's `plugins/installed_plugins.json`, in both of its versions."""
+        data = read_json(self._places.config_home / "plugins" / "installed_plugins.json")
+        for plugin_id, value in members(data.get("plugins")):
+            for entry in value if isinstance(value, list) else [value]:
+                said = entry if isinstance(entry, dict) else {}
+                path, project = said.get("installPath"), said.get("projectPath")
+                is_here = project is None or project == str(self._places.root)
+                if isinstance(path, str) and path and is_here:
+                    yield Installed(
+                        id=plugin_id,
+                        path=path,
+                        version=str(said.get("version") or ""),
+                        commit=str(said.get("gitCommitSha") or ""),
+                        is_foreign=True,
+                    )
+
+    def keep(self, one: Installed) -> None:
+        with alone(self._places.config_home):
+            data = read_json(self.folder / "installed.json")
+            plugins = dict(members(data.get("plugins")))
+            self._write(data | {"plugins": plugins | {one.id: msgspec.to_builtins(one)}})
+
+    def trust(self, one: Installed, fingerprint: str) -> None:
+        """A person's word that this content may run; of a plugin of another tool too."""
+        if not one.is_foreign:
+            self.keep(msgspec.structs.replace(one, trusted=fingerprint))
+            return
+        with alone(self._places.config_home):
+            data = read_json(self.folder / "installed.json")
+            trusted = dict(members(data.get("trustedOthers")))
+            self._write(data | {"trustedOthers": trusted | {one.id: fingerprint}})
+
+    def forget(self, plugin_id: str) -> None:
+        with alone(self._places.config_home):
+            data = read_json(self.folder / "installed.json")
+            plugins = {k: v for k, v in members(data.get("plugins")) if k != plugin_id}
+            self._write(data | {"plugins": plugins})
+
+    def _write(self, data: Json) -> None:
+        text = json.dumps({"version": 1} | data, indent=2) + "\n"
+        replace(self.folder / "installed.json", text, mode=0o600)
+
+    # -- marketplaces
+
+    def markets(self) -> dict[str, Known]:
+        data = read_json(self.folder / "marketplaces.json")
+        return {
+            name: found
+            for name, value in members(data)
+            if (found := converted(value, Known)) is not None
+        }
+
+    def keep_market(self, name: str, known: Known | None) -> None:
+        """Remembers a marketplace, or forgets it."""
+        with alone(self._places.config_home):
+            markets = {k: v for k, v in self.markets().items() if k != name}
+            if known is not None:
+                markets[name] = known
+            text = json.dumps(msgspec.to_builtins(markets), indent=2) + "\n"
+            replace(self.folder / "marketplaces.json", text, mode=0o600)
+
+
+def read_json(path: Path) -> Json:
+    try:
+        data = json.loads(content(path))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+def members(value: Any) -> Iterator[tuple[str, Any]]:
+    yield from value.items() if isinstance(value, Mapping) else ()
+
+
+def converted(value: Any, kind: type[Any]) -> Any:
+    with contextlib.suppress(msgspec.ValidationError):
+        return msgspec.convert(value, kind)
+    return None
+
+
+def fingerprint(root: Path) -> str:
+    """A hash over every file of a plugin, by name and content; the marks of version control are not it."""
+    whole = hashlib.sha256()
+    count = 0
+    for folder, folders, names in os.walk(root):
+        folders[:] = sorted(name for name in folders if name != ".git")
+        for name in sorted(names):
+            count += 1
+            path = Path(folder, name)
+            if count > MAX_FILES:
+                return ""
+            whole.update(path.relative_to(root).as_posix().encode("utf-8", "surrogateescape"))
+            whole.update(b"\0" + content_hash(path))
+    return whole.hexdigest()
+
+
+def content_hash(path: Path) -> bytes:
+    try:
+        if is_link(path):
+            return hashlib.sha256(os.fsencode(path.readlink())).digest()
+        with open(path, "rb", opener=only_files) as file:
+            return hashlib.file_digest(file, "sha256").digest()
+    except OSError:
+        return b"cannot be read"
+
+
+def is_on(settings: Mapping[str, Any], one: Installed) -> bool:
+    """Whether the settings switch a plugin on: one that they do not name is off."""
+    said = settings.get("enabledPlugins")
+    return isinstance(said, dict) and said.get(one.id) is True

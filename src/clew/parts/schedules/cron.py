@@ -1,0 +1,138 @@
+"""Cron expressions: five fields, and the next minute that fits them. Pure; local time without a zone.
+
+As every cron reads it: where both the day of the month and the day of the week are restricted, a day
+that fits either counts.
+"""
+
+import re
+from datetime import datetime, timedelta
+
+from msgspec import Struct
+
+# Spans of time as people write them: `90s`, `5m`, `2h`, `1d`, `1h30m`. Pure.
+
+
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+SPAN = re.compile(r"(?:[0-9]+[smhd])+", re.I)
+# Longer than anything lasts here; what is added to a moment stays a moment.
+MOST_S = 3650 * 86400
+MOST_DIGITS = 12
+PIECE = re.compile(r"([0-9]+)([smhd])", re.I)
+
+
+def seconds(text: str) -> int | None:
+    """The seconds of a span; None for what is none."""
+    if not SPAN.fullmatch(text):
+        return None
+    pieces = PIECE.findall(text)
+    if any(len(count) > MOST_DIGITS for count, _ in pieces):
+        return MOST_S
+    return min(sum(int(count) * SECONDS[unit.lower()] for count, unit in pieces), MOST_S)
+
+
+def span(count: int) -> str:
+    """Seconds as a span."""
+    said = ""
+    for unit, length in reversed(SECONDS.items()):
+        whole, count = divmod(count, length)
+        said += f"{whole}{unit}" if whole else ""
+    return said or "0s"
+
+
+MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
+DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+SHORT = {
+    "@hourly": "0 * * * *",
+    "@daily": "0 0 * * *",
+    "@midnight": "0 0 * * *",
+    "@weekly": "0 0 * * 0",
+    "@monthly": "0 0 1 * *",
+    "@yearly": "0 0 1 1 *",
+    "@annually": "0 0 1 1 *",
+}
+PART = re.compile(r"(\*|\w+)(?:-(\w+))?(?:/(\d+))?")
+# A 29th of February comes at the latest after eight years.
+MOST_DAYS = 8 * 366 + 1
+
+
+class Cron(Struct, frozen=True, kw_only=True):
+    """The minutes, hours, days and months that fit."""
+
+    minutes: frozenset[int]
+    hours: frozenset[int]
+    days: frozenset[int]
+    months: frozenset[int]
+    weekdays: frozenset[int]
+    # Whether every day of the month, or of the week, fits as it is written.
+    any_day: bool
+    any_weekday: bool
+
+    def fits_day(self, day: datetime) -> bool:
+        if day.month not in self.months:
+            return False
+        by_month = day.day in self.days
+        by_week = day.isoweekday() % 7 in self.weekdays
+        if self.any_day or self.any_weekday:
+            return by_month and by_week
+        return by_month or by_week
+
+    def after(self, moment: datetime) -> datetime | None:
+        """The first minute behind `moment` that fits; None if none ever does."""
+        start = moment.replace(second=0, microsecond=0) + timedelta(minutes=1)
+        for i in range(MOST_DAYS):
+            day = (start + timedelta(days=i)).replace(hour=0, minute=0) if i else start
+            if not self.fits_day(day):
+                continue
+            for hour in sorted(hour for hour in self.hours if hour >= day.hour):
+                first = day.minute if hour == day.hour else 0
+                minutes = [minute for minute in self.minutes if minute >= first]
+                if minutes:
+                    return day.replace(hour=hour, minute=min(minutes))
+        return None
+
+
+def read(text: str) -> Cron:
+    """The expression of a text. Raises ValueError that says what is wrong with it."""
+    fields = SHORT.get(text.strip().lower(), text).split()
+    if len(fields) != 5:
+        raise ValueError(
+            f"{text!r}: expected five fields: minute, hour, day of the month, month, day of the week"
+        )
+    minute, hour, day, month, weekday = fields
+    weekdays = field("day of the week", weekday, 0, 7, DAYS)
+    return Cron(
+        minutes=field("minute", minute, 0, 59),
+        hours=field("hour", hour, 0, 23),
+        days=field("day of the month", day, 1, 31),
+        months=field("month", month, 1, 12, MONTHS),
+        weekdays=frozenset(one % 7 for one in weekdays),
+        any_day=day.startswith("*"),
+        any_weekday=weekday.startswith("*"),
+    )
+
+
+def field(
+    name: str, text: str, least: int, most: int, names: tuple[str, ...] = ()
+) -> frozenset[int]:
+    found: set[int] = set()
+    for part in text.lower().split(","):
+        match = PART.fullmatch(part)
+        if match is None:
+            raise ValueError(f"{name}: {part!r} is no number, range, * or step")
+        first, last, step = match.groups()
+        begin = least if first == "*" else number(name, first, least, most, names)
+        end = most if first == "*" or (step and last is None) else begin
+        if last is not None:
+            end = number(name, last, least, most, names)
+        if end < begin or step == "0":
+            raise ValueError(f"{name}: {part!r} holds nothing")
+        found.update(range(begin, end + 1, int(step or 1)))
+    return frozenset(found)
+
+
+def number(name: str, word: str, least: int, most: int, names: tuple[str, ...]) -> int:
+    if word in names:
+        return names.index(word) + (least if names is MONTHS else 0)
+    if not (word.isascii() and word.isdigit()) or not least <= int(word) <= most:
+        raise ValueError(f"{name}: {word!r} is not between {least} and {most}")
+    return int(word)

@@ -1,0 +1,219 @@
+"""Where command files and skills lie, and all of them by name.
+
+Owns the order of the places. The person's own go before the project's: a repository that was just
+cloned cannot put another text behind a name that a person is used to.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TypeAlias
+
+from msgspec import Struct, structs
+
+from clew.parts.skills.skill import Origin, Skill, ranked, skill
+from clew.system.config import frontmatter
+from clew.system.config.load import stamp
+from clew.system.config.paths import Places
+from clew.system.files import is_folder, is_there, markdown_below, names_in, only_files
+
+# Looks for command files and skills in folders, and reads their heads; their texts when they are called.
+
+
+SKILL_FILE = "SKILL.md"
+# The head and the first words of what follows; the rest is read when the skill is called.
+HEAD_BYTES = 2048
+MAX_FILE_BYTES = 512 * 1024
+CUT = f"(Only the first {MAX_FILE_BYTES // 1024} KiB of {{file}} are here.)"
+
+
+# Why a file may not be sent to the model, by its path and where it is from.
+Refuses: TypeAlias = Callable[[str, Origin], str | None]
+
+
+def refuses_none(_: str, __: Origin) -> str | None:
+    return None
+
+
+class Found(Struct):
+    """What was found so far, and what is wrong with it."""
+
+    skills: list[Skill]
+    faults: list[str]
+    refuses: Refuses = refuses_none
+
+
+def skills_in(folder: Path, origin: Origin, found: Found, *, space: str = "") -> None:
+    """Every skill of a folder of skills: its subfolders that have a SKILL.md."""
+    for name in names_in(folder, found.faults):
+        path = f"{folder}/{name}/{SKILL_FILE}"
+        take(path, f"{space}{name}", origin, found, folder=f"{folder}/{name}")
+
+
+def skill_at(folder: Path, origin: Origin, found: Found, *, space: str = "") -> None:
+    """One skill, whose folder this is."""
+    take(f"{folder}/{SKILL_FILE}", f"{space}{folder.name}", origin, found, folder=str(folder))
+
+
+def commands_in(folder: Path, origin: Origin, found: Found, *, space: str = "") -> None:
+    """Every command file of a folder and of those below it, whose names stand before theirs."""
+    for path, names in markdown_below(folder, found.faults):
+        take(path, space + ":".join(names), origin, found)
+
+
+def command_at(path: Path, origin: Origin, found: Found, *, space: str = "") -> None:
+    take(str(path), f"{space}{path.stem}", origin, found)
+
+
+def take(path: str, name: str, origin: Origin, found: Found, *, folder: str = "") -> None:
+    """Adds the skill of a file; no file is no skill, and one that has no name to call it by neither."""
+    if found.refuses(path, origin) is not None:
+        return
+    try:
+        with open(path, "rb", buffering=0, opener=only_files) as file:
+            data = file.read(HEAD_BYTES)
+            if len(data) == HEAD_BYTES and data.startswith(b"---") and b"\n---" not in data[3:]:
+                data += file.read(frontmatter.MAX_HEAD_CHARACTERS)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        found.faults.append(f"{path}: {error.strerror}")
+        return
+    head = frontmatter.read(data.decode("utf-8", "replace"))
+    found.faults += [f"{path}:{fault}" for fault in head.faults]
+    if name.split() != [name]:
+        found.faults.append(f"{path}: a name with spaces in it cannot be called")
+        return
+    found.skills.append(skill(head, name=name, origin=origin, file=path, folder=folder))
+
+
+def body_of(one: Skill) -> str:
+    """The text below the head, as it is now. Raises OSError."""
+    with open(one.file, "rb", opener=only_files) as file:
+        data = file.read(MAX_FILE_BYTES + 1)
+    body = frontmatter.read(data[:MAX_FILE_BYTES].decode("utf-8", "replace")).body.strip()
+    return f"{body}\n\n{CUT.format(file=one.file)}" if len(data) > MAX_FILE_BYTES else body
+
+
+BUNDLED = Path(__file__).parent / "bundled"
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """A folder with `commands` and `skills` in it."""
+
+    folder: Path
+    origin: Origin
+
+
+class FromPlugin(Struct, frozen=True, kw_only=True):
+    """What a plugin adds: folders of commands and skills, single ones, and the name that stands before."""
+
+    name: str
+    root: Path
+    # Whether a person lets it run things: then its skills may bring rules, too.
+    is_trusted: bool = False
+    command_folders: tuple[Path, ...] = ()
+    command_files: tuple[Path, ...] = ()
+    skill_folders: tuple[Path, ...] = ()
+    single_skills: tuple[Path, ...] = ()
+
+
+def places_of(places: Places, sources: Collection[str], further: Iterable[str] = ()) -> list[Place]:
+    """The folders of a session; `sources` are the kinds of settings that count."""
+    found = [
+        Place(folder=each, origin="managed")
+        for folder in places.managed_folders
+        for each in (folder, folder / ".claude")
+    ]
+    if "user" in sources:
+        found.append(Place(folder=places.config_home, origin="user"))
+    if "project" in sources:
+        around = (folder / ".claude" for folder in (*upwards(places), *map(Path, further)))
+        found += [
+            Place(folder=folder, origin="project")
+            for folder in dict.fromkeys(around)
+            if folder != places.config_home
+        ]
+    return found
+
+
+def upwards(places: Places) -> Iterator[Path]:
+    """The working folder and those around it, up to the repository's or the home folder."""
+    is_inside = any(is_there(f / ".git") for f in (places.cwd, *places.cwd.parents))
+    for folder in (places.cwd, *places.cwd.parents):
+        yield folder
+        if not is_inside or folder == places.home or is_there(folder / ".git"):
+            return
+
+
+class Shelf:
+    """Everything that was found, by name; looked for when first asked, and again when asked to."""
+
+    def __init__(
+        self,
+        places: Sequence[Place],
+        plugins: Sequence[FromPlugin] = (),
+        refuses: Refuses = refuses_none,
+    ) -> None:
+        self._places = list(places)
+        self._refuses = refuses
+        self._plugins = list(plugins)
+        self._by_name: dict[str, Skill] | None = None
+        self._stamps: dict[Path, object] = {}
+        self.faults: list[str] = []
+
+    def all(self) -> dict[str, Skill]:
+        if self._by_name is None:
+            self._by_name = self._look()
+        return self._by_name
+
+    def add(self, place: Place) -> bool:
+        """Looks in one more folder from now on; False if it is known, or has nothing."""
+        if place in self._places:
+            return False
+        self._places.append(place)
+        if not any(is_folder(place.folder / name) for name in ("commands", "skills")):
+            return False
+        self._by_name = None
+        return True
+
+    def refresh(self) -> None:
+        """Looks again if a folder has gained or lost something."""
+        if any(stamp(folder) != before for folder, before in self._stamps.items()):
+            self._by_name = None
+
+    def forget(self) -> None:
+        """Looks again, whatever has changed, when it is asked next."""
+        self._by_name = None
+
+    def replace_plugins(self, plugins: Sequence[FromPlugin]) -> None:
+        self._plugins, self._by_name = list(plugins), None
+
+    def _look(self) -> dict[str, Skill]:
+        found = Found([], [], self._refuses)
+        self._stamps = {}
+        for place in self._places:
+            for name, look in (("skills", skills_in), ("commands", commands_in)):
+                folder = place.folder / name
+                self._stamps[folder] = stamp(folder)
+                look(folder, place.origin, found)
+        for plugin in self._plugins:
+            add_plugin(plugin, found)
+        skills_in(BUNDLED, "bundled", found)
+        self.faults = found.faults
+        return ranked(found.skills)
+
+
+def add_plugin(plugin: FromPlugin, found: Found) -> None:
+    space, own = f"{plugin.name}:", Found([], found.faults)
+    for folder in plugin.skill_folders:
+        skills_in(folder, "plugin", own, space=space)
+    for folder in plugin.single_skills:
+        skill_at(folder, "plugin", own, space=space)
+    for folder in plugin.command_folders:
+        commands_in(folder, "plugin", own, space=space)
+    for file in plugin.command_files:
+        command_at(file, "plugin", own, space=space)
+    found.skills += [
+        structs.replace(one, plugin_root=str(plugin.root), is_vouched=plugin.is_trusted)
+        for one in own.skills
+    ]

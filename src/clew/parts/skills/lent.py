@@ -1,0 +1,80 @@
+"""What a skill changes while it is at work: rules, hooks, the model, its effort. Taken back with the next prompt."""
+
+import shlex
+from collections.abc import Sequence
+
+from clew.agent.hooks.handlers import Hook
+from clew.agent.hooks.run import Hooks
+from clew.agent.models import Speaking
+from clew.agent.tools.base import ToolError
+from clew.parts.skills.skill import Skill
+from clew.permissions.in_session import SessionRules
+from clew.providers.base import Effort
+
+# What a person reads where a line of a skill's text was refused: that it was, and what lets it run.
+
+
+class LineRefusedError(ToolError):
+    """In the words that the model reads; `for_person` are those for who called the skill."""
+
+    def __init__(self, words: str, for_person: str) -> None:
+        super().__init__(words)
+        self.for_person = for_person
+
+
+def way_out(one: Skill, line: str, *, counts: bool) -> str:
+    """What lets a line run where nobody can be asked; `counts`: whether the skill's own rules do."""
+    rule = shlex.quote(f"{one.shell}({line})")
+    waits = "" if counts or not one.allowed_tools else f"; {WAITING}"
+    return (
+        f"nobody can be asked here. It runs with this rule: clew permissions add --scope user {rule}, or "
+        f"--allowedTools {rule} for one run{waits}"
+    )
+
+
+WAITING = "the allowed-tools of its file count once the folder is trusted: clew config trust"
+
+
+class Lent:
+    """Holds what was before the first skill changed it."""
+
+    def __init__(self, rules: SessionRules, speaking: Speaking, hooks: Hooks) -> None:
+        self._rules = rules
+        self._hooks = hooks
+        self._speaking = speaking
+        self._granted: list[str] = []
+        self._denied: list[str] = []
+        self._hooked: set[str] = set()
+        self._model: str | None = None
+        self._effort: tuple[Effort | None] | None = None
+
+    def to(self, skill: Skill, rules: Sequence[str], hooks: Sequence[Hook] = ()) -> None:
+        denied = skill.disallowed_tools
+        if rules or denied:
+            self._granted += [rule for rule in rules if rule not in self._granted]
+            self._denied += [rule for rule in denied if rule not in self._denied]
+            self._rules.lend(self._granted, self._denied)
+        for source in {hook.source for hook in hooks} - self._hooked:
+            self._hooked.add(source)
+            self._hooks.add([hook for hook in hooks if hook.source == source])
+        # An agent's model is the agent's.
+        if skill.model and not skill.agent:
+            self._model = self._model or self._speaking.model.id
+            self._speaking.choose(skill.model)
+        if skill.effort:
+            self._effort = self._effort or (self._speaking.effort_now,)
+            self._speaking.effort(skill.effort)
+
+    def take_back(self) -> None:
+        if self._granted or self._denied:
+            self._granted, self._denied = [], []
+            self._rules.lend(())
+        for source in self._hooked:
+            self._hooks.remove(source)
+        self._hooked.clear()
+        if self._model is not None:
+            model, self._model = self._model, None
+            self._speaking.choose(model)
+        if self._effort is not None:
+            (effort,), self._effort = self._effort, None
+            self._speaking.effort(effort)

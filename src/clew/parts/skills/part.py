@@ -1,0 +1,391 @@
+"""The skills of a session: which there are, what calling one comes to, and what it may do.
+
+A skill's text is words for the model. What it wants run is judged like a call of the model's; the rules
+it brings count only where a person vouches for the file: their own, or a trusted folder's or plugin's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from difflib import get_close_matches
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from msgspec.structs import replace
+
+from clew.agent.context.explain import project_of
+from clew.agent.context.facts import Fact
+from clew.agent.context.memory import matches
+from clew.agent.context.nearby import touched
+from clew.agent.deps import Granted, Question, Verdict
+from clew.agent.hooks.handlers import Hook, read_hooks
+from clew.agent.options import SOURCES
+from clew.agent.tools.base import ToolError
+from clew.agent.toolset import SessionTools, decide
+from clew.core.input.outcome import Command, Invoke, Outcome
+from clew.core.json_object import Json
+from clew.core.messages.errors import UserError
+from clew.parts.context import Ground
+from clew.parts.plugins.part import managed_hooks_only
+from clew.parts.skills.folders import FromPlugin, Place, Shelf, body_of, places_of
+from clew.parts.skills.lent import Lent, LineRefusedError, way_out
+from clew.parts.skills.listing import found, kept_facts, listing_fact, told
+from clew.parts.skills.skill import Origin, Skill
+from clew.parts.skills.tool import Loaded
+from clew.permissions.decision import Allow, Decision, Deny, decided, reason
+from clew.system.clock import new_id
+
+if TYPE_CHECKING:
+    from clew.parts.mcp.catalogue import PromptOffer
+    from clew.parts.mcp.server import Server
+    from clew.session.session import Session
+
+
+# What stands before the text of a skill that is an agent's to do, where a person calls it.
+FORKED = (
+    "Have an agent of the kind {kind} do what follows (tool Agent), and tell what came of it.\n\n"
+)
+
+Judge: TypeAlias = Callable[[Json], Decision]
+Ask: TypeAlias = Callable[[Question], Awaitable[Verdict]]
+
+
+class SessionSkills:
+    """`begin` is told what the session runs things with, once there is one."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        session_id: str,
+        plugins: Sequence[FromPlugin] = (),
+        *,
+        prompts: Callable[[], Iterable[tuple[Server, PromptOffer]]],
+        wanted: Sequence[str] | None = None,
+    ) -> None:
+        options, began = ground.options, ground.began
+        sources = SOURCES if options.sources is None else options.sources
+        root = project_of(began.places)
+
+        def refuses(path: str, origin: Origin) -> str | None:
+            """A project's file that leads out of it is nobody's skill."""
+            is_of_project = origin == "project"
+            return (
+                ground.gate.refusal_of_link(Path(path), root, "project") if is_of_project else None
+            )
+
+        places = places_of(began.places, sources, began.context.directories)
+        self._shelf = Shelf(places, plugins, refuses)
+        self._rules = ground.rules
+        # Whether the model has any part in it.
+        self._is_told = options.has_commands and not options.is_bare
+        self._session_id = session_id
+        self._prompts = prompts
+        self.want(wanted)
+        # Those for certain files, of which one was touched.
+        self._woken: set[str] = set()
+        self._seen: set[Path] = set()
+        self._has_looked = False
+        self._told_prompts: list[str] = []
+        # Whether files were looked into again since the model was told of them.
+        self._is_reloaded = False
+
+    def want(self, names: Sequence[str] | None) -> None:
+        """Only these are the model's, by name; None: all."""
+        self._wanted = None if names is None else frozenset(names)
+
+    def reload(self, plugins: Sequence[FromPlugin] | None = None) -> None:
+        """Looks into all files again; those of `plugins` in place of the plugins' before."""
+        if plugins is not None:
+            self._shelf.replace_plugins(plugins)
+        self._shelf.forget()
+        self._is_reloaded = True
+
+    def begin(self, tools: SessionTools, judge: Judge, ask: Ask, lent: Lent) -> None:
+        self._tools, self._judge, self._ask, self._lent = tools, judge, ask, lent
+
+    def begin_again(self, _: object) -> None:
+        """The conversation is another: what it touched decides anew."""
+        self._has_looked = False
+        self._woken.clear()
+
+    # -- which there are
+
+    @property
+    def faults(self) -> list[str]:
+        hooked = [one for one in self._shelf.all().values() if one.hooks]
+        wrong = [f"{one.file}: {f}" for one in hooked for f in read_hooks(one.hooks).faults]
+        return [*self._shelf.faults, *wrong]
+
+    def all(self) -> list[Skill]:
+        """Every skill under the name it is called by."""
+        return [replace(one, name=name) for name, one in self._shelf.all().items()]
+
+    def get(self, name: str) -> Skill | None:
+        one = self._shelf.all().get(name)
+        return None if one is None else replace(one, name=name)
+
+    def for_model(self) -> list[Skill]:
+        """Those the model may load: of files as far as they are for it, and the prompts of servers."""
+        if not self._is_told:
+            return []
+        own = [
+            one
+            for one in self.all()
+            if one.for_model and (self._wanted is None or one.name in self._wanted)
+        ]
+        return [*own, *(of_prompt(server, offer) for server, offer in self._prompts())]
+
+    def commands(self) -> list[Command[Session]]:
+        """Those a person may call, as commands."""
+        return [self._command(one) for one in self.all() if one.for_person]
+
+    def _command(self, one: Skill) -> Command[Session]:
+        async def run(_: Session, arguments: str) -> Outcome:
+            try:
+                text = await self._text(one, arguments)
+            except LineRefusedError as error:
+                raise UserError(error.for_person) from None
+            return Invoke(
+                name=one.name,
+                arguments=arguments,
+                text=FORKED.format(kind=one.agent) * bool(one.agent) + text,
+                origin=record_of(one),
+            )
+
+        about = one.description or one.file
+        told_of = f"{about} ({one.origin})" if one.origin != "bundled" else about
+        return Command(
+            name=one.name, description=told_of, run=run, hint=one.hint, expands=one.origin
+        )
+
+    # -- what the model is told
+
+    def news(self, history: Iterable[Json]) -> Fact | None:
+        """The skills that the conversation does not know of yet."""
+        self._shelf.refresh()
+        if not self._has_looked:
+            # A session that goes on has been in folders, and has read files.
+            self._has_looked = True
+            self._touch(list(dict.fromkeys(touched(history))))
+        known = told(history)
+        there = [one for one in self.for_model() if not one.paths or one.name in self._woken]
+        return listing_fact(known, there)
+
+    def latecomers(self, history: Iterable[Json]) -> list[Fact]:
+        """What is to be told of what came or went since this was asked last: prompts of servers, and skills
+        of files that were looked into again."""
+        prompts = [offer.name for _, offer in self._prompts()]
+        if prompts == self._told_prompts and not self._is_reloaded:
+            return []
+        self._told_prompts, self._is_reloaded = prompts, False
+        fact = self.news(history)
+        return [] if fact is None else [fact]
+
+    def beside(self, results: Sequence[Json], history: Iterable[Json]) -> list[Fact]:
+        """What is to be told of skills that wait for the files that these results were about."""
+        is_new = self._touch(list(dict.fromkeys(touched(results))))
+        fact = self.news(history) if is_new else None
+        return [] if fact is None else [fact]
+
+    def _touch(self, paths: Sequence[Path]) -> bool:
+        """Whether files bring skills that were not there before."""
+        is_woken, is_nested = self._wake(paths), self._nested(paths)
+        return is_woken or is_nested
+
+    def _wake(self, paths: Sequence[Path]) -> bool:
+        root = self._rules.standing.places.root
+        new = {
+            one.name
+            for one in self.all()
+            if one.paths
+            and one.name not in self._woken
+            and any(matches(one.paths, path, root) for path in paths)
+        }
+        self._woken |= new
+        return bool(new)
+
+    def _nested(self, paths: Iterable[Path]) -> bool:
+        """Whether folders between the working folder and a file bring skills of their own."""
+        cwd = self._rules.standing.places.cwd
+        below = {
+            folder
+            for path in paths
+            for folder in path.parents
+            if folder != cwd and folder.is_relative_to(cwd)
+        }
+        new, self._seen = below - self._seen, self._seen | below
+        added = [
+            self._shelf.add(Place(folder=folder / ".claude", origin="project"))
+            for folder in sorted(new)
+        ]
+        return any(added)
+
+    def kept(self, covered: Iterable[Json], kept: Iterable[Json]) -> list[Fact]:
+        """What a conversation must still know of which `kept` is left: the skills that are at work."""
+        return kept_facts(covered, kept)
+
+    # -- what the Skill tool needs
+
+    def fault(self, name: str) -> str:
+        found_here = {one.name for one in self.for_model()}
+        if name in found_here:
+            return ""
+        if self.get(name) is not None:
+            return f"The skill {name} is for people to call; ask the person to type /{name}."
+        near = get_close_matches(name, found_here, n=1)
+        hint = f"did you mean {near[0]}?" if near else "`search` finds others by their words."
+        return f"There is no skill {name!r}; {hint}"
+
+    def search(self, query: str) -> Sequence[tuple[str, str]]:
+        return [(one.name, one.description) for one in found(query, self.for_model())]
+
+    async def load(self, name: str, arguments: str, *, lends: bool = True) -> Loaded:
+        for server, offer in self._prompts():
+            if offer.name == name:
+                from clew.commands.slash.mcp import said
+
+                text = await said(server, offer, arguments)
+                return Loaded(text=text, record={"success": True, "skill": name, "source": "mcp"})
+        one = self.get(name)
+        if one is None:
+            raise ToolError(self.fault(name))
+        text = await self._text(one, arguments, lends=lends)
+        record = {"success": True, "skill": name, "commandName": name, **record_of(one)}
+        record |= {"allowedTools": list(one.allowed_tools)}
+        return Loaded(text=text, record=record, agent=one.agent, model=one.model)
+
+    def spared(self, name: str, given: Json, decision: Decision) -> Decision:
+        """A decision about loading a skill that brings nothing but words: it is a file that is read."""
+        if name != "Skill" or isinstance(decision, Allow):
+            return decision
+        called = given.get("skill")
+        one = self.get(called.strip().removeprefix("/")) if isinstance(called, str) else None
+        is_search = isinstance(given.get("search"), str) and bool(given["search"])
+        if not is_search and (one is None or self._lends(one)):
+            return decision
+        return decided(
+            [
+                replace(part, verdict="allow", reason="brings words alone")
+                if part.nature == "base"
+                else part
+                for part in decision.findings
+            ]
+        )
+
+    def _lends(self, one: Skill) -> bool:
+        counts = self.counts(one)
+        return bool((counts and (one.allowed_tools or one.hooks)) or one.model or one.effort)
+
+    def _granted_by(self, one: Skill) -> tuple[str, ...]:
+        """The rules that count of those a skill brings."""
+        return one.allowed_tools if self.counts(one) else ()
+
+    def _hooks_of(self, one: Skill) -> tuple[Hook, ...]:
+        """The hooks that count of those a skill brings."""
+        if not one.hooks or not self.counts(one):
+            return ()
+        if managed_hooks_only(self._rules.standing.layers) and one.origin != "managed":
+            return ()
+        variables = (("CLAUDE_PLUGIN_ROOT", one.plugin_root or one.folder),)
+        return read_hooks(one.hooks, source=f"skill:{one.name}", variables=variables).hooks
+
+    def counts(self, one: Skill) -> bool:
+        """Whether somebody vouches for what a skill brings besides words."""
+        return one.is_vouched and (one.origin != "project" or self._rules.standing.is_trusted)
+
+    # -- calling one
+
+    async def _text(self, one: Skill, arguments: str, *, lends: bool = True) -> str:
+        """The text of a skill that was called, with all that it asks for put in."""
+        try:
+            body = body_of(one)
+        except OSError as error:
+            raise ToolError(f"{one.file}: {error.strerror}") from None
+        from clew.parts.skills.expand import Command as Wanted
+        from clew.parts.skills.expand import expand
+
+        places = {
+            "CLAUDE_SESSION_ID": self._session_id,
+            "CLAUDE_SKILL_DIR": one.folder,
+            "CLAUDE_PLUGIN_ROOT": one.plugin_root,
+            "CLAUDE_PROJECT_DIR": str(self._rules.standing.places.root),
+        }
+        pieces = expand(body, arguments, names=one.arguments, places=places)
+        if lends:
+            self._lent.to(one, self._granted_by(one), self._hooks_of(one))
+        parts = [
+            await self._printed(one, piece.line) if isinstance(piece, Wanted) else piece
+            for piece in pieces
+        ]
+        where = f"The files of this skill are in {one.folder}\n\n" if one.folder else ""
+        return where + "".join(parts).strip()
+
+    async def prepared(self, prompt: str) -> str:
+        """A prompt that comes by itself: the text of a skill where it calls one, else as it is."""
+        name, _, arguments = prompt.removeprefix("/").partition(" ")
+        one = self.get(name) if prompt.startswith("/") else None
+        if one is None:
+            return prompt
+        try:
+            return await self._text(one, arguments.strip())
+        except ToolError as error:
+            return f"{prompt}\n({error})"
+
+    async def _printed(self, one: Skill, line: str) -> str:
+        """What a command of a skill's text prints. Nobody typed it, so a rule or a person must allow it."""
+        block = {
+            "type": "tool_use",
+            "id": f"toolu_{new_id()}",
+            "name": one.shell,
+            "input": {"command": line},
+        }
+        decision, is_confined = await decide(self._tools, block, lambda: self._judge(block))
+        if not isinstance(decision, Allow):
+            block = await self._permitted(one, block, decision)
+        outcome = await self._tools.run(
+            block, message_uuid=new_id(), progress=unseen, is_confined=is_confined
+        )
+        printed = outcome.content if isinstance(outcome.content, str) else outcome.display
+        return printed.strip("\n")
+
+    async def _permitted(self, one: Skill, block: Json, decision: Decision) -> Json:
+        line = block["input"]["command"]
+        refused = f"{one.name} wants to run {line!r}, which was refused"
+        if isinstance(decision, Deny):
+            raise ToolError(f"{refused}: {reason(decision)}")
+        said = await self._ask(
+            Question(
+                block=block,
+                title=f"/{one.name} runs: {line}",
+                decision=decision,
+                why=f"{one.file} wants it run before the model reads it",
+            )
+        )
+        if not isinstance(said, Granted):
+            # A person who said no knows that; what hosts say may be news.
+            why = "" if said.by_person else f": {said.words}"
+            if said.is_nobodys:
+                why = f": {way_out(one, line, counts=self.counts(one))}"
+            raise LineRefusedError(f"{refused}: {said.words}", for_person=f"{refused}{why}")
+        return block if said.input is None else block | {"input": said.input}
+
+
+async def unseen(_: Any) -> None:
+    """How far a command is; what it printed is shown whole."""
+
+
+def record_of(one: Skill) -> Json:
+    """How the log says whose words a skill's text is."""
+    return {"kind": "skill", "name": one.name, "source": one.origin, "path": one.file}
+
+
+def of_prompt(server: Server, offer: PromptOffer) -> Skill:
+    """A prompt of a server as a skill."""
+    about = (offer.description or offer.prompt).split("\n")[0]
+    takes = f" Takes: {offer.hint}" if offer.hint else ""
+    return Skill(
+        name=offer.name,
+        origin="mcp",
+        file="",
+        description=f"{about} (MCP server {server.name}).{takes}",
+    )

@@ -1,0 +1,115 @@
+"""Skill: loads a skill into the conversation, or finds one that is not listed.
+
+What the tool may load, and what loading grants, is for whoever keeps the skills (`Keeper`).
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Protocol
+
+from msgspec import Meta, Struct
+
+from clew.agent.tools.base import Tool, ToolContext, ToolError, ToolResult, ToolSession, Wish
+from clew.core.json_object import Json
+
+
+class Loaded(Struct, frozen=True, kw_only=True):
+    """A skill's text as the model reads it, and what the record says of it."""
+
+    text: str
+    record: Json
+    # The kind of agent that is to do it, and its model where the skill names one.
+    agent: str = ""
+    model: str = ""
+
+
+class Keeper(Protocol):
+    """The skills of a session."""
+
+    def fault(self, name: str) -> str:
+        """Why the model cannot load a skill; empty if it can."""
+        ...
+
+    async def load(self, name: str, arguments: str) -> Loaded:
+        """Raises ToolError."""
+        ...
+
+    def search(self, query: str) -> Sequence[tuple[str, str]]:
+        """Skills that fit, by name and description."""
+        ...
+
+
+class NoSkills:
+    """The keeper of a session that calls none."""
+
+    def fault(self, name: str) -> str:
+        return f"there is no skill {name}"
+
+    async def load(self, name: str, arguments: str) -> Loaded:
+        raise ToolError(self.fault(f"{name} {arguments}".strip()))
+
+    def search(self, query: str) -> Sequence[tuple[str, str]]:
+        return [] if query else ()
+
+
+class SkillInput(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    skill: Annotated[str, Meta(description="Its name as listed, without a slash")] = ""
+    args: Annotated[str, Meta(description="What it is called with, if it takes anything")] = ""
+    search: Annotated[str, Meta(description="Instead of a name: words to find skills by")] = ""
+
+
+class SkillTool(Tool[SkillInput]):
+    name = "Skill"
+    description = "Load a skill: instructions for a kind of task"
+    prompt = (
+        "Loads a skill: instructions that somebody wrote for one kind of task, which the conversation "
+        "lists. Load one before you begin work that its description fits, and then follow it; do not "
+        "load one that is loaded already. `search` finds skills that are not listed. Load only names "
+        "that you were told."
+    )
+    input_type = SkillInput
+    owns_its_time = True
+    also_called = ("SlashCommand",)
+    renamed = (("command", "skill"), ("name", "skill"), ("arguments", "args"))
+
+    def __init__(self, keeper: Keeper) -> None:
+        self._keeper = keeper
+
+    def is_read_only(self, given: SkillInput) -> bool:
+        return bool(given.search)
+
+    def title(self, given: SkillInput) -> str:
+        return given.skill or given.search
+
+    def objection(self, given: SkillInput, session: ToolSession) -> str:
+        if given.search:
+            return ""
+        return self._keeper.fault(bare(given.skill))
+
+    async def call(self, given: SkillInput, ctx: ToolContext) -> ToolResult:
+        if given.search:
+            return self._found(given.search)
+        loaded = await self._keeper.load(bare(given.skill), given.args)
+        if loaded.agent and ctx.session.agents is not None:
+            wish = Wish(
+                prompt=loaded.text,
+                description=f"skill {given.skill}",
+                kind=loaded.agent,
+                model=loaded.model or None,
+            )
+            return await ctx.session.agents.run(wish, ctx.tool_use_id)
+        return ToolResult(
+            content=loaded.text, tool_use_result=loaded.record, display=f"{given.skill} loaded"
+        )
+
+    def _found(self, query: str) -> ToolResult:
+        found = self._keeper.search(query)
+        lines = [f"- {name}: {description}" for name, description in found]
+        return ToolResult(
+            content="\n".join(lines) or f"No skill fits {query!r}.",
+            tool_use_result={"query": query, "matches": [name for name, _ in found]},
+            display=", ".join(name for name, _ in found) or "nothing found",
+        )
+
+
+def bare(name: str) -> str:
+    return name.strip().removeprefix("/")

@@ -1,0 +1,209 @@
+"""A session's copy in a store: home before the session is opened, and sent along while it runs.
+
+Off unless the setting `sessionStore` names a store. The transcript here is the first truth: a store that
+fails is told of and tried again, and stops nothing. What could not be sent goes with the next session of
+that id, or with `clew sessions push`.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clew.agent.options import Options
+from clew.core.json_object import Json
+from clew.core.messages.errors import SessionError
+from clew.parts.context import Ground
+from clew.parts.recording import which
+from clew.record.transcript.light import is_uuid
+from clew.record.transcript.paths import Place, SessionPaths, project_dir, rescue_dirs
+from clew.record.transcript.record import Mirror
+from clew.system.files import is_there
+
+if TYPE_CHECKING:
+    from clew.record.stores.base import SessionStore
+
+
+# What is written within so long of each other goes together.
+QUIET_S = 1.0
+# After a failure the store is left alone for so long.
+PAUSE_S = 30.0
+# What a session's end waits for the rest to be sent.
+LAST_S = 5.0
+# What a session's beginning waits to hear what the store has.
+FIRST_S = 10.0
+
+
+def _later() -> None:
+    """Who listens to nothing asks for the news now and then."""
+
+
+class Elsewhere:
+    """`faults` are what people should know and were not told yet; `heard` is called when there is one."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+        self.heard: Callable[[], None] = _later
+        self._is_failing = False
+        self._waiting: dict[Path, None] = {}
+        self._something = asyncio.Event()
+
+    def beside(self, mirror: Mirror | None) -> Mirror | None:
+        """Who is told of written lines: the host as before, and the copy."""
+        return mirror
+
+    def news(self) -> tuple[str, ...]:
+        """What went wrong since it was asked; the same failure once."""
+        said, self.faults = tuple(self.faults), []
+        return said
+
+    def _failed(self, why: str) -> None:
+        if not self._is_failing:
+            self.faults.append(f"the copy of this session in the store is not kept: {why}")
+            self.heard()
+        self._is_failing = True
+
+
+class Kept(Elsewhere):
+    """There is a store."""
+
+    def __init__(self, store: "SessionStore") -> None:
+        from clew.record.stores.sending import Sender
+
+        super().__init__()
+        self._store = store
+        self._sender = Sender(store)
+
+    def beside(self, mirror: Mirror | None) -> Mirror | None:
+        def both(path: Path, entries: Sequence[Json]) -> None:
+            if mirror is not None:
+                mirror(path, entries)
+            self.wrote(path)
+
+        return both
+
+    def wrote(self, path: Path) -> None:
+        """Something was, or may have been, appended to a transcript."""
+        self._waiting[path] = None
+        self._something.set()
+
+    async def bring_home(self, options: Options, home: Path, cwd: str) -> None:
+        """What the store has of the session that is to be gone on with, if that is more than what is
+        here. Raises `SessionError` only for a session that is nowhere."""
+        from clew.record.stores.base import StoreError
+        from clew.record.stores.hydrate import Diagnostic, hydrate_session
+        from clew.record.stores.sending import files_of
+
+        place, is_here = _place(options, home, cwd)
+        if place is None:
+            return
+        notes: list[Diagnostic] = []
+        why = ""
+        try:
+            async with asyncio.timeout(FIRST_S):
+                is_behind = await self._sender.is_behind(place)
+            if is_behind:
+                paths = SessionPaths(home=home, cwd=cwd, session_id=place.session_id)
+                await hydrate_session(
+                    paths,
+                    place.session_id,
+                    self._store,
+                    notes.append,
+                    self._begin_anew,
+                    place.project_dir,
+                )
+                why = "; ".join(note.what for note in notes if not note.ok)
+        except TimeoutError:
+            why = "the store took too long"
+        except StoreError as error:
+            why = str(error)
+        if why:
+            self._failed(why)
+        if not is_here and not is_there(place.transcript):
+            said = why or "it has no such session"
+            raise SessionError(
+                f"no session {place.session_id} here, and none came from the store: {said}"
+            )
+        for path in files_of(place):
+            self.wrote(path)
+
+    def _begin_anew(self) -> None:
+        """The files are others now than those that were looked at."""
+        from clew.record.stores.sending import Sender
+
+        self._sender = Sender(self._store)
+
+    async def keep(self) -> None:
+        """Sends what is written, until cancelled."""
+        while True:
+            await self._something.wait()
+            await asyncio.sleep(PAUSE_S if self._is_failing else QUIET_S)
+            self._something.clear()
+            await self._send()
+
+    async def _send(self) -> None:
+        from clew.record.stores.base import StoreError
+
+        while self._waiting:
+            path = next(iter(self._waiting))
+            del self._waiting[path]
+            try:
+                await self._sender.send(path)
+            except StoreError as error:
+                self._failed(str(error))
+                self.wrote(path)
+                return
+            except asyncio.CancelledError:
+                self.wrote(path)
+                raise
+        self._is_failing = False
+
+    async def finish(self) -> None:
+        """Sends the rest, when the transcript has all of it."""
+        try:
+            async with asyncio.timeout(LAST_S):
+                await self._send()
+        except TimeoutError:
+            self._failed("the store took too long")
+
+
+def _place(options: Options, home: Path, cwd: str) -> tuple[Place | None, bool]:
+    """The session that is to be gone on with, as far as that can be known, and whether it is here."""
+    try:
+        path = which(options, home, cwd)
+    except SessionError:
+        if options.resume is None or not is_uuid(options.resume):
+            raise
+        return Place(session_id=options.resume.lower(), project_dir=project_dir(home, cwd)), False
+    if path is None or path.parent in rescue_dirs(home) or not is_uuid(path.stem):
+        return None, True
+    return Place(session_id=path.stem, project_dir=path.parent), True
+
+
+@asynccontextmanager
+async def elsewhere(ground: Ground) -> AsyncIterator[Elsewhere]:
+    """The copy of the session that is about to be opened; left when its transcript is closed."""
+    settings = ground.began.settings
+    if not ground.options.persists or not settings.get("sessionStore"):
+        yield Elsewhere()
+        return
+    from clew.record.stores.base import in_settings, store_of
+
+    try:
+        name = in_settings(settings)
+    except ValueError as error:
+        nowhere = Elsewhere()
+        nowhere.faults.append(str(error))
+        yield nowhere
+        return
+    async with AsyncExitStack() as opened:
+        kept = Kept(await opened.enter_async_context(store_of(name, ground.environ)))
+        await kept.bring_home(ground.options, ground.began.places.config_home, ground.cwd)
+        sending = asyncio.create_task(kept.keep())
+        try:
+            yield kept
+        finally:
+            sending.cancel()
+            await asyncio.wait([sending])
+            await kept.finish()

@@ -1,0 +1,1 @@
+"""What is written of sessions and read again: transcripts, the library of all sessions, exports, stores, files through time."""

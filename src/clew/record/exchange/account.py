@@ -1,0 +1,278 @@
+"""A conversation as what a page shows: entries with calls and their results together. Pure.
+
+One account serves every form of export, so that none shows what another leaves out.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.core.messages.encoding import encode
+from clew.core.normalize.for_display import Item, for_display
+from clew.system.config.mask import mask, mask_lines, mask_member
+
+# Takes out of an export what is nobody else's business: secrets, the person's folders, addresses. Pure.
+
+
+# Longer keys are no names of fields: file names, for one.
+_LONGEST_NAME = 24
+_ENCODED = re.compile(r"[A-Za-z0-9+/=_\s-]*+")
+_ADDRESS = re.compile(r"\b[\w.+-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63})+\b")
+
+
+class Redaction(Struct, frozen=True, kw_only=True):
+    """`folders` are replaced by what stands behind them; `names` by `[name]`. `only_secrets` leaves
+    all that is none."""
+
+    folders: tuple[tuple[str, str], ...] = ()
+    names: tuple[str, ...] = ()
+    only_secrets: bool = False
+
+    def text(self, text: str) -> str:
+        return self._rest(mask(text))
+
+    def _rest(self, text: str) -> str:
+        if self.only_secrets:
+            return text
+        for folder, instead in self.folders:
+            text = text.replace(folder, instead)
+        text = _ADDRESS.sub("[address]", text)
+        for name in self.names:
+            text = re.sub(rf"\b{re.escape(name)}\b", "[name]", text)
+        return text
+
+    def value(self, value: Any) -> Any:
+        """A decoded JSON value with every text in it treated so; pictures and signatures go with all
+        that says who, and stay as they are where only secrets do."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            if len(value) > 1 and all(isinstance(item, str) for item in value):
+                return [self._rest(line) for line in mask_lines(value)]
+            return [self.value(item) for item in value]
+        if isinstance(value, dict):
+            return {self._key(key): self._member(key, item) for key, item in value.items()}
+        return value
+
+    def _key(self, key: str) -> str:
+        return self.text(key) if len(key) > _LONGEST_NAME else key
+
+    def _member(self, key: str, item: Any) -> Any:
+        if not isinstance(item, str):
+            return self.value(item)
+        if key in ("signature", "data") and len(item) > 200 and _ENCODED.fullmatch(item):
+            return item if self.only_secrets else "[removed]"
+        return self._rest(mask_member(key, item))
+
+
+# Whatever leaves clew may come before others: what is secret in it is nobody's business.
+SECRETS = Redaction(only_secrets=True)
+
+
+Voice: TypeAlias = Literal[
+    "person", "model", "thinking", "call", "result", "note", "context", "image"
+]
+
+
+class Piece(Struct, frozen=True, kw_only=True):
+    """One thing said: by whom, when, in which words. `name` is a tool's or a context's."""
+
+    voice: Voice
+    text: str
+    uuid: str = ""
+    timestamp: str = ""
+    name: str = ""
+    call_id: str = ""
+    is_error: bool = False
+    media: str = ""
+    data: str = ""
+
+
+class Talk(Struct, frozen=True, kw_only=True):
+    """A conversation: of the session, or of one of its subagents, which names the call it served."""
+
+    title: str
+    pieces: tuple[Piece, ...]
+    agent: str = ""
+    call_id: str = ""
+
+
+class Account(Struct, frozen=True, kw_only=True):
+    """A session and its subagents, with what stands at the head of a page."""
+
+    session_id: str
+    title: str
+    cwd: str
+    branch: str
+    created_at: str
+    models: tuple[str, ...]
+    talks: tuple[Talk, ...]
+
+
+class _Place(Struct, frozen=True):
+    uuid: str
+    timestamp: str
+
+
+def pieces_of(messages: Iterable[Json]) -> Iterator[Piece]:
+    """What messages say, in the order a screen shows it."""
+    for item in for_display(messages):
+        yield from _of_item(item)
+
+
+def _of_item(item: Item) -> Iterator[Piece]:
+    entry, block = item.entry, item.block
+    kind = entry.get("type")
+    place = _Place(uuid=item.uuid, timestamp=_text(entry.get("timestamp")))
+    if type(block) is dict:
+        yield from _of_block(block, kind, entry, place)
+    elif block is not None:
+        yield Piece(
+            voice="note", text=encode(block).decode(), uuid=place.uuid, timestamp=place.timestamp
+        )
+    elif kind == "system":
+        subtype = _text(entry.get("subtype"))
+        yield Piece(
+            voice="note",
+            text=_text(entry.get("content")) or subtype,
+            name=subtype,
+            uuid=place.uuid,
+            timestamp=place.timestamp,
+        )
+    elif kind == "attachment":
+        yield from _of_attachment(entry, place)
+
+
+def _of_attachment(entry: Json, place: _Place) -> Iterator[Piece]:
+    payload = entry.get("attachment")
+    name = _text(payload.get("type")) if type(payload) is dict else ""
+    rendered = entry.get("rendered")
+    parts = rendered if type(rendered) is list else []
+    words = [_text(p.get("content")) for p in parts if type(p) is dict]
+    if name == "prompt_snapshot":
+        return
+    yield Piece(
+        voice="context",
+        text="\n".join(filter(None, words)),
+        name=name,
+        uuid=place.uuid,
+        timestamp=place.timestamp,
+    )
+
+
+def _of_block(block: Json, kind: Any, entry: Json, place: _Place) -> Iterator[Piece]:
+    match block.get("type"):
+        case "text":
+            voice: Voice = "model" if kind == "assistant" else "person"
+            if kind == "user" and (entry.get("isMeta") or entry.get("isCompactSummary")):
+                voice = "context"
+            yield Piece(
+                voice=voice,
+                text=_text(block.get("text")),
+                uuid=place.uuid,
+                timestamp=place.timestamp,
+            )
+        case "thinking":
+            yield Piece(
+                voice="thinking",
+                text=_text(block.get("thinking")),
+                uuid=place.uuid,
+                timestamp=place.timestamp,
+            )
+        case "redacted_thinking":
+            yield Piece(
+                voice="thinking",
+                text="(not shown by the model)",
+                uuid=place.uuid,
+                timestamp=place.timestamp,
+            )
+        case "tool_use" | "server_tool_use" | "mcp_tool_use":
+            yield Piece(
+                voice="call",
+                text=shown_input(block.get("input")),
+                name=_text(block.get("name")),
+                call_id=_text(block.get("id")),
+                uuid=place.uuid,
+                timestamp=place.timestamp,
+            )
+        case "image" | "document":
+            yield _of_media(block, place)
+        case _:
+            yield from _of_result(block, place)
+
+
+def _of_result(block: Json, place: _Place) -> Iterator[Piece]:
+    content = block.get("content")
+    parts: Sequence[Any] = content if type(content) is list else [content]
+    words = []
+    media = []
+    for part in parts:
+        if type(part) is dict and part.get("type") in ("image", "document"):
+            media.append(_of_media(part, place))
+        elif type(part) is dict and type(part.get("text")) is str:
+            words.append(part["text"])
+        elif type(part) is str:
+            words.append(part)
+        elif part is not None:
+            words.append(encode(part).decode())
+    is_result = type(block.get("tool_use_id")) is str
+    yield Piece(
+        voice="result" if is_result else "note",
+        text="\n".join(words),
+        name="" if is_result else _text(block.get("type")),
+        call_id=_text(block.get("tool_use_id")),
+        is_error=block.get("is_error") is True,
+        uuid=place.uuid,
+        timestamp=place.timestamp,
+    )
+    yield from media
+
+
+def _of_media(block: Json, place: _Place) -> Piece:
+    source = block.get("source")
+    source = source if type(source) is dict else {}
+    media, data = _text(source.get("media_type")), _text(source.get("data"))
+    words = _text(block.get("title")) or media or _text(source.get("url")) or "a file"
+    return Piece(
+        voice="image",
+        text=words,
+        media=media,
+        data=data,
+        uuid=place.uuid,
+        timestamp=place.timestamp,
+    )
+
+
+# The parameters that say what a call does, before the others.
+_FIRST = ("command", "file_path", "path", "pattern", "url", "query", "description")
+
+
+def shown_input(value: Any) -> str:
+    """A call's input, one parameter a line; long ones begin on a line of their own. What an edit takes
+    away and puts there comes last, as changed lines."""
+    if type(value) is not dict:
+        return encode(value).decode()
+    before, after = value.get("old_string"), value.get("new_string")
+    if type(before) is str and type(after) is str:
+        rest = {k: v for k, v in value.items() if k not in ("old_string", "new_string")}
+        lines = [f"-{line}" for line in before.split("\n")] if before else []
+        lines += [f"+{line}" for line in after.split("\n")] if after else []
+        # A name before one parameter too: the changed lines need to be told from it.
+        return "\n".join([*_parameters(rest), *lines])
+    if len(value) == 1 and type(only := next(iter(value.values()))) is str:
+        return str(only)
+    return "\n".join(_parameters(value))
+
+
+def _parameters(value: dict[str, Any]) -> Iterator[str]:
+    ordered = [k for k in _FIRST if k in value] + [k for k in value if k not in _FIRST]
+    for key in ordered:
+        said = value[key] if type(value[key]) is str else encode(value[key]).decode()
+        yield f"{key}:\n{said}" if "\n" in said else f"{key}: {said}"
+
+
+def _text(value: Any) -> str:
+    return value if type(value) is str else ""

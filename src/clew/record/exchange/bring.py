@@ -1,0 +1,258 @@
+"""Brings a file of clew's own format or of another program in as a session; says what was lost.
+
+The file itself is only read. What comes in is written whole beside, read back, and then named; a session
+that is there already stays as it is.
+"""
+
+import tempfile
+import uuid
+from collections.abc import Callable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.core.messages.encoding import decode, encode
+from clew.core.messages.errors import MisuseError, SessionError
+from clew.core.messages.kinds import CHAIN, KINDS
+from clew.record.exchange import codex, one_file, pi
+from clew.record.exchange.conversion import Converted
+from clew.record.exchange.export import METADATA
+from clew.record.transcript import light
+from clew.record.transcript.belongings import give_agents, renamed, write_file
+from clew.record.transcript.files import Files
+from clew.record.transcript.load import load
+from clew.record.transcript.log import Log
+from clew.record.transcript.paths import (
+    Place,
+    SessionPaths,
+    canonical,
+    find_session,
+    own_dir,
+    project_dir,
+    sidecar,
+)
+from clew.record.transcript.policy import Writer
+from clew.record.transcript.record import Recorder
+from clew.system.files import is_folder, is_there
+from clew.version import VERSION
+
+# What a foreign session's id is made from, so that the same one comes in once.
+_SPACE = uuid.UUID("6f0c8a3e-52a4-5a0e-9c1b-7d1e2f3a4b5c")
+
+
+# Of a line that says what a subagent was, what is the line's own.
+_OF_LINE = ("type", "agentId", "isSidechain")
+# What is made to be read, and says too little to be a session again.
+PAGES = (".md", ".markdown", ".html", ".htm")
+PAGE = "a page for people cannot come in; JSON and JSONL can (clew sessions export --help)"
+
+
+class Brought(Struct, frozen=True, kw_only=True):
+    """A session that came in: where it lies, what it was, and what is lost, by reason."""
+
+    session_id: str
+    path: Path
+    kind: str
+    title: str
+    messages: int
+    agents: int
+    losses: dict[str, int]
+
+
+def bring(home: Path, source: Path, cwd: str, *, now: Callable[[], str], anew: bool) -> Brought:
+    """`anew` gives it an id of its own instead of the one it has."""
+    data = source.read_bytes()
+    whole = _one_object(data)
+    if one_file.is_one_file(whole):
+        converted = one_file.convert(whole, _ids(data[:4096]))
+        return _write(home, converted, cwd, now, data, anew=anew)
+    lines, bad = _lines(data)
+    if not lines and source.suffix.lower() in PAGES:
+        raise SessionError(f"{source}: {PAGE}")
+    if not lines:
+        raise SessionError(f"{source}: holds no line that is an object")
+    if pi.is_pi(lines[0]):
+        converted = pi.convert(lines, _ids(data[:4096]))
+    elif codex.is_codex(lines[0]):
+        converted = codex.convert(lines, _ids(data[:4096]))
+    elif any(_is_ours(line) for line in lines):
+        return _copy(home, source, data, cwd, anew=anew)
+    else:
+        raise SessionError(f"{source}: is no session of clew, Claude Code, Codex or pi")
+    if bad:
+        converted.losses["a line that is no object"] = bad
+    return _write(home, converted, cwd, now, data, anew=anew)
+
+
+def _one_object(data: bytes) -> Any:
+    try:
+        return decode(data)
+    except ValueError:
+        return None
+
+
+def _lines(data: bytes) -> tuple[list[Json], int]:
+    found: list[Json] = []
+    bad = 0
+    for raw in data.split(b"\n"):
+        if raw.strip():
+            value = _one_object(raw)
+            if type(value) is dict:
+                found.append(value)
+            else:
+                bad += 1
+    return found, bad
+
+
+def _is_ours(line: Json) -> bool:
+    known = KINDS.get(str(line.get("type")))
+    return known is not None and known.place == CHAIN
+
+
+def _ids(seed: bytes) -> Callable[[], str]:
+    space = uuid.uuid5(_SPACE, seed.hex())
+    numbers = count()
+    # Version 4 by its form: some readers take no other.
+    return lambda: str(uuid.UUID(int=uuid.uuid5(space, str(next(numbers))).int, version=4))
+
+
+def _folder(home: Path, wanted: str, here: str) -> tuple[Path, str]:
+    """The folder of a session's working folder; of this one, if that is not there."""
+    cwd = wanted if wanted and is_folder(wanted) else here
+    return project_dir(home, canonical(cwd)), cwd
+
+
+def _session_id(home: Path, wanted: str, seed: bytes, *, anew: bool) -> str:
+    if anew:
+        return str(uuid.uuid4())
+    made = uuid.uuid5(_SPACE, wanted or seed.hex())
+    session_id = (
+        wanted.lower() if light.is_uuid(wanted) else str(uuid.UUID(int=made.int, version=4))
+    )
+    found = find_session(home, session_id)
+    if found:
+        raise SessionError(
+            f"session {session_id} is there already: {found[0]}; --new-id brings a copy"
+        )
+    return session_id
+
+
+def _write(
+    home: Path, converted: Converted, here: str, now: Callable[[], str], seed: bytes, *, anew: bool
+) -> Brought:
+    """Messages without a place, recorded as a session of ours is."""
+    session_id = _session_id(home, converted.source_id, seed[:4096], anew=anew)
+    folder, cwd = _folder(home, converted.cwd, here)
+    base = own_dir(home) / "importing"
+    Files().make_folder(base)
+    with tempfile.TemporaryDirectory(dir=base) as staging:
+        paths = SessionPaths(home=home, cwd=cwd, session_id=session_id)
+        paths.switch(session_id, Path(staging))
+        log = Log()
+        writer = Writer(
+            session_id=session_id,
+            cwd=cwd,
+            version=VERSION,
+            git_branch=converted.branch or "HEAD",
+            entrypoint="import",
+        )
+        recorder = Recorder(paths=paths, log=log, writer=writer, now=now)
+        _record(recorder, converted.messages, converted.losses)
+        for agent in converted.agents:
+            try:
+                own = recorder.of_agent(agent.agent_id)
+            except ValueError as error:
+                _lose(converted.losses, f"a subagent: {error}")
+                continue
+            _record(own, agent.messages, converted.losses)
+            if agent.metadata:
+                write_file(sidecar(own.transcript), [encode(agent.metadata)])
+        if converted.title:
+            recorder.title(converted.title)
+        for trouble in log.close().troubles:
+            raise OSError(str(trouble))
+        if not is_there(recorder.transcript):
+            raise SessionError("there is no message in it")
+        return _settle(Place(session_id=session_id, project_dir=Path(staging)), folder, converted)
+
+
+def _record(recorder: Recorder, messages: list[Json], losses: dict[str, int]) -> None:
+    for message in messages:
+        try:
+            recorder.record([message])
+        except MisuseError as error:
+            _lose(losses, f"a message that cannot stand: {error}")
+
+
+def _lose(losses: dict[str, int], reason: str) -> None:
+    losses[reason] = losses.get(reason, 0) + 1
+
+
+def _copy(home: Path, source: Path, data: bytes, here: str, *, anew: bool) -> Brought:
+    """Lines of ours, byte for byte but for a session id that must change; subagents go apart."""
+    ids = [s for line in _lines(data)[0] if type(s := line.get("sessionId")) is str]
+    wanted = source.stem if light.is_uuid(source.stem) else next(iter(ids), "")
+    session_id = _session_id(home, wanted, data[:4096], anew=anew)
+    cwd = next((c for line in _lines(data)[0] if type(c := line.get("cwd")) is str), "")
+    folder, _ = _folder(home, cwd, here)
+    converted = Converted(kind="transcript", source_id=wanted)
+    files: dict[str, list[bytes]] = {}
+    about: dict[str, Json] = {}
+    for raw in data.split(b"\n"):
+        if not raw.strip():
+            continue
+        line = _one_object(raw)
+        if type(line) is not dict:
+            _lose(converted.losses, "a line that is no object")
+            continue
+        agent = line.get("agentId") if line.get("isSidechain") is True else None
+        name = (
+            agent
+            if type(agent) is str and agent.replace("-", "").replace("_", "").isalnum()
+            else ""
+        )
+        if name and line.get("type") == METADATA:
+            about[name] = {k: v for k, v in line.items() if k not in _OF_LINE}
+            continue
+        files.setdefault(name, []).append(renamed(raw, line, session_id))
+    base = own_dir(home) / "importing"
+    Files().make_folder(base)
+    with tempfile.TemporaryDirectory(dir=base) as staging:
+        place = Place(session_id=session_id, project_dir=Path(staging))
+        for name, lines in files.items():
+            path = place.agent(name) if name else place.transcript
+            write_file(path, lines)
+            if name in about:
+                write_file(sidecar(path), [encode(about[name])])
+        give_agents(source, place)
+        if not is_there(place.transcript):
+            raise SessionError(f"{source}: holds subagents only")
+        return _settle(place, folder, converted)
+
+
+def _settle(staged: Place, folder: Path, converted: Converted) -> Brought:
+    """Read back, and then named: the transcript last, for it is what makes a session."""
+    loaded = load(staged.transcript)
+    if loaded.is_empty:
+        raise SessionError("there is no conversation in it")
+    files = Files()
+    files.make_folder(folder)
+    target = Place(session_id=staged.session_id, project_dir=folder)
+    agents = len(list((staged.folder / "subagents").rglob("agent-*.jsonl")))
+    if is_folder(staged.folder):
+        staged.folder.rename(target.folder)
+    staged.transcript.rename(target.transcript)
+    files.sync_folder(folder)
+    outline = light.outline(target.transcript)
+    return Brought(
+        session_id=target.session_id,
+        path=target.transcript,
+        kind=converted.kind,
+        title=outline.title if outline else "",
+        messages=len(loaded.messages),
+        agents=agents,
+        losses=converted.losses,
+    )

@@ -1,0 +1,176 @@
+"""What a session of another program becomes: messages of ours, and an account of what was lost. Pure.
+
+Nothing is invented: what has no counterpart is counted by its reason. Ids follow from the source, so
+that the same file comes in as the same session.
+"""
+
+import re
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.core.messages import factories
+
+_NO_ID = re.compile(r"[^A-Za-z0-9_-]")
+_TIME = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?(?:Z|\+00:00)")
+ANSWERED = "answered"
+_PLACE = frozenset({"parentUuid", "sessionId", "isSidechain", "agentId"})
+LONG_AGO = "1970-01-01T00:00:00.000Z"
+
+
+class Helper(Struct, kw_only=True):
+    """A subagent of it: what it said, and what it was, in the words of a sidecar."""
+
+    agent_id: str
+    messages: list[Json]
+    metadata: Json
+
+
+class Converted(Struct, kw_only=True):
+    """The outcome; `source_id` is what the source calls the session."""
+
+    kind: str
+    source_id: str
+    messages: list[Json] = []
+    agents: list[Helper] = []
+    title: str = ""
+    cwd: str = ""
+    branch: str = ""
+    losses: dict[str, int] = {}
+
+
+class Builder:
+    """Takes what was said in order and makes entries of it; `new_uuid` gives ids, one after another."""
+
+    def __init__(self, kind: str, source_id: str, new_uuid: Any) -> None:
+        self.out = Converted(kind=kind, source_id=source_id)
+        self._new_uuid = new_uuid
+        self._at = LONG_AGO
+        self._open: dict[str, str] = {}
+        self._thoughts: list[Json] = []
+
+    def lose(self, reason: str, count: int = 1) -> None:
+        self.out.losses[reason] = self.out.losses.get(reason, 0) + count
+
+    def time(self, value: Any) -> str:
+        """A time as ours are written; one that says nothing is that of what came before."""
+        found = _TIME.fullmatch(value) if type(value) is str else None
+        if found is not None:
+            self._at = f"{found[1]}.{(found[2] or '.').removeprefix('.')[:3]:0<3}Z"
+        return self._at
+
+    def take(self, entry: Json) -> None:
+        """An entry that is one of ours already; where it stands is for the writer to say."""
+        self.out.messages.append({k: v for k, v in entry.items() if k not in _PLACE})
+        for block in list_of(object_of(entry.get("message")).get("content")):
+            if type(block) is dict and block.get("type") == "tool_use":
+                self._open[text_of(block.get("id"))] = entry["uuid"]
+            elif type(block) is dict and block.get("type") == "tool_result":
+                self._open[text_of(block.get("tool_use_id"))] = ANSWERED
+
+    def finished(self) -> Converted:
+        if self._thoughts:
+            self.lose("thinking that no answer followed")
+            self._thoughts = []
+        return self.out
+
+    def user(self, blocks: list[Json], at: str, *, is_meta: bool = False) -> None:
+        self.finished()
+        blocks = [b for b in blocks if b.get("type") != "text" or b.get("text", "").strip()]
+        if not blocks:
+            return
+        plain = blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
+        self.out.messages.append(
+            factories.user(
+                plain,
+                uuid=self._new_uuid(),
+                at=at,
+                is_meta=is_meta,
+                prompt_source=None if is_meta else "typed",
+            )
+        )
+
+    def answer(
+        self,
+        blocks: list[Json],
+        at: str,
+        *,
+        model: str = "",
+        usage: Json | None = None,
+        **more: Any,
+    ) -> None:
+        kept = []
+        for block in blocks:
+            if block["type"] == "tool_use":
+                if block["id"] in self._open:
+                    self.lose("a call whose id was there before")
+                    continue
+            elif not (block.get("text") or block.get("thinking")):
+                continue
+            kept.append(block)
+        if all(block["type"] == "thinking" for block in kept):
+            self._thoughts += kept  # it begins the answer that comes next
+            return
+        kept = [*self._thoughts, *kept]
+        self._thoughts = []
+        uuids = [self._new_uuid() for _ in kept]
+        for block, uuid in zip(kept, uuids, strict=True):
+            if block["type"] == "tool_use":
+                self._open[block["id"]] = uuid
+        message = {
+            "id": f"msg_{uuids[0].replace('-', '')}",
+            "type": "message",
+            "model": model,
+            "content": kept,
+            "stop_reason": "tool_use" if kept[-1]["type"] == "tool_use" else "end_turn",
+            "stop_sequence": None,
+            "usage": usage or {"input_tokens": 0, "output_tokens": 0},
+        }
+        entries = factories.assistant(message, uuids=uuids, at=at, request_id="")
+        self.out.messages += [entry | more for entry in entries]
+
+    def result(self, call: str, content: Any, at: str, *, is_error: bool = False) -> None:
+        source = self._open.get(tool_id(call))
+        if source is None:
+            self.lose("a result without its call")
+            return
+        if source == ANSWERED:
+            self.lose("a second result of one call")
+            return
+        self._open[tool_id(call)] = ANSWERED
+        self.out.messages.append(
+            factories.tool_answer(
+                tool_id(call), content, uuid=self._new_uuid(), at=at, source_uuid=source,
+                is_error=is_error,
+            )
+        )  # fmt: skip
+
+
+def tool_id(value: str) -> str:
+    return _NO_ID.sub("_", value) or "_"
+
+
+def call(call_id: str, name: str, given: Any) -> Json:
+    value = given if type(given) is dict else {"input": given}
+    return {"type": "tool_use", "id": tool_id(call_id), "name": name or "unknown", "input": value}
+
+
+def picture(media: str, data: str) -> Json:
+    return {"type": "image", "source": {"type": "base64", "media_type": media, "data": data}}
+
+
+def thinking(words: str, signature: str = "") -> Json:
+    return {"type": "thinking", "thinking": words, "signature": signature}
+
+
+def text_of(value: Any) -> str:
+    return value if type(value) is str else ""
+
+
+def object_of(value: Any) -> Json:
+    return value if type(value) is dict else {}
+
+
+def list_of(value: Any) -> list[Any]:
+    return value if type(value) is list else []

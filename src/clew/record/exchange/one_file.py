@@ -1,0 +1,103 @@
+"""The one-file JSON form (`version`, `state`, `messages`, `metadata`) as messages of ours. Pure."""
+
+from collections.abc import Callable
+from typing import Any
+
+from clew.core.json_object import Json
+from clew.core.messages.kinds import CHAIN, KINDS, faults
+from clew.record.exchange.conversion import Builder, Converted, Helper, list_of, object_of, text_of
+
+AGENT = "a subagent without an id or a message"
+# What the object says of an agent itself; an older one says no more than this.
+_OF_AGENT = ("agentType", "description", "toolUseId")
+
+
+def is_one_file(value: Any) -> bool:
+    return type(value) is dict and type(value.get("messages")) is list and "type" not in value
+
+
+def convert(value: Json, new_uuid: Callable[[], str]) -> Converted:
+    """Entries come in as they are where they can stand; bare messages of the API are given a place."""
+    metadata, state = object_of(value.get("metadata")), object_of(value.get("state"))
+    source_id = text_of(state.get("sessionId")) or text_of(value.get("id"))
+    build = Builder("one file", source_id, new_uuid)
+    build.out.title = text_of(state.get("title"))
+    build.out.cwd = text_of(metadata.get("projectPath"))
+    build.out.branch = text_of(metadata.get("gitBranch"))
+    build.time(metadata.get("created"))
+    for message in map(object_of, value["messages"]):
+        _message(build, message, new_uuid)
+    for agent in map(object_of, list_of(value.get("agents"))):
+        _agent(build, agent, new_uuid)
+    return build.finished()
+
+
+def _agent(build: Builder, agent: Json, new_uuid: Callable[[], str]) -> None:
+    own = Builder("subagent", text_of(agent.get("agentId")), new_uuid)
+    for message in map(object_of, list_of(agent.get("messages"))):
+        _message(own, message, new_uuid)
+    found = own.finished()
+    for reason, count in found.losses.items():
+        build.lose(reason, count)
+    if not found.source_id or not found.messages:
+        build.lose(AGENT)
+        return
+    said = {key: agent[key] for key in _OF_AGENT if type(agent.get(key)) is str}
+    build.out.agents.append(
+        Helper(
+            agent_id=found.source_id,
+            messages=found.messages,
+            metadata=object_of(agent.get("metadata")) or said,
+        )
+    )
+
+
+def _message(build: Builder, message: Json, new_uuid: Callable[[], str]) -> None:
+    at = build.time(message.get("timestamp"))
+    kind = message.get("type")
+    known = KINDS.get(kind) if type(kind) is str else None
+    if known is not None and known.place == CHAIN:
+        entry = message | {"timestamp": at}
+        if type(entry.get("uuid")) is not str:
+            entry["uuid"] = new_uuid()
+        said = object_of(entry.get("message"))
+        is_one = kind != "assistant" or len(list_of(said.get("content"))) == 1
+        if is_one and not faults(entry):
+            build.take(entry)
+            return
+        message = said
+    content = message.get("content")
+    blocks = (
+        [{"type": "text", "text": content}]
+        if type(content) is str
+        else [b for b in list_of(content) if type(b) is dict and type(b.get("type")) is str]
+    )
+    match message.get("role"):
+        case "user":
+            for block in blocks:
+                if block["type"] == "tool_result":
+                    build.result(
+                        text_of(block.get("tool_use_id")),
+                        block.get("content") or "",
+                        at,
+                        is_error=block.get("is_error") is True,
+                    )
+            build.user([b for b in blocks if b["type"] != "tool_result"], at)
+        case "assistant":
+            usage = message.get("usage")
+            build.answer(
+                [b for b in blocks if _is_sayable(b)],
+                at,
+                model=text_of(message.get("model")),
+                usage=usage if type(usage) is dict else None,
+            )
+        case _:
+            build.lose(
+                f"a message of kind {text_of(kind) or text_of(message.get('role')) or 'none'}"
+            )
+
+
+def _is_sayable(block: Json) -> bool:
+    if block["type"] == "tool_use":
+        return all(type(block.get(key)) is str for key in ("id", "name")) and "input" in block
+    return block["type"] in ("text", "thinking")

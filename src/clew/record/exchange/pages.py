@@ -1,0 +1,371 @@
+"""An account as one page of HTML that needs nothing else: no network, no font, no other file. Pure.
+
+Everything a session says is text in it, never markup. Prose is read as a small part of Markdown:
+headings, lists, tables, emphasis, code and fences, enough to read well and nothing that could run.
+"""
+
+import re
+from collections.abc import Iterator
+
+from clew.record.exchange.account import Account, Piece, Talk
+
+# An account as Markdown. Pure.
+
+
+_HEADS = {"person": "## Prompt", "model": "### Answer"}
+
+
+def markdown(account: Account) -> str:
+    return "\n".join(_lines(account)).rstrip() + "\n"
+
+
+def _lines(account: Account) -> Iterator[str]:
+    yield f"# {_on_one_line(account.title)}"
+    yield ""
+    for name, value in (
+        ("session", account.session_id),
+        ("folder", account.cwd),
+        ("branch", account.branch),
+        ("begun", account.created_at),
+        ("models", ", ".join(account.models)),
+    ):
+        if value:
+            yield f"- {name}: {_on_one_line(value)}"
+    yield ""
+    for talk in account.talks:
+        if talk.agent:
+            yield f"# Subagent {talk.agent}: {_on_one_line(talk.title)}"
+            yield ""
+        yield from _talk(talk)
+
+
+def _talk(talk: Talk) -> Iterator[str]:
+    for piece in talk.pieces:
+        yield from _piece(piece)
+        yield ""
+
+
+def _piece(piece: Piece) -> Iterator[str]:
+    match piece.voice:
+        case "person" | "model":
+            yield f"{_HEADS[piece.voice]}{_when(piece)}"
+            yield ""
+            yield piece.text
+        case "call":
+            yield f"**{piece.name}**"
+            yield from fenced(piece.text)
+        case "result":
+            label = "Error" if piece.is_error else "Result"
+            yield f"{label}:"
+            yield from fenced(piece.text)
+        case "image":
+            yield f"[{_on_one_line(piece.text)}]"
+        case _:
+            label = piece.name or piece.voice
+            yield f"<details><summary>{_on_one_line(label)}</summary>"
+            yield ""
+            yield from fenced(piece.text)
+            yield ""
+            yield "</details>"
+
+
+def _when(piece: Piece) -> str:
+    return f" · {piece.timestamp[:16].replace('T', ' ')}" if piece.timestamp else ""
+
+
+def fenced(text: str) -> Iterator[str]:
+    """A block that ends where it says, whatever backticks are in it."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    yield fence
+    yield text.rstrip("\n")
+    yield fence
+
+
+def _on_one_line(text: str) -> str:
+    return " ".join(text.split()).replace("<", "&lt;")
+
+
+# The style and the script of an exported page: written out, for the page holds everything. Pure.
+
+
+STYLE = """
+:root{color-scheme:light dark;--ink:#1d2126;--soft:#5c6670;--paper:#fdfdfc;--line:#dfe3e6;
+--mine:#eef4fb;--box:#f5f6f7;--bad:#b3261e;--mark:#ffe08a;--link:#1b5fa8;--new:#1a6b33}
+@media(prefers-color-scheme:dark){:root{--ink:#e4e7ea;--soft:#9aa4ae;--paper:#16191c;
+--line:#2c3238;--mine:#1c2733;--box:#1e2226;--bad:#ff8a80;--mark:#7a5c00;--link:#8ab8ec;--new:#7fd49a}}
+*{box-sizing:border-box}
+body{margin:0;background:var(--paper);color:var(--ink);font:16px/1.55 system-ui,sans-serif}
+header{max-width:76rem;margin:0 auto;padding:1.6rem 1.2rem .4rem}
+h1{font-size:1.4rem;line-height:1.3;margin:0 0 .3rem;overflow-wrap:anywhere}
+header p{margin:.1rem 0;color:var(--soft);font-size:.88rem;overflow-wrap:anywhere}.id{font-family:monospace}
+nav{position:sticky;top:0;z-index:1;background:var(--paper);border-bottom:1px solid var(--line);
+padding:.6rem 1.2rem;display:flex;gap:1rem;align-items:center;justify-content:center;flex-wrap:wrap}
+nav label,#count{color:var(--soft);font-size:.88rem}#count{min-width:5rem}
+#find{flex:0 1 26rem;font:inherit;color:inherit;background:var(--box);border:1px solid var(--line);
+border-radius:6px;padding:.35rem .6rem}
+.columns{display:flex;max-width:76rem;margin:0 auto;gap:2rem;padding:0 1.2rem}
+aside{flex:0 0 15rem;font-size:.85rem;position:sticky;top:3.6rem;align-self:flex-start;
+max-height:calc(100vh - 4rem);overflow:auto;padding:1rem 0}
+aside ol{padding-left:1.4rem;margin:0}aside li{margin:.35rem 0;color:var(--soft)}
+aside a{color:inherit;text-decoration:none;overflow-wrap:anywhere}aside a:hover{color:var(--link)}
+.agent{list-style:"↳ "}
+main{flex:1;min-width:0;padding:1rem 0 6rem}
+article{margin:1.2rem 0;overflow-wrap:anywhere}
+article p{margin:.6rem 0}article h3{font-size:1.05rem;margin:1.1rem 0 .4rem}
+.person{background:var(--mine);border-radius:10px;padding:.4rem 1rem;scroll-margin-top:4rem}
+.call,.result,.aside{border-left:3px solid var(--line);padding:.1rem 0 .1rem .9rem;margin:.5rem 0;
+font-size:.9rem}
+.call b{font-size:.85rem;color:var(--soft)}.result{margin-top:-.3rem}.error{border-color:var(--bad)}
+.error pre{color:var(--bad)}
+pre{background:var(--box);border-radius:6px;padding:.6rem .8rem;overflow:auto;white-space:pre-wrap;
+overflow-wrap:anywhere;font:.84rem/1.45 ui-monospace,monospace;margin:.3rem 0;tab-size:4}
+pre.long{max-height:18em;cursor:zoom-in}pre.open{max-height:none;cursor:auto}
+code{background:var(--box);border-radius:4px;padding:.1em .3em;font:.88em ui-monospace,monospace}
+table{border-collapse:collapse;margin:.6rem 0;display:block;overflow:auto}
+th,td{border:1px solid var(--line);padding:.25rem .6rem;text-align:left}
+ins,del{text-decoration:none}ins{color:var(--new)}del{color:var(--bad)}
+summary{color:var(--soft);cursor:pointer;font-size:.85rem}
+.subagent{border:1px solid var(--line);border-radius:10px;padding:.2rem 1rem;margin:2rem 0}
+.subagent h2{font-size:1.05rem}img{max-width:100%}.file{color:var(--soft)}
+mark{background:var(--mark);color:inherit}mark.now{outline:2px solid var(--link)}
+.nocalls .call,.nocalls .result,.nothoughts .aside{display:none}
+@media(max-width:52rem){aside{display:none}}
+@media print{nav,aside{display:none}pre.long{max-height:none}}
+"""
+
+SCRIPT = """
+(()=>{
+const main=document.querySelector('main'),find=document.getElementById('find'),
+count=document.getElementById('count'),calls=document.getElementById('calls'),
+thoughts=document.getElementById('thoughts');
+let marks=[],now=-1,timer=0;
+const show=()=>{main.classList.toggle('nocalls',!calls.checked);
+main.classList.toggle('nothoughts',!thoughts.checked)};
+calls.onchange=thoughts.onchange=show;show();
+main.addEventListener('click',e=>{const p=e.target.closest('pre.long');
+if(p&&!String(getSelection()))p.classList.add('open')});
+const clear=()=>{for(const m of marks){const p=m.parentNode;if(!p)continue;
+p.replaceChild(document.createTextNode(m.textContent),m);p.normalize()}marks=[];now=-1};
+const search=()=>{clear();const word=find.value.toLowerCase();
+if(word.length<2){count.textContent='';return}
+const walk=document.createTreeWalker(main,NodeFilter.SHOW_TEXT),found=[];let node;
+while((node=walk.nextNode())){const text=node.data.toLowerCase();let at=text.indexOf(word);
+if(at>=0&&text.length===node.data.length)found.push(node)}
+for(const node of found){let rest=node,at;
+while((at=rest.data.toLowerCase().indexOf(word))>=0&&marks.length<5000){
+const hit=rest.splitText(at);rest=hit.splitText(word.length);
+const mark=document.createElement('mark');hit.parentNode.replaceChild(mark,hit);
+mark.appendChild(hit);marks.push(mark)}}
+step(1)};
+const step=by=>{if(!marks.length){count.textContent=find.value.length>1?'nothing':'';return}
+if(now>=0)marks[now].classList.remove('now');now=(now+by+marks.length)%marks.length;
+const mark=marks[now];mark.classList.add('now');const aside=mark.closest('details');
+if(aside){aside.open=true;if(!thoughts.checked){thoughts.checked=true;show()}}
+if(mark.closest('.call,.result')&&!calls.checked){calls.checked=true;show()}
+const long=mark.closest('pre.long');if(long)long.classList.add('open');
+mark.scrollIntoView({block:'center'});count.textContent=(now+1)+' of '+marks.length};
+find.oninput=()=>{clearTimeout(timer);timer=setTimeout(search,150)};
+find.onkeydown=e=>{if(e.key==='Enter'){e.preventDefault();
+if(marks.length)step(e.shiftKey?-1:1);else search()}};
+addEventListener('keydown',e=>{if(e.key==='/'&&e.target!==find){e.preventDefault();find.focus()}});
+})();
+"""
+
+
+_ESCAPES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;", "'": "&#39;"})
+# Of longer texts the page shows the beginning until it is opened.
+FOLDED_LINES = 14
+IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+
+
+def escaped(text: str) -> str:
+    return text.translate(_ESCAPES)
+
+
+def html(account: Account) -> str:
+    return "".join(_page(account))
+
+
+def _page(account: Account) -> Iterator[str]:
+    title = escaped(" ".join(account.title.split()))
+    yield f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{title}</title>\n'
+    yield (
+        '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
+        "img-src data:; style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<style>{STYLE}</style></head><body>\n<header><h1>{title}</h1><p>"
+    )
+    facts = (
+        account.cwd,
+        account.branch,
+        account.created_at[:16].replace("T", " "),
+        *account.models,
+    )
+    yield " · ".join(escaped(fact) for fact in facts if fact)
+    yield (
+        f'</p><p class="id">{escaped(account.session_id)}</p></header>\n'
+        '<nav><input id="find" type="search" placeholder="Search (Enter: next, Shift+Enter: '
+        'previous)" aria-label="Search"><span id="count"></span>'
+        '<label><input type="checkbox" id="calls" checked> calls</label>'
+        '<label><input type="checkbox" id="thoughts"> thinking and context</label></nav>\n'
+        '<div class="columns"><aside><ol>'
+    )
+    yield from _contents(account)
+    yield "</ol></aside><main>\n"
+    for talk in account.talks:
+        yield from _talk_as_html(talk)
+    yield f"</main></div><script>{SCRIPT}</script></body></html>\n"
+
+
+def _contents(account: Account) -> Iterator[str]:
+    for talk in account.talks:
+        if talk.agent:
+            yield f'<li class="agent"><a href="#agent-{escaped(talk.agent)}">{escaped(talk.title[:60])}</a></li>'
+            continue
+        for number, piece in enumerate(talk.pieces):
+            if piece.voice == "person" and piece.text.strip():
+                short = escaped(" ".join(piece.text.split())[:80])
+                yield f'<li><a href="#p{number}">{short}</a></li>'
+
+
+def _talk_as_html(talk: Talk) -> Iterator[str]:
+    agent = escaped(talk.agent)
+    if agent:
+        yield (
+            f'<section class="subagent" id="agent-{agent}"><h2>Subagent: '
+            f"{escaped(talk.title)}</h2>\n"
+        )
+    for number, piece in enumerate(talk.pieces):
+        place = "" if agent else f' id="p{number}"'
+        yield from _piece_as_html(piece, place)
+    if agent:
+        yield "</section>\n"
+
+
+def _piece_as_html(piece: Piece, place: str) -> Iterator[str]:
+    when = escaped(piece.timestamp[:19].replace("T", " "))
+    title = f' title="{when}"' if when else ""
+    if piece.voice in ("person", "model"):
+        yield f'<article class="{piece.voice}"{place}{title}>{prose(piece.text)}</article>\n'
+    elif piece.voice == "image":
+        yield _image(piece)
+    elif piece.voice == "call":
+        shown = changed(block(piece.text)) if piece.name == "Edit" else block(piece.text)
+        yield f'<div class="call"{place}{title}><b>{escaped(piece.name)}</b>{shown}</div>\n'
+    elif piece.voice == "result":
+        bad = " error" if piece.is_error else ""
+        yield f'<div class="result{bad}"{title}>{block(piece.text)}</div>\n'
+    else:
+        label = escaped(piece.name or piece.voice)
+        yield (
+            f'<details class="aside"{title}><summary>{label}</summary>{block(piece.text)}</details>\n'
+        )
+
+
+def _image(piece: Piece) -> str:
+    if piece.media in IMAGES and re.fullmatch(r"[A-Za-z0-9+/=\s]+", piece.data):
+        return f'<img alt="" src="data:{piece.media};base64,{piece.data}">\n'
+    return f'<p class="file">{escaped(piece.text)}</p>\n'
+
+
+def block(text: str) -> str:
+    """Plain text; what is long is folded."""
+    text = text.rstrip("\n")
+    if text.count("\n") < FOLDED_LINES and len(text) < 4000:
+        return f"<pre>{escaped(text)}</pre>" if text else ""
+    return f'<pre class="long">{escaped(text)}</pre>'
+
+
+_CHANGED = re.compile(r"^([+-])(.*?)(?=\n|</pre>)", re.M)
+
+
+def changed(shown: str) -> str:
+    """A block in which lines that go and lines that come differ to the eye."""
+    tags = {"+": "ins", "-": "del"}
+    return _CHANGED.sub(lambda line: f"<{tags[line[1]]}>{line[0]}</{tags[line[1]]}>", shown)
+
+
+_FENCE = re.compile(r"^ {0,3}(`{3,}|~{3,})[^\n`]*$")
+_HEADING = re.compile(r"^(#{1,6}) +(.*)$")
+_LIST = re.compile(r"^ *(?:[-*+]|\d+[.)]) +(.*)$")
+_INLINE = re.compile(
+    r"(`+)(.+?)\1|\*\*(.+?)\*\*|(?<![\w*])\*(?![\s*])([^*\n]+?)(?<!\s)\*(?![\w*])", re.S
+)
+# The line between a table's head and its rows.
+_RULE = re.compile(r"\|?(?: *+:?-++:? *+\|)+(?: *+:?-++:? *+)?")
+
+
+def prose(text: str) -> str:
+    """Paragraphs, lists, headings and code of a person's or a model's words."""
+    out: list[str] = []
+    paragraph: list[str] = []
+    items: list[str] = []
+    rows: list[str] = []
+    code: list[str] | None = None
+    fence = ""
+
+    def close() -> None:
+        if rows:
+            out.append(f"<table>{''.join(rows)}</table>")
+            rows.clear()
+        if paragraph:
+            out.append(f"<p>{_inline(chr(10).join(paragraph))}</p>")
+            paragraph.clear()
+        if items:
+            out.append(f"<ul>{''.join(f'<li>{_inline(item)}</li>' for item in items)}</ul>")
+            items.clear()
+
+    for line in text.split("\n"):
+        if code is not None:
+            if line.strip().startswith(fence) and not line.strip().strip(fence[0]):
+                out.append(f"<pre>{escaped(chr(10).join(code))}</pre>")
+                code = None
+            else:
+                code.append(line)
+        elif found := _FENCE.match(line):
+            close()
+            code, fence = [], found[1]
+        elif len(paragraph) == 1 and _RULE.fullmatch(line.strip()) and "|" in paragraph[0]:
+            rows.append(_row(paragraph.pop(), "th"))
+        elif rows and "|" in line:
+            rows.append(_row(line, "td"))
+        elif heading := _HEADING.match(line):
+            close()
+            out.append(f"<h3>{_inline(heading[2])}</h3>")
+        elif item := _LIST.match(line):
+            if not items:
+                close()
+            items.append(item[1])
+        elif not line.strip():
+            close()
+        elif items:
+            items[-1] += "\n" + line.strip()
+        else:
+            if rows:
+                close()
+            paragraph.append(line)
+    close()
+    if code is not None:
+        out.append(f"<pre>{escaped(chr(10).join(code))}</pre>")
+    return "".join(out)
+
+
+def _row(line: str, tag: str) -> str:
+    cells = line.strip().removeprefix("|").removesuffix("|").split("|")
+    return f"<tr>{''.join(f'<{tag}>{_inline(cell.strip())}</{tag}>' for cell in cells)}</tr>"
+
+
+def _inline(text: str) -> str:
+    parts: list[str] = []
+    at = 0
+    for found in _INLINE.finditer(text):
+        parts.append(escaped(text[at : found.start()]))
+        tag, words = next(
+            (tag, words)
+            for tag, words in (("code", found[2]), ("strong", found[3]), ("em", found[4]))
+            if words is not None
+        )
+        parts.append(f"<{tag}>{escaped(words.strip())}</{tag}>")
+        at = found.end()
+    return "".join([*parts, escaped(text[at:])]).replace("\n", "<br>")

@@ -1,0 +1,165 @@
+"""Sessions of pi as messages of ours: a head, then a tree of entries by `id` and `parentId`. Pure."""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from clew.core.json_object import Json
+from clew.record.exchange.conversion import (
+    Builder,
+    Converted,
+    call,
+    list_of,
+    object_of,
+    picture,
+    text_of,
+    thinking,
+)
+
+# Their tools and parameters by our names, where both mean the same.
+_TOOLS = {
+    "bash": ("Bash", {}),
+    "read": ("Read", {"path": "file_path"}),
+    "write": ("Write", {"path": "file_path"}),
+    "edit": ("Edit", {"path": "file_path", "oldText": "old_string", "newText": "new_string"}),
+    "grep": ("Grep", {}),
+}
+_SILENT = frozenset({"thinking_level_change", "custom", "label", "session_info", "model_change"})
+
+
+def is_pi(first: Json) -> bool:
+    return first.get("type") == "session" and type(first.get("id")) is str
+
+
+def convert(lines: Iterable[Json], new_uuid: Callable[[], str]) -> Converted:
+    """The branch that was written last; what other branches said is counted."""
+    listed = list(lines)
+    head = listed[0]
+    build = Builder("pi", text_of(head.get("id")), new_uuid)
+    build.out.cwd = text_of(head.get("cwd"))
+    branch = _branch(listed[1:])
+    others = sum(e.get("type") == "message" for e in listed[1:]) - sum(
+        e.get("type") == "message" for e in branch
+    )
+    if others:
+        build.lose("a message of another branch", others)
+    for entry in listed[1:]:
+        if entry.get("type") == "session_info":
+            build.out.title = text_of(entry.get("name"))
+    for entry in branch:
+        _entry(build, entry)
+    return build.finished()
+
+
+def _branch(entries: list[Json]) -> list[Json]:
+    """From the beginning to the last entry; a file of the first version is one branch as it is."""
+    by_id = {e["id"]: e for e in entries if type(e.get("id")) is str}
+    if not by_id:
+        return entries
+    found: list[Json] = []
+    at: Any = next(reversed(by_id.values()))
+    seen: set[str] = set()
+    while at is not None and at["id"] not in seen:
+        seen.add(at["id"])
+        found.append(at)
+        at = by_id.get(text_of(at.get("parentId")))
+    return found[::-1]
+
+
+def _entry(build: Builder, entry: Json) -> None:
+    at = build.time(entry.get("timestamp"))
+    match entry.get("type"):
+        case "message":
+            _message(build, object_of(entry.get("message")), at)
+        case "custom_message":
+            build.user(_blocks(build, entry.get("content")), at, is_meta=True)
+        case "compaction" | "branch_summary" as kind:
+            summary = [{"type": "text", "text": text_of(entry.get("summary"))}]
+            build.user(summary, at, is_meta=True)
+            build.lose(f"a {kind}: its summary came in as context, the history before it too")
+        case kind:
+            if text_of(kind) not in _SILENT:
+                build.lose(f"an entry of kind {text_of(kind) or 'none'}")
+
+
+def _message(build: Builder, message: Json, at: str) -> None:
+    match message.get("role"):
+        case "user":
+            build.user(_blocks(build, message.get("content")), at)
+        case "assistant":
+            usage, cost = _usage(object_of(message.get("usage")))
+            build.answer(
+                _said(build, message),
+                at,
+                model=text_of(message.get("model")),
+                usage=usage,
+                **({} if cost is None else {"costUSD": cost}),
+            )
+            if message.get("errorMessage"):
+                build.lose("an answer that failed, with its error")
+        case "toolResult":
+            build.result(
+                text_of(message.get("toolCallId")),
+                _blocks(build, message.get("content")),
+                at,
+                is_error=message.get("isError") is True,
+            )
+        case "bashExecution":
+            words = (
+                f"<bash-input>{text_of(message.get('command'))}</bash-input>\n"
+                f"<bash-stdout>{text_of(message.get('output'))}</bash-stdout>"
+            )
+            build.user([{"type": "text", "text": words}], at, is_meta=True)
+        case "custom" | "hookMessage":
+            build.user(_blocks(build, message.get("content")), at, is_meta=True)
+        case role:
+            build.lose(f"a message of role {text_of(role) or 'none'}")
+
+
+def _said(build: Builder, message: Json) -> list[Json]:
+    found: list[Json] = []
+    is_theirs = message.get("provider") == "anthropic"
+    for part in map(object_of, list_of(message.get("content"))):
+        match part.get("type"):
+            case "text":
+                found.append({"type": "text", "text": text_of(part.get("text"))})
+            case "thinking":
+                signature = text_of(part.get("thinkingSignature")) if is_theirs else ""
+                found.append(thinking(text_of(part.get("thinking")), signature))
+                if not signature:
+                    build.lose("the signature of thinking: it is shown and not sent")
+            case "toolCall":
+                name = text_of(part.get("name"))
+                ours, renamed = _TOOLS.get(name, (name, {}))
+                given = object_of(part.get("arguments"))
+                value = {renamed.get(key, key): item for key, item in given.items()}
+                found.append(call(text_of(part.get("id")), ours, value))
+            case kind:
+                build.lose(f"a part of kind {text_of(kind) or 'none'}")
+    return found
+
+
+def _blocks(build: Builder, content: Any) -> list[Json]:
+    if type(content) is str:
+        return [{"type": "text", "text": content}]
+    found: list[Json] = []
+    for part in map(object_of, list_of(content)):
+        if part.get("type") == "text":
+            found.append({"type": "text", "text": text_of(part.get("text"))})
+        elif part.get("type") == "image" and type(part.get("data")) is str:
+            found.append(picture(text_of(part.get("mimeType")) or "image/png", part["data"]))
+        else:
+            build.lose("a part that is no text and no picture with its data")
+    return found
+
+
+def _usage(usage: Json) -> tuple[Json, float | None]:
+    names = {
+        "input": "input_tokens",
+        "output": "output_tokens",
+        "cacheRead": "cache_read_input_tokens",
+        "cacheWrite": "cache_creation_input_tokens",
+    }
+    found = {ours: usage[key] for key, ours in names.items() if type(usage.get(key)) is int}
+    cost = object_of(usage.get("cost")).get("total")
+    known = float(cost) if isinstance(cost, int | float) else None
+    return {"input_tokens": 0, "output_tokens": 0} | found, known

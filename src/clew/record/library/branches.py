@@ -1,0 +1,224 @@
+"""The conversation as it leads to any message of a file, on whatever branch; and the tree of them all."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.core.input.parse import as_typed
+from clew.core.json_object import Json
+from clew.core.messages.encoding import decode
+from clew.core.messages.errors import SessionError
+from clew.core.messages.messages import User
+from clew.core.messages.text import count_of
+from clew.record.transcript import light
+from clew.record.transcript.chain import build
+from clew.record.transcript.copies import header_of
+from clew.record.transcript.leaf import Marker
+from clew.record.transcript.links import ROOT, Links, Node
+from clew.record.transcript.load import Loaded, load
+from clew.record.transcript.source import Source
+
+# What counts as a message; notes and what was told beside are none.
+SAID = ("user", "assistant")
+
+
+class Branch(Struct, frozen=True, kw_only=True):
+    """The messages from a conversation's beginning to one of them, oldest first, with their nodes."""
+
+    nodes: list[Node]
+    messages: list[Json]
+    loaded: Loaded
+
+
+def branch(path: Path, uuid: str | None = None) -> Branch:
+    """To `uuid`, or where the session stands. Raises `SessionError` if the file has no such message."""
+    loaded = load(path, whole=True)
+    if uuid is None:
+        nodes = list(loaded.chain.nodes())
+        return Branch(nodes=nodes, messages=loaded.messages, loaded=loaded)
+    if uuid not in loaded.chain.links.index:
+        raise SessionError(f"no message {uuid} in {path.stem}; `clew sessions tree` shows them")
+    marker = Marker(leaf_uuid=uuid, is_explicit=True, at=loaded.size_bytes + 1)
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        source = Source(fd)
+
+        def body(node: Node) -> Json:
+            data: Json = node.data or decode(source.read(node.at, node.size))
+            return data if node.keys.uuid is not None else data | {"uuid": node.uuid}
+
+        chain = build(
+            loaded.chain.links.nodes,
+            markers=[*loaded.side.markers, marker],
+            withdrawn=loaded.side.withdrawn,
+            body=body,
+            is_agent_file=path.name.startswith("agent-"),
+        )
+        nodes = list(chain.nodes())
+        messages = [body(node) for node in nodes]
+    finally:
+        os.close(fd)
+    return Branch(nodes=nodes, messages=messages, loaded=loaded)
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    """Something a person said, where it stands in the tree, and how many messages answer it before the
+    next; `live` if the session stands on its branch, `end` is the last of what belongs to it."""
+
+    uuid: str
+    end: str
+    text: str
+    timestamp: str
+    depth: int
+    messages: int
+    live: bool
+    is_leaf: bool
+
+
+def prompts(path: Path) -> Iterator[Prompt]:
+    """Every prompt of every branch, a branch behind what it leaves; depth counts the forks above."""
+    yield from _of(load(path, whole=True))
+
+
+def prompt_above(path: Path, uuid: str) -> Prompt | None:
+    """The prompt that a message is or answers, on whatever branch."""
+    loaded = load(path, whole=True)
+    links = loaded.chain.links
+    found = {links.index[one.uuid]: one for one in _of(loaded)}
+    i, seen = links.index.get(uuid, ROOT), set[int]()
+    while i != ROOT and i not in found and i not in seen:
+        seen.add(i)
+        i = links.parents[i]
+    return found.get(i)
+
+
+def _of(loaded: Loaded) -> Iterator[Prompt]:
+    fd = os.open(loaded.path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield from _prompts(loaded.chain.links, set(loaded.chain.live), Source(fd))
+    finally:
+        os.close(fd)
+
+
+def _prompts(links: Links, live: set[int], source: Source) -> Iterator[Prompt]:
+    bodies: dict[int, Json] = {}
+    for i, node in enumerate(links.nodes):
+        if links.is_shown(i) and node.keys.type == "user" and not node.keys.is_meta:
+            entry = node.data or decode(source.read(node.at, node.size))
+            if User(entry).face == "typed":
+                bodies[i] = entry
+    above: dict[int, int] = {}
+    counts: dict[int, int] = {}
+    ends: dict[int, int] = {}
+    owners = _owners(links, bodies)
+    for i in range(len(links.nodes)):
+        if links.is_shown(i):
+            owner = owners[i]
+            is_said = i not in bodies and links.nodes[i].keys.type in SAID
+            if is_said or i in bodies:
+                ends[owner] = i
+            counts[owner] = counts.get(owner, 0) + is_said
+            if i in bodies:
+                above[i] = owners[links.parents[i]]
+    below: dict[int, list[int]] = {}
+    for i, parent in above.items():
+        below.setdefault(parent, []).append(i)
+    waiting = [(i, 0) for i in reversed(below.get(ROOT, []))]
+    while waiting:
+        i, depth = waiting.pop()
+        children = below.get(i, [])
+        yield Prompt(
+            uuid=links.nodes[i].uuid,
+            end=links.nodes[ends[i]].uuid,
+            text=_text(bodies[i]),
+            timestamp=links.nodes[i].keys.timestamp or "",
+            depth=depth,
+            messages=counts.get(i, 0),
+            live=i in live,
+            is_leaf=not children,
+        )
+        # The branch written last goes straight on; the others stand before it, one step in.
+        waiting += [(child, depth) for child in children[-1:]]
+        waiting += [(child, depth + 1) for child in reversed(children[:-1])]
+
+
+def _owners(links: Links, prompts: dict[int, Json]) -> dict[int, int]:
+    """For each entry the prompt that it belongs to: itself or the nearest above."""
+    owners = {ROOT: ROOT} | {i: i for i in prompts}
+    for i in range(len(links.nodes)):
+        way: list[int] = []
+        while i not in owners:
+            way.append(i)
+            i = links.parents[i]
+        owners |= dict.fromkeys(way, owners[i])
+    return owners
+
+
+def _text(entry: Json) -> str:
+    message = entry.get("message")
+    content = message.get("content") if type(message) is dict else None
+    if type(content) is list:
+        content = " ".join(
+            b["text"] for b in content if type(b) is dict and type(b.get("text")) is str
+        )
+    return " ".join(as_typed(content).split()) if type(content) is str else ""
+
+
+# A session as a tree: its prompts on all branches, where it comes from, and what was forked from it.
+
+
+SHOWN_WORDS = 90
+
+
+class Tree(Struct, frozen=True, kw_only=True):
+    """`forked_from` names a session and a message of it; so does each fork, of this one."""
+
+    forked_from: Json | None
+    prompts: list[Prompt]
+    forks: list[Json]
+
+
+def tree(path: Path) -> Tree:
+    return Tree(
+        forked_from=_lineage(path),
+        prompts=list(prompts(path)),
+        forks=[
+            {"sessionId": other.stem, "messageUuid": said["messageUuid"]}
+            for other in light.session_files(path.parent)
+            if (said := _lineage(other)) is not None and said["sessionId"] == path.stem
+        ],
+    )
+
+
+def live_leaf(found: Tree) -> int:
+    """The number of the prompt where the session stands."""
+    return next((n for n, one in enumerate(found.prompts) if one.live and one.is_leaf), 0)
+
+
+def told(found: Tree) -> Iterator[str]:
+    """The tree for people, a line for each prompt."""
+    if found.forked_from:
+        yield f"a fork of {found.forked_from['sessionId']} at {found.forked_from['messageUuid']}"
+    for one in found.prompts:
+        yield prompt_line(one, f"{one.uuid[:8]}  ")
+    for fork in found.forks:
+        yield f"forked at {fork['messageUuid'][:8]}: {fork['sessionId']}"
+
+
+def prompt_line(one: Prompt, name: str = "") -> str:
+    """Where a prompt stands in the tree, and how it begins; filled is where the session stands."""
+    mark = "●" if one.live else "○"
+    long = len(one.text) > SHOWN_WORDS
+    text = f"{one.text[: SHOWN_WORDS - 1]}…" if long else one.text
+    return f"{'│ ' * one.depth}{mark} {name}{text}  ({count_of(one.messages, 'message')})"
+
+
+def _lineage(path: Path) -> Json | None:
+    """Where a session was forked from, by its first line."""
+    said = header_of(path).get("forkedFrom")
+    is_whole = type(said) is dict and all(
+        type(said.get(key)) is str for key in ("sessionId", "messageUuid")
+    )
+    return said if is_whole else None

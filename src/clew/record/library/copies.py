@@ -1,0 +1,186 @@
+"""A session that begins as another does, and a part of one brought into another.
+
+A fork keeps uuids and times; only the session's id is new, and its first line says where it comes from.
+A graft gets uuids of its own, made from the old ones, and each entry says which it was.
+"""
+
+import os
+import uuid as uuids
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.core.messages.errors import SessionError
+from clew.record.library.branches import Branch, branch
+from clew.record.transcript.belongings import give_tasks, share, share_anew, spoken_of, spoken_until
+from clew.record.transcript.copies import copied
+from clew.record.transcript.entries import encode
+from clew.record.transcript.files import Files
+from clew.record.transcript.links import Node
+from clew.record.transcript.log import Log
+from clew.record.transcript.paths import Place, home_of
+from clew.record.transcript.record import FORMAT
+from clew.record.transcript.siblings import block_ids
+from clew.version import VERSION
+
+
+class Forked(Struct, frozen=True, kw_only=True):
+    """What a fork made."""
+
+    path: Path
+    messages: int
+    title: str
+    agents: int
+
+
+class Grafted(Struct, frozen=True, kw_only=True):
+    """What a graft brought."""
+
+    messages: int
+    agents: int
+
+
+def fork(path: Path, uuid: str | None, *, title: str, at: str) -> Forked:
+    """A new session beside `path` that stands at `uuid`, or where `path` stands."""
+    found = branch(path, uuid)
+    if not found.messages:
+        raise SessionError(f"session {path.stem} holds no conversation")
+    session_id = str(uuids.uuid4())
+    target = path.with_name(f"{session_id}.jsonl")
+    named = title or f"{_title(found)} (fork)"
+    lines = [encode(line) + b"\n" for line in _lines(found, path, session_id, named, at)]
+    place, home = Place(session_id=session_id, project_dir=path.parent), home_of(path)
+    spoken = None if uuid is None else spoken_until(found.loaded, found.nodes[-1])
+    agents = share_anew(path, place, lines, home=home, spoken=spoken)
+    give_tasks(path.stem, place, home=home, spoken=spoken)
+    write_new(target, lines)
+    return Forked(path=target, messages=len(found.messages), title=named, agents=len(agents))
+
+
+def _lines(found: Branch, path: Path, session_id: str, title: str, at: str) -> Iterator[Json]:
+    last = found.nodes[-1].uuid
+    yield {
+        "type": "clew-session",
+        "format": FORMAT,
+        "sessionId": session_id,
+        "version": VERSION,
+        "cwd": next((m["cwd"] for m in found.messages if type(m.get("cwd")) is str), ""),
+        "timestamp": at,
+        "forkedFrom": {"sessionId": path.stem, "messageUuid": last},
+    }
+    pairs = zip(found.nodes, found.messages, strict=True)
+    yield from copied(pairs, found.loaded, session_id)
+    for kind, line in found.loaded.side.current.items():
+        if kind not in ("clew-session", "custom-title", "cost-state"):
+            yield line | {"sessionId": session_id}
+    yield {"type": "custom-title", "customTitle": title, "sessionId": session_id}
+
+
+def _title(found: Branch) -> str:
+    from clew.record.transcript import light
+
+    outline = light.outline(found.loaded.path)
+    return outline.title if outline else found.loaded.path.stem
+
+
+def write_new(target: Path, lines: list[bytes]) -> None:
+    """The whole file or none."""
+    files = Files()
+    files.make_folder(target.parent)
+    beside = target.with_suffix(".new")
+    fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(beside, target)  # never over a file that is there
+        files.sync_folder(target.parent)
+    finally:
+        beside.unlink()
+
+
+def graft(target: Path, source: Path, first: str, last: str | None) -> Grafted:
+    """Appends the messages from `first`, a prompt, to `last` of `source` to where `target` stands.
+
+    Raises `SessionError` where the outcome would be no conversation.
+    """
+    part = _range(branch(source, last), source, first)
+    into = branch(target)
+    known = set(into.loaded.chain.links.index)
+    space = uuids.UUID(target.stem)
+    named = {node.uuid: str(uuids.uuid5(space, node.uuid)) for node, _ in part}
+    if not known.isdisjoint(named) or not known.isdisjoint(named.values()):
+        raise SessionError(f"{target.stem} holds this part already")
+    lines = []
+    parent = into.loaded.leaf_uuid
+    for node, message in part:
+        lines.append(_grafted(node, message, parent, named, source, target))
+        parent = named[node.uuid]
+    encoded = [encode(line) + b"\n" for line in lines]
+    log = Log()
+    try:
+        if not log.claim(target):
+            raise SessionError(f"session {target.stem} is open in another process; end it first")
+        place = Place(session_id=target.stem, project_dir=target.parent)
+        agents = share(source, place, encoded, home=home_of(source), spoken=spoken_of(encoded))
+        log.append(target, encoded)
+        for trouble in log.flush().troubles:
+            raise OSError(str(trouble))
+    finally:
+        log.close()
+    return Grafted(messages=len(lines), agents=len(agents))
+
+
+def _range(found: Branch, source: Path, first: str) -> list[tuple[Node, Json]]:
+    pairs = list(zip(found.nodes, found.messages, strict=True))
+    begin = next((n for n, (node, _) in enumerate(pairs) if node.uuid == first), None)
+    if begin is None:
+        raise SessionError(
+            f"message {first} does not lead to the end of the range in {source.stem}"
+        )
+    part = pairs[begin:]
+    opening = part[0][1]
+    if opening.get("type") != "user" or block_ids(opening, "tool_result", "tool_use_id"):
+        raise SessionError("a range begins with a prompt: no call may lose its answer")
+    if any(node.is_boundary for node, _ in part):
+        raise SessionError(
+            "a range has no compaction in it: it would close what it is brought into"
+        )
+    return part
+
+
+def _grafted(
+    node: Node,
+    message: Json,
+    parent: str | None,
+    named: dict[str, str],
+    source: Path,
+    target: Path,
+) -> Json:
+    old = message.get("parentUuid")
+    pointer = message.get("sourceToolAssistantUUID")
+    line = message | {
+        "parentUuid": named.get(old, parent) if type(old) is str else parent,
+        "uuid": named[node.uuid],
+        "sessionId": target.stem,
+        "graftedFrom": {"sessionId": source.stem, "messageUuid": node.uuid},
+    }
+    if type(pointer) is str and pointer in named:
+        line["sourceToolAssistantUUID"] = named[pointer]
+    return line
+
+
+def append_beside(path: Path, line: Json) -> None:
+    """A line beside the conversation, whoever has the session open: one write, a whole line."""
+    files = Files()
+    fd = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC)
+    try:
+        size = files.size(fd)
+        torn = size and files.read_at(fd, 1, size - 1) != b"\n"
+        files.write(fd, (b"\n" if torn else b"") + encode(line) + b"\n")
+        files.sync(fd)
+    finally:
+        files.close(fd)

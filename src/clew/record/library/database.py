@@ -1,0 +1,154 @@
+"""The database beside the transcripts: what is known of every file, and the index of its words.
+
+Derived and disposable: a file that is damaged, of another version or in the way is put aside or made
+anew, never trusted. Lies in clew's own folder. Rows are only added; what a transcript no longer
+holds is marked gone, and the whole is built anew when too much of it is.
+"""
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+from zlib import crc32
+
+import msgspec
+
+from clew.core.catalog.lookup import Catalog, known_models
+from clew.record.transcript.paths import own_dir
+from clew.system.config.layers import merge
+from clew.system.config.load import load
+from clew.system.config.paths import find_places
+
+# The prices that the database of a config home counts with: clew's, and those of models a person described.
+
+
+class Prices:
+    """Those of one moment. `mark` tells others apart: what was counted with them is counted anew."""
+
+    def __init__(self, home: Path) -> None:
+        here = {"CLEW_CONFIG_DIR": str(home), "HOME": str(home)}
+        found = load(find_places(here, home), sources=("user",))
+        self._models: Any = merge(found.layers).get("models")
+
+    @property
+    def mark(self) -> int:
+        if not self._models:
+            return 0
+        # SQLite keeps 31 bits of it.
+        return crc32(msgspec.json.encode(self._models, order="deterministic")) & 0x7FFFFFFF or 1
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        return known_models({"models": self._models})[0]
+
+
+# Rises also with what is taken for words (words.py).
+VERSION = 3
+WAIT_S = 5.0
+
+_SCHEMA = """
+CREATE TABLE file (
+  id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, folder TEXT NOT NULL, session_id TEXT NOT NULL,
+  agent TEXT, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL, inode INTEGER NOT NULL,
+  read_to INTEGER NOT NULL, seam BLOB NOT NULL, hidden TEXT, title TEXT, custom_title TEXT,
+  first_prompt TEXT, cwd TEXT, git_branch TEXT, tag TEXT, created_at TEXT, modified_at REAL NOT NULL,
+  entries INTEGER NOT NULL, prompts INTEGER NOT NULL, bad_lines INTEGER NOT NULL
+) STRICT;
+CREATE INDEX file_session ON file (session_id);
+CREATE TABLE entry (
+  id INTEGER PRIMARY KEY, file INTEGER NOT NULL, at INTEGER NOT NULL, size INTEGER NOT NULL,
+  uuid TEXT, kind TEXT NOT NULL
+) STRICT;
+CREATE TABLE charge (
+  file INTEGER NOT NULL, message TEXT NOT NULL, request TEXT NOT NULL, model TEXT NOT NULL,
+  at TEXT NOT NULL, usd REAL, tokens INTEGER NOT NULL, PRIMARY KEY (file, message, request)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE tool (
+  file INTEGER NOT NULL, name TEXT NOT NULL, calls INTEGER NOT NULL, PRIMARY KEY (file, name)
+) STRICT, WITHOUT ROWID;
+CREATE VIRTUAL TABLE words USING fts5 (
+  text, content = '', tokenize = "unicode61 remove_diacritics 0"
+);
+INSERT INTO words (words, rank) VALUES ('pgsz', 8000);
+INSERT INTO words (words, rank) VALUES ('hashsize', 33554432);
+"""
+
+
+def database_path(home: Path) -> Path:
+    return own_dir(home) / "index" / "sessions.db"
+
+
+@contextlib.contextmanager
+def opened(home: Path) -> Iterator[sqlite3.Connection]:
+    """The database, made if it is not there and made anew if it is no good.
+
+    Raises `OSError` or `sqlite3.Error` where the disk takes none.
+    """
+    path = database_path(home)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    connection = _connected(path)
+    try:
+        yield connection
+    finally:
+        connection.close()
+
+
+def forget(home: Path) -> None:
+    """Takes the database away; it is derived and comes back with the next use."""
+    _remove(database_path(home))
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    try:
+        return _checked(path)
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            raise
+        _remove(path)
+    except sqlite3.DatabaseError:
+        _remove(path)
+    return _checked(path)
+
+
+def _checked(path: Path) -> sqlite3.Connection:
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    connection = sqlite3.connect(path, timeout=WAIT_S, isolation_level=None)
+    try:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = OFF")  # lost with the power, made anew
+        connection.execute("PRAGMA cache_size = -65536")
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version != VERSION:
+            with transaction(connection):
+                (version,) = connection.execute("PRAGMA user_version").fetchone()
+                if version == 0:
+                    for statement in filter(str.strip, _SCHEMA.split(";\n")):
+                        connection.execute(statement)
+                    connection.execute(f"PRAGMA user_version = {VERSION}")
+                elif version != VERSION:
+                    raise sqlite3.DatabaseError("of another version")
+        connection.execute("SELECT id FROM file LIMIT 1")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _remove(path: Path) -> None:
+    for name in ("", "-wal", "-shm"):
+        path.with_name(path.name + name).unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of what is done inside, or nothing; one writer at a time."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        connection.execute("ROLLBACK")
+        raise
+    connection.execute("COMMIT")

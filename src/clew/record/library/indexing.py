@@ -1,0 +1,347 @@
+"""Brings the database up to date: what was appended is read, what is gone is forgotten.
+
+Transcripts only grow, so a file that begins as it did is read on from where it was left. A file that
+was replaced is read anew. Work is kept in steps: who is interrupted goes on from there.
+
+Decision: docs/decisions/125-search-index.md
+"""
+
+import contextlib
+import os
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.catalog.lookup import Catalog
+from clew.core.ledger.ledger import Ledger, charges
+from clew.core.messages.encoding import decode
+from clew.record.library.database import Prices, forget, opened, transaction
+from clew.record.library.places import Found, hidden, transcripts
+from clew.record.library.words import spaced, text_of
+from clew.record.transcript import light
+from clew.record.transcript.source import Source
+
+STEP_BYTES = 64 << 20
+SEAM_BYTES = 64
+AUTOMERGE = 4  # SQLite's own
+# Other programs' request logs: most of their bytes, none of the talk.
+_REQUEST_LOG = b'"type":"api-request'
+# So much of the index may speak of what is gone before all of it is made anew.
+GARBAGE_SHARE = 0.4
+
+Tell = Callable[[int, int], None]
+
+
+class Index:
+    """The open database, and the prices it counts with."""
+
+    def __init__(self, connection: sqlite3.Connection, prices: Prices) -> None:
+        self.connection = connection
+        self.prices = prices
+
+
+@contextlib.contextmanager
+def index(home: Path) -> Iterator[Index]:
+    """The database; made anew if its costs were counted with other prices than those of now."""
+    prices = Prices(home)
+    with opened(home) as connection:
+        (mark,) = connection.execute("PRAGMA application_id").fetchone()
+        (is_empty,) = connection.execute("SELECT NOT EXISTS (SELECT 1 FROM file)").fetchone()
+    if mark != prices.mark and not is_empty:
+        forget(home)
+    with opened(home) as connection:
+        connection.execute(f"PRAGMA application_id = {prices.mark}")
+        yield Index(connection, prices)
+
+
+@contextlib.contextmanager
+def whole_index(home: Path, tell: Tell | None = None) -> Iterator[sqlite3.Connection]:
+    """The database with everything in it; where the home takes none, one for as long as it is needed."""
+    with contextlib.ExitStack() as opening:
+        try:
+            found = opening.enter_context(index(home))
+            take_in(found, pending(found.connection, transcripts(home)), tell)
+        except (OSError, sqlite3.Error):
+            opening.close()
+            folder = Path(opening.enter_context(tempfile.TemporaryDirectory()))
+            connection = opening.enter_context(opened(folder))
+            found = Index(connection, Prices(home))
+            take_in(found, pending(connection, transcripts(home)), tell)
+        yield found.connection
+
+
+class Pending(Struct, frozen=True, kw_only=True):
+    """A file of which the index does not know everything: what lies behind `read_to`."""
+
+    found: Found
+    read_to: int
+
+    @property
+    def size_bytes(self) -> int:
+        return max(0, self.found.size - self.read_to)
+
+
+def pending(connection: sqlite3.Connection, files: Iterable[Found]) -> list[Pending]:
+    """What is to be read, the oldest first; what is gone is forgotten on the way."""
+    known = {
+        row[0]: row[1:]
+        for row in connection.execute("SELECT path, size, mtime_ns, inode, read_to FROM file")
+    }
+    waiting: list[Pending] = []
+    for found in files:
+        size, mtime_ns, inode, read_to = known.pop(found.path, (-1, 0, 0, 0))
+        if (size, mtime_ns, inode) != (found.size, found.mtime_ns, found.inode):
+            waiting.append(Pending(found=found, read_to=0 if inode != found.inode else read_to))
+    if known:
+        with transaction(connection):
+            for path in known:
+                _forget_file(connection, path)
+    return sorted(waiting, key=lambda one: one.found.mtime_ns)
+
+
+def unread_tails(connection: sqlite3.Connection) -> list[tuple[str, int]]:
+    """Files whose last line has no end yet, and where it begins."""
+    rows = connection.execute("SELECT path, read_to FROM file WHERE read_to < size")
+    return [(path, read_to) for path, read_to in rows]
+
+
+def take_in(index: Index, waiting: list[Pending], tell: Tell | None = None) -> None:
+    """Reads everything that waits."""
+    connection = index.connection
+    total = sum(one.size_bytes for one in waiting)
+    done = 0
+    # Joining what was written a moment ago with what comes next would take half of the time.
+    _automerge(connection, 0 if total > STEP_BYTES else AUTOMERGE)
+    for step in _steps(waiting):
+        with transaction(connection):
+            for one in step:
+                _take_file(connection, one.found, index.prices)
+                done += one.size_bytes
+        if tell is not None:
+            tell(done, total)
+    if total > STEP_BYTES:
+        _automerge(connection, AUTOMERGE)
+
+
+def _automerge(connection: sqlite3.Connection, segments: int) -> None:
+    connection.execute("INSERT INTO words (words, rank) VALUES ('automerge', ?)", (segments,))
+
+
+def update(home: Path, tell: Tell | None = None, *, anew: bool = False) -> int:
+    """The whole index as of now; answers how many bytes were read for it."""
+    if anew:
+        forget(home)
+    with index(home) as found:
+        if is_worn(found.connection):
+            found.connection.close()
+            return update(home, tell, anew=True)
+        waiting = pending(found.connection, transcripts(home))
+        take_in(found, waiting, tell)
+        return sum(one.size_bytes for one in waiting)
+
+
+def is_worn(connection: sqlite3.Connection) -> bool:
+    (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM entry").fetchone()
+    (live,) = connection.execute("SELECT coalesce(sum(entries), 0) FROM file").fetchone()
+    return bool(last > 1000 and last - live > last * GARBAGE_SHARE)
+
+
+def _steps(waiting: list[Pending]) -> Iterator[list[Pending]]:
+    step: list[Pending] = []
+    size = 0
+    for one in waiting:
+        step.append(one)
+        size += one.size_bytes
+        if size >= STEP_BYTES:
+            yield step
+            step, size = [], 0
+    if step:
+        yield step
+
+
+def _forget_file(connection: sqlite3.Connection, path: str) -> None:
+    for (number,) in connection.execute("SELECT id FROM file WHERE path = ?", (path,)).fetchall():
+        # The words stay behind, and their entries' file is nobody: no answer names them.
+        connection.execute("DELETE FROM charge WHERE file = ?", (number,))
+        connection.execute("DELETE FROM tool WHERE file = ?", (number,))
+        connection.execute("DELETE FROM file WHERE id = ?", (number,))
+
+
+class _Read(Struct, kw_only=True):
+    """What new lines of one file brought."""
+
+    rows: list[tuple[int, int, str | None, str, str]] = []
+    counted: list[dict[str, Any]] = []
+    bad_lines: int = 0
+    prompts: int = 0
+    read_to: int = 0
+
+
+def _take_file(connection: sqlite3.Connection, found: Found, prices: Prices) -> None:
+    try:
+        fd = os.open(found.path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        _forget_file(connection, found.path)
+        return
+    try:
+        source = Source(fd)
+        number, read_to = _known(connection, found, source)
+        read = _lines(source, read_to)
+        seam = source.read(max(0, read.read_to - SEAM_BYTES), min(SEAM_BYTES, read.read_to))
+    finally:
+        os.close(fd)
+    number = _keep(connection, found, number, read, seam)
+    _keep_charges(connection, number, read, prices.catalog)
+
+
+def _known(connection: sqlite3.Connection, found: Found, source: Source) -> tuple[int | None, int]:
+    """The file's number and how far it was read; nothing if it is another file by now."""
+    row = connection.execute(
+        "SELECT id, read_to, seam, inode FROM file WHERE path = ?", (found.path,)
+    ).fetchone()
+    if row is None:
+        return None, 0
+    number, read_to, seam, inode = row
+    is_same = inode == found.inode and source.size >= read_to
+    if is_same and source.read(max(0, read_to - SEAM_BYTES), min(SEAM_BYTES, read_to)) == seam:
+        return number, read_to
+    _forget_file(connection, found.path)
+    return None, 0
+
+
+def _lines(source: Source, start: int) -> _Read:
+    read = _Read(read_to=start)
+    for _, at, raw in source.lines(start):
+        if at + len(raw) >= source.size:
+            break  # a line without its end may be half of one
+        read.read_to = at + len(raw) + 1
+        if _REQUEST_LOG in raw[:200]:
+            continue
+        try:
+            entry = decode(raw)
+        except ValueError:
+            read.bad_lines += bool(raw.strip())
+            continue
+        if type(entry) is not dict:
+            read.bad_lines += 1
+            continue
+        _take_entry(read, entry, at, len(raw))
+    return read
+
+
+def _take_entry(read: _Read, entry: dict[str, Any], at: int, size: int) -> None:
+    kind = entry.get("type")
+    if kind == "assistant" or kind == "request-cost":
+        read.counted.append(entry)
+    text = text_of(entry)
+    if text:
+        uuid = entry.get("uuid")
+        read.rows.append((at, size, uuid if type(uuid) is str else None, str(kind), spaced(text)))
+        read.prompts += kind == "user" and _is_prompt(entry)
+
+
+def _is_prompt(entry: dict[str, Any]) -> bool:
+    """Whether a user's entry is what a person said, and no tool or program in their place."""
+    message = entry.get("message")
+    content = message.get("content") if type(message) is dict else None
+    blocks = content if type(content) is list else []
+    answers = any(type(b) is dict and b.get("type") == "tool_result" for b in blocks)
+    return not answers and not entry.get("isMeta") and not entry.get("isCompactSummary")
+
+
+def _keep(
+    connection: sqlite3.Connection, found: Found, number: int | None, read: _Read, seam: bytes
+) -> int:
+    outline = light.outline(Path(found.path))
+    state = {
+        "path": found.path,
+        "folder": found.folder,
+        "session_id": found.session_id,
+        "agent": found.agent or None,
+        "size": found.size,
+        "mtime_ns": found.mtime_ns,
+        "inode": found.inode,
+        "read_to": read.read_to,
+        "seam": seam,
+        "hidden": None if found.agent else hidden(found, outline),
+        "modified_at": found.mtime_ns / 1e9,
+        **_facts(found, outline),
+    }
+    if number is None:
+        columns = [*state, "entries", "prompts", "bad_lines"]
+        marks = ", ".join("?" * len(columns))
+        cursor = connection.execute(
+            f"INSERT INTO file ({', '.join(columns)}) VALUES ({marks})",
+            [*state.values(), 0, 0, 0],
+        )
+        number = int(cursor.lastrowid or 0)
+    else:
+        named = ", ".join(f"{column} = ?" for column in state)
+        connection.execute(f"UPDATE file SET {named} WHERE id = ?", [*state.values(), number])
+    _keep_entries(connection, number, read)
+    return number
+
+
+def _facts(found: Found, outline: light.Outline | None) -> dict[str, Any]:
+    names = ("title", "custom_title", "first_prompt", "cwd", "git_branch", "tag", "created_at")
+    if outline is not None:
+        return {name: getattr(outline, name) for name in names}
+    ends = light.read_ends(Path(found.path))
+    head = b"" if ends is None else ends.head
+    return dict.fromkeys(names) | {
+        "first_prompt": light.first_prompt(head),
+        "cwd": light.string_field(head, "cwd"),
+        "created_at": light.string_field(head, "timestamp"),
+    }
+
+
+def _keep_entries(connection: sqlite3.Connection, number: int, read: _Read) -> None:
+    (last,) = connection.execute("SELECT coalesce(max(id), 0) FROM entry").fetchone()
+    places = [
+        (last + n, number, at, size, uuid, kind)
+        for n, (at, size, uuid, kind, _) in enumerate(read.rows, 1)
+    ]
+    connection.executemany("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)", places)
+    connection.executemany(
+        "INSERT INTO words (rowid, text) VALUES (?, ?)",
+        ((last + n, row[4]) for n, row in enumerate(read.rows, 1)),
+    )
+    connection.execute(
+        "UPDATE file SET entries = entries + ?, prompts = prompts + ?, bad_lines = bad_lines + ?"
+        " WHERE id = ?",
+        (len(read.rows), read.prompts, read.bad_lines, number),
+    )
+
+
+def _keep_charges(
+    connection: sqlite3.Connection, number: int, read: _Read, catalog: Catalog
+) -> None:
+    ledger = Ledger(charges(read.counted, catalog))
+    connection.executemany(
+        "INSERT INTO charge VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+        " usd = coalesce(excluded.usd, usd), tokens = excluded.tokens",
+        (
+            (
+                number,
+                one.message_id,
+                one.request_id,
+                one.model,
+                one.at,
+                None if one.usd is None else float(one.usd),
+                one.tokens.total,
+            )
+            for one in ledger
+        ),
+    )
+    calls: dict[str, int] = {}
+    for one in ledger:
+        for name in one.calls:
+            calls[name] = calls.get(name, 0) + 1
+    connection.executemany(
+        "INSERT INTO tool VALUES (?, ?, ?) ON CONFLICT DO UPDATE SET calls = calls + excluded.calls",
+        ((number, name, count) for name, count in calls.items()),
+    )

@@ -1,0 +1,301 @@
+"""What lies on the disk and how much of it; putting aside, and taking away what was named by a person.
+
+Nothing here is called but by a person's word: no age, no size and no start of clew removes anything.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.messages.encoding import decode, encode
+from clew.core.messages.errors import SessionError
+from clew.record.kept_commands import forget as forget_record
+from clew.record.kept_commands import found as records
+from clew.record.library.database import database_path, forget
+from clew.record.library.indexing import Tell
+from clew.record.library.places import archive_dir, transcripts
+from clew.record.rewind.disk import Blobs, blobs_dir
+from clew.record.transcript.files import Files
+from clew.record.transcript.load import load
+from clew.record.transcript.paths import own_dir, projects_dir
+from clew.system.files import is_file, is_folder, is_link, is_there
+
+_CHANGE = b'"type":"file-change"'
+_NAMED = re.compile(rb'"sha256":"([0-9a-f]{64})"')
+
+
+class Size(Struct, frozen=True, kw_only=True):
+    """A kind of thing that clew keeps."""
+
+    name: str
+    path: str
+    files: int
+    size_bytes: int
+
+
+def sizes(home: Path) -> list[Size]:
+    """Every kind, and each project's sessions; files of other programs are not counted."""
+    own = own_dir(home)
+    found = [
+        _size("index", database_path(home).parent),
+        _size("contents of files", blobs_dir(home)),
+        _size("backups", own / "backups"),
+        _size("emergency copies", own / "unsaved"),
+        _size("prompts", own / "prompts"),
+        _size("archive", archive_dir(home)),
+    ]
+    folders = sorted(p for p in projects_dir(home).glob("*") if is_folder(p))
+    return [*found, *(_size("project", folder) for folder in folders)]
+
+
+def _size(name: str, folder: Path) -> Size:
+    files = [path for path in folder.rglob("*") if is_file(path) and not is_link(path)]
+    total = sum(path.stat().st_size for path in files)
+    return Size(name=name, path=str(folder), files=len(files), size_bytes=total)
+
+
+def archive(home: Path, path: Path) -> Path:
+    """Puts a session aside: no list shows it, nothing of it is lost. Answers where it is."""
+    return _move(path, archive_dir(home) / path.parent.name)
+
+
+def unarchive(home: Path, path: Path) -> Path:
+    return _move(path, projects_dir(home) / path.parent.name)
+
+
+def archived(home: Path) -> list[Path]:
+    return sorted(archive_dir(home).glob("*/*.jsonl"))
+
+
+def _move(path: Path, folder: Path) -> Path:
+    files = Files()
+    target = folder / path.name
+    beside, beside_target = path.with_suffix(""), target.with_suffix("")
+    if is_there(target) or is_there(beside_target):
+        raise SessionError(f"{target} is there already")
+    fd = files.open(path)
+    try:
+        if not files.lock(fd):
+            raise SessionError(f"session {path.stem} is open in another process; end it first")
+        files.make_folder(folder)
+        if is_folder(beside):
+            beside.rename(beside_target)
+        path.rename(target)
+        files.sync_folder(folder)
+    finally:
+        files.close(fd)
+    return target
+
+
+class Removable(Struct, frozen=True, kw_only=True):
+    """Something that can be taken away, and what goes with it."""
+
+    kind: str
+    name: str
+    size_bytes: int
+
+
+def removable(home: Path, kind: str, tell: Tell | None = None) -> Iterator[Removable]:
+    """What `prune KIND` would take away."""
+    match kind:
+        case "index":
+            for path in sorted(database_path(home).parent.glob("*")):
+                yield Removable(kind=kind, name=str(path), size_bytes=path.stat().st_size)
+        case "contents":
+            named = _named_contents(home, tell)
+            for name, size in Blobs(blobs_dir(home)).each():
+                if name not in named:
+                    yield Removable(kind=kind, name=name, size_bytes=size)
+        case "backups":
+            for path in sorted((own_dir(home) / "backups").glob("*.jsonl")):
+                yield Removable(kind=kind, name=str(path), size_bytes=path.stat().st_size)
+        case "archive":
+            for path in archived(home):
+                yield Removable(kind=kind, name=str(path), size_bytes=_with_folder(path))
+
+
+def session(path: Path) -> Removable:
+    return Removable(kind="session", name=str(path), size_bytes=_with_folder(path))
+
+
+def remove(home: Path, what: Removable) -> None:
+    """Takes one thing away for good."""
+    match what.kind:
+        case "index":
+            forget(home)
+        case "contents":
+            Blobs(blobs_dir(home)).remove(what.name)
+        case "backups":
+            Path(what.name).unlink(missing_ok=True)
+        case _:
+            _remove_session(Path(what.name))
+
+
+def _remove_session(path: Path) -> None:
+    files = Files()
+    fd = files.open(path)
+    try:
+        if not files.lock(fd):
+            raise SessionError(f"session {path.stem} is open in another process; end it first")
+        path.unlink()
+        if is_folder(path.with_suffix("")):
+            shutil.rmtree(path.with_suffix(""))
+    finally:
+        files.close(fd)
+
+
+def _with_folder(path: Path) -> int:
+    beside = path.with_suffix("")
+    inside = [p for p in beside.rglob("*") if is_file(p)] if is_folder(beside) else []
+    return sum(p.stat().st_size for p in [path, *inside])
+
+
+def _named_contents(home: Path, tell: Tell | None) -> set[str]:
+    """The contents that any session can still go back to, archived ones too."""
+    found: set[str] = set()
+    paths = [one.path for one in transcripts(home)]
+    paths += [str(p) for p in archive_dir(home).rglob("*.jsonl")]
+    paths += [str(p) for p in own_dir(home).glob("unsaved/*.jsonl")]
+    for number, path in enumerate(paths, 1):
+        with Path(path).open("rb") as file:
+            for line in file:
+                if _CHANGE in line:
+                    found.update(name.decode() for name in _NAMED.findall(line))
+        if tell is not None:
+            tell(number, len(paths))
+    return found
+
+
+# Takes a text out of a session for good, offline: the one place that rewrites a transcript, because a person says so.
+
+
+ERASED = "[erased]"
+# A shorter text stands in too many places that do not mean it.
+SHORTEST = 4
+# What entries are known and joined by; nothing that anybody said.
+_FIXED = frozenset(
+    (
+        "type", "subtype", "role", "uuid", "parentUuid", "logicalParentUuid", "sessionId", "id",
+        "tool_use_id", "requestId", "sourceToolAssistantUUID", "leafUuid", "messageUuid", "timestamp",
+        "agentId", "version", "signature", "media_type", "model", "stop_reason", "toolUseId",
+    )
+)  # fmt: skip
+_FREE = frozenset(("input", "toolUseResult"))
+
+
+class Erasure(Struct, frozen=True, kw_only=True):
+    """A file in which the text stands: in how many lines, and the file as it would be."""
+
+    path: Path
+    lines: int
+    content: list[bytes]
+
+
+def erasures(path: Path, text: str) -> Iterator[Erasure]:
+    """What would change in a session and its subagents' transcripts."""
+    if len(text.strip()) < SHORTEST:
+        raise SessionError(f"a text of fewer than {SHORTEST} characters cannot be erased")
+    beside = path.with_suffix("")
+    for file in [path, *sorted(beside.rglob("*.jsonl"))]:
+        content = file.read_bytes().split(b"\n")
+        without = [_without(line, text) for line in content]
+        changed = sum(a != b for a, b in zip(content, without, strict=True))
+        if changed:
+            yield Erasure(path=file, lines=changed, content=without)
+    for file in sorted(p for p in beside.rglob("*") if is_file(p) and p.suffix != ".jsonl"):
+        large = file.read_bytes()
+        if text.encode() in large:
+            kept = large.replace(text.encode(), ERASED.encode())
+            yield Erasure(path=file, lines=large.count(text.encode()), content=[kept])
+
+
+def erase(home: Path, path: Path, found: list[Erasure]) -> None:
+    """Does it. Raises `SessionError` for a session that is open in another process."""
+    files = Files()
+    fd = files.open(path)
+    try:
+        if not files.lock(fd):
+            raise SessionError(f"session {path.stem} is open in another process; end it first")
+        _let_go_of_kept(own_dir(home) / "kept", path.stem)
+        for one in found:
+            _write_beside(one)
+        if found[0].path == path and _live(_beside(path)) != _live(path):
+            raise SessionError(f"session {path.stem} would not load as before; nothing was erased")
+        for one in found:
+            _beside(one.path).rename(one.path)
+            files.sync_folder(one.path.parent)
+    finally:
+        for one in found:
+            _beside(one.path).unlink(missing_ok=True)
+        files.close(fd)
+    # The index of words has the text too.
+    forget(home)
+
+
+def _let_go_of_kept(folder: Path, session_id: str) -> None:
+    """The records of kept commands have their words too; one that runs writes its output still."""
+    kept = list(records(folder, f"{session_id}-"))
+    for one in kept:
+        if one.is_running:
+            raise SessionError(f"{one.name} runs still; clew tasks stop {one.name} ends it")
+    for one in kept:
+        forget_record(one)
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(path.name + ".erasing")
+
+
+def _live(path: Path) -> list[Any]:
+    return [message.get("uuid") for message in load(path).messages]
+
+
+def _write_beside(one: Erasure) -> None:
+    fd = os.open(_beside(one.path), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as file:
+        file.write(b"\n".join(one.content))
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _without(line: bytes, text: str) -> bytes:
+    try:
+        entry = decode(line)
+    except ValueError:
+        return line.replace(text.encode(), ERASED.encode())
+    changed = _scrubbed(entry, text)
+    return line if changed == entry else encode(changed)
+
+
+def _all(value: Any, text: str) -> Any:
+    """What a tool was given or gave: every string, the names of members too."""
+    if isinstance(value, dict):
+        return {key.replace(text, ERASED): _all(each, text) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_all(each, text) for each in value]
+    return value.replace(text, ERASED) if isinstance(value, str) else value
+
+
+def _scrubbed(value: Any, text: str) -> Any:
+    match value:
+        case str():
+            return value.replace(text, ERASED)
+        case list():
+            return [_scrubbed(each, text) for each in value]
+        case dict():
+            changed = {
+                key: each if key in _FIXED else (_all if key in _FREE else _scrubbed)(each, text)
+                for key, each in value.items()
+            }
+            if "tool_use" in str(value.get("type")):
+                changed["name"] = value.get("name")
+            if changed != value and value.get("type") in ("thinking", "redacted_thinking"):
+                # Its signature vouches for words that are no longer there.
+                return {"type": "text", "text": ERASED}
+            return changed
+    return value

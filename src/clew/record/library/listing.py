@@ -1,0 +1,205 @@
+"""The sessions of a folder, of a repository's worktrees, or of everywhere, newest first.
+
+Without a filter nothing but the files themselves is asked: their states, and the ends of those that
+are shown. What only a whole file can say (models, cost) comes from the database.
+"""
+
+import heapq
+from collections.abc import Iterator
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.record.library.indexing import Tell, whole_index
+from clew.record.library.places import (
+    hidden,
+    in_folder,
+    newest,
+    project_folders,
+    transcripts,
+    worktrees,
+)
+from clew.record.transcript import choose, light
+from clew.record.transcript.paths import canonical, project_dir
+from clew.system.clock import stamp
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What a session must be to be listed; empty wishes are none. Times are ISO texts, by the clock of
+    this place or, with a Z, of UTC."""
+
+    branch: str = ""
+    tag: str = ""
+    since: str = ""
+    until: str = ""
+    model: str = ""
+    cost_over: float | None = None
+    title: str = ""
+
+    @property
+    def needs_database(self) -> bool:
+        return bool(self.model) or self.cost_over is not None
+
+    def fits(self, outline: light.Outline) -> bool:
+        return (
+            (not self.branch or outline.git_branch == self.branch)
+            and (not self.tag or outline.tag == self.tag)
+            and (not self.since or is_since(outline.modified_at, self.since))
+            and (not self.until or is_until(outline.modified_at, self.until))
+            and (not self.title or self.title.lower() in outline.title.lower())
+        )
+
+
+def is_since(modified_s: float, wish: str) -> bool:
+    return stamp(modified_s, utc=wish.endswith("Z")) >= wish.removesuffix("Z")
+
+
+def is_until(modified_s: float, wish: str) -> bool:
+    """A day, hour or minute counts to its end."""
+    until = wish.removesuffix("Z")
+    return stamp(modified_s, utc=wish.endswith("Z"))[: len(until)] <= until
+
+
+class Hidden(Struct, frozen=True, kw_only=True):
+    """A file that no list shows, and why."""
+
+    path: str
+    size_bytes: int
+    reason: str
+
+
+def newest_first(
+    home: Path, cwd: str, *, everywhere: bool, only: set[str] | None = None
+) -> Iterator[light.Outline]:
+    """Each session once, read as it is asked for; worktrees of one repository together.
+
+    `only` are the ids of those that can be wanted at all.
+    """
+    cwds = worktrees(cwd)
+    folders = (
+        project_folders(home)
+        if everywhere
+        else dict.fromkeys(str(project_dir(home, canonical(place))) for place in cwds)
+    )
+    return heapq.merge(
+        _outlines(newest(folders), cwds, only, everywhere=everywhere),
+        sorted(choose.unsaved(home, cwd, everywhere=everywhere), key=_age),
+        key=_age,
+    )
+
+
+def _outlines(
+    files: Iterator[str],
+    cwds: tuple[str, ...],
+    only: set[str] | None,
+    *,
+    everywhere: bool,
+) -> Iterator[light.Outline]:
+    here = [canonical(place) for place in cwds]
+    for path in files:
+        name = path.rpartition("/")[2][:-6]
+        if not light.is_uuid(name) or (only is not None and name not in only):
+            continue
+        outline = light.outline(Path(path))
+        if outline is not None and (
+            everywhere or outline.cwd is None or choose.is_any(outline.cwd, here)
+        ):
+            yield outline
+
+
+def _age(outline: light.Outline) -> float:
+    return -outline.modified_at
+
+
+def all_hidden(home: Path, cwd: str, *, everywhere: bool) -> Iterator[Hidden]:
+    """Every file among the sessions that no list shows."""
+    files = transcripts(home) if everywhere else in_folder(str(project_dir(home, canonical(cwd))))
+    here = [canonical(place) for place in worktrees(cwd)]
+    for found in files:
+        if found.agent:
+            continue
+        outline = light.outline(Path(found.path))
+        reason = hidden(found, outline)
+        if reason is None and not everywhere and outline and outline.cwd:
+            is_mine = choose.is_any(outline.cwd, here)
+            reason = None if is_mine else f"it is of {outline.cwd}"
+        if reason is not None:
+            yield Hidden(path=found.path, size_bytes=found.size, reason=reason)
+
+
+def fitting(home: Path, wanted: Wanted, tell: Tell | None = None) -> set[str]:
+    """The ids of the sessions in which such a model answered, or that cost so much, by the database;
+    it is brought up to date first."""
+    with whole_index(home, tell) as connection:
+        rows = connection.execute(
+            "SELECT session_id FROM charge JOIN file ON file.id = charge.file GROUP BY session_id"
+            " HAVING max(instr(model, ?)) > 0 AND total(usd) > ?",
+            (wanted.model, -1.0 if wanted.cost_over is None else wanted.cost_over),
+        )
+        return {session_id for (session_id,) in rows}
+
+
+# Sums over all sessions, from the database: how many, how much, which models and tools, which days.
+
+
+# A response that several files hold, as forks do, counts once.
+_ONCE = "(SELECT message, request, model, at, max(usd) AS usd, max(tokens) AS tokens FROM charge GROUP BY message, request)"
+
+
+def stats(home: Path, tell: Tell | None = None) -> Json:
+    """Everything as one object; the index is brought up to date first."""
+    with whole_index(home, tell) as connection:
+        run = connection.execute
+        sessions, prompts, size = run(
+            "SELECT count(*), total(prompts), total(size) FROM file WHERE agent IS NULL AND hidden IS NULL"
+        ).fetchone()
+        agents = run("SELECT count(*) FROM file WHERE agent IS NOT NULL").fetchone()[0]
+        entries, bad = run("SELECT total(entries), total(bad_lines) FROM file").fetchone()
+        usd, unpriced, tokens, responses = run(
+            f"SELECT total(usd), count(*) - count(usd), total(tokens), count(*) FROM {_ONCE}"
+        ).fetchone()
+        return {
+            "sessions": sessions,
+            "subagents": agents,
+            "prompts": int(prompts),
+            "entries": int(entries),
+            "sizeBytes": int(size),
+            "unreadLines": int(bad),
+            "responses": responses,
+            "tokens": int(tokens),
+            "knownCostUSD": round(usd, 6),
+            "unpricedResponses": unpriced,
+            "models": [
+                {
+                    "name": name,
+                    "responses": count,
+                    "tokens": int(used),
+                    "knownCostUSD": round(cost, 6),
+                }
+                for name, count, used, cost in run(
+                    f"SELECT model, count(*), total(tokens), total(usd) FROM {_ONCE}"
+                    " GROUP BY model ORDER BY 3 DESC"
+                )
+            ],
+            "tools": [
+                {"name": name, "calls": calls}
+                for name, calls in run(
+                    "SELECT name, sum(calls) FROM tool GROUP BY name ORDER BY 2 DESC, 1"
+                )
+            ],
+            "projects": [
+                {"cwd": cwd, "sessions": count, "prompts": int(asked)}
+                for cwd, count, asked in run(
+                    "SELECT coalesce(cwd, folder), count(*), total(prompts) FROM file WHERE agent IS NULL"
+                    " AND hidden IS NULL GROUP BY 1 ORDER BY 2 DESC, 1"
+                )
+            ],
+            "days": [
+                {"day": day, "responses": count, "tokens": int(used)}
+                for day, count, used in run(
+                    f"SELECT substr(at, 1, 10), count(*), total(tokens) FROM {_ONCE}"
+                    " GROUP BY 1 ORDER BY 1"
+                )
+            ],
+        }

@@ -1,0 +1,175 @@
+"""Every file that holds a conversation: the sessions of all projects, and their subagents.
+
+Looks at names and states only, and hides nothing: a file that no list shows is found here too, and
+`hidden` says why.
+"""
+
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from heapq import heapify, heappop
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.record.transcript import light
+from clew.record.transcript.paths import own_dir, projects_dir
+from clew.system.files import content, is_folder, is_there
+
+# The working folders of one repository, read from git's own files without asking git.
+
+
+def worktrees(cwd: str) -> tuple[str, ...]:
+    """This folder, and the same folder in each other worktree of its repository."""
+    here = Path(cwd)
+    root = next((folder for folder in (here, *here.parents) if is_there(folder / ".git")), None)
+    if root is None:
+        return (cwd,)
+    common = _common(root / ".git")
+    if common is None:
+        return (cwd,)
+    inside = here.relative_to(root)
+    roots = [common.parent] if common.name == ".git" else []
+    for link in sorted(common.glob("worktrees/*/gitdir")):
+        place = _line(link)
+        if place is not None:
+            roots.append(Path(link.parent, place).parent)
+    others = [str(other / inside) for other in roots if other.resolve() != root.resolve()]
+    return (cwd, *dict.fromkeys(others))
+
+
+def _common(git: Path) -> Path | None:
+    """The repository's own folder, which all worktrees share."""
+    if is_folder(git):
+        return git
+    said = _line(git)
+    if said is None or not said.startswith("gitdir:"):
+        return None
+    mine = Path(git.parent, said.removeprefix("gitdir:").strip())
+    up = _line(mine / "commondir")
+    return None if up is None else Path(mine, up).resolve()
+
+
+def _line(path: Path) -> str | None:
+    try:
+        return content(path).decode("utf-8").strip()
+    except (OSError, UnicodeDecodeError):
+        return None
+
+
+MISNAMED = "its name is no session id"
+SIDECHAIN = "it is a subagent's transcript that lies among the sessions"
+EMPTY = "it is empty"
+# A file's time may be any; what lies beyond the year 2262 is more than the index can hold.
+LATEST_NS = 2**63 - 1
+SILENT = "it holds no prompt and no title"
+
+
+class Found(Struct, frozen=True, kw_only=True):
+    """A transcript and its state; `agent` is a subagent's id, empty for a session itself."""
+
+    path: str
+    folder: str
+    session_id: str
+    agent: str
+    size: int
+    mtime_ns: int
+    inode: int
+
+
+def transcripts(home: Path) -> Iterator[Found]:
+    """All of them, archived ones not: a look at each folder and one at each file."""
+    for folder in sorted(_folders(projects_dir(home))):
+        yield from in_folder(folder)
+
+
+def newest(folders: Iterable[str]) -> Iterator[str]:
+    """The sessions' files of these folders, the one written last first; put in order only as far as
+    they are asked for."""
+    found: list[tuple[int, str]] = []
+    for folder in folders:
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.name.endswith(".jsonl") and entry.is_file():
+                        found.append((-entry.stat().st_mtime_ns, entry.path))
+        except OSError:
+            continue
+    heapify(found)
+    while found:
+        yield heappop(found)[1]
+
+
+def project_folders(home: Path) -> list[str]:
+    return sorted(_folders(projects_dir(home)))
+
+
+def archive_dir(home: Path) -> Path:
+    return own_dir(home) / "archive"
+
+
+def in_folder(folder: str) -> Iterator[Found]:
+    inside = _scan(folder)
+    for entry in inside:
+        if entry.name.endswith(".jsonl"):
+            found = _found(entry, folder, entry.name[:-6], "")
+            if found is not None:
+                yield found
+    for entry in inside:
+        if light.is_uuid(entry.name) and entry.is_dir():
+            yield from _agents(f"{entry.path}/subagents", folder, entry.name)
+
+
+def _agents(place: str, folder: str, session_id: str) -> Iterator[Found]:
+    for entry in _scan(place):
+        if entry.is_dir(follow_symlinks=False):
+            yield from _agents(entry.path, folder, session_id)
+        elif entry.name.startswith("agent-") and entry.name.endswith(".jsonl"):
+            found = _found(entry, folder, session_id, entry.name[6:-6])
+            if found is not None:
+                yield found
+
+
+def _folders(place: Path) -> list[str]:
+    return [entry.path for entry in _scan(str(place)) if entry.is_dir()]
+
+
+def _scan(place: str) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(place) as entries:
+            return sorted(entries, key=lambda entry: entry.name)
+    except OSError:
+        return []
+
+
+def _found(entry: os.DirEntry[str], folder: str, session_id: str, agent: str) -> Found | None:
+    try:
+        state = entry.stat()
+    except OSError:
+        return None
+    if not stat.S_ISREG(state.st_mode):
+        return None
+    return Found(
+        path=entry.path,
+        folder=folder,
+        session_id=session_id,
+        agent=agent,
+        size=state.st_size,
+        mtime_ns=max(-LATEST_NS, min(state.st_mtime_ns, LATEST_NS)),
+        inode=state.st_ino,
+    )
+
+
+def hidden(found: Found, outline: light.Outline | None) -> str | None:
+    """Why a session's file is in no list; None if it is in them."""
+    if not light.is_uuid(found.session_id):
+        return MISNAMED
+    if outline is not None:
+        return None
+    if not found.size:
+        return EMPTY
+    ends = light.read_ends(Path(found.path))
+    if ends is None:
+        return "it cannot be read"
+    is_side = light.flag(ends.head.split(b"\n", 1)[0], "isSidechain")
+    return SIDECHAIN if is_side else SILENT

@@ -1,0 +1,414 @@
+"""Full-text search over all sessions: what the index knows, and the rest read from the files.
+
+The answer is complete whatever state the index is in: it is brought up to date where that is a matter
+of moments, and what it does not know yet is searched in the files themselves.
+
+Decision: docs/decisions/125-search-index.md
+"""
+
+import contextlib
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from io import FileIO
+from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.core.messages.encoding import decode
+from clew.record.library.indexing import Pending, index, pending, take_in, unread_tails
+from clew.record.library.places import Found, transcripts
+from clew.record.library.words import Entry, Query, answers, fts_of, snippet, speaker_of, text_of
+from clew.record.transcript import light
+from clew.record.transcript.paths import canonical, project_dir
+from clew.system.clock import written_here
+
+# Searches transcripts as they lie on the disk, without an index: the words' bytes first, then sense.
+
+
+# Command lines have an end; so many files go into one.
+_BATCH = 2000
+# More words than these leave out little more.
+_NEEDLES_ASKED = 3
+# For fewer, starting a program costs more than it saves.
+_WORTH_A_PROGRAM_BYTES = 32 << 20
+
+
+class Line(Struct, frozen=True, kw_only=True):
+    """An entry that answers a query, and where it lies."""
+
+    path: str
+    at: int
+    size: int
+    uuid: str | None
+    kind: str
+    speaker: str
+    timestamp: str | None
+    snippet: str
+
+
+def line_of(query: Query, path: str, at: int, raw: bytes) -> Line | None:
+    """The entry in `raw` if it answers the query."""
+    try:
+        entry = decode(raw)
+    except ValueError:
+        return None
+    text = text_of(entry) if type(entry) is dict else ""
+    if not text or not answers(query, text):
+        return None
+    return Line(
+        path=path,
+        at=at,
+        size=len(raw),
+        uuid=_text(entry, "uuid"),
+        kind=str(entry.get("type")),
+        speaker=speaker_of(entry),
+        timestamp=_text(entry, "timestamp"),
+        snippet=snippet(query, text),
+    )
+
+
+def scan(query: Query, files: Sequence[tuple[str, int]]) -> Iterator[Line]:
+    """The answers in these files, each from an offset on; files in the order given."""
+    needles = needles_of(query)
+    candidates = _candidates(needles, files)
+    for path, start in files:
+        if candidates is None or path in candidates:
+            yield from _in_file(query, needles, path, start)
+
+
+def needles_of(query: Query) -> list[bytes]:
+    """Lower-case bytes that are in every line that can answer, those that are likely to be rare first.
+
+    JSON may write a letter that is not ASCII as an escape, so words with one are not looked for here.
+    """
+    words = {word for phrase in query.phrases for word in phrase if word.isascii()}
+    rare_first = sorted(words, key=lambda word: (word.isalpha(), -len(word), word))
+    return [word.encode() for word in rare_first]
+
+
+def _candidates(needles: list[bytes], files: Sequence[tuple[str, int]]) -> set[str] | None:
+    """The files that hold every needle, or None if that is found out by reading them."""
+    left: set[str] | None = None
+    for needle in needles[:_NEEDLES_ASKED]:
+        found = _holding(needle, [one for one in files if left is None or one[0] in left])
+        if found is None:
+            break
+        left = found
+    return left
+
+
+def _in_file(query: Query, needles: list[bytes], path: str, start: int) -> Iterator[Line]:
+    try:
+        with FileIO(path) as file:
+            file.seek(start)
+            data = file.read()
+    except OSError:
+        return
+    for begin, end in _lines_with(data, needles):
+        line = line_of(query, path, start + begin, data[begin:end])
+        if line is not None:
+            yield line
+
+
+def _lines_with(data: bytes, needles: list[bytes]) -> Iterator[tuple[int, int]]:
+    """Where lines begin and end that hold every needle; every line, if there is none."""
+    plain = data.lower() if needles else data
+    done = 0
+    while done < len(data):
+        found = plain.find(needles[0], done) if needles else done
+        if found < 0:
+            return
+        begin = data.rfind(b"\n", 0, found) + 1 if needles else done
+        end = data.find(b"\n", found)
+        end = len(data) if end < 0 else end
+        if all(plain.find(needle, begin, end) >= 0 for needle in needles[1:]):
+            yield begin, end
+        done = end + 1
+
+
+def _holding(needle: bytes, files: Sequence[tuple[str, int]]) -> set[str] | None:
+    """Which of the files hold the needle; None if that is found out by reading them."""
+    program = ripgrep()
+    if program is None or not _is_worth_a_program(files):
+        return None
+    names = [path for path, _ in files]
+    found: set[str] = set()
+    for n in range(0, len(names), _BATCH):
+        done = subprocess.run(
+            [
+                program,
+                "--no-config",
+                "-l",
+                "-i",
+                "-F",
+                "-a",
+                "-0",
+                "--",
+                needle,
+                *names[n : n + _BATCH],
+            ],
+            capture_output=True,
+            check=False,
+        )
+        if done.returncode > 1:
+            return None  # a file went away meanwhile, or the program is none
+        found.update(os.fsdecode(name) for name in done.stdout.split(b"\0"))
+    return found
+
+
+def ripgrep() -> str | None:
+    return shutil.which("rg") or shutil.which("rg", path=str(Path(sys.executable).parent))
+
+
+def _is_worth_a_program(files: Sequence[tuple[str, int]]) -> bool:
+    left = _WORTH_A_PROGRAM_BYTES
+    for path, start in files:
+        with contextlib.suppress(OSError):
+            left -= Path(path).stat().st_size - start
+            if left <= 0:
+                return True
+    return False
+
+
+def _text(entry: Entry, key: str) -> str | None:
+    value = entry.get(key)
+    return value if type(value) is str else None
+
+
+# So much is taken into the index before an answer; more is searched where it lies.
+AT_ONCE_BYTES = 8 << 20
+
+
+class Scope(Struct, frozen=True, kw_only=True):
+    """Which files are searched: those of a folder's name, of one session, or all."""
+
+    folders: tuple[str, ...] | None = None
+    session_id: str | None = None
+    agents: bool = True
+
+    def holds(self, found: Found) -> bool:
+        return (
+            (self.folders is None or found.folder in self.folders)
+            and (self.session_id is None or found.session_id == self.session_id)
+            and (self.agents or not found.agent)
+        )
+
+
+class Hit(Struct, frozen=True, kw_only=True):
+    """An entry that answers, the session it stands in, and what is around the words."""
+
+    session_id: str
+    agent: str
+    path: str
+    title: str
+    cwd: str
+    uuid: str | None
+    kind: str
+    speaker: str
+    timestamp: str | None
+    at: int
+    snippet: str
+
+
+class Result(Struct, frozen=True, kw_only=True):
+    """`behind_bytes` were searched in files because the index does not know them yet; `unread` are files
+    that cannot be read."""
+
+    hits: list[Hit]
+    behind_bytes: int
+    without_index: str
+    unread: tuple[str, ...] = ()
+
+
+def search(
+    home: Path,
+    query: Query,
+    scope: Scope,
+    *,
+    limit: int,
+    use_index: bool = True,
+    reads_files: bool = True,
+) -> Result:
+    """The newest answers first, at most `limit` of them; with `reads_files` off what the index does not
+    know yet is left out, for who asks with each letter."""
+    files = list(transcripts(home))
+    by_path = {found.path: found for found in files}
+    reason = "" if use_index else "as was asked"
+    if use_index:
+        try:
+            found = _by_index(home, query, scope, files, by_path, limit, reads_files=reads_files)
+            return replace(found, unread=_unread(files, scope)) if reads_files else found
+        except (OSError, sqlite3.Error, UnicodeEncodeError) as error:
+            reason = str(error)  # a path that is no text cannot be kept in the index
+    if not reads_files:
+        return Result(hits=[], behind_bytes=sum(one.size for one in files), without_index=reason)
+    mine = sorted(filter(scope.holds, files), key=lambda one: -one.mtime_ns)
+    lines = _first(scan(query, [(one.path, 0) for one in mine]), limit)
+    behind = sum(one.size for one in mine)
+    return Result(
+        hits=_hits(lines, by_path),
+        behind_bytes=behind,
+        without_index=reason,
+        unread=_unread(files, scope),
+    )
+
+
+def _unread(files: list[Found], scope: Scope) -> tuple[str, ...]:
+    mine = (one.path for one in files if scope.holds(one))
+    return tuple(path for path in mine if not os.access(path, os.R_OK))
+
+
+def _by_index(
+    home: Path,
+    query: Query,
+    scope: Scope,
+    files: list[Found],
+    by_path: dict[str, Found],
+    limit: int,
+    *,
+    reads_files: bool,
+) -> Result:
+    with index(home) as found:
+        connection = found.connection
+        waiting = pending(connection, files)
+        if sum(one.size_bytes for one in waiting) <= AT_ONCE_BYTES:
+            take_in(found, waiting)
+            waiting = []
+        behind = _behind(waiting, unread_tails(connection), by_path, scope)
+        lines = _first(scan(query, behind), limit) if reads_files else []
+        known = _indexed(connection, query, scope, limit, {one.found.path for one in waiting})
+        named = _named(connection, {line.path for line in [*lines, *known]}, by_path)
+    order = {line.path: by_path[line.path].mtime_ns for line in [*lines, *known]}
+    merged = sorted(
+        {(line.path, line.at): line for line in [*known, *lines]}.values(),
+        key=lambda line: (-order[line.path], line.path, -line.at),
+    )
+    sizes = sum(by_path[path].size - start for path, start in behind)
+    return Result(hits=_hits(merged[:limit], by_path, named), behind_bytes=sizes, without_index="")
+
+
+def _behind(
+    waiting: list[Pending],
+    tails: list[tuple[str, int]],
+    by_path: dict[str, Found],
+    scope: Scope,
+) -> list[tuple[str, int]]:
+    """Where the index does not reach: files to be searched from an offset on, newest first."""
+    starts = dict(tails) | {one.found.path: 0 for one in waiting}
+    mine = [by_path[path] for path in starts if path in by_path and scope.holds(by_path[path])]
+    return [(one.path, starts[one.path]) for one in sorted(mine, key=lambda one: -one.mtime_ns)]
+
+
+def _indexed(
+    connection: sqlite3.Connection, query: Query, scope: Scope, limit: int, stale: set[str]
+) -> list[Line]:
+    """Answers of the index, the latest written first; each is read from its file to be shown."""
+    where, values = ["words MATCH ?"], [fts_of(query)]
+    if scope.folders is not None:
+        where.append(f"folder IN ({', '.join('?' * len(scope.folders))})")
+        values += scope.folders
+    if scope.session_id is not None:
+        where.append("session_id = ?")
+        values.append(scope.session_id)
+    if not scope.agents:
+        where.append("agent IS NULL")
+    rows = connection.execute(
+        "SELECT path, at, entry.size FROM words JOIN entry ON entry.id = words.rowid"
+        f" JOIN file ON file.id = entry.file WHERE {' AND '.join(where)} ORDER BY words.rowid DESC",
+        values,
+    )
+    found: list[Line] = []
+    for path, at, size in rows:
+        line = None if path in stale else _read(query, path, at, size)
+        if line is not None:
+            found.append(line)
+            if len(found) >= limit:
+                break
+    return found
+
+
+def _read(query: Query, path: str, at: int, size: int) -> Line | None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return line_of(query, path, at, os.pread(fd, size, at))
+    finally:
+        os.close(fd)
+
+
+def _first(lines: Iterator[Line], limit: int) -> list[Line]:
+    return [line for line, _ in zip(lines, range(limit), strict=False)]
+
+
+Named = dict[str, tuple[str, str]]
+
+
+def _named(connection: sqlite3.Connection, paths: set[str], by_path: dict[str, Found]) -> Named:
+    """Title and working folder of the sessions that these files belong to, as far as known."""
+    homes = {_home_of(by_path[path]) for path in paths}
+    marks = ", ".join("?" * len(homes))
+    rows = connection.execute(
+        f"SELECT path, coalesce(title, ''), coalesce(cwd, '') FROM file WHERE path IN ({marks})",
+        list(homes),
+    )
+    return {path: (title, cwd) for path, title, cwd in rows}
+
+
+def _hits(
+    lines: Iterable[Line], by_path: dict[str, Found], named: Named | None = None
+) -> list[Hit]:
+    known = {} if named is None else dict(named)
+    hits = []
+    for line in lines:
+        found = by_path[line.path]
+        home = _home_of(found)
+        if home not in known:
+            outline = light.outline(Path(home))
+            known[home] = (outline.title, outline.cwd or "") if outline else ("", "")
+        title, cwd = known[home]
+        hits.append(
+            Hit(
+                session_id=found.session_id,
+                agent=found.agent,
+                path=line.path,
+                title=title,
+                cwd=cwd,
+                uuid=line.uuid,
+                kind=line.kind,
+                speaker=line.speaker,
+                timestamp=line.timestamp,
+                at=line.at,
+                snippet=line.snippet,
+            )
+        )
+    return hits
+
+
+def _home_of(found: Found) -> str:
+    """The session's own transcript, whichever of its files was found."""
+    return f"{found.folder}/{found.session_id}.jsonl"
+
+
+def folders_of(home: Path, cwds: Iterable[str]) -> tuple[str, ...]:
+    """The folders of sessions of these working folders."""
+    return tuple(str(project_dir(home, canonical(cwd))) for cwd in cwds)
+
+
+def format_hits(found: Result) -> Iterator[str]:
+    """The answers for people, below the session they stand in."""
+    last = None
+    for hit in found.hits:
+        if hit.path != last:
+            last = hit.path
+            agent = f", subagent {hit.agent}" if hit.agent else ""
+            yield f"{hit.session_id}  {hit.title}{agent}  ({hit.cwd})"
+        yield f"  {written_here(hit.timestamp or '')} {hit.uuid or '-'} {hit.speaker}: {hit.snippet}"
+    if not found.hits:
+        yield "nothing found"

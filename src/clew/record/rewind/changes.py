@@ -1,0 +1,245 @@
+"""What calls did to files, as the log says it, and what a file was at a message. Pure.
+
+The format of the lines is in docs/rewind.md. Time is the order of the lines: a working folder has one
+past, whatever branches the conversation took.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+from msgspec import UNSET, Struct, UnsetType
+
+from clew.core.json_object import Json
+
+# `other` is a socket and its like; `unkept` a file whose content nobody has.
+Kind: TypeAlias = Literal["absent", "file", "link", "folder", "other", "unkept"]
+
+
+class State(Struct, frozen=True, kw_only=True):
+    """What stands at a path. A file's content is its `sha256`; `under` is the first folder that was
+    missing above what is absent; `why` says what kept a content from being kept."""
+
+    kind: Kind
+    sha256: str = ""
+    size: int = 0
+    mode: int = 0
+    target: str = ""
+    under: str = ""
+    why: str = ""
+
+    def same(self, other: "State") -> bool:
+        """Whether two states are one for whoever reads the path."""
+        mine = (self.kind, self.sha256, self.mode, self.target)
+        return mine == (other.kind, other.sha256, other.mode, other.target)
+
+    def as_json(self) -> Json:
+        match self.kind:
+            case "file":
+                return {
+                    "kind": "file",
+                    "sha256": self.sha256,
+                    "size": self.size,
+                    "mode": self.mode,
+                }
+            case "folder":
+                return {"kind": "folder", "mode": self.mode}
+            case "link":
+                return {"kind": "link", "target": text_of_path(self.target)}
+            case "absent":
+                return {"kind": "absent"} | (
+                    {"under": text_of_path(self.under)} if self.under else {}
+                )
+            case _:
+                return {"kind": self.kind, "size": self.size, "mode": self.mode, "why": self.why}
+
+
+ABSENT = State(kind="absent")
+
+
+_VERBS: dict[Kind, str] = {
+    "absent": "removed", "file": "restored", "link": "linked again", "folder": "restored",
+}  # fmt: skip
+
+
+class Change(Struct, frozen=True, kw_only=True):
+    """One path before and after a call."""
+
+    path: str
+    before: State
+    after: State
+
+    @property
+    def verb(self) -> str:
+        """What is done with the path, for people."""
+        return "made again" if self.before.kind == "absent" else _VERBS.get(self.after.kind, "lost")
+
+    def as_json(self) -> Json:
+        return {
+            "path": text_of_path(self.path),
+            "before": self.before.as_json(),
+            "after": self.after.as_json(),
+        }
+
+
+class Rewind(Struct, frozen=True, kw_only=True):
+    """That a step was a way back: where to, and where the conversation stood before, and behind which
+    compaction (None: behind none; lines of before do not say)."""
+
+    to: str
+    leaf: str | None
+    conversation: bool
+    boundary: str | UnsetType | None = UNSET
+    # The place of the line that was taken back, for a redo.
+    redo_of: int | None = None
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """One line of changes. `at` is the line's place; `since` the place from which on it counts: its
+    call's result where there is one."""
+
+    at: int
+    since: int
+    tool_use_id: str
+    message_uuid: str
+    timestamp: str
+    changes: tuple[Change, ...]
+    more: int = 0
+    rewind: Rewind | None = None
+
+
+def text_of_path(path: str) -> str:
+    """A path as JSON can hold it: names that are no text are spelled in base64."""
+    try:
+        path.encode("utf-8")
+    except UnicodeEncodeError:
+        raw = path.encode("utf-8", "surrogateescape")
+        return "base64:" + base64.b64encode(raw).decode()
+    return path
+
+
+def path_of_text(text: str) -> str:
+    if not text.startswith("base64:"):
+        return text
+    try:
+        return base64.b64decode(text[7:], validate=True).decode("utf-8", "surrogateescape")
+    except binascii.Error:
+        return text
+
+
+def step_of(line: Json, at: int, results: Mapping[tuple[str, str], int]) -> Step | None:
+    """A `file-change` line; None if it is not one that can be read. `results` are the places of the
+    results, by the message that made the call, and the call."""
+    listed = line.get("changes")
+    changes = [_change(c) for c in listed] if type(listed) is list else []
+    if any(change is None for change in changes):
+        return None
+    call, message = _text(line.get("toolUseId")), _text(line.get("messageId"))
+    return Step(
+        at=at,
+        since=results.get((message, call), at),
+        tool_use_id=call,
+        message_uuid=message,
+        timestamp=_text(line.get("timestamp")),
+        changes=tuple(change for change in changes if change is not None),
+        more=_number(line.get("more")),
+        rewind=_rewind(line.get("rewind")),
+    )
+
+
+def _change(value: Any) -> Change | None:
+    if type(value) is not dict or type(value.get("path")) is not str:
+        return None
+    before, after = _state(value.get("before")), _state(value.get("after"))
+    if before is None or after is None:
+        return None
+    return Change(path=path_of_text(value["path"]), before=before, after=after)
+
+
+_KINDS: dict[str, Kind] = {
+    "absent": "absent", "file": "file", "link": "link", "folder": "folder", "other": "other",
+    "unkept": "unkept",
+}  # fmt: skip
+
+
+def _state(value: Any) -> State | None:
+    kind = _KINDS.get(_text(value.get("kind"))) if type(value) is dict else None
+    if kind is None:
+        return None
+    return State(
+        kind=kind,
+        sha256=_text(value.get("sha256")),
+        size=_number(value.get("size")),
+        mode=_number(value.get("mode")),
+        target=path_of_text(_text(value.get("target"))),
+        under=path_of_text(_text(value.get("under"))),
+        why=_text(value.get("why")),
+    )
+
+
+def _rewind(value: Any) -> Rewind | None:
+    if type(value) is not dict:
+        return None
+    leaf, redo_of = value.get("leaf"), value.get("redoOf")
+    boundary = value.get("boundary", UNSET)
+    return Rewind(
+        boundary=boundary if isinstance(boundary, str | None) else UNSET,
+        to=_text(value.get("to")),
+        leaf=leaf if type(leaf) is str else None,
+        conversation=value.get("conversation") is True,
+        redo_of=redo_of if type(redo_of) is int else None,
+    )
+
+
+def in_order(changes: Sequence[Change]) -> tuple[list[Change], list[Change]]:
+    """What is to be taken away, the innermost first, and what is to be made, the outermost first; a
+    path that becomes another kind of thing is in both."""
+    away = [c for c in changes if c.before.kind != "absent" and c.before.kind != c.after.kind]
+    made = [c for c in changes if c.after.kind != "absent"]
+    return (
+        sorted(away, key=lambda c: (-c.path.count("/"), c.path)),
+        sorted(made, key=lambda c: (c.path.count("/"), c.path)),
+    )
+
+
+def wanted_at(steps: Iterable[Step], place: int) -> dict[str, State]:
+    """What each path was at a place of the log, for every path that changed after it."""
+    found: dict[str, State] = {}
+    for step in steps:
+        if step.since > place:
+            for change in step.changes:
+                found.setdefault(change.path, change.before)
+    return found
+
+
+def expected_now(steps: Sequence[Step]) -> dict[str, tuple[State, ...]]:
+    """What each path may be if nobody else touched it: as the last step left it, or, where a crash
+    may have cut a way back short, as it was before, or gone on its way to another kind of thing."""
+    found: dict[str, tuple[State, ...]] = {}
+    for step in steps:
+        for change in step.changes:
+            states: tuple[State, ...] = (change.after,)
+            if step.rewind is not None:
+                states += (change.before,)
+                if change.before.kind != change.after.kind:
+                    states += (ABSENT,)
+            found[change.path] = states
+    return found
+
+
+def to_redo(steps: Sequence[Step]) -> Step | None:
+    """The latest way back that was not taken back itself."""
+    undone = {step.rewind.redo_of for step in steps if step.rewind is not None}
+    for step in reversed(steps):
+        if step.rewind is not None and step.rewind.redo_of is None and step.at not in undone:
+            return step
+    return None
+
+
+def _text(value: Any) -> str:
+    return value if type(value) is str else ""
+
+
+def _number(value: Any) -> int:
+    return value if type(value) is int else 0

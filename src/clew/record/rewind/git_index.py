@@ -1,0 +1,84 @@
+"""What git's index says of each file it tracks: its content's name, and how the file looked then. Pure.
+
+The format is git's own (gitformat-index), versions 2 to 4 with SHA-1 names. An index that is split, or
+sparse, or of another kind is not read.
+
+Decision: docs/decisions/126-file-history.md
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from clew.system.config.git_config import offset_number
+
+# Size, mtime and ctime in nanoseconds, inode: each as far as the index keeps it.
+Stamp: TypeAlias = tuple[int, int, int, int]
+
+_HEADER = struct.Struct(">4sII")
+_ENTRY = struct.Struct(">10I20sH")
+_EXTENDED = 0x4000
+_WORD = 0xFFFFFFFF
+_REGULAR, _LINK = 0o100, 0o120
+
+
+class Tracked(Struct, frozen=True, gc=False):
+    """One file: the name of its content, and how it looked when git last saw the two agree."""
+
+    oid: bytes
+    stamp: Stamp
+    is_link: bool
+
+
+def tracked(data: bytes) -> dict[bytes, Tracked] | None:
+    """The files by their paths from the top of the repository; None if this cannot be read."""
+    try:
+        signature, version, count = _HEADER.unpack_from(data)
+        if signature != b"DIRC" or version not in (2, 3, 4):
+            return None
+        found, end = _entries(data, version, count)
+    except (ValueError, IndexError, OverflowError, struct.error):
+        return None
+    return None if _is_partial(data, end) else found
+
+
+def _entries(data: bytes, version: int, count: int) -> tuple[dict[bytes, Tracked], int]:
+    found: dict[bytes, Tracked] = {}
+    at, name = _HEADER.size, b""
+    for _ in range(count):
+        ctime_s, ctime, mtime_s, mtime, _, inode, mode, _, _, size, oid, flags = _ENTRY.unpack_from(
+            data, at
+        )
+        begin = at + _ENTRY.size + (2 if flags & _EXTENDED and version > 2 else 0)
+        if version == 4:
+            dropped, begin = offset_number(data, begin)
+            end = data.index(b"\0", begin)
+            name = name[: len(name) - dropped] + data[begin:end]
+            at = end + 1
+        else:
+            end = data.index(b"\0", begin)
+            name = data[begin:end]
+            at += (end - at + 8) // 8 * 8
+        kind = mode >> 9
+        if kind in (_REGULAR, _LINK) and not flags & 0x3000:
+            stamp = (size, mtime_s * 10**9 + mtime, ctime_s * 10**9 + ctime, inode)
+            found[name] = Tracked(oid, stamp, kind == _LINK)
+    return found, at
+
+
+def _is_partial(data: bytes, at: int) -> bool:
+    """Whether files are named elsewhere too: in a shared index, or by folders alone."""
+    while at + 8 <= len(data) - 20:
+        if data[at : at + 4] in (b"link", b"sdir"):
+            return True
+        at += 8 + int.from_bytes(data[at + 4 : at + 8], "big")
+    return False
+
+
+def same_look(stamp: Stamp, seen: Stamp) -> bool:
+    """Whether a file looks as it did: what the index keeps 32 bits of is compared by those."""
+    size, mtime_ns, ctime_ns, inode = seen
+    return stamp == (size & _WORD, mtime_ns, ctime_ns, inode & _WORD)

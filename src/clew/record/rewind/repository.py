@@ -1,0 +1,320 @@
+"""What git keeps of a working folder's files, so that clew need not: read only, without running git."""
+
+import mmap
+import os
+import zlib
+from collections.abc import Iterator
+from hashlib import sha1
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.record.rewind.git_index import Tracked, same_look, tracked
+from clew.record.rewind.tree import Look, look_of
+from clew.system.config.git_config import offset_number
+from clew.system.files import content, is_file, is_folder, only_files
+
+# Contents out of a repository's own store of objects, read only: loose ones, packs, and borrowed stores.
+
+
+MAX_BYTES = 64 << 20
+_MAX_CHAIN = 200
+_INDEX_MAGIC = b"\xfftOc\x00\x00\x00\x02"
+_FANOUT_AT, _NAMES_AT = 8, 8 + 1024
+_BLOB, _BY_OFFSET, _BY_NAME = 3, 6, 7
+
+
+class _Pack(Struct):
+    index: mmap.mmap
+    data: mmap.mmap
+
+
+class Objects:
+    """One repository's. What it opened it keeps open until `close`."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folders = tuple(_stores(folder))
+        self._packs: dict[Path, _Pack | None] = {}
+
+    def blob(self, oid: bytes) -> bytes | None:
+        """The content of that name; None if it is not there, too large, or not what its name says."""
+        try:
+            data = self._loose(oid)
+            if data is None:
+                data = self._packed(oid)
+        except (OSError, ValueError, IndexError, zlib.error):
+            return None
+        if data is None or sha1(b"blob %d\0" % len(data) + data).digest() != oid:
+            return None
+        return data
+
+    def close(self) -> None:
+        for pack in self._packs.values():
+            if pack is not None:
+                pack.index.close()
+                pack.data.close()
+        self._packs = {}
+
+    def _loose(self, oid: bytes) -> bytes | None:
+        name = oid.hex()
+        for folder in self._folders:
+            try:
+                raw = content(folder / name[:2] / name[2:], MAX_BYTES)
+            except OSError:
+                continue
+            head, _, data = _inflated(raw, MAX_BYTES + 32).partition(b"\0")
+            return data if head.startswith(b"blob ") else None
+        return None
+
+    def _packed(self, oid: bytes) -> bytes | None:
+        for folder in self._folders:
+            for path in sorted(folder.glob("pack/pack-*.idx")):
+                if path not in self._packs:
+                    self._packs[path] = _opened(path)
+                pack = self._packs[path]
+                at = None if pack is None else _offset(pack.index, oid)
+                if pack is not None and at is not None:
+                    kind, data = self._entry(pack, at, 0)
+                    return data if kind == _BLOB else None
+        return None
+
+    def _entry(self, pack: _Pack, at: int, depth: int) -> tuple[int, bytes]:
+        """What stands at a place of a pack, its deltas applied."""
+        if depth > _MAX_CHAIN:
+            raise ValueError("a chain of deltas without an end")
+        byte = pack.data[at]
+        kind, size, shift, begin = (byte >> 4) & 7, byte & 15, 4, at
+        while byte & 0x80:
+            at += 1
+            byte = pack.data[at]
+            size |= (byte & 0x7F) << shift
+            shift += 7
+        at += 1
+        if size > MAX_BYTES:
+            raise ValueError("too large")
+        if kind == _BY_OFFSET:
+            back, at = offset_number(pack.data, at)
+            kind, base = self._entry(pack, begin - back, depth + 1)
+            return kind, _applied(base, _inflated(_deflated(pack, at, size), size))
+        if kind == _BY_NAME:
+            base_at = _offset(pack.index, pack.data[at : at + 20])
+            if base_at is None:
+                raise ValueError("a delta whose base is elsewhere")
+            kind, base = self._entry(pack, base_at, depth + 1)
+            return kind, _applied(base, _inflated(_deflated(pack, at + 20, size), size))
+        return kind, _inflated(_deflated(pack, at, size), size)
+
+
+def _deflated(pack: _Pack, at: int, size: int) -> bytes:
+    """At least the bytes that `size` bytes are packed in, were they not made shorter at all."""
+    return pack.data[at : at + size + size // 1000 + 4096]
+
+
+def _stores(folder: Path) -> Iterator[Path]:
+    """A repository's store and those it borrows from."""
+    yield folder
+    try:
+        lines = content(folder / "info" / "alternates", MAX_BYTES).split(b"\n")
+    except OSError:
+        return
+    for line in lines:
+        if line and not line.startswith((b"#", b'"')):
+            yield folder / os.fsdecode(line)
+
+
+def _opened(path: Path) -> _Pack | None:
+    try:
+        with (
+            open(path, "rb", opener=only_files) as index,
+            open(path.with_suffix(".pack"), "rb", opener=only_files) as data,
+        ):
+            pack = _Pack(
+                mmap.mmap(index.fileno(), 0, access=mmap.ACCESS_READ),
+                mmap.mmap(data.fileno(), 0, access=mmap.ACCESS_READ),
+            )
+    except (OSError, ValueError):
+        return None
+    return pack if pack.index[:8] == _INDEX_MAGIC else None
+
+
+def _offset(index: mmap.mmap, oid: bytes) -> int | None:
+    """Where an object of that name stands in the index's pack."""
+    first = oid[0]
+    low = 0 if not first else _number(index, _FANOUT_AT + 4 * (first - 1))
+    high = _number(index, _FANOUT_AT + 4 * first)
+    total = _number(index, _FANOUT_AT + 4 * 255)
+    while low < high:
+        middle = (low + high) // 2
+        name = index[_NAMES_AT + 20 * middle : _NAMES_AT + 20 * middle + 20]
+        if name == oid:
+            places = _NAMES_AT + 24 * total
+            at = _number(index, places + 4 * middle)
+            if not at & 0x80000000:
+                return at
+            far = places + 4 * total + 8 * (at & 0x7FFFFFFF)
+            return int.from_bytes(index[far : far + 8], "big")
+        if name < oid:
+            low = middle + 1
+        else:
+            high = middle
+    return None
+
+
+def _number(index: mmap.mmap, at: int) -> int:
+    return int.from_bytes(index[at : at + 4], "big")
+
+
+def _inflated(raw: bytes, most: int) -> bytes:
+    """What deflated data says; its end may come before the end of `raw`."""
+    reader = zlib.decompressobj()
+    data = reader.decompress(raw, most + 1)
+    if len(data) > most or not (reader.eof or reader.unconsumed_tail == b""):
+        raise ValueError("longer than it says")
+    return data
+
+
+def _applied(base: bytes, delta: bytes) -> bytes:
+    """A delta's words: copy this part of the base, or take these bytes."""
+    at = _past_size(delta, _past_size(delta, 0))
+    parts: list[bytes] = []
+    while at < len(delta):
+        word = delta[at]
+        at += 1
+        if not word & 0x80:
+            parts.append(delta[at : at + word])
+            at += word
+            continue
+        numbers = [0] * 7
+        for bit in range(7):
+            if word & (1 << bit):
+                numbers[bit] = delta[at]
+                at += 1
+        begin = int.from_bytes(bytes(numbers[:4]), "little")
+        size = int.from_bytes(bytes(numbers[4:]), "little") or 0x10000
+        parts.append(base[begin : begin + size])
+    return b"".join(parts)
+
+
+def _past_size(delta: bytes, at: int) -> int:
+    while delta[at] & 0x80:
+        at += 1
+    return at + 1
+
+
+MAX_INDEX_BYTES = 32 << 20
+MAX_NAME_BYTES = 16 << 10
+
+
+class Repository:
+    """The files that git tracks below `folder`, as of the last `refresh`; none if there is no git."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._stamp: tuple[str, Look] | None = None
+        self._written_ns = 0
+        self._objects: Path | None = None
+        self.tracked: dict[str, Tracked] = {}
+        self.parents: frozenset[str] = frozenset()
+
+    def refresh(self) -> bool:
+        """Reads the index again if it changed; whether it did."""
+        found = _git_folder(self._folder)
+        stamp = None if found is None else _stamp(found[1])
+        if stamp == self._stamp:
+            return False
+        self._stamp, self.tracked, self.parents = stamp, {}, frozenset()
+        if found is None or stamp is None or stamp[1][0] > MAX_INDEX_BYTES:
+            return True
+        top, git = found
+        common = _common(git)
+        if _has_long_names(common):
+            return True
+        self._objects = common / "objects"
+        self._written_ns = stamp[1][1]
+        try:
+            index = content(git / "index", MAX_INDEX_BYTES)
+        except OSError:
+            return True
+        self._take(top, tracked(index) or {})
+        return True
+
+    def _take(self, top: str, files: dict[bytes, Tracked]) -> None:
+        below = os.path.relpath(self._folder, top)
+        prefix = b"" if below == "." else os.fsencode(below) + b"/"
+        root = os.fsencode(top) + b"/"
+        named = {
+            os.fsdecode(root + path): file
+            for path, file in files.items()
+            if path.startswith(prefix)
+        }
+        parents: set[str] = set()
+        for above in {os.path.dirname(path) for path in named}:
+            folder = above
+            while folder not in parents and len(folder) > len(self._folder):
+                parents.add(folder)
+                folder = os.path.dirname(folder)
+        self.tracked, self.parents = named, frozenset(parents)
+
+    def is_kept(self, path: str, look: Look) -> bool:
+        """Whether git has the content of a file that looks so.
+
+        One written in the moment in which the index was may have changed since and look the same.
+        """
+        file = self.tracked.get(path)
+        return file is not None and same_look(file.stamp, look[:4]) and look[1] < self._written_ns
+
+    def contents(self, paths: list[str]) -> Iterator[tuple[str, bytes, bool]]:
+        """What git has for each path, and whether it is where a link leads."""
+        if self._objects is None:
+            return
+        objects = Objects(self._objects)
+        try:
+            for path in paths:
+                file = self.tracked.get(path)
+                data = None if file is None else objects.blob(file.oid)
+                if file is not None and data is not None:
+                    yield path, data, file.is_link
+        finally:
+            objects.close()
+
+
+def _git_folder(folder: str) -> tuple[str, Path] | None:
+    """The top of the working tree and its git folder, which a file may name."""
+    for top in (folder, *map(str, Path(folder).parents)):
+        git = Path(top, ".git")
+        if is_folder(git):
+            return top, git
+        if is_file(git):
+            try:
+                words = text(git)
+            except OSError:
+                return None
+            return top, Path(top, words.removeprefix("gitdir:").strip())
+    return None
+
+
+def text(path: Path) -> str:
+    return os.fsdecode(content(path, MAX_NAME_BYTES)).strip()
+
+
+def _common(git: Path) -> Path:
+    """Where a worktree's git folder keeps what all worktrees share."""
+    try:
+        return git / text(git / "commondir")
+    except OSError:
+        return git
+
+
+def _has_long_names(common: Path) -> bool:
+    """Whether contents have SHA-256 names here, or it cannot be told."""
+    try:
+        return b"objectformat" in content(common / "config", MAX_INDEX_BYTES).lower()
+    except OSError:
+        return True
+
+
+def _stamp(git: Path) -> tuple[str, Look] | None:
+    try:
+        return str(git), look_of(os.stat(git / "index"))
+    except OSError:
+        return None

@@ -1,0 +1,296 @@
+"""Around a call: what it may touch is kept before, and what it did is recorded after.
+
+The files a tool or a command line names are kept by content beforehand, as are those the session knows.
+What else a command changed in the working folder is seen by a glance at it before and after, and kept
+by a snapshot of it.
+"""
+
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable
+from stat import S_ISLNK, S_ISREG
+
+from msgspec import Struct
+
+from clew.record.rewind import disk
+from clew.record.rewind.changes import ABSENT, Change, State
+from clew.record.rewind.disk import Blobs
+from clew.record.rewind.repository import Repository
+from clew.record.rewind.tree import Glance, Look, Tree, differing, look_of
+
+# A working folder around a command: what each file held before, whichever of them the command changes.
+
+
+# Of one file, and in one run of a session.
+COPIED_FILE_BYTES = 4 << 20
+COPIED_BYTES = 512 << 20
+# How many files while a command waits for it, and while the model thinks.
+AT_ONCE, LATER = 300, 5_000
+AT_ONCE_BYTES, LATER_BYTES = 16 << 20, 128 << 20
+
+
+class Snapshot:
+    """One folder. `take` before a command; `was` after it, for what came to look otherwise."""
+
+    def __init__(self, folder: str, blobs: Blobs) -> None:
+        self.folder = folder
+        self._blobs = blobs
+        home = str(blobs.home)
+        self._tree = Tree(folder, passed=home)
+        # Around clew's own folder lies a home, with keys that nobody wants copied.
+        self._copies = not home.startswith(f"{folder.rstrip('/')}/")
+        self._repository = Repository(folder)
+        self._copied: dict[str, tuple[Look, State]] = {}
+        self._copied_bytes = 0
+        self._last: Glance | None = None
+
+    @property
+    def rules(self) -> frozenset[tuple[str, Look]]:
+        """What said at the last look which files are passed over."""
+        return self._tree.heeded
+
+    def take(self) -> Glance | None:
+        """The folder as it stands, with every content kept that can be; None if it is too large."""
+        is_other = self._repository.refresh()
+        seen = self.look()
+        if seen is None or (seen == self._last and not is_other):
+            return seen
+        self._keep_up(seen, AT_ONCE, AT_ONCE_BYTES)
+        return seen
+
+    def keep_up(self, seen: Glance) -> None:
+        """Copies what a command did not wait for; `seen` is how the folder looks now."""
+        if seen != self._last:
+            self._keep_up(seen, LATER, LATER_BYTES)
+
+    def _keep_up(self, seen: Glance, files: int, size_bytes: int) -> None:
+        is_whole = not self._copies or self._copy(seen, files, size_bytes)
+        self._last = seen if is_whole else None
+
+    def look(self) -> Glance | None:
+        """The folder as it stands, by what git tracked when it was taken."""
+        repository = self._repository
+        return self._tree.glance(repository.tracked, repository.parents)
+
+    def _copy(self, seen: Glance, left: int, left_bytes: int) -> bool:
+        """Copies what nobody has; False if some of it is left for the next time."""
+        for path, look in seen.items():
+            known = self._copied.get(path)
+            if known is not None and known[0] == look:
+                continue
+            if self._repository.is_kept(path, look) or look[0] > COPIED_FILE_BYTES:
+                continue
+            left, left_bytes = left - 1, left_bytes - look[0]
+            if self._copied_bytes + look[0] > COPIED_BYTES:
+                return True
+            if left < 0 or left_bytes < 0:
+                return False
+            self._copied[path] = (look, disk.look(path, self._blobs))
+            self._copied_bytes += look[0]
+        return True
+
+    def was(self, paths: Iterable[str], before: Glance) -> dict[str, State]:
+        """What the files held that `before` saw."""
+        found: dict[str, State] = {}
+        from_git: list[str] = []
+        for path in paths:
+            look = before[path]
+            known = self._copied.get(path)
+            if known is not None and known[0] == look:
+                found[path] = known[1]
+            elif self._repository.is_kept(path, look):
+                from_git.append(path)
+            else:
+                found[path] = _unkept(look, "it was not kept: too large, or one of too many")
+        for path, data, is_link in self._repository.contents(from_git):
+            state = self._from_git(before[path], data, is_link=is_link)
+            if state is not None:
+                found[path] = state
+        for path in from_git:
+            found.setdefault(path, _unkept(before[path], "git does not have it as it was"))
+        return found
+
+    def _from_git(self, look: Look, data: bytes, *, is_link: bool) -> State | None:
+        """A file as git has it; None where git keeps another form of it."""
+        size, mode = look[0], look[4]
+        if len(data) != size:
+            return None
+        if is_link and S_ISLNK(mode):
+            return State(kind="link", target=data.decode("utf-8", "surrogateescape"))
+        if is_link or not S_ISREG(mode):
+            return None
+        try:
+            name = self._blobs.put(data)
+        except OSError:
+            return None
+        return State(kind="file", sha256=name, size=size, mode=mode & 0o7777)
+
+
+def _unkept(look: Look, why: str) -> State:
+    return State(kind="unkept", size=look[0], mode=look[4] & 0o7777, why=why)
+
+
+# Of one call: a switch of branches changes thousands.
+RECORDED_MAX = 10_000
+
+# Kernels stamp files with a clock that may be a tick behind.
+COARSE_NS = 20_000_000
+
+
+class Named(Struct, frozen=True, kw_only=True):
+    """The paths a call names: `deep` it may change, below them too if they are folders; `flat` are
+    words that may be files."""
+
+    deep: frozenset[str] = frozenset()
+    flat: frozenset[str] = frozenset()
+
+
+class Before(Struct, kw_only=True):
+    """How things stood when a call began. `whole` is the folder of `snapshot` at a glance."""
+
+    states: dict[str, State]
+    deep: frozenset[str]
+    snapshot: Snapshot | None
+    whole: Glance | None
+    # What said which files are passed over.
+    rules: frozenset[tuple[str, Look]]
+    begin_ns: int
+
+
+class Watch:
+    """Looks; holds what it saw last of each file, so that an unchanged one is not read again."""
+
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+        self._seen: dict[str, tuple[Look, State]] = {}
+        self._snapshots: dict[str, Snapshot] = {}
+
+    @property
+    def touched(self) -> frozenset[str]:
+        """The files that calls of this run changed or named."""
+        return frozenset(self._seen)
+
+    def before(self, named: Named, folder: str, *, whole: bool) -> Before:
+        paths = _with_targets(named.deep) | {path for path in named.flat if _is_file(path)}
+        snapshot = self._snapshot(folder) if whole else None
+        whole_before = None if snapshot is None else snapshot.take()
+        return Before(
+            states={path: self._look(path) for path in paths},
+            deep=named.deep,
+            snapshot=snapshot,
+            whole=whole_before,
+            rules=frozenset() if snapshot is None else snapshot.rules,
+            begin_ns=time.time_ns() - COARSE_NS,
+        )
+
+    def _snapshot(self, folder: str) -> Snapshot:
+        """The one of this folder, or of a folder above it that calls ran in before."""
+        for known in self._snapshots.values():
+            if folder == known.folder or folder.startswith(f"{known.folder}/"):
+                return known
+        self._snapshots[folder] = Snapshot(folder, self._blobs)
+        return self._snapshots[folder]
+
+    def after(self, before: Before) -> tuple[list[Change], int]:
+        """What changed since, and how many changes are too many to record."""
+        paths = _with_targets(before.deep) | before.states.keys()
+        was = dict(before.states)
+        whole: Glance | None = None
+        if before.snapshot is not None and before.whole is not None:
+            whole = before.snapshot.look()
+            changed = set() if whole is None else differing(before.whole, whole)
+            paths |= changed
+            unnamed = [p for p in paths if p in before.whole and p not in was]
+            was |= before.snapshot.was(sorted(unnamed), before.whole)
+        changes = []
+        for path in sorted(paths):
+            then = was.get(path) or _unseen(path, before)
+            now = self._look(path)
+            if not then.same(now):
+                changes.append(Change(path=path, before=then, after=now))
+        if before.snapshot is not None and whole is not None:
+            before.snapshot.keep_up(whole)
+        return changes[:RECORDED_MAX], max(0, len(changes) - RECORDED_MAX)
+
+    def _look(self, path: str) -> State:
+        signature = _signature(path)
+        if signature is None:
+            self._seen.pop(path, None)
+            return disk.look(path, self._blobs)
+        known = self._seen.get(path)
+        if known is not None and known[0] == signature:
+            return known[1]
+        state = disk.look(path, self._blobs)
+        self._seen[path] = (signature, state)
+        return state
+
+
+def _unseen(path: str, before: Before) -> State:
+    """What a path was that nobody saw: nothing, or, where it is older than the call, nobody knows."""
+    look = _signature(path)
+    if before.snapshot is not None and before.whole is not None:
+        # A file that is shown now and was passed over before is not new for that.
+        is_new = look is None or look[2] >= before.begin_ns
+        if is_new or before.snapshot.rules == before.rules:
+            return ABSENT
+    elif any(path.startswith(f"{known}/") for known in before.deep):
+        return ABSENT  # below a folder that was walked
+    return State(kind="unkept", size=look[0] if look else 0, why="no call had named it")
+
+
+def _with_targets(paths: Iterable[str]) -> set[str]:
+    """The paths, what lies below those that are folders, and the files that links lead to."""
+    found: set[str] = set()
+    for path in paths:
+        found.add(path)
+        if os.path.islink(path):
+            found.add(os.path.realpath(path))
+        elif os.path.isdir(path):
+            found.update(disk.below(path))
+    return found
+
+
+def _signature(path: str) -> Look | None:
+    try:
+        return look_of(os.lstat(path))
+    except (OSError, ValueError):
+        return None
+
+
+def _is_file(path: str) -> bool:
+    try:
+        return stat.S_ISREG(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def placed(path: str) -> str:
+    """The one spelling of a path that keeps a link at its end a link."""
+    folder, name = os.path.split(os.path.abspath(path))
+    return os.path.join(os.path.realpath(folder), name)
+
+
+def named_by(command: str, resolve: Callable[[str], str]) -> Named:
+    """The paths that a command line names, as far as its text tells; patterns are spread out.
+
+    What a command is known only to read is left out.
+    """
+    from glob import glob
+
+    from clew.permissions.uses import redirect_uses, uses_of
+    from clew.permissions.wrappers import everything
+
+    seen = everything(command.strip())
+    uses = [use for part in seen.parts if part.command.words for use in uses_of(part.command)]
+    uses += [use for redirect in seen.script.redirects for use in redirect_uses(redirect)]
+    deep: set[str] = set()
+    flat: set[str] = set()
+    for use in uses:
+        if use.access == "read" and use.named:
+            continue
+        for path in use.paths:
+            whole = resolve(path)
+            spread = glob(whole)[: disk.BELOW_MAX] if use.glob else [whole]
+            (deep if use.access == "write" else flat).update(map(placed, spread))
+    return Named(deep=frozenset(deep), flat=frozenset(flat))

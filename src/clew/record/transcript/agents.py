@@ -1,0 +1,253 @@
+"""What is kept beside a subagent's transcript, so that it can go on as what it was.
+
+A sidecar names the agent's type; an agent without one is not resumed as something else: its type is
+unknown, and the caller is told so. Where the session's folder takes nothing, it lies where the transcript's
+own emergency copy does; `home` is the config home that has them. Remote agents have a record of their own,
+below the session.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from clew.record.transcript.files import Files
+from clew.record.transcript.load import Loaded
+from clew.record.transcript.log import Log
+from clew.record.transcript.paths import AGENT, Place, copy_name, rescue_dirs, sidecar
+from clew.record.transcript.recovery import copies, lines_of, with_unsaved
+from clew.system.files import content, held_open, is_folder, make_private
+
+_REMOTE = "remote-agents"
+
+
+class AgentMetadata(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sidecar says; `more` is everything else in it, kept as it was."""
+
+    agent_type: str
+    worktree_path: str | None = None
+    description: str | None = None
+    tool_use_id: str | None = None
+    more: dict[str, Any] = {}
+
+
+_FIELDS = {
+    "agentType": "agent_type",
+    "worktreePath": "worktree_path",
+    "description": "description",
+    "toolUseId": "tool_use_id",
+}
+
+
+class Letter(msgspec.Struct, frozen=True, kw_only=True):
+    """Words to a subagent, or of one to the session (`to` is then not empty), written down before they
+    were heard; `about` is all that the line says."""
+
+    uuid: str
+    content: Any
+    to: str
+    about: dict[str, Any]
+
+
+class ResumedAgent(msgspec.Struct, frozen=True, kw_only=True):
+    """A subagent's conversation and what it was; no metadata means its type is not known."""
+
+    loaded: Loaded
+    metadata: AgentMetadata | None
+
+
+def written(metadata: AgentMetadata) -> dict[str, Any]:
+    """The sidecar's content, as it is spelled."""
+    named = {key: getattr(metadata, field) for key, field in _FIELDS.items()}
+    return {**metadata.more, **{key: value for key, value in named.items() if value is not None}}
+
+
+def write_metadata(agent_transcript: Path, metadata: AgentMetadata, home: Path) -> None:
+    """No failing disk ends an agent: it is told of with the lines that are not saved."""
+    own, said = sidecar(agent_transcript), written(metadata)
+    try:
+        _write(own, said)
+    except OSError:
+        _rescue(copy_name(own), said, home)
+        return
+    for copy in copies(own, home):
+        with suppress(OSError):  # one that stays is the older of the two
+            copy.unlink()
+
+
+def _rescue(name: str, said: dict[str, Any], home: Path) -> None:
+    files = Files()
+    for folder in rescue_dirs(home):
+        with suppress(OSError):
+            files.make_folder(folder)
+            if files.is_private(folder):
+                _write(folder / name, said)
+                return
+
+
+def read_metadata(agent_transcript: Path, home: Path | None = None) -> AgentMetadata | None:
+    """The sidecar's content, by the newest of its copies too where `home` is given; None where there is
+    none or it names no type."""
+    own = sidecar(agent_transcript)
+    found = _read(max((own, *(copies(own, home) if home else ())), key=_written_at))
+    texts = {field: found.pop(key, None) for key, field in _FIELDS.items()}
+    known = {field: value for field, value in texts.items() if isinstance(value, str)}
+    if "agent_type" not in known:
+        return None
+    return AgentMetadata(**known, more=found)
+
+
+def _written_at(path: Path) -> int:
+    try:
+        return path.stat().st_mtime_ns
+    except OSError:
+        return -1
+
+
+def resume_agent(agent_transcript: Path, home: Path) -> ResumedAgent:
+    return ResumedAgent(
+        loaded=with_unsaved(agent_transcript, home),
+        metadata=read_metadata(agent_transcript, home),
+    )
+
+
+def letters(agent_transcript: Path, home: Path) -> list[Letter]:
+    """All that were ever written down for an agent or by it, in their order."""
+    found: dict[str, Letter] = {}
+    for line in lines_of(agent_transcript, home):
+        if b'"queue-operation"' not in line:
+            continue
+        entry = entry_of(line)
+        uuid = entry.get("messageUuid")
+        if entry.get("type") == "queue-operation" and isinstance(uuid, str):
+            to = entry.get("to")
+            found[uuid] = Letter(
+                uuid=uuid,
+                content=entry.get("content"),
+                to=to if isinstance(to, str) else "",
+                about=entry,
+            )
+    return list(found.values())
+
+
+def unheard(agent_transcript: Path, home: Path) -> list[Letter]:
+    """Those to the agent that are no message of its conversation: it ended before it heard them."""
+    waiting = {one.uuid: one for one in letters(agent_transcript, home) if not one.to}
+    for line in lines_of(agent_transcript, home) if waiting else ():
+        if b'"uuid"' in line:
+            waiting.pop(str(entry_of(line).get("uuid")), None)
+    return list(waiting.values())
+
+
+def entry_of(line: bytes) -> dict[str, Any]:
+    """A line's entry; what is torn or no entry is an empty one."""
+    try:
+        found = msgspec.json.decode(line)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def agents(place: Place, home: Path | None = None) -> list[Path]:
+    """The transcripts of a session's subagents, grouped or not; where `home` is given, those too of which
+    nothing but an emergency copy was saved.
+
+    Without it, for who wants all of them, raises `OSError` where nobody may look.
+    """
+    if home is None:
+        held_open(place.folder / "subagents")
+        return _saved(place)
+    return list(dict.fromkeys([*_saved(place), *unsaved_agents(place, home)]))
+
+
+def _saved(place: Place) -> list[Path]:
+    folder = place.folder / "subagents"
+    return sorted(folder.rglob(f"{AGENT}*.jsonl")) if is_folder(folder) else []
+
+
+def unsaved_agents(place: Place, home: Path) -> list[Path]:
+    """The transcripts of those of whom an emergency copy has what their own files have not."""
+    end = f".{place.session_id}.json"
+    names = {
+        copy.name.partition(end)[0].removeprefix(AGENT).removesuffix(".meta")
+        for folder in rescue_dirs(home)
+        for copy in folder.glob(f"{AGENT}*{end}*")
+    }
+    known = {path.stem.removeprefix(AGENT): path for path in _saved(place)} if names else {}
+    found = []
+    for name in sorted(names):
+        with suppress(ValueError):  # a name that no agent has
+            path = known.get(name) or place.agent(name)
+            if copies(path, home) or copies(sidecar(path), home):
+                found.append(path)
+    return found
+
+
+def bring_home(agent_transcript: Path, log: Log, home: Path) -> None:
+    """What an emergency copy has of an agent goes where it belongs, if that takes it by now."""
+    log.claim(agent_transcript)
+    log.release(agent_transcript)
+    metadata = read_metadata(agent_transcript, home)
+    if metadata is not None and copies(sidecar(agent_transcript), home):
+        write_metadata(agent_transcript, metadata, home)
+
+
+def named(place: Place, home: Path, name: str) -> Path | None:
+    """The transcript of an agent by the name it was given or its id; of several the last one."""
+
+    def is_meant(path: Path) -> bool:
+        said = read_metadata(path, home)
+        return path.stem == f"{AGENT}{name}" or (said is not None and said.more.get("name") == name)
+
+    found = [path for path in agents(place, home) if is_meant(path)]
+    return max(found, key=lambda path: _latest(path, home), default=None)
+
+
+def _latest(path: Path, home: Path) -> int:
+    return max(map(_written_at, (path, *copies(path, home))))
+
+
+def write_remote(place: Place, task_id: str, metadata: dict[str, Any]) -> None:
+    _write(_remote(place, task_id), metadata)
+
+
+def read_remote(place: Place, task_id: str) -> dict[str, Any] | None:
+    return _read(_remote(place, task_id)) or None
+
+
+def remote_agents(place: Place) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each remote agent of the session: the id of its task and what is known of it."""
+    for path in sorted((place.folder / _REMOTE).glob("*.meta.json")):
+        found = _read(path)
+        if found:
+            yield path.name.removesuffix(".meta.json"), found
+
+
+def _remote(place: Place, task_id: str) -> Path:
+    name = place.agent(task_id).stem.removeprefix("agent-")  # refuses what is no id
+    return place.folder / _REMOTE / f"{name}.meta.json"
+
+
+def _write(path: Path, said: dict[str, Any]) -> None:
+    make_private(path.parent)
+    beside = path.with_suffix(".new")
+    try:
+        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        with os.fdopen(fd, "wb") as file:
+            file.write(msgspec.json.encode(said))
+        beside.rename(path)
+    except OSError:
+        with suppress(OSError):
+            beside.unlink()
+        raise
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = msgspec.json.decode(content(path))
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

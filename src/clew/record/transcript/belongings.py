@@ -1,0 +1,212 @@
+"""What belongs to a session beside its transcript, given to another that is made of it.
+
+Files are copied, never shared: a session writes to its own. Subagents' lines say whose they are, so they
+take the new session's id; a line that is none stays as it is.
+
+Decision: docs/decisions/325-copies-of-sessions.md
+"""
+
+import re
+from collections.abc import Container, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from clew.core.messages.encoding import decode, encode
+from clew.record.transcript.agents import AgentMetadata, agents, read_metadata, written
+from clew.record.transcript.copies import staging
+from clew.record.transcript.files import Files
+from clew.record.transcript.light import is_uuid
+from clew.record.transcript.links import Node
+from clew.record.transcript.load import Loaded
+from clew.record.transcript.paths import AGENT, Place, sidecar, task_list_dir
+from clew.record.transcript.recovery import copies
+from clew.record.transcript.source import Source, reading
+from clew.system.files import content, held_open, is_file, is_folder, is_there, only_files
+
+BUFFER_BYTES = 1 << 20
+# The ids of calls and of what they began, as entries name them.
+_IDS = re.compile(rb'"(?:id|agentId|runId|taskId)":"([^"\\]+)"')
+_RESULTS = re.compile(rb"/tool-results/([\w.-]+)")
+# In an agent's sidecar: the session in which it was at work when it was copied, and the one whose agent
+# works in the same checkout.
+LEFT_IN, SHARED_WITH = "leftIn", "sharedWith"
+
+
+def spoken_until(loaded: Loaded, last: Node) -> set[str]:
+    """What everything speaks of that was written up to an entry of a session's file: other branches too,
+    for a working folder has one past, and what a summary closed."""
+    with reading(loaded.path, loaded.copies) as source:
+        return spoken_of(raw for _, _, raw in source.lines(0, last.at + last.size))
+
+
+def spoken_of(lines: Iterable[bytes]) -> set[str]:
+    """The ids of calls and of agents that lines name."""
+    return {found.decode("utf-8", "replace") for line in lines for found in _IDS.findall(line)}
+
+
+def share_anew(
+    source: Path,
+    target: Place,
+    lines: Iterable[bytes],
+    *,
+    home: Path,
+    spoken: Container[str] | None = None,
+) -> list[Path]:
+    """The same as `share` for a session whose transcript is not there yet: it has all of it, or nothing, for what
+    is there without one would be found and belong to nobody."""
+    if not is_folder(source.with_suffix("")):
+        return share(source, target, lines, home=home, spoken=spoken)
+    Files().make_folder(target.project_dir)
+    with staging(target.transcript) as folder:
+        made = Place(session_id=target.session_id, project_dir=folder)
+        given = share(source, made, lines, home=home, spoken=spoken)
+        if is_folder(made.folder):
+            made.folder.rename(target.folder)
+    return [target.folder / one.relative_to(made.folder) for one in given]
+
+
+def share(
+    source: Path,
+    target: Place,
+    lines: Iterable[bytes],
+    *,
+    home: Path,
+    spoken: Container[str] | None = None,
+) -> list[Path]:
+    """The agents that somebody speaks of (`spoken`; None: all there are), and the results that they and the
+    `lines` that are copied name, for a session beside the one in the file `source`, which goes on as it
+    was. What the target has already stays. The transcripts of the agents that were given."""
+    given, named = [], _results_in(lines)
+    for agent, said in _agents_of(source, home, spoken):
+        own = target.folder / agent.relative_to(source.with_suffix(""))
+        if is_there(own):
+            continue
+        if said is not None:
+            write_file(sidecar(own), [encode(written(_beside(said, source.stem)))])
+        beside = own.with_suffix(".new")
+        with reading(agent, copies(agent, home)) as found:
+            write_file(beside, _renamed(found, target.session_id))
+        # A killed one leaves none that is half an agent, and is in the way of none.
+        beside.rename(own)
+        with reading(own) as found:
+            named |= _results_in(raw for _, _, raw in found.lines(0))
+        given.append(own)
+    give_results(source, target, named)
+    return given
+
+
+def _agents_of(
+    source: Path, home: Path, spoken: Container[str] | None
+) -> list[tuple[Path, AgentMetadata | None]]:
+    """The agents that somebody speaks of, and those that they began."""
+    paths = of_agents(source)
+    if is_uuid(source.stem):
+        paths = agents(Place(session_id=source.stem, project_dir=source.parent), home)
+    there = [(path, read_metadata(path, home)) for path in paths]
+    begun_by = {_id_of(path): "" if said is None else _parent_of(said) for path, said in there}
+    known = {
+        _id_of(path)
+        for path, said in there
+        if spoken is None
+        or _id_of(path) in spoken
+        or (said is not None and said.tool_use_id in spoken)
+    }
+    while more := {one for one, by in begun_by.items() if by in known and one not in known}:
+        known |= more
+    return [(path, said) for path, said in there if _id_of(path) in known]
+
+
+def _id_of(agent: Path) -> str:
+    return agent.stem.removeprefix(AGENT)
+
+
+def _parent_of(said: AgentMetadata) -> str:
+    return str(said.more.get("parentAgentId", ""))
+
+
+def _beside(said: AgentMetadata, session_id: str) -> AgentMetadata:
+    """What an agent is in a session that goes on beside its own."""
+    more = dict(said.more)
+    if "finished" not in more:
+        more[LEFT_IN] = session_id
+    if said.worktree_path is not None and is_folder(said.worktree_path):
+        more[SHARED_WITH] = session_id
+    return replace(said, more=more)
+
+
+def _results_in(lines: Iterable[bytes]) -> set[str]:
+    return {name.decode("ascii", "replace") for line in lines for name in _RESULTS.findall(line)}
+
+
+def of_agents(source: Path) -> list[Path]:
+    """The transcripts of the subagents of a session's file, wherever that lies; raises `OSError` where
+    nobody may look for them."""
+    folder = source.with_suffix("") / "subagents"
+    held_open(folder)
+    found = folder.rglob(f"{AGENT}*.jsonl") if is_folder(folder) else ()
+    return sorted(path for path in found if is_file(path))
+
+
+def give_agents(source: Path, target: Place) -> None:
+    """The subagents of the session in the file `source`, each with what it was, in its group's folder."""
+    above = source.with_suffix("")
+    for agent in of_agents(source):
+        own = target.folder / agent.relative_to(above)
+        with reading(agent) as lines:
+            write_file(own, _renamed(lines, target.session_id))
+        if is_file(sidecar(agent)):
+            write_file(sidecar(own), [content(sidecar(agent))])
+
+
+def give_tasks(
+    session_id: str, target: Place, *, home: Path, spoken: Container[str] | None = None
+) -> None:
+    """The numbered tasks of its model, as they are by now, and which number is the next."""
+    own = task_list_dir(home, target.session_id)
+    for file in sorted(task_list_dir(home, session_id).glob("*")):
+        is_wanted = file.suffix != ".json" or spoken is None or file.stem in spoken
+        if is_wanted and file.name != ".lock" and is_file(file):
+            write_file(own / file.name, [content(file)])
+
+
+def give_results(source: Path, target: Place, names: Container[str] | None = None) -> None:
+    """What its calls and commands had to say at length: all of it, or what is named and not there."""
+    folder = source.with_suffix("") / target.tool_results.name
+    held_open(folder)
+    for file in sorted(folder.glob("*")):
+        own = target.tool_results / file.name
+        is_wanted = names is None or (file.name in names and not is_there(own))
+        if is_wanted and is_file(file):
+            with open(file, "rb", opener=only_files) as found:
+                write_file(own, iter(lambda: found.read(BUFFER_BYTES), b""))
+
+
+def _renamed(source: Source, session_id: str) -> Iterator[bytes]:
+    for _, _, raw in source.lines(0):
+        if raw.strip():
+            try:
+                yield renamed(raw, decode(raw), session_id)
+            except ValueError:
+                yield raw + b"\n"
+
+
+def renamed(raw: bytes, line: Any, session_id: str) -> bytes:
+    """A line as it is, but for the session that it names."""
+    if type(line) is not dict or line.get("sessionId", session_id) == session_id:
+        return raw + b"\n"
+    return encode(line | {"sessionId": session_id}) + b"\n"
+
+
+def write_file(path: Path, pieces: Iterable[bytes]) -> None:
+    """A file of what may be more than the memory holds."""
+    files = Files()
+    files.make_folder(path.parent)
+    fd = files.open(path)
+    try:
+        with open(fd, "wb", buffering=BUFFER_BYTES, closefd=False) as file:
+            file.writelines(pieces)
+        files.sync(fd)
+    finally:
+        files.close(fd)

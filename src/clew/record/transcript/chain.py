@@ -1,0 +1,286 @@
+"""The conversation a file holds: from the leaf to its beginning, with what belongs beside. Pure.
+
+Walks up from the leaf, stops at a compaction that has its summary, puts back what the compaction
+kept, and pulls in the parallel calls and results of an answer that the walk passes by. The rules
+are told in docs/transcript.md. Bodies are asked for only where a decision needs them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+import msgspec
+
+from clew.record.transcript.leaf import Marker, choose, stood_at
+from clew.record.transcript.links import ROOT, Links, Node, Note, link
+from clew.record.transcript.siblings import with_siblings
+
+Body = Callable[[Node], dict[str, Any]]
+
+
+class Chain(msgspec.Struct, kw_only=True):
+    """The live entries in the order in which they were said, as positions in `links.nodes`.
+
+    `boundary` is the compaction they begin with, if any; it is the first of `live` then.
+    """
+
+    links: Links
+    leaf: int
+    live: list[int]
+    boundary: int
+    is_kept_missing: bool
+    notes: list[Note]
+    ways: "_Ways"
+
+    @property
+    def leaf_uuid(self) -> str | None:
+        return None if self.leaf == ROOT else self.links.nodes[self.leaf].uuid
+
+    @property
+    def boundary_uuid(self) -> str | None:
+        return None if self.boundary == ROOT else self.links.nodes[self.boundary].uuid
+
+    def boundary_before(self, uuid: str) -> str | None:
+        """The compaction behind which an entry was said."""
+        i = self.links.index[uuid]
+        _, boundary = self.ways.walk(i, self.links.nodes[i].at, [])
+        return None if boundary == ROOT else self.links.nodes[boundary].uuid
+
+    def nodes(self) -> Iterator[Node]:
+        return (self.links.nodes[i] for i in self.live)
+
+    def within(
+        self,
+        nodes: Sequence[Node],
+        *,
+        markers: Sequence[Marker],
+        withdrawn: Mapping[str, int],
+        floor: int,
+        body: Body,
+    ) -> "Chain":
+        """The same conversation in the tree of the whole file, of which it was read from `floor` on."""
+        links = link(nodes, withdrawn=withdrawn, floor=floor)
+        numbers = {node.at: node.number for node in links.nodes}
+
+        def place(i: int) -> int:
+            return ROOT if i == ROOT else links.index[self.links.nodes[i].uuid]
+
+        return Chain(
+            links=links,
+            leaf=place(self.leaf),
+            live=[place(i) for i in self.live],
+            boundary=place(self.boundary),
+            is_kept_missing=self.is_kept_missing,
+            notes=[msgspec.structs.replace(n, number=numbers[n.at]) for n in self.notes],
+            ways=_Ways(links, markers, body),
+        )
+
+    def left_out(self) -> Iterator[Note]:
+        """Every conversation entry that is not live, with the reason."""
+        links, live = self.links, set(self.live)
+        behind = set(self._behind_boundary())
+        summarised = _summarised(links)
+        for node in links.superseded:
+            if node.is_conversation:
+                yield Note(rule="superseded", number=node.number, at=node.at)
+        for i, node in enumerate(links.nodes):
+            if not node.is_conversation or i in live:
+                continue
+            if not links.is_shown(i):
+                rule = "withdrawn"
+            elif node.keys.is_sidechain:
+                rule = "sidechain"
+            elif i in behind:
+                rule = "compacted"
+            elif node.is_boundary and i not in summarised:
+                rule = "boundary-without-summary"
+            else:
+                rule = "other-branch"
+            yield Note(rule=rule, number=node.number, at=node.at)
+
+    def _behind_boundary(self) -> Iterator[int]:
+        i, seen = self.boundary, set[int]()
+        while i != ROOT and i not in seen:
+            seen.add(i)
+            yield i
+            i = self.links.past_boundary(i) if self.links.nodes[i].is_boundary else ROOT
+            while i != ROOT and i not in seen and not self.links.nodes[i].is_boundary:
+                seen.add(i)
+                yield i
+                i = self.links.parents[i]
+
+
+class _Kept(msgspec.Struct, frozen=True):
+    """What a compaction kept word for word, oldest first, and behind which entry it stands."""
+
+    entries: list[int]
+    anchor: int
+    is_named: bool = False
+
+
+def build(
+    nodes: Sequence[Node],
+    *,
+    markers: Sequence[Marker] = (),
+    withdrawn: Mapping[str, int] = MappingProxyType({}),
+    body: Body,
+    is_agent_file: bool = False,
+) -> Chain:
+    links = link(nodes, withdrawn=withdrawn)
+    ways = _Ways(links, markers, body)
+    leaf = choose(links, markers, ways.ends, is_agent_file=is_agent_file)
+    notes: list[Note] = []
+    path, boundary = ways.walk(leaf, stood_at(links, markers, leaf), notes)
+    kept = ways.kept[boundary] if boundary != ROOT else _Kept([], ROOT)
+    return Chain(
+        links=links,
+        leaf=leaf,
+        live=with_siblings(links, path, body),
+        boundary=boundary,
+        is_kept_missing=kept.is_named and not kept.entries,
+        notes=notes,
+        ways=ways,
+    )
+
+
+class _Ways:
+    """The ways up from any entry, through the compactions that it stands behind."""
+
+    def __init__(self, links: Links, markers: Sequence[Marker], body: Body) -> None:
+        self._links = links
+        self._summaries = _summarised(links)
+        self.kept = {b: _kept(links, b, s, body) for b, s in self._summaries.items()}
+        # What is kept before its summary ends there: what came later hangs on the summary.
+        tails = {b: k.entries[-1] for b, k in self.kept.items() if k.entries and k.anchor != b}
+        # For the last entry that compactions kept, their summaries.
+        self.ends: dict[int, list[int]] = {}
+        for b, tail in tails.items():
+            self.ends.setdefault(tail, []).append(self._summaries[b])
+        # And from which place in the file on it stands behind which of them, or behind none.
+        self._turns: dict[int, list[tuple[int, int]]] = {}
+        if tails:
+            self._find_turns(tails, markers)
+
+    def _find_turns(self, tails: dict[int, int], markers: Sequence[Marker]) -> None:
+        nodes, index = self._links.nodes, self._links.index
+        said = [(m.at, index.get(m.leaf_uuid, ROOT), m.boundary) for m in markers]
+        made = [(nodes[b].at, tail, nodes[b].uuid) for b, tail in tails.items()]
+        for at, tail, named in sorted([*said, *made], key=lambda one: one[0]):
+            if tail not in self.ends or named is msgspec.UNSET:
+                continue
+            boundary = ROOT if named is None else index.get(named)
+            if boundary is None:
+                continue
+            if boundary != ROOT and boundary not in self._summaries:
+                # It was taken back since: what counts is what the conversation began with before it.
+                boundary = self._owner(tail, nodes[boundary].at)
+            elif tails.get(boundary) != tail:
+                boundary = ROOT
+            self._turns.setdefault(tail, []).append((at, boundary))
+
+    def _owner(self, i: int, at: int) -> int:
+        """The compaction whose kept part ends with an entry, for what was said behind it at a place."""
+        owner = ROOT
+        for since, boundary in self._turns.get(i, ()):
+            if since > at:
+                break
+            owner = boundary
+        return owner
+
+    def walk(self, leaf: int, stood_at: int, notes: list[Note]) -> tuple[list[int], int]:
+        """The path from its beginning to the leaf, and the boundary it begins with (or ROOT).
+
+        `stood_at` is where in the file it was said last that the conversation stands at the leaf: behind
+        a compaction, the last entry that it kept is the end of what it made.
+        """
+        links = self._links
+        upward: list[int] = []
+        seen = bytearray(len(links.nodes))
+        placed: set[int] = set()
+        i, child_at = leaf, stood_at
+        while i != ROOT and not seen[i]:
+            seen[i] = 1
+            node = links.nodes[i]
+            owner = self._owner(i, child_at) if i in self._turns else ROOT
+            if i in self._summaries:
+                path = [i, *reversed(upward)]
+                if i not in placed:
+                    _place_kept(links, path, self.kept[i])
+                return path, i
+            if node.is_boundary:
+                notes.append(Note(rule="boundary-without-summary", number=node.number, at=node.at))
+                i = links.past_boundary(i)
+            elif owner != ROOT:
+                # What came after the compaction hangs on the last entry it kept.
+                upward += reversed(self.kept[owner].entries)
+                for entry in self.kept[owner].entries:
+                    seen[entry] = 1
+                placed.add(owner)
+                i = self._summaries[owner]
+            else:
+                upward.append(i)
+                child_at = node.at
+                i = links.parents[i]
+        return upward[::-1], ROOT
+
+
+def _summarised(links: Links) -> dict[int, int]:
+    """Each boundary that has its summary, and which entry that is."""
+    found: dict[int, int] = {}
+    for i, node in enumerate(links.nodes):
+        if node.keys.is_compact_summary and links.is_shown(i):
+            parent = links.parents[i]
+            while parent != ROOT and links.nodes[parent].keys.type in ("attachment", "progress"):
+                parent = links.parents[parent]
+            if parent != ROOT and links.nodes[parent].is_boundary:
+                found.setdefault(parent, i)
+    return found
+
+
+def _kept(links: Links, boundary: int, summary: int, body: Body) -> _Kept:
+    """What a compaction kept: itself and its summary are nothing that it could keep."""
+    own = (ROOT, boundary, summary)
+    meta = body(links.nodes[boundary]).get("compactMetadata")
+    meta = meta if isinstance(meta, dict) else {}
+    segment, listed = meta.get("preservedSegment"), meta.get("preservedMessages")
+    if isinstance(segment, dict):
+        anchor = _position(links, segment.get("anchorUuid"))
+        head = _position(links, segment.get("headUuid"))
+        tail = _position(links, segment.get("tailUuid"))
+        entries = _between(links, head, tail)
+        return _Kept([] if set(own) & set(entries) else entries, anchor, is_named=True)
+    if isinstance(listed, dict) and isinstance(listed.get("uuids"), list):
+        known = [_position(links, uuid) for uuid in listed["uuids"]]
+        anchor = _position(links, listed.get("anchorUuid"))
+        shown = [i for i in known if i not in own and links.is_shown(i)]
+        return _Kept(shown, anchor, is_named=bool(known))
+    return _Kept([], ROOT)
+
+
+def _between(links: Links, head: int, tail: int) -> list[int]:
+    """The way from `tail` up to `head`, oldest first; empty if it does not lead there."""
+    path: list[int] = []
+    i = tail
+    while i != ROOT and head != ROOT:
+        path.append(i)
+        if i == head:
+            return path[::-1]
+        i = links.parents[i]
+    return []
+
+
+def _place_kept(links: Links, path: list[int], kept: _Kept) -> None:
+    """Puts the kept entries behind the entry they are anchored to: the summary, as a rule."""
+    on_path = set(path)
+    entries = [i for i in kept.entries if i not in on_path]
+    after = 0
+    if kept.anchor in path:
+        after = path.index(kept.anchor)
+    else:
+        for place, i in enumerate(path):
+            after = place if links.nodes[i].keys.is_compact_summary else after
+    path[after + 1 : after + 1] = entries
+
+
+def _position(links: Links, uuid: object) -> int:
+    return links.index.get(uuid, ROOT) if isinstance(uuid, str) else ROOT

@@ -1,0 +1,313 @@
+"""The numbered rules a session's file is held to, and what breaks them. Pure.
+
+A finding names the rule, the line and the particulars, never what the line says. `error`: some
+reader loses a part of the conversation or cannot go on. `warning`: damage that every reader
+survives. `note`: as it should be, and worth knowing. docs/transcript.md is printed from `RULES`.
+"""
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Any, Literal
+
+import msgspec
+
+from clew.core.messages.encoding import bare
+from clew.core.messages.text import count_of
+from clew.record.transcript.chain import Chain
+from clew.record.transcript.leaf import Marker
+from clew.record.transcript.links import ROOT, Note
+from clew.record.transcript.siblings import block_ids
+
+Severity = Literal["error", "warning", "note"]
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One rule; its number never changes and is never used again."""
+
+    number: str
+    name: str
+    severity: Severity
+    broken_when: str
+
+
+RULES: tuple[Rule, ...] = (
+    Rule("L01", "torn-line", "warning", "the last line is not finished"),
+    Rule("L02", "not-an-entry", "warning", "a line is not a JSON object"),
+    Rule("L03", "spliced", "error", "a line holds several entries, or one behind a torn one"),
+    Rule("L04", "bad-text", "error", "a line is not valid UTF-8 or has a lone surrogate; several readers stop there"),
+    Rule("L05", "spaced-json", "warning", "a line is not compact JSON; ccusage counts nothing of it"),
+    Rule("L06", "odd-timestamp", "error", "an entry's time is missing or not like 2026-01-31T12:00:00.000Z"),
+    Rule("L07", "nul-bytes", "warning", "a line has NUL bytes, as a power cut leaves them"),
+    Rule("L08", "marks-around", "error", "an entry shares its line with NUL bytes or a BOM; other readers miss it"),
+    Rule("C01", "missing-parent", "error", "an entry names a parent that is not in the file"),
+    Rule("C02", "own-parent", "error", "an entry names itself as its parent"),
+    Rule("C03", "cycle", "error", "entries name each other as parents in a circle"),
+    Rule("C04", "no-parent-key", "error", "an entry does not say what it follows"),
+    Rule("C05", "no-uuid", "error", "an entry has no id"),
+    Rule("C06", "duplicate-uuid", "warning", "an id is written again; the later line counts, in the first one's place"),
+    Rule("C07", "bridged", "error", "progress or an unknown kind stands in the chain as a parent"),
+    Rule("C08", "second-root", "warning", "an entry in the middle says it is the first; what is above it is cut off"),
+    Rule("C09", "mixed-writers", "warning", "two writers' entries alternate in one file"),
+    Rule("C10", "nothing-live", "error", "the file has entries and no conversation"),
+    Rule("B01", "boundary-without-summary", "error", "a compaction has no summary behind it"),
+    Rule("B02", "double-boundary", "warning", "two boundaries close the same history"),
+    Rule("B03", "parent-before-summary", "warning", "an entry behind a summary hangs on what the summary replaced"),
+    Rule("B04", "kept-not-found", "warning", "a boundary keeps entries that are not in the file"),
+    Rule("T01", "missing-result", "error", "a call has no result"),
+    Rule("T02", "result-without-call", "warning", "a result answers no call of the conversation"),
+    Rule("T03", "duplicate-result", "warning", "a call is answered twice"),
+    Rule("T04", "duplicate-call", "warning", "two calls have one id"),
+    Rule("M01", "hollow-thinking", "warning", "a thinking block has neither text nor data, or nothing follows it in its answer"),
+    Rule("M02", "usage-differs", "warning", "the lines of one answer differ in their usage; readers count it wrong"),
+    Rule("M03", "no-request-id", "warning", "an answer has no request id or message id; readers count its usage per line"),
+    Rule("S01", "wrong-session", "error", "entries name another session than the file's name does"),
+    Rule("S02", "written-ahead", "warning", "entries were written ahead and never got their place; a crash came between"),
+    Rule("N01", "other-branch", "note", "an entry stands on a branch that was left"),
+    Rule("N02", "compacted", "note", "an entry stands above the compaction"),
+    Rule("N03", "sidechain", "note", "an entry of a subagent stands in the session's own file"),
+    Rule("N04", "withdrawn", "note", "an entry was withdrawn"),
+    Rule("N05", "superseded", "note", "an entry was written again later"),
+)  # fmt: skip
+BY_NAME = {rule.name: rule for rule in RULES}
+ORDER = {rule.name: place for place, rule in enumerate(RULES)}
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule that a line breaks. `at` is the line's (or the entry's) offset in the file."""
+
+    rule: str
+    name: str
+    severity: Severity
+    line: int
+    at: int
+    detail: str = ""
+
+    def __str__(self) -> str:
+        more = f": {self.detail}" if self.detail else ""
+        return (
+            f"line {self.line}: {self.rule} {self.severity}: {BY_NAME[self.name].broken_when}{more}"
+        )
+
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{3})?Z")
+_LONE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB]..)\\u[dD][c-fC-F]"
+)
+
+
+def check_line(raw: bytes, number: int, at: int, *, is_last: bool) -> Iterator[Note]:
+    """What the bytes of one line break; `raw` is without its line end."""
+    if is_last and raw.strip(b"\0 \r\t") and not _ends_object(raw):
+        yield Note(rule="torn-line", number=number, at=at)
+    if bare(raw) != raw.strip() and bare(raw).startswith(b"{"):
+        yield Note(rule="marks-around", number=number, at=at)
+    elif b"\0" in raw:
+        yield Note(rule="nul-bytes", number=number, at=at)
+    if not _is_utf8(raw) or (b"\\u" in raw and _LONE.search(raw.replace(b"\\\\", b""))):
+        yield Note(rule="bad-text", number=number, at=at)
+    if re.match(rb'\s*\{\s*"[A-Za-z]+"\s*:\s|\s*\{\s+"', raw):
+        yield Note(rule="spaced-json", number=number, at=at)
+
+
+def _ends_object(raw: bytes) -> bool:
+    return raw.rstrip(b"\0 \r\t").endswith(b"}")
+
+
+def _is_utf8(raw: bytes) -> bool:
+    try:
+        raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def check(
+    chain: Chain,
+    messages: Sequence[dict[str, Any]],
+    notes: Iterable[Note],
+    *,
+    session_id: str,
+    written_ahead: int = 0,
+    stands_before_all: bool = False,
+    markers: Sequence[Marker] = (),
+) -> list[Finding]:
+    """Every finding about a session, in file order; `notes` are those its lines gave.
+
+    `stands_before_all`: somebody took it back to before its first message, so that none is live.
+    `markers` say where somebody took it back: what they left behind then is no damage.
+    """
+    found = [
+        *notes,
+        *chain.links.notes,
+        *chain.notes,
+        *_entries(chain, session_id),
+        *_roots(chain, [marker.at for marker in markers if marker.is_explicit]),
+        *_boundaries(chain),
+        *_tools(chain, messages),
+        *_answers(chain, messages),
+        *chain.left_out(),
+    ]
+    if written_ahead:
+        found.append(_of_leaf(chain, "written-ahead", count_of(written_ahead, "entry", "entries")))
+    is_lost = not messages and not stands_before_all
+    if is_lost and any(node.is_conversation for node in chain.links.nodes):
+        found.append(Note(rule="nothing-live", number=1, at=0))
+    unique = {(note.rule, note.at): note for note in reversed(found)}
+    for at in [at for rule, at in unique if rule == "torn-line"]:
+        unique.pop(("not-an-entry", at), None)
+    ordered = sorted(unique.values(), key=lambda note: (note.number, ORDER[note.rule]))
+    return [_finding(note) for note in ordered]
+
+
+def _finding(note: Note) -> Finding:
+    rule = BY_NAME[note.rule]
+    return Finding(
+        rule=rule.number,
+        name=rule.name,
+        severity=rule.severity,
+        line=note.number,
+        at=note.at,
+        detail=note.detail,
+    )
+
+
+def _of_leaf(chain: Chain, rule: str, detail: str) -> Note:
+    node = chain.links.nodes[chain.leaf]
+    return Note(rule=rule, number=node.number, at=node.at, detail=detail)
+
+
+def _note(chain: Chain, i: int, rule: str, detail: str = "") -> Note:
+    node = chain.links.nodes[i]
+    return Note(rule=rule, number=node.number, at=node.at, detail=detail)
+
+
+def _entries(chain: Chain, session_id: str) -> Iterator[Note]:
+    for i, node in enumerate(chain.links.nodes):
+        if not node.is_conversation:
+            continue
+        if node.keys.timestamp is None or not _TIME.fullmatch(node.keys.timestamp):
+            yield _note(chain, i, "odd-timestamp")
+        if node.keys.session_id is not None and node.keys.session_id != session_id:
+            yield _note(chain, i, "wrong-session")
+
+
+def _roots(chain: Chain, taken_back: Sequence[int]) -> Iterator[Note]:
+    """A root that cuts off what talks above it, and branches whose lines alternate."""
+    links = chain.links
+    live = set(chain.live)
+    talking = [i for i in range(len(links.nodes)) if _talks(chain, i)]
+
+    cuts = sorted(taken_back)
+
+    def is_taken_back(i: int, j: int) -> bool:
+        return _is_between(cuts, links.nodes[i].at, links.nodes[j].at)
+
+    for j in chain.live[:1]:
+        cut_off = [i for i in talking if i < j and i not in live]
+        is_root = links.parents[j] == ROOT and not links.nodes[j].is_boundary
+        if is_root and _talks(chain, j) and cut_off and not is_taken_back(cut_off[-1], j):
+            yield _note(chain, j, "second-root")
+    later = [i for i in talking if chain.boundary == ROOT or i > chain.boundary]
+    between = [
+        j
+        for i, j in pairwise(later)
+        if (i in live) != (j in live)
+        and links.nodes[j].keys.prompt_source is None
+        and not is_taken_back(i, j)
+        and _said_before(chain, j) != i
+    ]
+    if len(between) > 1:
+        yield _note(chain, between[0], "mixed-writers", count_of(len(between), "change"))
+
+
+def _is_between(ordered: Sequence[int], low: int, high: int) -> bool:
+    """Whether one of these stands between two places."""
+    place = bisect_right(ordered, low)
+    return place < len(ordered) and ordered[place] < high
+
+
+def _said_before(chain: Chain, i: int) -> int:
+    """What was said last before this entry, in its own branch."""
+    i = chain.links.parents[i]
+    while i != ROOT and not _talks(chain, i):
+        i = chain.links.parents[i]
+    return i
+
+
+def _talks(chain: Chain, i: int) -> bool:
+    node = chain.links.nodes[i]
+    is_main = not node.keys.is_sidechain and chain.links.is_shown(i)
+    return is_main and node.keys.type in ("user", "assistant")
+
+
+def _boundaries(chain: Chain) -> Iterator[Note]:
+    links = chain.links
+    # One that was taken back closes nothing.
+    standing = [i for i, node in enumerate(links.nodes) if node.is_boundary and links.is_shown(i)]
+    for last, i in pairwise(standing):
+        if not any(_talks(chain, j) for j in range(last + 1, i)):
+            yield _note(chain, i, "double-boundary")
+    live = set(chain.live)
+    closed = [i for i in standing if i not in live] if chain.boundary == ROOT else []
+    for i in chain.live:
+        parent = links.parents[i]
+        if parent != ROOT and _is_between(closed, parent, i):
+            yield _note(chain, i, "parent-before-summary")
+    if chain.boundary != ROOT and chain.is_kept_missing:
+        yield _note(chain, chain.boundary, "kept-not-found")
+
+
+def _tools(chain: Chain, messages: Sequence[dict[str, Any]]) -> Iterator[Note]:
+    calls: dict[str, int] = {}
+    results: Counter[str] = Counter()
+    for i, message in zip(chain.live, messages, strict=True):
+        for call in block_ids(message, "tool_use", "id"):
+            if call in calls:
+                yield _note(chain, i, "duplicate-call", call)
+            calls.setdefault(call, i)
+        for result in block_ids(message, "tool_result", "tool_use_id"):
+            results[result] += 1
+            if results[result] > 1:
+                yield _note(chain, i, "duplicate-result", result)
+            elif result not in calls:
+                yield _note(chain, i, "result-without-call", result)
+    for call, i in calls.items():
+        if call not in results:
+            yield _note(chain, i, "missing-result", call)
+
+
+def _answers(chain: Chain, messages: Sequence[dict[str, Any]]) -> Iterator[Note]:
+    """Findings about answers: the entries that share one message id."""
+    first: dict[str, tuple[int, Any]] = {}
+    kinds: dict[str, list[str]] = {}
+    differing: set[str] = set()
+    for i, message in zip(chain.live, messages, strict=True):
+        said = message.get("message")
+        if message.get("type") != "assistant" or not isinstance(said, dict):
+            continue
+        answer = said.get("id")
+        if not answer or not message.get("requestId"):
+            if not message.get("isApiErrorMessage"):
+                yield _note(chain, i, "no-request-id")
+            continue
+        first.setdefault(str(answer), (i, said.get("usage")))
+        if first[str(answer)][1] != said.get("usage"):
+            differing.add(str(answer))
+        for block in said.get("content") or [] if isinstance(said.get("content"), list) else []:
+            kinds.setdefault(str(answer), []).append(_kind(block))
+    for answer, (i, _) in first.items():
+        if answer in differing:
+            yield _note(chain, i, "usage-differs")
+        if "hollow" in kinds.get(answer, []) or set(kinds.get(answer, ["-"])) == {"thinking"}:
+            yield _note(chain, i, "hollow-thinking")
+
+
+def _kind(block: Any) -> str:
+    if not isinstance(block, dict):
+        return "?"
+    if block.get("type") == "thinking":
+        return "thinking" if block.get("thinking") or block.get("signature") else "hollow"
+    return str(block.get("type"))

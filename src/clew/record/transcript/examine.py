@@ -1,0 +1,61 @@
+"""Holds a session's file to the rules of check.py: reads every line of it, changes nothing."""
+
+from pathlib import Path
+
+import msgspec
+
+from clew.record.transcript.check import Finding, check, check_line
+from clew.record.transcript.light import is_uuid
+from clew.record.transcript.links import Note
+from clew.record.transcript.load import Loaded, load
+from clew.record.transcript.source import Source
+
+
+class Examination(msgspec.Struct, frozen=True, kw_only=True):
+    """A file, what it holds, and which rules it breaks."""
+
+    path: Path
+    loaded: Loaded
+    findings: list[Finding]
+
+    @property
+    def problems(self) -> list[Finding]:
+        """The findings that are more than notes."""
+        return [finding for finding in self.findings if finding.severity != "note"]
+
+    @property
+    def errors(self) -> list[Finding]:
+        return [finding for finding in self.findings if finding.severity == "error"]
+
+
+def examine(path: Path) -> Examination:
+    """Raises `OSError` only if the file cannot be read."""
+    loaded = load(path, whole=True)
+    notes = [*loaded.line_notes, *_line_notes(path)]
+    findings = check(
+        loaded.chain,
+        loaded.messages,
+        notes,
+        session_id=session_id_of(path),
+        written_ahead=len(loaded.owed),
+        stands_before_all=loaded.stands_before_all,
+        markers=loaded.side.markers,
+    )
+    return Examination(path=path, loaded=loaded, findings=findings)
+
+
+def session_id_of(path: Path) -> str:
+    """The session a file belongs to: its name, or for a subagent's file its folder's."""
+    if is_uuid(path.stem):
+        return path.stem
+    return next((folder.name for folder in path.parents if is_uuid(folder.name)), path.stem)
+
+
+def _line_notes(path: Path) -> list[Note]:
+    notes: list[Note] = []
+    with path.open("rb", buffering=0) as file:
+        source = Source(file.fileno())
+        for number, at, raw in source.lines(0):
+            is_last = at + len(raw) >= source.size
+            notes += check_line(raw, number, at, is_last=is_last)
+    return notes

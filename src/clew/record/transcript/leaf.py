@@ -1,0 +1,272 @@
+"""Where a conversation stands: the entry from which the walk to the root begins. Pure.
+
+The rules, in this order (docs/transcript.md tells them with their reasons):
+
+1. The newest marker (`last-prompt` with a known leaf) speaks, unless something newer contradicts.
+2. An explicit marker (a rewind) stands exactly at its entry; after it only what hangs on that
+   entry, or a prompt a person typed later, moves the conversation. A summary hangs on what it closed.
+3. A marker that is not explicit is contradicted by whatever was written after it elsewhere: it was
+   left behind by a crash. Else the newest leaf below its entry counts.
+4. Without a marker the newest leaf counts. Newest means latest in the file; times say nothing.
+"""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from clew.core.messages.encoding import decode, encode
+from clew.record.transcript.links import ROOT, Links
+
+NOBODY = "00000000-0000-0000-0000-000000000000"
+
+
+class Marker(msgspec.Struct, frozen=True, kw_only=True):
+    """A `last-prompt` line: the leaf it names, and where in the file it was written.
+
+    `boundary` is the compaction that the conversation begins with there, None if it begins with none;
+    lines of before do not say.
+    """
+
+    leaf_uuid: str
+    is_explicit: bool
+    at: int
+    boundary: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+def choose(
+    links: Links,
+    markers: Sequence[Marker],
+    ends: Mapping[int, Sequence[int]],
+    *,
+    is_agent_file: bool = False,
+) -> int:
+    """The leaf, or ROOT for a conversation that is empty (or was reset to nothing).
+
+    `ends` names for the last entry that compactions kept their summaries: to stand at it is to stand
+    at those that are there.
+    """
+    leaves = _leaves(links, is_agent_file=is_agent_file)
+    marker = _newest_known(links, markers)
+    if marker is None:
+        return next(iter(leaves), ROOT)
+    stands_at = links.index.get(marker.leaf_uuid, ROOT)
+    while stands_at != ROOT and not links.is_shown(stands_at):
+        stands_at = links.parents[stands_at]
+    stands = {end for end in ends.get(stands_at, ()) if links.nodes[end].at < marker.at}
+    stands.add(stands_at)
+    for leaf in leaves:
+        if _counts(links, leaf, marker, stands):
+            return leaf
+    if marker.is_explicit:
+        return stands_at
+    return next(_below(links, leaves, stands_at), leaves[0] if leaves else ROOT)
+
+
+def stood_at(links: Links, markers: Sequence[Marker], leaf: int) -> int:
+    """The last place in the file that says that the conversation stands at the leaf."""
+    if leaf == ROOT:
+        return 0
+    marker = _newest_known(links, markers)
+    named = marker is not None and links.index.get(marker.leaf_uuid) == leaf
+    return max(links.nodes[leaf].at, marker.at if marker is not None and named else 0)
+
+
+def _counts(links: Links, leaf: int, marker: Marker, stands: Collection[int]) -> bool:
+    """Whether a leaf was written after the marker, by someone who went on from where it stands."""
+    first_new = None
+    has_prompt = False
+    i, seen = leaf, set[int]()
+    # What a boundary closed may stand below it: the way up ends where it comes back to itself.
+    while i != ROOT and i not in seen and links.nodes[i].at > marker.at:
+        seen.add(i)
+        first_new = i
+        has_prompt = has_prompt or _is_prompt(links, i)
+        i = _above(links, i)
+    if first_new is None:
+        return False
+    return not marker.is_explicit or i in stands or has_prompt
+
+
+def _above(links: Links, i: int) -> int:
+    """What an entry goes on from; of a summary's boundary, which has no parent, what it closed."""
+    if not links.nodes[i].is_boundary:
+        return links.parents[i]
+    closed = links.past_boundary(i)
+    return closed if closed != ROOT and links.nodes[closed].at < links.nodes[i].at else ROOT
+
+
+def _is_prompt(links: Links, i: int) -> bool:
+    keys = links.nodes[i].keys
+    return keys.type == "user" and keys.prompt_source is not None
+
+
+def _newest_known(links: Links, markers: Sequence[Marker]) -> Marker | None:
+    for marker in reversed(markers):
+        if marker.leaf_uuid == NOBODY and marker.is_explicit:
+            return marker
+        if marker.leaf_uuid in links.index:
+            return marker
+    return None
+
+
+def _below(links: Links, leaves: Sequence[int], ancestor: int) -> Iterator[int]:
+    """Those of the leaves that descend from `ancestor`; no entry is walked over twice."""
+    elsewhere: set[int] = {ROOT}
+    for leaf in leaves:
+        i, path = leaf, []
+        while i != ancestor and i not in elsewhere:
+            path.append(i)
+            i = links.parents[i]
+        if i == ancestor:
+            yield leaf
+        elsewhere.update(path)
+
+
+def _leaves(links: Links, *, is_agent_file: bool) -> list[int]:
+    """The shown entries without children that end a talk, newest first."""
+    nodes = links.nodes
+    of_chain = [
+        i
+        for i, node in enumerate(nodes)
+        if links.shown[i] and (is_agent_file or not node.keys.is_sidechain)
+    ]
+    has_child = bytearray(len(nodes))
+    for i in of_chain:
+        if links.parents[i] != ROOT:
+            has_child[links.parents[i]] = 1
+    return [i for i in reversed(of_chain) if not has_child[i] and _talks(links, i)]
+
+
+def _talks(links: Links, i: int) -> bool:
+    while i != ROOT:
+        if links.nodes[i].keys.type in ("user", "assistant"):
+            return True
+        i = links.parents[i]
+    return False
+
+
+# The lines beside the conversation: titles, tags, markers, tombstones, what was written ahead.
+
+
+# A session resumes with them: of these the last line counts, of repairs what all lines together say.
+CURRENT = frozenset(
+    {
+        "custom-title", "ai-title", "tag", "mode", "permission-mode", "agent-name", "agent-color",
+        "agent-setting", "worktree-state", "cost-state", "prompt-hashes", "request-repairs", "context-edits",
+        "clew-session",
+    }
+)  # fmt: skip
+OWED = frozenset({"tool-started", "tool-finished"})
+_OWED_SIGNS = tuple(f'{{"type":"{kind}"'.encode() for kind in sorted(OWED))
+# Of the costs of requests, a session resumes with those that no answer shows and that a budget bounds.
+_WARMING = b'"purpose":"warming"'
+_WANTED = CURRENT | {"last-prompt", "tombstone", "content-replacement"}
+
+
+class _Owed(msgspec.Struct, gc=False):
+    uuid: str | None = None
+
+
+class _Ahead(msgspec.Struct, gc=False):
+    owed: list[_Owed] = []
+
+
+_read_ahead = msgspec.json.Decoder(_Ahead).decode
+
+
+class Owed(msgspec.Struct, frozen=True, kw_only=True):
+    """A line that holds entries written ahead of their place in the chain, or one such; their uuids."""
+
+    uuids: tuple[str, ...]
+    number: int
+    at: int
+    size: int
+    is_part: bool = False
+
+
+class Side(msgspec.Struct, kw_only=True):
+    """What the lines beside the conversation said last."""
+
+    current: dict[str, dict[str, Any]] = {}
+    # Where in the file the line of each kind stands.
+    current_at: dict[str, int] = {}
+    markers: list[Marker] = []
+    last_prompt: str | None = None
+    # What tombstones name, and where in the file the last one for each stands.
+    withdrawn: dict[str, int] = {}
+    owed: list[Owed] = []
+    replacements: list[dict[str, Any]] = []
+    # The repairs of `current` as they are written: each counts once.
+    mended: set[bytes] = set()
+    # What keeping the prompt cache warm cost, and where in the file each line stands.
+    warming: list[tuple[int, dict[str, Any]]] = []
+    kinds: dict[str, int] = {}
+
+    def feed(self, kind: str | None, raw: bytes, number: int, at: int) -> None:
+        """Takes one line off the chain, read by `entries.scan` before."""
+        self.kinds[kind or ""] = self.kinds.get(kind or "", 0) + 1
+        if kind in OWED:
+            self._owe(raw, number, at)
+        elif kind == "request-cost":
+            if _WARMING in raw:
+                self.warming.append((at, decode(raw)))
+        elif kind in _WANTED:
+            self._keep(kind, decode(raw), at)
+
+    def _owe(self, raw: bytes, number: int, at: int) -> None:
+        try:
+            ahead = _read_ahead(raw)
+        except msgspec.MsgspecError:
+            return
+        uuids = tuple(owed.uuid for owed in ahead.owed if owed.uuid is not None)
+        self.owed.append(Owed(uuids=uuids, number=number, at=at, size=len(raw)))
+
+    def owe_part(self, uuid: str, number: int, at: int, size: int) -> None:
+        """Takes one entry out of a line of that sort that was torn."""
+        self.owed.append(Owed(uuids=(uuid,), number=number, at=at, size=size, is_part=True))
+
+    def _keep(self, kind: str, data: dict[str, Any], at: int) -> None:
+        match kind:
+            case "last-prompt":
+                self._mark(data, at)
+            case "tombstone":
+                if isinstance(data.get("messageUuid"), str):
+                    self.withdrawn[data["messageUuid"]] = at
+            case "content-replacement":
+                self.replacements.append(data)
+            case "request-repairs":
+                self._mend(data)
+                self.current_at[kind] = at
+            case _:
+                self.current[kind] = data
+                self.current_at[kind] = at
+
+    def _mend(self, data: dict[str, Any]) -> None:
+        """A line says what is new since the one before it, and in older logs everything again."""
+        said = data.get("repairs")
+        all_of_them = self.current.get("request-repairs", {}).get("repairs", [])
+        for one in said if isinstance(said, list) else ():
+            written = encode(one)
+            if written not in self.mended:
+                self.mended.add(written)
+                all_of_them.append(one)
+        self.current["request-repairs"] = {**data, "repairs": all_of_them}
+
+    def _mark(self, data: dict[str, Any], at: int) -> None:
+        leaf = data.get("leafUuid")
+        if isinstance(data.get("lastPrompt"), str):
+            self.last_prompt = data["lastPrompt"]
+        if isinstance(leaf, str):
+            explicit = data.get("explicit") is True
+            boundary = data.get("boundaryUuid", msgspec.UNSET)
+            if not isinstance(boundary, str | None):
+                boundary = msgspec.UNSET
+            self.markers.append(
+                Marker(leaf_uuid=leaf, is_explicit=explicit, at=at, boundary=boundary)
+            )
+
+
+def is_written_ahead(raw: bytes) -> bool:
+    """Whether a line, torn or not, is one that holds entries written ahead."""
+    return raw.startswith(_OWED_SIGNS)

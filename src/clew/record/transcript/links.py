@@ -1,0 +1,247 @@
+"""Who follows whom: a parent for every conversation entry, whatever the file's damage. Pure.
+
+Gives each entry the parent it names, or, where that cannot be, the one the order of the lines
+suggests. The rules are numbered in check.py and told in docs/transcript.md. Never decodes a body.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, cast
+
+import msgspec
+
+from clew.core.messages.text import count_of
+from clew.record.transcript.entries import Keys
+from clew.record.transcript.policy import CONVERSATION
+
+ROOT = -1
+# Of an entry from which nobody walked up yet, or from which one is just walking.
+_UNSEEN, _ON_WALK = -2, -3
+
+
+class Node(msgspec.Struct, kw_only=True, gc=False):
+    """A line that has a place in the tree: where it lies and its keys; `data` if it has no line."""
+
+    keys: Keys
+    number: int
+    at: int
+    size: int
+    data: dict[str, Any] | None = None
+
+    @property
+    def uuid(self) -> str:
+        """The entry's id; one made of its place for an entry that has none."""
+        return self.keys.uuid or f"00000000-0000-4000-8000-{self.at:012x}"
+
+    @property
+    def is_conversation(self) -> bool:
+        return self.keys.type in CONVERSATION
+
+    @property
+    def is_boundary(self) -> bool:
+        return self.keys.type == "system" and self.keys.subtype == "compact_boundary"
+
+
+class Note(msgspec.Struct, frozen=True, kw_only=True):
+    """Something about one line that a reader of the file should know."""
+
+    rule: str
+    number: int
+    at: int
+    detail: str = ""
+
+
+class Links(msgspec.Struct, kw_only=True):
+    """The tree over `nodes`, each uuid once, in the order in which they were first written.
+
+    `parents[i]` is the nearest shown ancestor of `nodes[i]`, or ROOT. `loose` are those that name none
+    which stands above them.
+    """
+
+    nodes: list[Node]
+    index: dict[str, int]
+    parents: list[int]
+    notes: list[Note]
+    superseded: list[Node]
+    shown: bytearray
+    loose: list[int] = []
+
+    def is_shown(self, i: int) -> bool:
+        return self.shown[i] == 1
+
+    def before(self, i: int) -> int:
+        """The entry written last before this one in the same kind of chain."""
+        side = self.nodes[i].keys.is_sidechain
+        for j in range(i - 1, -1, -1):
+            if self.nodes[j].keys.is_sidechain == side and self.is_shown(j):
+                return j
+        return ROOT
+
+    def past_boundary(self, i: int) -> int:
+        """What stood before a boundary: the entry it names, else the one written before it."""
+        keys = self.nodes[i].keys
+        for named in (keys.logical_parent_uuid, keys.parent_uuid):
+            known = self.index.get(named) if isinstance(named, str) else None
+            if known is not None and known != i and self.is_shown(known):
+                return known
+        return self.parents[i] if self.parents[i] != ROOT else self.before(i)
+
+
+def link(
+    nodes: Sequence[Node],
+    *,
+    withdrawn: Mapping[str, int] = MappingProxyType({}),
+    floor: int = 0,
+) -> Links:
+    """`withdrawn` says for a uuid where its tombstone stands: what is written behind that lives.
+
+    `floor` is where the part begins that can be read without the rest: what is written again behind it
+    is as if it were not above.
+    """
+    unique, index, superseded, notes = _unique(nodes, floor)
+    links = Links(
+        nodes=unique,
+        index=index,
+        parents=[],
+        notes=notes,
+        superseded=superseded,
+        shown=bytearray([n.keys.type in CONVERSATION for n in unique]),
+    )
+    for uuid in index.keys() & withdrawn.keys():
+        if unique[index[uuid]].at < withdrawn[uuid]:
+            links.shown[index[uuid]] = 0
+    has_forward = _find_parents(links)
+    if has_forward:
+        _break_cycles(links)
+    _bridge(links)
+    return links
+
+
+def _unique(
+    nodes: Sequence[Node], floor: int
+) -> tuple[list[Node], dict[str, int], list[Node], list[Note]]:
+    """Of a uuid written twice the last content counts, in the place of the first."""
+    of_all = {node.keys.uuid: i for i, node in enumerate(nodes)}
+    if len(of_all) == len(nodes) and None not in of_all:
+        return list(nodes), cast("dict[str, int]", of_all), [], []
+    unique: list[Node] = []
+    index: dict[str, int] = {}
+    superseded: list[Node] = []
+    notes: list[Note] = []
+    below = {node.uuid: node for node in reversed(nodes) if node.at >= floor}
+    for node in nodes:
+        uuid = node.uuid
+        again = below.get(uuid) if node.at < floor else None
+        first = len(unique) if again else index.setdefault(uuid, len(unique))
+        if again is None and first == len(unique):
+            unique.append(node)
+            continue
+        old, later = (unique[first], node) if again is None else (node, again)
+        superseded.append(old)
+        notes.append(_note("duplicate-uuid", old, f"line {later.number} has its uuid again"))
+        if again is None:
+            unique[first] = node
+    return unique, index, superseded, notes
+
+
+def _find_parents(links: Links) -> bool:
+    """Fills `parents` from the keys; True if any lies later in the file than its child."""
+    has_forward = False
+    last = {False: ROOT, True: ROOT}
+    parents, index = links.parents, links.index
+    for i, node in enumerate(links.nodes):
+        keys = node.keys
+        named = keys.parent_uuid
+        if named is None and node.is_boundary and not links.shown[i]:
+            # A compaction that was taken back: the conversation leads through it again.
+            named = keys.logical_parent_uuid
+        if named is None:
+            parent = ROOT
+        elif named is msgspec.UNSET:
+            parent = last[keys.is_sidechain]
+            links.loose.append(i)
+            if node.is_conversation:
+                links.notes.append(_note("no-parent-key", node))
+        else:
+            known = index.get(named)
+            if known is None or known == i:
+                parent = last[keys.is_sidechain]
+                links.loose.append(i)
+                rule = "own-parent" if known == i else "missing-parent"
+                if node.is_conversation:
+                    links.notes.append(_note(rule, node, str(named)))
+            else:
+                parent = known
+                if known > i:
+                    has_forward = True
+                    links.loose.append(i)
+        if keys.uuid is None:
+            links.notes.append(_note("no-uuid", node))
+        parents.append(parent)
+        if links.shown[i]:
+            last[keys.is_sidechain] = i
+    return has_forward
+
+
+def _break_cycles(links: Links) -> None:
+    """The entry of a cycle that was written first hangs on the one written before it."""
+    parents = links.parents
+    # Where the walk up from each entry ends: at the root, or in the cycle of that number.
+    ends = [_UNSEEN] * len(parents)
+    cycles: list[list[int]] = []
+    for start in range(len(parents)):
+        path: list[int] = []
+        i = start
+        while i != ROOT and ends[i] == _UNSEEN:
+            ends[i] = _ON_WALK
+            path.append(i)
+            i = parents[i]
+        end = ROOT if i == ROOT else ends[i]
+        if end == _ON_WALK:
+            end = len(cycles)
+            cycles.append(path[path.index(i) :])
+        for i in path:
+            ends[i] = end
+    # A broken cycle ends where the entry does that it hangs on now.
+    leads = list(range(len(cycles)))
+    for number, cycle in enumerate(cycles):
+        first = min(cycle)
+        links.notes.append(
+            _note("cycle", links.nodes[first], count_of(len(cycle), "entry", "entries"))
+        )
+        before = links.before(first)
+        end = ROOT if before == ROOT else _end_of(leads, ends[before])
+        parents[first] = ROOT if end == number else before
+        leads[number] = ROOT if end == number else end
+
+
+def _end_of(leads: list[int], number: int) -> int:
+    """Where a cycle leads to by now: the root, or one that is whole; made short for who asks next."""
+    way: list[int] = []
+    while number != ROOT and leads[number] != number:
+        way.append(number)
+        number = leads[number]
+    for passed in way:
+        leads[passed] = number
+    return number
+
+
+def _bridge(links: Links) -> None:
+    """Skips progress, unknown kinds and withdrawn entries: their children hang on their parent."""
+    skipped = [i for i, is_shown in enumerate(links.shown) if not is_shown]
+    if not skipped:
+        return
+    parents = links.parents
+    hidden = set(skipped)
+    for i, parent in enumerate(parents):
+        if parent in hidden:
+            node, over = links.nodes[i], links.nodes[parent]
+            if node.is_conversation and not over.is_conversation:
+                links.notes.append(_note("bridged", node, f"over {over.keys.type}"))
+            while parent in hidden:
+                parent = parents[parent]
+            parents[i] = parent
+
+
+def _note(rule: str, node: Node, detail: str = "") -> Note:
+    return Note(rule=rule, number=node.number, at=node.at, detail=detail)

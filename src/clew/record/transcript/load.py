@@ -1,0 +1,320 @@
+"""Reads a session's file of any version and any damage into the conversation it holds.
+
+Keys and offsets first, bodies of the live entries only. Of a compacted session only the end is
+read, from the last boundary on, if that end stands by itself. Never raises for what a file holds:
+lines that are no entries and entries that are not live are named in the report. The rules are in
+docs/transcript.md. Must never write.
+
+Decision: docs/decisions/052-transcript-loading.md
+"""
+
+import gc
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from clew.core.messages.encoding import decode, decode_lines, encode
+from clew.core.messages.text import count_of
+from clew.record.transcript.chain import Chain, build
+from clew.record.transcript.entries import Keys, Rejected, entries_in, scan, scan_block
+from clew.record.transcript.leaf import CURRENT, NOBODY, Side, is_written_ahead
+from clew.record.transcript.links import ROOT, Node, Note
+from clew.record.transcript.policy import CONVERSATION
+from clew.record.transcript.source import READ_AHEAD_BYTES, Source, reading
+
+# Titles and tags of a file that is read from its last boundary on are looked for up here too.
+HEAD_SIZE_BYTES = 65536
+_BOUNDARY = b'"compact_boundary"'
+
+
+class Loaded(msgspec.Struct, kw_only=True):
+    """A session as it can go on: the live messages, oldest first, and what stands beside them.
+
+    `owed` are entries of `messages` that so far were only written ahead: whoever resumes appends
+    them first. `read_from` is the offset above which nothing was read: history a compaction closed.
+    `copies` are the emergency copies that were read behind the file.
+    """
+
+    path: Path
+    copies: tuple[Path, ...] = ()
+    messages: list[dict[str, Any]]
+    leaf_uuid: str | None
+    side: Side
+    chain: Chain
+    line_notes: list[Note]
+    owed: list[dict[str, Any]]
+    read_from: int
+    size_bytes: int
+
+    @property
+    def is_empty(self) -> bool:
+        return not self.messages
+
+    @property
+    def stands_before_all(self) -> bool:
+        """Whether somebody took the conversation back to before its first message."""
+        markers = self.side.markers
+        return bool(markers) and markers[-1].leaf_uuid == NOBODY and markers[-1].is_explicit
+
+    @property
+    def uuids(self) -> set[str]:
+        """Every uuid the read part of the file has."""
+        return set(self.chain.links.index)
+
+    def gaps(self) -> list[Note]:
+        """The live entries whose parent is nowhere in the file: what stood there is lost."""
+        missing = [note for note in self.chain.links.notes if note.rule == "missing-parent"]
+        if not missing or self.read_from:
+            return []  # of what a compaction closed nothing was read
+        live = {node.at for node in self.chain.nodes()}
+        return [note for note in missing if note.at in live]
+
+    def report(self) -> Iterator[Note]:
+        """Every line that is damaged, healed or not live, with the reason, in file order."""
+        chain = self.chain
+        notes = [*self.line_notes, *chain.links.notes, *chain.notes, *chain.left_out()]
+        return iter(sorted(notes, key=lambda note: note.number))
+
+
+def load(path: Path, *, whole: bool = False, copies: Iterable[Path] = ()) -> Loaded:
+    """The conversation in `path`; with `whole` every line is read, whatever a compaction closed.
+
+    `copies` hold lines that the file could not take: they are read behind it, or alone where there is no
+    file. Raises `OSError` only if the file cannot be read at all.
+    """
+    was_enabled = gc.isenabled()
+    gc.disable()  # what is loaded lives to the last object; collecting meanwhile doubles the cost
+    try:
+        copies = tuple(copies)
+        with reading(path, copies) as source:
+            below = _from_last_boundary(path, source)
+            loaded = below if below and not whole else _from(path, source, 0, below)
+            loaded.copies = copies
+            return loaded
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
+def _from_last_boundary(path: Path, source: Source) -> Loaded | None:
+    """The session read from its last boundary on; None if that part does not stand by itself."""
+    start = source.last_line_with(_BOUNDARY, source.size, _is_boundary)
+    if not start:
+        return None
+    boundary = decode(source.line_at(start))
+    kept = _oldest_kept(boundary)
+    if kept is not None:
+        begin = source.last_line_with(f'"uuid":"{kept}"'.encode(), start)
+        if begin is None:
+            return None
+        start = begin
+    loaded = _from(path, source, start)
+    if not loaded.uuids.issuperset(_listed(boundary)):
+        return None
+    if loaded.messages and loaded.messages[0].get("uuid") != boundary.get("uuid"):
+        return None  # it was taken back: an earlier one counts, and what that one kept
+    return loaded if _stands_alone(loaded, has_kept=kept is not None) else None
+
+
+def _stands_alone(loaded: Loaded, *, has_kept: bool) -> bool:
+    """Whether nothing that counts points above the part that was read."""
+    chain = loaded.chain
+    links = chain.links
+    if chain.boundary == ROOT:
+        return False
+    after = links.nodes[chain.boundary].at
+    # The boundary may hang on what it closed, and so may the first entry that was kept: no other.
+    if not {chain.boundary, 0}.issuperset(links.loose):
+        return False
+    if has_kept and links.nodes[chain.live[-1]].at < after:
+        return False
+    below = [marker for marker in loaded.side.markers if marker.at > after]
+    return not any(
+        (m.leaf_uuid not in links.index and m.leaf_uuid != NOBODY)
+        or (isinstance(m.boundary, str) and m.boundary not in links.index)
+        for m in below
+    )
+
+
+def _is_boundary(line: bytes) -> bool:
+    keys = scan(line)
+    return isinstance(keys, Keys) and keys.type == "system" and keys.subtype == "compact_boundary"
+
+
+def _oldest_kept(boundary: dict[str, Any]) -> str | None:
+    """The first entry that a compaction kept, by its segment, else by its list."""
+    segment = _metadata(boundary).get("preservedSegment")
+    head: Any = next(iter(_listed(boundary)), None)
+    if isinstance(segment, dict):
+        head = segment.get("headUuid")
+    return head if isinstance(head, str) else None
+
+
+def _listed(boundary: dict[str, Any]) -> list[str]:
+    """What a compaction kept that names no segment: entries of before an earlier one may be among it."""
+    metadata = _metadata(boundary)
+    listed = metadata.get("preservedMessages")
+    uuids = listed.get("uuids") if isinstance(listed, dict) else None
+    if isinstance(metadata.get("preservedSegment"), dict) or not isinstance(uuids, list):
+        return []
+    return [uuid for uuid in uuids if isinstance(uuid, str)]
+
+
+def _metadata(boundary: dict[str, Any]) -> dict[str, Any]:
+    metadata = boundary.get("compactMetadata")
+    return metadata if isinstance(metadata, dict) else {}
+
+
+class _Lines(msgspec.Struct, kw_only=True):
+    """The lines of a file, sorted into those of the tree, those beside it, and what is neither."""
+
+    nodes: list[Node]
+    side: Side
+    notes: list[Note]
+
+
+def read_lines(source: Source, start: int) -> _Lines:
+    lines = _Lines(nodes=[], side=Side(), notes=[])
+    if start:
+        for number, at, raw in source.lines(0, HEAD_SIZE_BYTES):
+            keys = scan(raw, number)
+            if isinstance(keys, Keys) and keys.type in CURRENT:
+                lines.side.feed(keys.type, raw, number, at)
+    nodes, side = lines.nodes, lines.side
+    number = 1
+    for at, block in source.blocks(start):
+        for begin, end, keys in scan_block(block, number):
+            if isinstance(keys, Rejected):
+                if not _is_blank(keys.raw):
+                    _salvage(lines, keys, number, at + begin, keys.raw)
+            elif keys.type in CONVERSATION or (keys.uuid is not None and keys.type is not None):
+                nodes.append(Node(keys=keys, number=number, at=at + begin, size=end - begin))
+                if keys.type in CURRENT:
+                    # Some writers give lines beside the chain an id.
+                    side.feed(keys.type, block[begin:end], number, at + begin)
+            else:
+                side.feed(keys.type, block[begin:end], number, at + begin)
+            number += 1
+    return lines
+
+
+def _salvage(lines: _Lines, line: Rejected, number: int, at: int, raw: bytes) -> None:
+    """Takes the whole entries out of a line that is none, and notes the line."""
+    parts = entries_in(raw)
+    # What a torn line wrote ahead is no line of the chain: its place in it is behind, or owed.
+    is_ahead = is_written_ahead(raw)
+    lines.notes.append(
+        Note(
+            rule="spliced" if parts and not is_ahead else "not-an-entry",
+            number=number,
+            at=at,
+            detail=f"holds {count_of(len(parts), 'entry', 'entries')}" if parts else line.reason,
+        )
+    )
+    for start, end in parts:
+        keys = scan(raw[start:end], number)
+        if isinstance(keys, Keys):
+            if is_ahead and keys.uuid is not None:
+                lines.side.owe_part(keys.uuid, number, at + start, end - start)
+            elif keys.type in CONVERSATION:
+                lines.nodes.append(Node(keys=keys, number=number, at=at + start, size=end - start))
+            else:
+                lines.side.feed(keys.type, raw[start:end], number, at + start)
+
+
+def _is_blank(raw: bytes) -> bool:
+    return not raw.strip(b" \t\r\n\0")
+
+
+def _from(path: Path, source: Source, start: int, below: Loaded | None = None) -> Loaded:
+    """What is in the file from `start` on; `below`, what was read of it and stands by itself."""
+    lines = read_lines(source, start)
+    bodies: dict[int, dict[str, Any]] = {}
+
+    def body(node: Node) -> dict[str, Any]:
+        found = bodies.get(node.at)
+        if found is None:
+            found = bodies[node.at] = _body(source, node)
+        return found
+
+    side = lines.side
+    nodes = _with_owed(source, lines)
+    if below is None:
+        chain = build(
+            nodes,
+            markers=side.markers,
+            withdrawn=side.withdrawn,
+            body=body,
+            is_agent_file=path.name.startswith("agent-"),
+        )
+    else:
+        chain = below.chain.within(
+            nodes, markers=side.markers, withdrawn=side.withdrawn, floor=below.read_from, body=body
+        )
+    return Loaded(
+        path=path,
+        messages=below.messages if below else _messages(source, chain.nodes(), bodies),
+        leaf_uuid=chain.leaf_uuid,
+        side=side,
+        chain=chain,
+        line_notes=lines.notes,
+        owed=below.owed if below else [n.data for n in chain.nodes() if n.data is not None],
+        read_from=start,
+        size_bytes=source.size,
+    )
+
+
+def _messages(
+    source: Source, nodes: Iterable[Node], bodies: dict[int, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """What the entries say; those that stand one behind the other are read together."""
+    messages: list[dict[str, Any]] = []
+    row: list[Node] = []
+    begin = end = -1
+    for node in nodes:
+        if node.at != end + 1 or end - begin > READ_AHEAD_BYTES:
+            messages += _row(source, row)
+            row, begin = [], node.at
+        known = bodies.get(node.at, node.data)
+        if known is None and node.keys.uuid is not None:
+            row.append(node)
+            end = node.at + node.size
+        else:
+            messages += _row(source, row)
+            row, end = [], -1
+            messages.append(known or _body(source, node))
+    return messages + _row(source, row)
+
+
+def _row(source: Source, row: list[Node]) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] | None = None
+    if len(row) > 1:
+        begin, end = row[0].at, row[-1].at + row[-1].size
+        found = decode_lines(source.read(begin, end - begin), len(row))
+    return [_body(source, node) for node in row] if found is None else found
+
+
+def _body(source: Source, node: Node) -> dict[str, Any]:
+    """What the entry says; one that has no id says the id it goes by."""
+    data: dict[str, Any] = node.data or decode(source.part(node.at, node.size))
+    return data if node.keys.uuid is not None else data | {"uuid": node.uuid}
+
+
+def _with_owed(source: Source, lines: _Lines) -> list[Node]:
+    """The tree's lines and, in their places, the entries that were only written ahead."""
+    if not lines.side.owed:
+        return lines.nodes
+    known = {node.keys.uuid for node in lines.nodes}
+    ahead: list[Node] = []
+    for owed in lines.side.owed:
+        if not known.issuperset(owed.uuids):
+            line = decode(source.read(owed.at, owed.size))
+            for place, entry in enumerate([line] if owed.is_part else line["owed"]):
+                keys = scan(encode(entry), owed.number)
+                if isinstance(keys, Keys) and keys.uuid not in known:
+                    known.add(keys.uuid)
+                    at = owed.at + place
+                    ahead.append(Node(keys=keys, number=owed.number, at=at, size=0, data=entry))
+    return sorted([*lines.nodes, *ahead], key=lambda node: node.at) if ahead else lines.nodes

@@ -1,0 +1,229 @@
+"""The writer of a session: one thread that owns its files, an ordered queue, durability on request.
+
+`append` hands lines over and returns; `durable` answers when they would survive a power cut. The
+thread takes whatever waits, gives it to the kernel in one write a file, and syncs once for all who
+asked (group commit). Nothing here blocks the event loop and nothing raises for a failing disk.
+
+Decision: docs/decisions/051-durability.md
+"""
+
+import asyncio
+import atexit
+import threading
+from collections.abc import Sequence
+from concurrent.futures import Future
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import TypeVar
+
+import msgspec
+
+from clew.record.transcript.files import Files
+from clew.record.transcript.logfile import LogFile, Trouble
+
+# Without anyone asking, no more than this waits for a sync (and is kept in memory until then).
+UNSYNCED_LIMIT_BYTES = 4 << 20
+CLOSE_TIMEOUT_S = 30.0
+
+
+T = TypeVar("T")
+
+
+class Saved(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to `durable`: no trouble means every line is in its transcript for good."""
+
+    troubles: tuple[Trouble, ...] = ()
+
+    @property
+    def is_durable(self) -> bool:
+        """Whether every line survives a power cut, in the transcript or in an emergency copy."""
+        return all(trouble.rescued_to for trouble in self.troubles)
+
+
+class _Write(msgspec.Struct, frozen=True):
+    path: Path
+    lines: Sequence[bytes]
+
+
+class _Claim(msgspec.Struct, frozen=True):
+    path: Path
+    answer: Future[bool]
+
+
+class _Flush(msgspec.Struct, frozen=True):
+    answer: Future[Saved]
+
+
+class _Close(msgspec.Struct, frozen=True):
+    """Gives one file back, or with no path ends the writer."""
+
+    path: Path | None
+    answer: Future[Saved]
+
+
+_Job = _Write | _Claim | _Flush | _Close
+
+
+class Log:
+    """Files are touched by the thread alone; callers share nothing with it but the queue."""
+
+    def __init__(self, *, files: Files | None = None, rescue_dirs: Sequence[Path] = ()) -> None:
+        self._files = files or Files()
+        self._rescue_dirs = tuple(rescue_dirs)
+        self._open: dict[Path, LogFile] = {}
+        self._jobs: SimpleQueue[_Job] = SimpleQueue()
+        self._saved = Saved()
+        # What was told of troubles: a growing count is no news.
+        self._told: set[tuple[Path, str, Path | None]] = set()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name="clew-log", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    @property
+    def troubles(self) -> tuple[Trouble, ...]:
+        """The warnings that last: what is not in its transcript now."""
+        return self._saved.troubles
+
+    def news(self) -> tuple[str, ...]:
+        """What to tell people of the troubles since this was asked last: each once, and their end."""
+        now = {(t.path, t.reason, t.rescued_to): str(t) for t in self.troubles}
+        new = [words for trouble, words in now.items() if trouble not in self._told]
+        if self._told and not now:
+            new.append("everything that was not saved is saved now")
+        self._told = set(now)
+        return tuple(new)
+
+    def append(self, path: Path, lines: Sequence[bytes]) -> None:
+        """Hands over whole lines in order; each ends with its newline."""
+        self._put(_Write(path, lines))
+
+    async def durable(self) -> Saved:
+        """Answers when everything appended before this call is durable, or cannot be now."""
+        answer: Future[Saved] = Future()
+        self._put(_Flush(answer))
+        return await asyncio.wrap_future(answer)
+
+    def flush(self, timeout_s: float = CLOSE_TIMEOUT_S) -> Saved:
+        """`durable` for a caller without a loop: an exit, a signal's handler, a script."""
+        answer: Future[Saved] = Future()
+        self._put(_Flush(answer))
+        return answer.result(timeout_s)
+
+    def claim(self, path: Path, timeout_s: float = CLOSE_TIMEOUT_S) -> bool:
+        """Takes the lock of a transcript that exists; False if another process writes it."""
+        answer: Future[bool] = Future()
+        self._put(_Claim(path, answer))
+        return answer.result(timeout_s)
+
+    def release(self, path: Path) -> Future[Saved]:
+        """Saves one file and gives its lock back, after what was appended to it; others stay."""
+        answer: Future[Saved] = Future()
+        self._put(_Close(path, answer))
+        return answer
+
+    def close(self, timeout_s: float = CLOSE_TIMEOUT_S) -> Saved:
+        """Saves everything, gives the locks back and ends the thread. May be called again."""
+        if not self._ended:
+            answer: Future[Saved] = Future()
+            self._put(_Close(None, answer))
+            self._ended = True
+            self._saved = answer.result(timeout_s)
+            atexit.unregister(self.close)
+        self._thread.join(timeout_s)
+        return self._saved
+
+    def _put(self, job: _Job) -> None:
+        if self._ended:
+            raise RuntimeError("the log is closed")
+        self._jobs.put(job)
+        if not self._thread.is_alive() and not isinstance(job, _Write):
+            job.answer.cancel()
+
+    # -- the thread
+
+    def _run(self) -> None:
+        last: _Close | None = None
+        batch: list[_Job] = []
+        try:
+            while last is None:
+                batch = self._wait()
+                self._write(batch)
+                last = self._answer(batch)
+            for file in self._open.values():
+                file.close()
+            self._note()
+            _resolve(last.answer, self._saved)
+        finally:
+            self._ended = True
+            if last is None:
+                # A fault of our own ended the thread: nobody may wait for it for ever.
+                for job in [*batch, *self._drain()]:
+                    if not isinstance(job, _Write):
+                        job.answer.cancel()
+
+    def _drain(self) -> list[_Job]:
+        return [self._jobs.get_nowait() for _ in range(self._jobs.qsize())]
+
+    def _wait(self) -> list[_Job]:
+        batch = [self._jobs.get()]
+        while True:
+            try:
+                batch.append(self._jobs.get_nowait())
+            except Empty:
+                return batch
+
+    def _write(self, batch: Sequence[_Job]) -> None:
+        by_path: dict[Path, list[bytes]] = {}
+        for job in batch:
+            if isinstance(job, _Write):
+                by_path.setdefault(job.path, []).extend(job.lines)
+        for path, lines in by_path.items():
+            file = self._file(path)
+            file.write(lines)
+            if file.unsynced_bytes > UNSYNCED_LIMIT_BYTES:
+                file.sync()
+
+    def _answer(self, batch: Sequence[_Job]) -> _Close | None:
+        if any(isinstance(job, _Flush) for job in batch):
+            for file in self._open.values():
+                file.sync()
+        self._note()
+        end: _Close | None = None
+        for job in batch:
+            match job:
+                case _Claim():
+                    is_ours = self._file(job.path).claim()
+                    self._note()
+                    _resolve(job.answer, is_ours)
+                case _Flush():
+                    _resolve(job.answer, self._saved)
+                case _Close(path=None):
+                    end = job
+                case _Close(path=path):
+                    self._close_one(path)
+                    _resolve(job.answer, self._saved)
+                case _Write():
+                    pass
+        return end
+
+    def _close_one(self, path: Path | None) -> None:
+        file = self._open.pop(path, None) if path else None
+        if file is not None and file.close() is not None:
+            self._open[file.path] = file  # what it could not save is still its to save
+        self._note()
+
+    def _note(self) -> None:
+        troubles = tuple(f.trouble for f in self._open.values() if f.trouble is not None)
+        if troubles != self._saved.troubles:
+            self._saved = Saved(troubles=troubles)
+
+    def _file(self, path: Path) -> LogFile:
+        if path not in self._open:
+            self._open[path] = LogFile(path, files=self._files, rescue_dirs=self._rescue_dirs)
+        return self._open[path]
+
+
+def _resolve(answer: Future[T], value: T) -> None:
+    if answer.set_running_or_notify_cancel():
+        answer.set_result(value)

@@ -1,0 +1,249 @@
+"""One append-only file and the tail of it that is not yet known to be durable.
+
+Used by one thread (log.py). Never raises for a failing disk: the tail stays in memory, is offered
+to the disk again with every call, and meanwhile lies in an emergency copy if any place takes it.
+The guarantees are in docs/transcript.md.
+
+Decision: docs/decisions/050-transcript-lock.md
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from clew.core.messages.text import count_of
+from clew.record.transcript.files import Files
+from clew.record.transcript.paths import copy_name
+from clew.record.transcript.recovery import LockedError, Rescue, write_all
+
+COPY_SIZE_BYTES = 1 << 20
+
+
+class Trouble(msgspec.Struct, frozen=True, kw_only=True):
+    """Lines that are not in the transcript, why, and where they lie instead, if anywhere."""
+
+    path: Path
+    reason: str
+    unsaved_lines: int
+    rescued_to: Path | None
+
+    def __str__(self) -> str:
+        return self._said("they are kept in memory only; free space or make the folder writable")
+
+    @property
+    def at_the_end(self) -> str:
+        """The same when the process ends."""
+        return self._said("they are lost")
+
+    @property
+    def in_short(self) -> str:
+        where = f"a copy is in {self.rescued_to}" if self.rescued_to else "kept in memory only"
+        return f"{count_of(self.unsaved_lines, 'line')} not saved: {self.reason}; {where}"
+
+    def _said(self, without_copy: str) -> str:
+        where = f"a copy is in {self.rescued_to}" if self.rescued_to else without_copy
+        lines = count_of(self.unsaved_lines, "line")
+        return f"{self.path}: {self.reason}: {lines} not saved; {where}"
+
+
+class LogFile:
+    """The lines of `_tail` are exactly those handed over and not known to be durable at `path`.
+
+    The first `_written` of them have been given to the kernel whole.
+    """
+
+    def __init__(self, path: Path, *, files: Files, rescue_dirs: Sequence[Path] = ()) -> None:
+        self.path = path
+        self.trouble: Trouble | None = None
+        self._files = files
+        self._fd: int | None = None
+        self._tail: list[bytes] = []
+        self._written = 0
+        self._newline_first = False
+        self._rescue = Rescue(copy_name(path), rescue_dirs, files)
+
+    @property
+    def unsynced_bytes(self) -> int:
+        return sum(map(len, self._tail))
+
+    def claim(self) -> bool:
+        """Takes the lock of a file that exists; False if another process has it.
+
+        What an earlier run left in an emergency copy is in the file when this returns, or, where the
+        file takes nothing, goes on being what is not saved.
+        """
+        if self._fd is not None:
+            return True
+        try:
+            try:
+                if not self._files.exists(self.path) and not self._rescue.is_there():
+                    return True
+                self._open()
+                self.sync()
+            except LockedError:
+                raise
+            except OSError as error:
+                self._take_rescued()
+                self._fail(error)
+        except LockedError:
+            return False
+        except OSError as error:
+            self._fail(error)
+        return True
+
+    def write(self, lines: Sequence[bytes]) -> None:
+        """Gives whole lines, each with its newline, to the kernel in one write."""
+        self._tail += lines
+        try:
+            self._push()
+        except OSError as error:
+            self._fail(error)
+
+    def sync(self) -> Trouble | None:
+        """Makes everything handed over durable; None, or why it is not in the transcript."""
+        if not self._tail:
+            return self.trouble
+        try:
+            # Asked once, here: what was written beside the path is in the tail until it is at home.
+            if self._fd is not None and not self._files.is_at(self._fd, self.path):
+                self._follow()
+            self._push()
+            self._sync()
+        except OSError as error:
+            self._fail(error)
+        return self.trouble
+
+    def close(self) -> Trouble | None:
+        self.sync()
+        self._release()
+        self._rescue.release()
+        return self.trouble
+
+    # -- the disk as it should be
+
+    def _push(self) -> None:
+        if self._fd is None:
+            self._open()
+        fd = self._fd
+        assert fd is not None
+        if self._written == len(self._tail):
+            return
+        lines = self._tail[self._written :]
+        data = (b"\n" if self._newline_first else b"") + b"".join(lines)
+        done = 0
+        try:
+            while done < len(data):
+                done += self._files.write(fd, data[done:] if done else data)
+        finally:
+            self._count(done, lines)
+
+    def _count(self, done: int, lines: Sequence[bytes]) -> None:
+        """Notes which lines are whole in the file, and whether the last byte ends one."""
+        if not done:
+            return
+        rest = done - self._newline_first
+        self._newline_first = False
+        for line in lines:
+            if rest < len(line):
+                self._newline_first = rest > 0
+                return
+            rest -= len(line)
+            self._written += 1
+
+    def _sync(self) -> None:
+        assert self._fd is not None
+        try:
+            self._files.sync(self._fd)
+        except OSError:
+            # The kernel may have dropped the bytes and marked the pages clean: what a failed sync
+            # covered is written anew. A line that is there twice is one line to the loader.
+            self._written = 0
+            self._newline_first = True
+            self._release()
+            raise
+        self._tail.clear()
+        self._written = 0
+        self.trouble = None
+        self._rescue.drop()
+
+    def _open(self) -> None:
+        files = self._files
+        is_new = not files.exists(self.path)
+        if is_new:
+            files.make_folder(self.path.parent)
+        fd = files.open(self.path)
+        try:
+            if not files.lock(fd):
+                raise LockedError("another process writes this session")
+            if is_new:
+                files.sync_folder(self.path.parent)
+            size = files.size(fd)
+            if size and files.read_at(fd, 1, size - 1) != b"\n":
+                self._newline_first = True
+            self._take_rescued()
+        except OSError:
+            files.close(fd)
+            raise
+        self._fd = fd
+
+    def _follow(self) -> None:
+        """The path no longer names our file: brings a removed one back, turns to a new one."""
+        if self._files.exists(self.path):
+            self._written = 0
+            self._release()
+            self._open()
+            return
+        fd = self._copy_back()
+        self._release()
+        self._fd = fd
+
+    def _copy_back(self) -> int:
+        files, old = self._files, self._fd
+        assert old is not None
+        files.make_folder(self.path.parent)
+        beside = self.path.with_suffix(".restoring")
+        files.remove(beside)
+        new = files.open(beside)
+        try:
+            files.lock(new)
+            offset = 0
+            while piece := files.read_at(old, COPY_SIZE_BYTES, offset):
+                offset += len(piece)
+                write_all(files, new, piece)
+            files.sync(new)
+            files.rename(beside, self.path)
+            files.sync_folder(self.path.parent)
+        except OSError:
+            files.close(new)
+            raise
+        return new
+
+    def _release(self) -> None:
+        if self._fd is not None:
+            self._files.close(self._fd)
+            self._fd = None
+
+    # -- the disk as it sometimes is
+
+    def _fail(self, error: OSError) -> None:
+        # A copy is gone on with as a whole: what an earlier run left in it stands first.
+        with suppress(OSError):
+            self._take_rescued()
+        if not self._tail:
+            return
+        is_saved = self._rescue.save(self._tail)
+        self.trouble = Trouble(
+            path=self.path,
+            reason=error.strerror or str(error),
+            unsaved_lines=len(self._tail),
+            rescued_to=self._rescue.path if is_saved else None,
+        )
+
+    def _take_rescued(self) -> None:
+        """Takes over what an earlier run could only save to an emergency copy."""
+        lines = self._rescue.take()
+        if lines:
+            self._tail[:0] = lines
+            self._written = 0

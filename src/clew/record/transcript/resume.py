@@ -1,0 +1,169 @@
+"""Opening a session that exists: as its writer, or, if another process is, as its reader or a fork.
+
+Nothing here decides for the user: a session that is held is a value that says by whom and what can
+be done.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Literal
+from uuid import uuid4
+
+import msgspec
+
+from clew.core.messages.errors import SessionError
+from clew.core.messages.history import missing_results, unanswered
+from clew.core.messages.messages import User
+from clew.core.messages.text import ENDED_WHILE_RUNNING
+from clew.record.transcript.agents import bring_home, unsaved_agents
+from clew.record.transcript.copies import copied
+from clew.record.transcript.entries import encode
+from clew.record.transcript.load import Loaded, load
+from clew.record.transcript.log import Log
+from clew.record.transcript.record import Recorder
+from clew.record.transcript.recovery import with_unsaved
+from clew.record.transcript.running import Running, holder
+from clew.record.transcript.siblings import block_ids
+
+_TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle"}
+_COPIED = (
+    "custom-title", "ai-title", "tag", "mode", "agent-name", "agent-color", "agent-setting", "cost-state",
+    "prompt-hashes", "context-edits",
+)  # fmt: skip
+
+
+class Held(msgspec.Struct, frozen=True, kw_only=True):
+    """Another process writes the session; `holder` is known if it is in the registry."""
+
+    path: Path
+    holder: Running | None
+    choices: tuple[Literal["read", "fork"], ...] = ("read", "fork")
+
+    def __str__(self) -> str:
+        who = str(self.holder) if self.holder else "another process"
+        return f"session {self.path.stem} is open: {who}"
+
+
+class Back(msgspec.Struct, frozen=True, kw_only=True):
+    """How far back a session is taken: behind the message `to`.
+
+    `only_turn` is the prompt whose turn is all that may be left behind by it.
+    """
+
+    to: str
+    only_turn: str | None = None
+
+    def of(self, loaded: Loaded) -> Loaded:
+        """The session as it was then; raises `SessionError` if it may not or cannot be."""
+        uuids = [message.get("uuid") for message in loaded.messages]
+        if self.to not in uuids:
+            raise SessionError(
+                f"--resume-session-at {self.to}: the conversation has no such message"
+            )
+        end = uuids.index(self.to) + 1
+        if self.only_turn is not None:
+            turns = turns_of(loaded.messages)[end:]
+            other = next((turn for turn in turns if turn != self.only_turn), self.only_turn)
+            if other != self.only_turn:
+                raise SessionError(
+                    f"Resume rejected by --resume-drops-turn: of the turn {other or '(none)'} "
+                    f"something would be left behind too, not of {self.only_turn} alone"
+                )
+        return msgspec.structs.replace(loaded, messages=loaded.messages[:end], leaf_uuid=self.to)
+
+
+def turns_of(messages: Sequence[dict[str, Any]]) -> list[str | None]:
+    """For each message the prompt that began its turn; what goes with a prompt may stand before it."""
+    turns: list[str | None] = []
+    turn: str | None = None
+    waiting = 0
+    for message in messages:
+        said = User(message) if message.get("type") == "user" else None
+        if said is not None and (said.face == "typed" or said.is_news):
+            turn = message["uuid"]
+            turns[len(turns) - waiting :] = [turn] * waiting
+        waiting = waiting + 1 if message.get("type") == "attachment" else 0
+        turns.append(turn)
+    return turns
+
+
+def resume(recorder: Recorder, log: Log, *, home: Path, back: Back | None = None) -> Loaded | Held:
+    """Takes the recorder's session and goes on from what it holds; the lock comes before the look.
+
+    A call at its end that a crash left without a result gets one that says so, on disk too.
+    Raises `OSError` if there is no such file.
+    """
+    path = recorder.transcript
+    if not log.claim(path):
+        return Held(path=path, holder=holder(home, path.stem))
+    for agent in unsaved_agents(recorder.paths.place, home):
+        bring_home(agent, log, home)
+    loaded = with_unsaved(path, home)
+    if back is None:
+        recorder.resume(loaded)
+    else:
+        loaded = _taken_back(recorder, log, loaded, back)
+    results = lost_results(loaded)
+    if results:
+        recorder.record(results)
+        log.flush()
+        loaded = with_unsaved(path, home)
+    return loaded
+
+
+def _taken_back(recorder: Recorder, log: Log, loaded: Loaded, back: Back) -> Loaded:
+    """The session as it was, in the log too: whoever loads it later finds the same."""
+    then = back.of(loaded)
+    recorder.resume(then)
+    if then.messages[-1] is loaded.messages[-1]:
+        return loaded
+    recorder.rewind(back.to)
+    if log.flush().troubles:
+        return then
+    loaded = load(loaded.path)
+    recorder.resume(loaded)
+    return loaded
+
+
+def lost_results(loaded: Loaded) -> list[dict[str, Any]]:
+    """Results for the unanswered calls of the last answer; none if something was said since.
+
+    What lacks in the middle is for `clew sessions repair`: appended, it would become the end.
+    """
+    answer: set[str] = set()
+    key = None
+    for message in reversed(loaded.messages):
+        if message.get("type") == "assistant":
+            said = message.get("message")
+            mine = (said.get("id") if isinstance(said, dict) else None) or message["uuid"]
+            key = key or mine
+            if mine != key:
+                break
+            answer.add(message["uuid"])
+        elif not block_ids(message, "tool_result", "tool_use_id"):
+            break
+    callers = {caller for _, caller in unanswered(loaded.messages)} if answer else set()
+    # Nearly always there are none, and then a long session is not walked through once more.
+    if not callers or not callers <= answer:
+        return []
+    return missing_results(
+        loaded.messages,
+        ENDED_WHILE_RUNNING,
+        new_uuid=lambda: str(uuid4()),
+        at=str(loaded.messages[-1].get("timestamp")),
+    )
+
+
+def forked(loaded: Loaded, session_id: str, *, until: str | None = None) -> Iterator[bytes]:
+    """The lines of a new session that begins as `loaded` does, up to and with the entry `until`; in a
+    list it can be told from that."""
+    pairs = zip(loaded.chain.nodes(), loaded.messages, strict=True)
+    for line in copied(pairs, loaded, session_id, until=until):
+        yield encode(line) + b"\n"
+    for kind in _COPIED:
+        if kind in loaded.side.current:
+            named: dict[str, Any] = {**loaded.side.current[kind], "sessionId": session_id}
+            title = named.get(_TITLES.get(kind, ""))
+            if title and isinstance(title, str):
+                named[_TITLES[kind]] = f"{title} (fork)"
+            yield encode(named) + b"\n"

@@ -1,0 +1,116 @@
+"""The registry of running sessions: one small file a process, below clew's own folder.
+
+A process keeps its file locked for as long as it lives, so that the kernel, not a process number
+that may be another's by now, says who is alive. What the dead left is removed by whoever looks.
+
+Decision: docs/decisions/050-transcript-lock.md
+"""
+
+import contextlib
+import fcntl
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+
+from clew.record.transcript.paths import own_dir
+from clew.system import clock
+from clew.system.files import make_private
+
+
+class Running(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A process and the session it has open; `status` is `busy` while a turn runs, else `idle`."""
+
+    pid: int
+    session_id: str
+    cwd: str
+    status: str = "idle"
+    name: str = ""
+    started_at: str = ""
+    version: str = ""
+
+    def __str__(self) -> str:
+        name = f" ({self.name})" if self.name else ""
+        since = f", since {clock.written_here(self.started_at)}" if self.started_at else ""
+        return f"process {self.pid}{name} in {self.cwd}{since}"
+
+
+class Registration:
+    """A session's line in the registry, under its process; a change replaces the file in one step.
+
+    A home that takes no file stops no session: others are then not told who runs.
+    """
+
+    def __init__(self, home: Path, running: Running) -> None:
+        self._folder = _folder(home)
+        # A process can have several sessions open.
+        self._path = self._folder / f"{running.pid}-{running.session_id}.json"
+        self.running = running
+        self._fd = -1
+        with contextlib.suppress(OSError):
+            make_private(self._folder)
+            for _ in everyone(home):
+                pass  # looking is what removes the dead
+        self._write()
+
+    def update(self, **changes: str) -> None:
+        """Sets the status or the name."""
+        self.running = msgspec.structs.replace(self.running, **changes)
+        self._write()
+
+    def leave(self) -> None:
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):
+                self._path.unlink(missing_ok=True)
+            os.close(self._fd)
+            self._fd = -1
+
+    def _write(self) -> None:
+        beside = self._path.with_suffix(".new")
+        fd = -1
+        try:
+            # Locked before it has its name: nobody may take a file for a dead one's between the two.
+            fd = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.write(fd, msgspec.json.encode(self.running))
+            beside.rename(self._path)
+        except OSError:
+            if fd >= 0:
+                os.close(fd)
+                with contextlib.suppress(OSError):
+                    beside.unlink(missing_ok=True)
+            return
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = fd
+
+
+def everyone(home: Path) -> Iterator[Running]:
+    """The sessions that run now; entries of processes that died are removed on the way."""
+    for path in sorted(_folder(home).glob("*.json")):
+        found = _read(path)
+        if found is not None:
+            yield found
+
+
+def holder(home: Path, session_id: str) -> Running | None:
+    """The process that has a session open, if it said so; we, who are refused it, said so as well."""
+    others = (r for r in everyone(home) if r.pid != os.getpid())
+    return next((r for r in others if r.session_id == session_id), None)
+
+
+def _read(path: Path) -> Running | None:
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            with contextlib.suppress(msgspec.MsgspecError):
+                return msgspec.json.decode(file.read(), type=Running)
+            return None
+        path.unlink(missing_ok=True)
+    return None
+
+
+def _folder(home: Path) -> Path:
+    return own_dir(home) / "running"

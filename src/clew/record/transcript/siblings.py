@@ -1,0 +1,245 @@
+"""What an answer said beside the walked path: parallel calls and their results. Pure.
+
+One answer is several entries with one message id, and each result hangs on its own call: a walk
+from the leaf meets only the branch it came by. An entry off the path is pulled in if it is part of
+an answer on the path, or the only result of one of its calls; what another branch of the
+conversation said never is.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from clew.record.transcript.links import ROOT, Links, Node
+
+Body = Callable[[Node], dict[str, Any]]
+
+
+def with_siblings(links: Links, path: list[int], body: Body) -> list[int]:
+    """The path with what belongs to its answers, in the order of the conversation."""
+    beside = _beside(links, path)
+    if not beside:
+        return path
+    found = _Answers(links, path, body)
+    return found.merge(beside)
+
+
+def _beside(links: Links, path: Sequence[int]) -> list[int]:
+    """Shown entries off the path that lead up to it, in file order: parents before children."""
+    on_path = bytearray(len(links.nodes))
+    for i in path:
+        on_path[i] = 1
+    return [
+        i
+        for i, node in enumerate(links.nodes)
+        if not on_path[i]
+        and links.parents[i] != ROOT
+        and node.keys.type in ("user", "assistant")
+        and links.shown[i]
+    ]
+
+
+class _Answers:
+    """Which answer each entry belongs to, and what was pulled in so far."""
+
+    def __init__(self, links: Links, path: Sequence[int], body: Body) -> None:
+        self._links = links
+        self._body = body
+        self._path = path
+        self._on_path = {i: place for place, i in enumerate(path)}
+        self._keys: dict[int, object] = {}
+        self._pulled: dict[int, int] = {}  # entry -> place of its answer's last own entry
+        self._calls_at: dict[int, list[int]] = {}  # those pulled in, by that place
+        self._extents: dict[int, _Extent] = {}  # by place
+
+    def merge(self, beside: Sequence[int]) -> list[int]:
+        self._pull([i for i in beside if self._is_assistant(i)], self._pull_call)
+        for i, place in self._pulled.items():
+            self._calls_at.setdefault(place, []).append(i)
+        self._pull([i for i in beside if not self._is_assistant(i)], self._pull_result)
+        merged: list[int] = []
+        for calls, rest in self._segments():
+            merged += (
+                sorted_in(calls, self._links) if any(i in self._pulled for i in calls) else calls
+            )
+            merged += sorted_in(rest, self._links) if any(i in self._pulled for i in rest) else rest
+        return merged
+
+    def _pull(self, entries: Sequence[int], pull: Callable[[int], None]) -> None:
+        """In a shuffled file a parent may stand below its child, which waits for it then."""
+        waiting: dict[int, list[int]] = {}
+        for entry in entries:
+            turn = [entry]
+            while turn:
+                i = turn.pop()
+                pull(i)
+                parent = self._links.parents[i]
+                if i in self._pulled:
+                    turn += reversed(waiting.pop(i, []))
+                elif not self._is_taken(parent):
+                    waiting.setdefault(parent, []).append(i)
+
+    def _pull_call(self, i: int) -> None:
+        parent = self._links.parents[i]
+        if self._is_taken(parent) and self._key(i) == self._key(parent):
+            # Two texts that hang on one entry are two tries at the same answer, not one answer.
+            if self._calls(i) or not self._goes_on(parent):
+                self._pulled[i] = self._place(parent)
+            return
+        # Older writers hung all calls of an answer on the prompt.
+        place = self._on_path.get(parent, ROOT)
+        if place != ROOT and place + 1 < len(self._path) and self._calls(i):
+            first = self._path[place + 1]
+            if self._is_assistant(first) and self._key(first) == self._key(i):
+                self._pulled[i] = place + 1
+
+    def _goes_on(self, i: int) -> bool:
+        """Whether the path leads from this entry to a further one of the same answer."""
+        place = self._on_path.get(i, len(self._path)) + 1
+        if place >= len(self._path) or not self._is_assistant(self._path[place]):
+            return False
+        return self._key(self._path[place]) == self._key(i)
+
+    def _pull_result(self, i: int) -> None:
+        parent = self._links.parents[i]
+        results = self._results(i) if self._is_taken(parent) else set()
+        if not results:
+            return
+        answer = self._extent(self._place(parent))
+        if results <= answer.calls and not results & answer.answered:
+            self._pulled[i] = answer.start
+            answer.pulled.append(i)
+            answer.answered |= results
+
+    def _extent(self, place: int) -> "_Extent":
+        """The answer that a place of the path is part of, or stands behind. All calls are pulled in by now."""
+        if place not in self._extents:
+            start, end = self._reach(place)
+            if start not in self._extents:
+                self._extents |= dict.fromkeys(range(start, end), self._whole(start, end))
+            self._extents[place] = self._extents[start]
+        return self._extents[place]
+
+    def _whole(self, start: int, end: int) -> "_Extent":
+        found = _Extent(start, end)
+        for place in range(start, end):
+            calls = self._calls_at.get(place, [])
+            found.pulled += calls
+            for i in (self._path[place], *calls):
+                found.calls |= self._calls(i)
+                found.answered |= self._results(i)
+        return found
+
+    def _reach(self, place: int) -> tuple[int, int]:
+        """The part of the path that one answer and its results take."""
+        while place > 0 and not self._is_assistant(self._path[place]):
+            place -= 1
+        key = self._key(self._path[place])
+        start = place
+        while start > 0 and self._is_part(self._path[start - 1], key):
+            start -= 1
+        while not self._is_assistant(self._path[start]) and start < place:
+            start += 1  # a result above the answer's first entry is no part of it
+        end = place + 1
+        while end < len(self._path) and self._is_part(self._path[end], key):
+            end += 1
+        return start, end
+
+    def _is_part(self, i: int, key: object) -> bool:
+        if self._is_assistant(i):
+            return self._key(i) == key
+        return self._links.nodes[i].keys.type != "user" or bool(self._results(i))
+
+    def _segments(self) -> list[tuple[list[int], list[int]]]:
+        """The path cut at each answer that something was pulled into: its calls, then the rest."""
+        segments: list[tuple[list[int], list[int]]] = []
+        done = 0
+        for start in sorted({self._extent(place).start for place in self._pulled.values()}):
+            answer = self._extent(start)
+            segments.append((list(self._path[done:start]), []))
+            members = [*self._path[start : answer.end], *answer.pulled]
+            calls = [i for i in members if self._is_assistant(i)]
+            segments.append((calls, [i for i in members if not self._is_assistant(i)]))
+            done = answer.end
+        segments.append((list(self._path[done:]), []))
+        return segments
+
+    def _is_taken(self, i: int) -> bool:
+        return i in self._on_path or i in self._pulled
+
+    def _place(self, i: int) -> int:
+        return self._on_path[i] if i in self._on_path else self._pulled[i]
+
+    def _is_assistant(self, i: int) -> bool:
+        return self._links.nodes[i].keys.type == "assistant"
+
+    def _key(self, i: int) -> object:
+        """What the entries of one answer have in common: the message id, or their being in a row."""
+        row: list[int] = []
+        key: object = None
+        while key is None:
+            if i in self._keys:
+                key = self._keys[i]
+            else:
+                row.append(i)
+                message = self._body(self._links.nodes[i]).get("message")
+                key = (message.get("id") if isinstance(message, dict) else None) or None
+                parent = self._links.parents[i]
+                if key is None and (parent == ROOT or not self._is_assistant(parent)):
+                    key = i
+                i = parent
+        self._keys.update(dict.fromkeys(row, key))
+        return key
+
+    def _calls(self, i: int) -> set[str]:
+        return set(block_ids(self._body(self._links.nodes[i]), "tool_use", "id"))
+
+    def _results(self, i: int) -> set[str]:
+        return set(block_ids(self._body(self._links.nodes[i]), "tool_result", "tool_use_id"))
+
+
+class _Extent:
+    """One answer: the part of the path it takes, what was pulled into it, its calls and what has a result."""
+
+    def __init__(self, start: int, end: int) -> None:
+        self.start, self.end = start, end
+        self.pulled: list[int] = []
+        self.calls: set[str] = set()
+        self.answered: set[str] = set()
+
+
+def block_ids(entry: dict[str, Any], kind: str, key: str) -> list[str]:
+    """The ids of an entry's blocks of one kind, in order."""
+    message = entry.get("message")
+    content = message.get("content") if isinstance(message, dict) else None
+    if not isinstance(content, list):
+        return []
+    return [
+        block[key]
+        for block in content
+        if isinstance(block, dict) and block.get("type") == kind and isinstance(block.get(key), str)
+    ]
+
+
+def sorted_in(members: Sequence[int], links: Links) -> list[int]:
+    """In the order of the file, but never before the entry they hang on."""
+    ordered = sorted(members, key=lambda i: links.nodes[i].at)
+    rank = {i: place for place, i in enumerate(ordered)}
+    if all(rank.get(links.parents[i], -1) < place for i, place in rank.items()):
+        return ordered
+    depths = _depths(ordered, links, rank)
+    return sorted(ordered, key=depths.__getitem__)
+
+
+def _depths(members: Sequence[int], links: Links, within: dict[int, int]) -> dict[int, int]:
+    """How many of these each one hangs on."""
+    depths: dict[int, int] = {}
+    for member in members:
+        way: list[int] = []
+        i = member
+        while i in within and i not in depths:
+            way.append(i)
+            i = links.parents[i]
+        above = depths.get(i, 0)
+        for steps, passed in enumerate(reversed(way), 1):
+            depths[passed] = above + steps
+    return depths

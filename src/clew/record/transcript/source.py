@@ -1,0 +1,141 @@
+"""An open file as numbered lines, as parts by offset, and searched from its end. Reads only.
+
+Lines end at LF; a CR before it belongs to the space around the JSON. Memory stays constant but for
+a single line.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from io import FileIO
+from pathlib import Path
+
+from clew.record.transcript import light
+
+# Small enough that the allocator gives the same memory again: no page is ever fetched twice.
+BLOCK_SIZE_BYTES = 1 << 17
+READ_AHEAD_BYTES = 1 << 17
+
+
+class Source:
+    """The file as long as it was when opened: what is appended meanwhile is not seen.
+
+    Further files are read as if they were appended to it.
+    """
+
+    def __init__(self, fd: int, *more: int) -> None:
+        self._parts: list[tuple[int, int, int]] = []
+        self.size = 0
+        for each in (fd, *more):
+            begin, self.size = self.size, self.size + os.fstat(each).st_size
+            self._parts.append((begin, self.size, each))
+        self._ahead_at = 0
+        self._ahead = b""
+
+    def part(self, at: int, size: int) -> bytes:
+        """Bytes by offset; what follows is read along, for the next part is mostly the next line."""
+        start = at - self._ahead_at
+        if start < 0 or start + size > len(self._ahead):
+            self._ahead = self.read(at, max(size, READ_AHEAD_BYTES))
+            self._ahead_at, start = at, 0
+        return self._ahead[start : start + size]
+
+    def read(self, at: int, size: int) -> bytes:
+        parts: list[bytes] = []
+        for begin, end, fd in self._parts:
+            while begin <= at < end and size > 0:
+                part = os.pread(fd, min(size, end - at), at - begin)
+                if not part:
+                    break
+                parts.append(part)
+                at, size = at + len(part), size - len(part)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def lines(self, start: int, end: int | None = None) -> Iterator[tuple[int, int, bytes]]:
+        """(number from 1, offset, bytes without the LF) of each line from a line's start on."""
+        number = 0
+        for at, block in self.blocks(start, end):
+            pieces = block.split(b"\n")
+            if not pieces[-1]:
+                pieces.pop()
+            for piece in pieces:
+                number += 1
+                yield number, at, piece
+                at += len(piece) + 1
+
+    def blocks(self, start: int, end: int | None = None) -> Iterator[tuple[int, bytes]]:
+        """(offset, bytes) of one whole line after another, many at once, with their LFs."""
+        end = self.size if end is None else min(end, self.size)
+        size = BLOCK_SIZE_BYTES
+        while start < end:
+            wanted = min(size, end - start)
+            block = self.read(start, wanted)
+            if len(block) < wanted:
+                end = start + len(block)  # it was cut meanwhile
+            size = BLOCK_SIZE_BYTES
+            if start + len(block) < end:
+                whole = block.rfind(b"\n") + 1
+                if not whole:
+                    size = 2 * len(block)  # a single line may be as long as the file
+                    continue
+                if whole < len(block):
+                    block = block[:whole]
+            if block:
+                yield start, block
+            start += len(block)
+
+    def line_at(self, start: int) -> bytes:
+        """The line that begins at `start`."""
+        return next((raw for _, _, raw in self.lines(start)), b"")
+
+    def last_line_with(
+        self, needle: bytes, before: int, is_wanted: Callable[[bytes], bool] = bool
+    ) -> int | None:
+        """Where the last wanted line that holds `needle` begins, looking from `before` upwards."""
+        while (found := self._find_back(needle, before)) is not None:
+            start = self._line_start(found)
+            if is_wanted(self.line_at(start)):
+                return start
+            before = start
+        return None
+
+    def _line_start(self, position: int) -> int:
+        newline = self._find_back(b"\n", position)
+        return 0 if newline is None else newline + 1
+
+    def _find_back(self, needle: bytes, before: int) -> int | None:
+        size = 4096
+        while before > 0:
+            start = max(0, before - size)
+            block = self.read(start, before - start)
+            if needle in block:  # looking from the front is several times faster than from the end
+                return start + block.rfind(needle)
+            # A needle may lie across two blocks.
+            before = start + len(needle) - 1 if start else 0
+            size = min(size * 4, BLOCK_SIZE_BYTES)
+        return None
+
+
+@contextmanager
+def reading(path: Path, copies: Iterable[Path] = ()) -> Iterator[Source]:
+    """A file and behind it its emergency copies, or those alone where there is no file."""
+    with ExitStack() as opened:
+        more = [*_there(opened, [each for each in copies if each != path])]
+        # The file is opened last: what a copy held that is gone by now was brought home into it.
+        try:
+            files = [opened.enter_context(_opened(path)), *more]
+        except (FileNotFoundError, NotADirectoryError):
+            if not more:
+                raise
+            files = more
+        yield Source(*(file.fileno() for file in files))
+
+
+def _there(opened: ExitStack, paths: Iterable[Path]) -> Iterator[FileIO]:
+    for path in paths:
+        with suppress(FileNotFoundError):
+            yield opened.enter_context(_opened(path))
+
+
+def _opened(path: Path) -> FileIO:
+    return FileIO(path, opener=light.at_once)

@@ -1,0 +1,79 @@
+"""What is known of one file's chain while it is written: who is in it, who is last, whose call.
+
+Pure state; holds no line and touches no file.
+"""
+
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+from clew.record.transcript.load import Loaded
+from clew.record.transcript.siblings import block_ids
+
+
+class Strand:
+    """`last` is the entry the next one hangs on; `owed` are written ahead and not yet in place.
+
+    `known` holds each entry's rank: which of two was written first. Entries that a compaction closed
+    are forgotten, as who loads the file never learns of them: what is kept here does not grow with it.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.has_file = False
+        self.last: str | None = None
+        self.known: dict[str, int] = {}
+        self.owed: set[str] = set()
+        self.calls: dict[str, str] = {}
+        # What each hangs on, by rank; and by name for those that were withdrawn.
+        self._parents: list[str | None] = []
+        self._withdrawn: dict[str, str | None] = {}
+
+    @classmethod
+    def of(cls, path: Path, loaded: Loaded) -> "Strand":
+        """A strand that goes on from what a file holds."""
+        strand = cls(path)
+        strand.has_file = loaded.size_bytes > 0
+        strand.known = dict(loaded.chain.links.index)
+        strand._parents = [None] * len(loaded.chain.links.nodes)
+        for message in loaded.messages:
+            rank = strand.known.get(message.get("uuid", ""))
+            if rank is not None:
+                strand._note(message, rank)
+        strand.last = loaded.leaf_uuid
+        return strand
+
+    def add(self, line: dict[str, Any]) -> None:
+        """Notes a line of the chain."""
+        uuid = line.get("uuid")
+        if isinstance(uuid, str):
+            rank = self.known[uuid] = len(self._parents)
+            self.owed.discard(uuid)
+            self._parents.append(None)
+            self._note(line, rank)
+
+    def _note(self, line: dict[str, Any], rank: int) -> None:
+        self._parents[rank] = line.get("parentUuid") or line.get("logicalParentUuid")
+        for call in block_ids(line, "tool_use", "id"):
+            self.calls[call] = line["uuid"]
+
+    def begin_anew(self, boundary: str, kept: Collection[str]) -> None:
+        """Forgets what was written before `boundary`, but for what it keeps."""
+        floor = self.known[boundary]
+        standing = [uuid for uuid, rank in self.known.items() if rank >= floor or uuid in kept]
+        self._parents = [self._parents[self.known[uuid]] for uuid in standing]
+        self.known = {uuid: rank for rank, uuid in enumerate(standing)}
+        self.calls = {call: uuid for call, uuid in self.calls.items() if uuid in self.known}
+        self._withdrawn = {}
+
+    def withdraw(self, uuid: str) -> bool:
+        """Forgets an entry; False if there was none. The next hangs on what it hung on."""
+        if uuid not in self.known and uuid not in self.owed:
+            return False
+        rank = self.known.pop(uuid, None)
+        if rank is not None:
+            self._withdrawn[uuid] = self._parents[rank]
+        self.owed.discard(uuid)
+        while self.last is not None and self.last not in self.known:
+            self.last = self._withdrawn.get(self.last)
+        return True

@@ -1,0 +1,1 @@
+"""Subagents of a session: conversations of their own, made of the same parts."""

@@ -1,0 +1,235 @@
+"""One agent: a conversation of its own, made of the same parts as its session's."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from clew.agent.context.facts import Fact, attachments, find_listed_tools, tool_listing_fact
+from clew.agent.conversation import Conversation, Speaker
+from clew.agent.deps import Emit
+from clew.agent.events import EngineEvent, FromAgent, TurnEnded
+from clew.agent.hooked import entries
+from clew.agent.subagents.worktree import Worktree
+from clew.agent.tools.base import Agents
+from clew.core.json_object import Json
+from clew.core.ledger.state import Beside
+from clew.core.messages.history import History
+from clew.parts.agents.mail import Mailbox, Tale
+from clew.parts.agents.places import memory_fact
+from clew.parts.agents.shared import AgentHooks, begun_with, hooks_of
+from clew.parts.plugins.part import managed_hooks_only
+from clew.permissions.request import Mode
+from clew.record.transcript.agents import AgentMetadata
+from clew.record.transcript.belongings import SHARED_WITH
+from clew.record.transcript.record import AgentRecorder
+from clew.session.agents.agent_parts import (
+    Birth,
+    Crew,
+    Listing,
+    deps_of,
+    hands_of,
+    mode_in,
+    requests_of,
+    thread_of,
+)
+from clew.system.clock import now
+
+# So often in a row a hook may have one go on that would wait.
+MOST_ASKED = 3
+
+
+class Agent:
+    """`turn` has it do a piece of work; the rest is for whoever looks on."""
+
+    def __init__(
+        self,
+        crew: Crew,
+        birth: Birth,
+        heard: Emit,
+        agents: Agents | None,
+        listing: Listing,
+    ) -> None:
+        self.birth = birth
+        self._crew = crew
+        self._heard = heard
+        self.recorder = recorder_of(crew, birth)
+        self.spending = Beside(crew.thread.spending, birth.agent_id)
+        thread = thread_of(crew, birth, self.recorder, self.spending)
+        hands = hands_of(crew, birth, thread, agents)
+        self._listing = nothing if hands.toolbox.get("Agent") is None else listing
+        self._story, self._tools = thread.story, hands.tool_session
+        self.tale = Tale(self._tools.tasks, lambda: self.spending.spent)
+        self._hooks = AgentHooks(
+            crew.hands.hooks,
+            agent_id=birth.agent_id,
+            kind=birth.spec.name,
+            transcript=self.recorder.transcript,
+            where=lambda: self._tools.cwd,
+            is_heard=not birth.is_hooks_own,
+            effort=birth.spec.effort,
+        )
+        self._requests = requests_of(crew, birth, self.recorder, hands)
+        inbox = Mailbox(self.recorder, goes_on=birth.loaded is not None)
+        self._deps = deps_of(
+            crew, birth, thread, hands, self._requests, self._hooks, inbox, self._listing
+        )
+        self.conversation = Conversation(self._deps, inbox)
+
+    @property
+    def mode(self) -> Mode:
+        return mode_in(self._crew, self.birth.spec)
+
+    @property
+    def history(self) -> History:
+        return self._story.history
+
+    def begin_with(self, said: Sequence[Json]) -> None:
+        """What was said elsewhere is where it goes on from."""
+        self._story.add(said)
+        if said:
+            birth = self.birth = replace(self.birth, begins_behind=str(said[-1].get("uuid", "")))
+            self.recorder.describe(metadata(birth))
+
+    async def turn(self, words: str) -> TurnEnded:
+        """Does what `words` ask, with the servers and hooks of its own definition at hand."""
+        servers, hooks = self.birth.servers, self._crew.hands.hooks
+        own = hooks_of(self.birth.spec, self.birth.agent_id)
+        if not managed_hooks_only(self._crew.ground.rules.standing.layers):
+            hooks.add(own)
+        try:
+            await servers.wake()
+            return await self._turn(words)
+        finally:
+            for source in {hook.source for hook in own}:
+                hooks.remove(source)
+            await servers.rest()
+
+    async def _turn(self, words: str) -> TurnEnded:
+        """Does what `words` ask; all around it is told with the first of them."""
+        context = [] if len(self._story.history) else await self._surroundings()
+        first = self.birth.spec.first_words if context else ""
+        ended = await self.conversation.submit(
+            f"{first}\n\n{words}" if first else words,
+            self._emit,
+            said_by=self._speaker(),
+            context=context,
+        )
+        asked = 0
+        while not ended.is_error:
+            if await self._has_more():
+                ended = await self.conversation.answer_unheard(self._emit)
+                continue
+            more = await self._may_wait() if asked < MOST_ASKED else ""
+            if not more:
+                break
+            asked += 1
+            ended = await self.conversation.submit(more, self._emit, said_by=self._speaker())
+        return ended
+
+    async def _may_wait(self) -> str:
+        name = self.birth.name
+        return await self._hooks.idle(name, self._emit) if name else ""
+
+    async def _has_more(self) -> bool:
+        """Whether something is to be heard before it has ended: its own agents are waited for."""
+        tasks, owner = self._tools.tasks, self.birth.agent_id
+        await tasks.ended("agent", owner=owner)
+        return self.conversation.has_unheard or tasks.has_news("agent", owner=owner)
+
+    async def _emit(self, event: EngineEvent) -> None:
+        birth = self.birth
+        self.tale.hear(event)
+        await self._heard(
+            FromAgent(
+                agent_id=birth.agent_id,
+                kind=birth.spec.name,
+                description=birth.description,
+                tool_use_id=birth.tool_use_id,
+                event=event,
+            )
+        )
+
+    async def hear(self, words: str) -> None:
+        """Something said while it works; written down when this returns."""
+        self.conversation.say(words, self._speaker())
+        await self.recorder.durable()
+
+    def _speaker(self) -> Speaker:
+        return Speaker(source="system", mode=self.mode)
+
+    async def _surroundings(self) -> list[Json]:
+        said = await self._hooks.started(self._emit)
+        facts = await self._facts()
+        return [*attachments([fact for fact in facts if fact]), *entries(self._deps, said)]
+
+    async def _facts(self) -> list[Fact | None]:
+        """All that it is told before its first piece of work."""
+        crew, spec = self._crew, self.birth.spec
+        facts = await crew.opening.facts(
+            model=self.birth.model.id, day=now()[:10], cwd=Path(self.birth.cwd)
+        )
+        if not spec.reads_memory:
+            facts = [fact for fact in facts if fact.payload["type"] != "instructions"]
+        skills, has_skills = crew.hands.skills, self._requests.offers("Skill")
+        return [
+            *facts,
+            tool_listing_fact(find_listed_tools(()), self._requests.deferred()),
+            self._listing(self.history),
+            skills.news(self.history) if has_skills else None,
+            *self.birth.servers.facts(),
+            await begun_with(skills, spec.skills),
+            memory_fact(spec, crew.ground.began.places),
+        ]
+
+
+def nothing(_: History) -> Fact | None:
+    """An agent that may begin no other is told of none."""
+    return None
+
+
+def recorder_of(crew: Crew, birth: Birth) -> AgentRecorder:
+    recorder = crew.thread.recorder.of_agent(birth.agent_id)
+    recorder.moved_to(birth.cwd)
+    recorder.describe(metadata(birth))
+    if birth.loaded is not None:
+        recorder.resume(birth.loaded)
+    return recorder
+
+
+def checkout_fields(tree: Worktree | None) -> Json:
+    """What is kept of a checkout beside its path."""
+    if tree is None:
+        return {}
+    return {
+        "worktreeBranch": tree.branch,
+        "worktreeBase": tree.base,
+        "worktreeRepository": tree.repository,
+    }
+
+
+def metadata(birth: Birth, **more: Any) -> AgentMetadata:
+    """What is kept beside the transcript, so that the agent can go on as what it is."""
+    optional = {
+        "name": birth.name,
+        "parentAgentId": birth.parent_id,
+        "beginsBehind": birth.begins_behind,
+        SHARED_WITH: birth.shared_with,
+        **checkout_fields(birth.worktree),
+    }
+    known = {key: value for key, value in optional.items() if value}
+    return AgentMetadata(
+        agent_type=birth.spec.name,
+        worktree_path=None if birth.worktree is None else birth.worktree.path,
+        description=birth.description,
+        tool_use_id=birth.tool_use_id,
+        more={
+            "isBuiltIn": birth.spec.origin == "built-in",
+            "spawnDepth": birth.depth,
+            "model": birth.model.id,
+            "cwd": birth.cwd,
+            **known,
+            **more,
+        },
+    )

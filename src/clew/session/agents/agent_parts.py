@@ -1,0 +1,256 @@
+"""What an agent is made of: the same parts as its session, shared or its own.
+
+Shared are the service, the ledger, servers, walls, hooks and files' history; its own are its record,
+its tools and what they have read, the mode it works in, and how it keeps within its window.
+
+Decision: docs/decisions/170-agents.md
+"""
+
+import os
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.agent.cache_watch import CacheWatch
+from clew.agent.context.facts import Fact, attachments
+from clew.agent.context.nearby import Nearby
+from clew.agent.context.opening import Opening
+from clew.agent.context.prompts import Prompts, taken_up
+from clew.agent.context.system_prompt import agent_prompt
+from clew.agent.conversation import Inbox
+from clew.agent.deps import Deps, Question, Verdict, nothing_new, stays
+from clew.agent.judging import Judging
+from clew.agent.models import binds_thinking, target_of
+from clew.agent.requests import Measure, Requests
+from clew.agent.story import Story
+from clew.agent.subagents.offer import mode_of, offered, refused
+from clew.agent.subagents.specs import Spec
+from clew.agent.subagents.worktree import Worktree
+from clew.agent.tools.base import Agents, Tool
+from clew.agent.tools.registry import Toolbox
+from clew.core.catalog.models import Model
+from clew.core.json_object import Json
+from clew.core.ledger.state import Beside
+from clew.core.messages.history import History
+from clew.core.normalize.repairs import from_record
+from clew.parts.agents.shared import AgentHooks, AgentServers, AgentSkills
+from clew.parts.background_tasks import news, running
+from clew.parts.context import Ground
+from clew.parts.skills.tool import SkillTool
+from clew.permissions.modes import MODES
+from clew.permissions.request import Mode
+from clew.record.transcript.load import Loaded
+from clew.record.transcript.record import AgentRecorder
+from clew.session.compaction import Keeping
+from clew.session.hands import Hands, tools_session, toolset_of
+from clew.session.thread import Thread
+
+Ask: TypeAlias = Callable[[Question], Awaitable[Verdict]]
+Listing: TypeAlias = Callable[[History], Fact | None]
+
+
+class Crew(Struct, frozen=True, kw_only=True):
+    """What every agent of a session is made of."""
+
+    ground: Ground
+    thread: Thread
+    hands: Hands
+    requests: Requests
+    opening: Opening
+    ask: Ask
+    # The session's own; what it may spend and touch, its agents may.
+    deps: Deps
+
+
+class Birth(Struct, frozen=True, kw_only=True):
+    """Which agent is begun, by whom and where."""
+
+    agent_id: str
+    spec: Spec
+    description: str
+    tool_use_id: str
+    model: Model
+    cwd: str
+    name: str = ""
+    parent_id: str = ""
+    depth: int = 1
+    worktree: Worktree | None = None
+    # The session whose agent works in the same checkout: this one is a copy of that.
+    shared_with: str = ""
+    servers: AgentServers
+    # A hook asks it: no hook is told of what it does, else it would ask again.
+    is_hooks_own: bool = False
+    # The last of what was said elsewhere and copied, where it goes on from that.
+    begins_behind: str = ""
+    # What it has said already, where it goes on.
+    loaded: Loaded | None = None
+
+
+def thread_of(crew: Crew, birth: Birth, recorder: AgentRecorder, spending: Beside) -> Thread:
+    loaded = birth.loaded
+    return replace(
+        crew.thread,
+        recorder=recorder,
+        loaded=loaded,
+        story=Story(recorder, History(loaded.messages if loaded else ())),
+        model=birth.model,
+        spending=spending,
+    )
+
+
+def hands_of(crew: Crew, birth: Birth, thread: Thread, agents: Agents | None) -> Hands:
+    shared = crew.hands
+    session = tools_session(crew.ground, thread, shared.own, tasks=shared.tool_session.tasks)
+    session.cwd = session.project = birth.cwd
+    session.todos = []
+    session.sandbox = shared.tool_session.sandbox
+    session.may = shared.tool_session.may
+    session.agents = agents
+    session.owner = birth.agent_id
+    own = tools_of(shared, birth.spec, may_delegate=agents is not None)
+    toolbox = Toolbox((*own, *birth.servers.tools()), crew.ground.began.settings)
+    tools = toolset_of(crew.ground, thread, toolbox, session, shared.mcp, shared.files)
+    return replace(shared, tool_session=session, toolbox=toolbox, tools=tools)
+
+
+def tools_of(shared: Hands, spec: Spec, *, may_delegate: bool) -> Iterable[Tool[Any]]:
+    there = {tool.name: tool for tool in shared.toolbox}
+    for name in offered(spec, there, may_delegate=may_delegate):
+        yield SkillTool(AgentSkills(shared.skills)) if name == SkillTool.name else there[name]
+
+
+def requests_of(crew: Crew, birth: Birth, recorder: AgentRecorder, hands: Hands) -> Requests:
+    service, template = crew.ground.service, crew.requests.template
+    # What the session offers stays offered, so that what is cached for it counts here too.
+    toolbox = crew.hands.toolbox if birth.spec.is_session else hands.toolbox
+    made = replace(
+        template,
+        model=birth.model.id,
+        agent_id=birth.agent_id,
+        # The session's own task is counted; a part of it has no budget of its own.
+        task_budget_tokens=None,
+    )
+    if not birth.spec.is_session:
+        names = [tool["name"] for tool in toolbox.definitions()]
+        made = replace(
+            made,
+            system=agent_prompt(birth.spec.prompt, names),
+            tools=toolbox.definitions(),
+            effort=birth.spec.effort or template.effort,
+        )
+    beginning = taken_up(
+        made,
+        crew.ground.options,
+        Prompts(crew.ground.began.places.own / "prompts"),
+        recorder,
+        birth.loaded,
+        service.catalog,
+    )
+    return Requests(
+        beginning.request,
+        target_of(birth.model, service.provider.endpoint),
+        lambda: beginning.tools_of(toolbox.definitions()),
+        ()
+        if birth.loaded is None
+        else from_record(birth.loaded.side.current.get("request-repairs", {})),
+        binds=partial(binds_thinking, service.catalog),
+        is_as_recorded=beginning.is_as_recorded,
+    )
+
+
+def mode_in(crew: Crew, spec: Spec) -> Mode:
+    """The mode an agent works in at this moment."""
+    rules = crew.ground.rules
+    word = mode_of(
+        spec,
+        rules.mode,
+        is_trusted=rules.standing.is_trusted,
+        may_bypass=crew.ground.options.may_bypass,
+    )
+    return next(mode for mode in MODES if mode == word)
+
+
+def judge_of(crew: Crew, birth: Birth, thread: Thread, hands: Hands) -> Judging:
+    shared = crew.hands
+    return Judging(
+        crew.ground.rules,
+        thread.story,
+        lambda: hands.tool_session.cwd,
+        ask_model=crew.thread.side.ask_model,
+        spared=lambda name, given, decision: shared.skills.spared(
+            name, given, shared.sandbox.spared(name, given, decision)
+        ),
+        secrets=crew.ground.secrets,
+        mode=lambda: mode_in(crew, birth.spec),
+        denied=refused(birth.spec),
+        folders=() if birth.worktree is None else (os.path.realpath(birth.worktree.path),),
+    )
+
+
+def deps_of(
+    crew: Crew,
+    birth: Birth,
+    thread: Thread,
+    hands: Hands,
+    requests: Requests,
+    hooks: AgentHooks,
+    inbox: Inbox,
+    listing: Listing,
+) -> Deps:
+    ground, service = crew.ground, crew.ground.service
+    nearby = Nearby(ground.environ, Path(birth.cwd), ground.gate, thread.story.history)
+    thread.story.when_another(nearby.begin_again)
+    judge = judge_of(crew, birth, thread, hands)
+    measure = Measure(service.provider.count_tokens, service.catalog)
+    keeping = Keeping(ground, thread, hands, requests, crew.opening, judge, measure)
+    keeping.agents = listing
+    keeping.reads_memory = birth.spec.reads_memory
+    reads_memory = birth.spec.reads_memory and not ground.options.is_bare
+
+    def beside(results: Sequence[Json]) -> list[Json]:
+        return attachments(nearby.beside(results)) if reads_memory else []
+
+    return replace(
+        crew.deps,
+        story=thread.story,
+        request=requests,
+        thoughts=requests,
+        answer=lambda: service.answering(ground.fallbacks),
+        tools=hands.tools,
+        judge=judge,
+        review=judge.review,
+        under_mode=judge.under_mode,
+        ask=asking(crew.ask, birth),
+        arrived=lambda: [*inbox.take(), *news(hands.tool_session)],
+        refresh=nothing_new,
+        measured=measure,
+        compaction=keeping,
+        beside=beside,
+        latecomers=nobody_late,
+        session=thread.spending,
+        max_rounds=birth.spec.max_turns,
+        hooks=hooks,
+        may_defer=False,
+        background=lambda: running(hands.tool_session),
+        leaves=stays,
+        where=lambda: hands.tool_session.cwd,
+        cache=CacheWatch(thread.story.history, catalog=service.catalog),
+    )
+
+
+async def nobody_late() -> list[Json]:
+    """Servers that are on their way were waited for before the agent was begun."""
+    return []
+
+
+def asking(ask: Ask, birth: Birth) -> Ask:
+    """Who is asked is told whose call it is."""
+
+    async def asked(question: Question) -> Verdict:
+        return await ask(replace(question, agent_id=birth.agent_id, agent=birth.description))
+
+    return asked

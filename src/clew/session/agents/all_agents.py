@@ -1,0 +1,411 @@
+"""The agents of a session: who there is, who works, what becomes of it.
+
+Owns the life of each: one task in the session's registry while it works, a transcript for ever. What
+an agent does is told to whoever listens, under the call that began it; what came of it is the call's
+result, or news of its task.
+
+Decision: docs/decisions/170-agents.md
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from clew.agent.context.facts import Fact, agent_listing_fact, find_listed_agents
+from clew.agent.deps import Emit
+from clew.agent.events import EngineEvent, TurnEnded
+from clew.agent.hooked import last_words
+from clew.agent.hooks.reach import HookError
+from clew.agent.models import small_model
+from clew.agent.subagents.files import in_object
+from clew.agent.subagents.offer import own_part
+from clew.agent.subagents.specs import ITSELF, JUDGE, OF_FILES, Catalog, Spec
+from clew.agent.subagents.worktree import Git
+from clew.agent.tasks.notice import SCHEDULE
+from clew.agent.tasks.registry import Ending, Task, Tasks
+from clew.agent.tools.base import ToolError, Wish
+from clew.core.json_object import Json
+from clew.core.messages.errors import UserError
+from clew.parts.agents.shared import AgentServers
+from clew.parts.background_tasks import left_by_agent
+from clew.record.transcript.agents import AgentMetadata, ResumedAgent, named, resume_agent
+from clew.record.transcript.belongings import SHARED_WITH
+from clew.record.transcript.paths import Place
+from clew.record.transcript.record import AgentRecorder
+from clew.session.agents.agent import Agent, metadata
+from clew.session.agents.agent_parts import Birth, Crew
+from clew.session.agents.checkouts import Checkouts, place_in, text, worktree_of
+from clew.session.agents.delegate import Delegate
+from clew.session.agents.past import earlier, moved_along, restore
+from clew.system.files import is_folder, is_there
+
+KIND = "agent"
+MOST_WAIT_MS = 600_000
+# So many that have ended are at hand.
+MOST_KEPT = 30
+# How deep agents may begin agents: the session's own stand at 1.
+MOST_DEPTH = 3
+# The word by which a definition asks for the model for small work.
+SMALL = "small"
+
+NOT_KNOWN = (
+    "There is no agent {name}: {why}. It is not gone on with as something else; begin a new one."
+)
+NO_TYPE = "what kind of agent it was is not known: the file beside its transcript is missing, and no call says so"
+
+
+async def unheard(_: EngineEvent) -> None:
+    """Nobody looks on."""
+
+
+class AllAgents:
+    """`catalog` are the kinds there are; `heard` is told what agents do. One for each session."""
+
+    def __init__(self, crew: Crew, catalog: Catalog, faults: Sequence[str] = ()) -> None:
+        self.catalog = catalog
+        # What is wrong with definitions, those that are none among them.
+        self.faults = tuple(faults)
+        self.heard: Emit = unheard
+        self._crew = crew
+        self.checkouts = Checkouts(
+            Git(crew.ground.launcher, crew.ground.environ),
+            crew.hands.hooks,
+            self.tasks,
+            crew.thread.recorder.paths,
+            self._tell,
+        )
+        # By id: those of this run.
+        self.agents: dict[str, Agent] = {}
+
+    @property
+    def tasks(self) -> Tasks:
+        return self._crew.hands.tool_session.tasks
+
+    @property
+    def place(self) -> Place:
+        return self._crew.thread.recorder.paths.place
+
+    @property
+    def home(self) -> Path:
+        return self._crew.thread.recorder.paths.home
+
+    def recorder(self, agent_id: str) -> AgentRecorder | None:
+        agent = self.agents.get(agent_id)
+        return None if agent is None else agent.recorder
+
+    async def aclose(self) -> None:
+        for agent in self.agents.values():
+            await agent.birth.servers.rest()
+
+    def of(self, parent_id: str = "", depth: int = 0, cwd: Callable[[], str] = str) -> Delegate:
+        """The agents as one conversation may ask for them."""
+        return Delegate(self, parent_id, depth, cwd)
+
+    def listing(self, history: Iterable[Json]) -> Fact | None:
+        """What a conversation is to be told of the kinds there are."""
+        if not self._crew.requests.offers("Agent"):
+            return None
+        return agent_listing_fact(
+            find_listed_agents(history), {spec.name: spec.description for spec in self.catalog}
+        )
+
+    def replace_hosts(self, given: Mapping[str, Any]) -> tuple[str, ...]:
+        """The kinds that a host brings, instead of those it brought before; what is wrong with some."""
+        found = in_object(given, "host")
+        self.catalog.remove("host")
+        self.catalog.add(found.specs)
+        return tuple(found.faults)
+
+    def reload(self, found: Iterable[Spec], faults: Sequence[str]) -> None:
+        """The kinds that files define, instead of those that they did; what is wrong with some."""
+        self.faults = tuple(faults)
+        for origin in OF_FILES:
+            self.catalog.remove(origin)
+        self.catalog.add(found)
+
+    def recall(self, messages: Sequence[Json]) -> None:
+        """Takes up what agents of the session's earlier runs came to."""
+        for task in earlier(self.place, self.home, messages):
+            self.tasks.remember(task)
+
+    # -- what of it the session is still to hear
+
+    @property
+    def has_news(self) -> bool:
+        """Whether an agent in the background has ended and the model does not know, or the time of
+        something scheduled has come."""
+        return self.tasks.has_news(KIND) or self.tasks.has_news(SCHEDULE)
+
+    @property
+    def are_working(self) -> bool:
+        return bool(self.tasks.working(KIND))
+
+    async def settled(self, stopping: asyncio.Event) -> bool:
+        """Waits, within bounds, until no agent works in the background; whether there is news, and
+        nobody said meanwhile that nothing more is wanted."""
+        async with asyncio.TaskGroup() as group:
+            waiting = group.create_task(self._all_ended())
+            stopped = group.create_task(stopping.wait())
+            await asyncio.wait([waiting, stopped], return_when=asyncio.FIRST_COMPLETED)
+            waiting.cancel()
+            stopped.cancel()
+        return not stopping.is_set() and self.has_news
+
+    async def _all_ended(self) -> None:
+        said = self._crew.ground.environment.number("wait_for_agents_ms")
+        most_ms = MOST_WAIT_MS if said is None else said
+        with suppress(TimeoutError):
+            async with asyncio.timeout(most_ms / 1000 if most_ms else None):
+                await self.tasks.ended(KIND)
+
+    # -- who is meant
+
+    def spec(self, name: str) -> Spec:
+        found = self.catalog.find(name)
+        if found is None:
+            near = self.catalog.nearest(name)
+            there = ", ".join(spec.name for spec in self.catalog)
+            hint = f"; did you mean {near}?" if near else "."
+            raise ToolError(f"There is no kind of agent {name}{hint} There are: {there}.")
+        return found
+
+    def called(self, name: str) -> Agent | None:
+        """An agent of this run, by its id or the name it was given; of several the last one."""
+        found = self.agents.get(name)
+        if found is not None:
+            return found
+        named = [agent for agent in self.agents.values() if agent.birth.name == name]
+        return named[-1] if named else None
+
+    def model(self, spec: Spec, wanted: str | None) -> str:
+        environment = self._crew.ground.environment
+        name = environment.text("agent_model") or wanted or spec.model
+        if name == SMALL:
+            main = self._crew.requests.template.model
+            name = small_model(environment, self._crew.ground.service, main)
+        return name if name and name != "inherit" else self._crew.requests.template.model
+
+    # -- the life of one
+
+    async def begun(self, wish: Wish, tool_use_id: str, by: Delegate) -> Agent:
+        spec = self.spec(wish.kind)
+        agent_id = f"a{uuid4().hex[:16]}"
+        in_worktree = spec.in_worktree if wish.in_worktree is None else wish.in_worktree
+        tree = await self.checkouts.made(by.cwd(), agent_id) if in_worktree else None
+        return await self._made(
+            Birth(
+                agent_id=agent_id,
+                spec=spec,
+                servers=self._servers(spec),
+                description=wish.description,
+                tool_use_id=tool_use_id,
+                model=self._crew.ground.service.catalog.entry(self.model(spec, wish.model)),
+                cwd=by.cwd() if tree is None else place_in(tree, by.cwd()),
+                name=wish.name,
+                parent_id=by.parent_id,
+                depth=by.depth + 1,
+                worktree=tree,
+            )
+        )
+
+    def _servers(self, spec: Spec) -> AgentServers:
+        return AgentServers(self._crew.ground, self._crew.hands.mcp, spec)
+
+    async def itself(self, said: Sequence[Json], words: str, title: str) -> Task:
+        """The session's own work in the background: an agent that goes on from what was said."""
+        self.tasks.check_room()
+        agent_id = f"a{uuid4().hex[:16]}"
+        template = self._crew.requests.template
+        agent = await self._made(
+            Birth(
+                agent_id=agent_id,
+                spec=ITSELF,
+                servers=self._servers(ITSELF),
+                description=title,
+                # No call began it; hosts tell its frames from the session's by this.
+                tool_use_id=agent_id,
+                model=self._crew.ground.service.catalog.entry(template.model),
+                cwd=self._crew.hands.tool_session.cwd,
+            )
+        )
+        agent.begin_with(said)
+        return self.put_to_work(agent, words, in_background=True)
+
+    async def ask(self, words: str, model: str) -> str:
+        """What an agent says that a hook asks; nobody looks on, and it ends with the hook."""
+        birth = Birth(
+            agent_id=f"a{uuid4().hex[:16]}",
+            spec=JUDGE,
+            servers=self._servers(JUDGE),
+            description="answers a hook",
+            tool_use_id="",
+            model=self._crew.ground.service.catalog.entry(self.model(JUDGE, model or None)),
+            cwd=self._crew.hands.tool_session.cwd,
+            is_hooks_own=True,
+        )
+        await birth.servers.wake()
+        agent = Agent(self._crew, birth, unheard, None, self.listing)
+        try:
+            ended = await agent.turn(words)
+        finally:
+            agent.recorder.describe(metadata(birth, finished="completed"))
+            agent.recorder.rest()
+            await self.tasks.stop_all(birth.agent_id)
+        if ended.is_error:
+            raise HookError(f"the agent could not answer: {ended.message or ended.reason}")
+        return last_words(agent.history)
+
+    async def _made(self, birth: Birth) -> Agent:
+        """Its tools are part of what it is, so its servers are there before it."""
+        await birth.servers.wake()
+        if birth.worktree is not None:
+            self._crew.hands.sandbox.opens(birth.worktree.path)
+        may_delegate = birth.depth < MOST_DEPTH
+        below = self.of(birth.agent_id, birth.depth, lambda: birth.cwd) if may_delegate else None
+        agent = Agent(self._crew, birth, self._tell, below, self.listing)
+        self._forget()
+        self.agents[birth.agent_id] = agent
+        return agent
+
+    def _forget(self) -> None:
+        """Lets go of those that ended long ago; their transcripts bring them back."""
+        if not self._crew.ground.options.persists:
+            return
+        running = {task.id for task in self.tasks.running}
+        ended = [agent_id for agent_id in self.agents if agent_id not in running]
+        for agent_id in ended[:-MOST_KEPT]:
+            del self.agents[agent_id]
+
+    async def _tell(self, event: EngineEvent) -> None:
+        await self.heard(event)
+
+    async def resumed(self, name: str) -> Agent:
+        """An agent that has ended, as what it was: of this run, or of one before."""
+        known = self.called(name)
+        if known is not None:
+            await self._has_folder(known.birth)
+            return known
+        try:
+            path = self.place.agent(name)
+        except ValueError:
+            raise ToolError(NOT_KNOWN.format(name=name, why="that is no id of one")) from None
+        restore(self.place, self.home)
+        if not is_there(path):
+            found = named(self.place, self.home, name)
+            if found is None:
+                why = "this session has no transcript of it"
+                raise ToolError(NOT_KNOWN.format(name=name, why=why))
+            path = found
+        before = resume_agent(path, self.home)
+        if before.metadata is None:
+            raise ToolError(NOT_KNOWN.format(name=name, why=NO_TYPE))
+        agent_id = path.stem.removeprefix("agent-")
+        birth = self._as_before(agent_id, before, before.metadata)
+        await self._has_folder(birth)
+        self._goes_on_in(path, agent_id)
+        agent = await self._made(birth)
+        left_by_agent(
+            agent_id,
+            before.loaded,
+            own_part(before.loaded.messages, birth.begins_behind),
+            self._crew.thread.story.history,
+            self.tasks,
+            self.place.tool_results,
+        )
+        return agent
+
+    async def _has_folder(self, birth: Birth) -> None:
+        """Where it worked is there, or there again: a checkout that nothing came of was taken away."""
+        if is_folder(birth.cwd):
+            return
+        if birth.worktree is None or not Path(birth.cwd).is_relative_to(birth.worktree.path):
+            why = f"the folder it worked in is gone: {birth.cwd}"
+            raise ToolError(NOT_KNOWN.format(name=birth.agent_id, why=why))
+        try:
+            await self.checkouts.again(birth.worktree)
+        except UserError as error:
+            why = f"its checkout {birth.worktree.path} is gone and cannot be made again: {error}"
+            raise ToolError(NOT_KNOWN.format(name=birth.agent_id, why=why)) from None
+
+    def _goes_on_in(self, path: Path, agent_id: str) -> None:
+        """One that is grouped is written where it stands."""
+        group = path.parent.relative_to(self.place.folder / "subagents")
+        if group.parts:
+            try:
+                self._crew.thread.recorder.paths.group_agent(agent_id, group.as_posix())
+            except ValueError:
+                why = f"its folder has a name that clew does not write to: {group}"
+                raise ToolError(NOT_KNOWN.format(name=agent_id, why=why)) from None
+
+    def _as_before(self, agent_id: str, before: ResumedAgent, said: AgentMetadata) -> Birth:
+        is_session = said.agent_type == ITSELF.name
+        spec = ITSELF if is_session else self.catalog.find(said.agent_type)
+        if spec is None:
+            why = f"it was of the kind {said.agent_type}, which is not defined any more"
+            raise ToolError(NOT_KNOWN.format(name=agent_id, why=why))
+        tree = worktree_of(said)
+        cwd = text(said.more, "cwd") or self._crew.ground.cwd
+        if tree is None:
+            cwd = moved_along(cwd, self.place, self.home, self._crew.ground.cwd)
+        depth = said.more.get("spawnDepth")
+        model = text(said.more, "model") or self.model(spec, None)
+        return Birth(
+            agent_id=agent_id,
+            spec=spec,
+            servers=self._servers(spec),
+            description=said.description or "",
+            tool_use_id=said.tool_use_id or "",
+            model=self._crew.ground.service.catalog.entry(model),
+            cwd=cwd,
+            name=text(said.more, "name"),
+            parent_id=text(said.more, "parentAgentId"),
+            depth=depth if type(depth) is int else 1,
+            worktree=tree,
+            shared_with=text(said.more, SHARED_WITH),
+            begins_behind=text(said.more, "beginsBehind"),
+            loaded=before.loaded,
+        )
+
+    def put_to_work(
+        self, agent: Agent, words: str, *, in_background: bool, owner: str = ""
+    ) -> Task:
+        """Its next turn, as a task of whoever asked for it."""
+        # Not ended any more, whatever its last turn came to.
+        agent.recorder.describe(metadata(agent.birth))
+
+        async def work(task: Task) -> Ending:
+            agent.tale.begin(task)
+            try:
+                ended = await agent.turn(words)
+            except asyncio.CancelledError:
+                agent.recorder.describe(metadata(agent.birth, finished="stopped"))
+                await self.tasks.stop_all(agent.birth.agent_id)
+                agent.recorder.rest()
+                raise
+            ending = ending_of(ended, agent)
+            agent.recorder.describe(metadata(agent.birth, finished=ending.status))
+            await self.tasks.stop_all(agent.birth.agent_id)
+            agent.recorder.rest()
+            return await self.checkouts.settled(agent, ending)
+
+        return self.tasks.begin(
+            work,
+            task_id=agent.birth.agent_id,
+            kind=KIND,
+            title=agent.birth.description,
+            output=agent.tale.again(),
+            tool_use_id=agent.birth.tool_use_id,
+            file=agent.recorder.transcript,
+            is_background=in_background,
+            owner=owner,
+        )
+
+
+def ending_of(ended: TurnEnded, agent: Agent) -> Ending:
+    said = last_words(agent.history)
+    if ended.is_error:
+        return Ending(status="failed", words=ended.message or ended.reason, result=said)
+    return Ending(status="completed", result=said)

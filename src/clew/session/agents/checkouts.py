@@ -1,0 +1,143 @@
+"""Checkouts of their own for agents: made by a hook or by git, told of, merged and thrown away.
+
+Never thrown away unasked while anything stands in one.
+"""
+
+import os
+import shlex
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from clew.agent.deps import Emit
+from clew.agent.hooks.run import Hooks
+from clew.agent.subagents.worktree import Git, Worktree, again, clear, make, merge, remove
+from clew.agent.tasks.registry import Ending, Tasks
+from clew.agent.tools.base import ToolError
+from clew.core.json_object import Json
+from clew.core.messages.errors import ClewError, UserError
+from clew.record.transcript.agents import AgentMetadata, read_metadata
+from clew.record.transcript.paths import SessionPaths
+from clew.session.agents.agent import Agent
+from clew.system.files import is_folder
+
+
+class Checkouts:
+    def __init__(
+        self, git: Git, hooks: Hooks, tasks: Tasks, paths: SessionPaths, heard: Emit
+    ) -> None:
+        self._git = git
+        self._hooks = hooks
+        self._tasks = tasks
+        self._paths = paths
+        self._tell = heard
+
+    async def made(self, cwd: str, agent_id: str) -> Worktree:
+        """Its own checkout: made by a hook where one makes them, else by git."""
+        name = f"agent-{agent_id}"
+        said = await self._hooks.fire("WorktreeCreate", {"name": name}, self._tell)
+        if said.block is not None:
+            raise ToolError(f"A hook could not make a worktree: {said.block}")
+        if said.worktree:
+            return Worktree(path=said.worktree, branch="", base="", repository=cwd)
+        return await make(self._git, cwd, name)
+
+    async def settled(self, agent: Agent, ending: Ending) -> Ending:
+        """What is left of its own checkout, told with what it said."""
+        tree = agent.birth.worktree
+        if tree is None:
+            return ending
+        if agent.birth.shared_with:
+            note = f"(It worked in {tree.path}, and so may the agent of session "
+            return with_note(ending, f"{note}{agent.birth.shared_with} that it is a copy of.)")
+        if not tree.branch:
+            return await self._left(tree, ending)
+        if not is_folder(tree.path):
+            note = f"(Its worktree {tree.path} is gone; what it committed is on the branch {tree.branch}.)"
+            return with_note(ending, note)
+        try:
+            is_gone = await clear(self._git, tree)
+        except ClewError as error:
+            return with_note(ending, f"(Its worktree {tree.path} was kept: {error})")
+        if is_gone:
+            return with_note(ending, "(Nothing was changed in its worktree, which is gone again.)")
+        note = f"(Its changes are in the worktree {tree.path}, on the branch {tree.branch}.)"
+        return with_note(ending, note)
+
+    async def _left(self, tree: Worktree, ending: Ending) -> Ending:
+        """A checkout that a hook made is a hook's to take away."""
+        fields = {"worktree_path": tree.path}
+        said = await self._hooks.fire("WorktreeRemove", fields, self._tell)
+        why = "" if said.block is None else f"; a hook said: {said.block}"
+        return with_note(ending, f"(It worked in {tree.path}{why}.)")
+
+    async def merged(self, agent_id: str) -> str:
+        """Brings the changes of an agent's own checkout into the repository's; what git said."""
+        tree, said = self._checkout(agent_id, "merge")
+        return await merge(self._git, tree, f"{said.description or said.agent_type} ({agent_id})")
+
+    async def discarded(self, agent_id: str) -> None:
+        """Takes an agent's own checkout away with all that stands in it."""
+        tree, _ = self._checkout(agent_id, "discard")
+        await remove(self._git, tree, by_force=True)
+
+    def _checkout(self, agent_id: str, wish: str) -> tuple[Worktree, AgentMetadata]:
+        if not agent_id:
+            raise UserError(f"which agent? /agents {wish} ID; /tasks lists them")
+        task = self._tasks.get(agent_id)
+        if task is not None and task.ending is None:
+            raise UserError(f"agent {agent_id} works still; /tasks stop {agent_id} ends it")
+        try:
+            found = self._there(self._paths.place.agent(agent_id))
+        except ValueError:
+            found = None
+        if found is None:
+            raise UserError(self._elsewhere(agent_id, wish))
+        return found
+
+    def _there(self, transcript: Path) -> tuple[Worktree, AgentMetadata] | None:
+        said = read_metadata(transcript, self._paths.home)
+        tree = None if said is None else worktree_of(said)
+        return None if said is None or tree is None or not is_folder(tree.path) else (tree, said)
+
+    def _elsewhere(self, agent_id: str, wish: str) -> str:
+        """That this session has no such checkout, and which one has: only there it is known whether the
+        agent works still."""
+        from clew.record.library.places import transcripts
+
+        for one in transcripts(self._paths.home):
+            if one.agent == agent_id and self._there(Path(one.path)) is not None:
+                line = shlex.quote(f"/agents {wish} {agent_id}")
+                return (
+                    f"agent {agent_id} worked for another session, which can {wish} its checkout: "
+                    f"clew -p --resume {one.session_id} {line}"
+                )
+        return f"there is no checkout of an agent {agent_id}"
+
+    async def again(self, tree: Worktree) -> None:
+        """One that was taken away, once more."""
+        await again(self._git, tree)
+
+
+def with_note(ending: Ending, note: str) -> Ending:
+    return replace(ending, result=f"{ending.result}\n\n{note}".strip())
+
+
+def place_in(tree: Worktree, cwd: str) -> str:
+    """The folder of a checkout that is to it what `cwd` is to the repository; its top if it has none."""
+    below = os.path.relpath(os.path.realpath(cwd), os.path.realpath(tree.repository))
+    place = os.path.normpath(Path(tree.path, below))
+    return place if not below.startswith("..") and is_folder(place) else tree.path
+
+
+def worktree_of(said: AgentMetadata) -> Worktree | None:
+    fields = [text(said.more, f"worktree{key}") for key in ("Branch", "Base", "Repository")]
+    if said.worktree_path is None or not all(fields):
+        return None
+    branch, base, repository = fields
+    return Worktree(path=said.worktree_path, branch=branch, base=base, repository=repository)
+
+
+def text(fields: Json, key: str) -> str:
+    value = fields.get(key)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,181 @@
+"""What one conversation may ask of agents, and the words in which it hears what came of it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from clew.agent.tasks.notice import plain
+from clew.agent.tasks.registry import Task, Tasks
+from clew.agent.tools.base import ToolError, ToolResult, Wish
+from clew.core.messages.text import count_of
+from clew.parts.agents.mail import MAIN, to_session
+from clew.session.agents.agent import Agent
+from clew.system.clock import new_id
+
+if TYPE_CHECKING:
+    from clew.session.agents.all_agents import AllAgents
+
+EVERYBODY = "*"
+
+
+class Delegate:
+    """What one conversation may ask of agents; `depth` is how deep it stands itself."""
+
+    def __init__(
+        self, everyone: "AllAgents", parent_id: str, depth: int, cwd: Callable[[], str]
+    ) -> None:
+        self._everyone = everyone
+        self.parent_id = parent_id
+        self.depth = depth
+        self.cwd = cwd
+
+    async def run(self, wish: Wish, tool_use_id: str) -> ToolResult:
+        everyone = self._everyone
+        # Before anything is made for an agent that cannot begin.
+        everyone.tasks.check_room()
+        if wish.resume:
+            agent = await everyone.resumed(wish.resume)
+            refuse_running(everyone.tasks, agent)
+        else:
+            agent = await everyone.begun(wish, tool_use_id, self)
+        in_background = wish.in_background
+        if in_background is None:
+            in_background = agent.birth.spec.background
+        task = everyone.put_to_work(
+            agent, wish.prompt, in_background=in_background, owner=self.parent_id
+        )
+        if in_background:
+            return launched(agent, wish.prompt)
+        return await self._waited(agent, task, wish.prompt)
+
+    async def _waited(self, agent: Agent, task: Task, prompt: str) -> ToolResult:
+        """The result of an agent that is waited for; it ends with the call."""
+        try:
+            await task.released()
+        except asyncio.CancelledError:
+            await self._everyone.tasks.stop(task)
+            raise
+        return launched(agent, prompt) if task.ending is None else answered(agent, task, prompt)
+
+    async def send(self, to: str, words: str) -> ToolResult:
+        everyone = self._everyone
+        if to == MAIN and self.parent_id:
+            return await self._to_main(words)
+        words = self._signed(words)
+        if to == EVERYBODY:
+            return await self._to_everybody(words)
+        agent = await everyone.resumed(to)
+        task = everyone.tasks.get(agent.birth.agent_id)
+        if task is not None and task.ending is None:
+            await agent.hear(words)
+            return ToolResult(
+                content=f"Agent {agent.birth.agent_id} hears it before its next step.",
+                tool_use_result={"success": True, "agentId": agent.birth.agent_id},
+                display="told",
+            )
+        everyone.put_to_work(agent, words, in_background=True, owner=self.parent_id)
+        return launched(agent, words)
+
+    def _signed(self, words: str) -> str:
+        """What an agent hears of another says whose words they are; they close no tag around them."""
+        sender = everyone_called(self._everyone, self.parent_id)
+        if not sender:
+            return words
+        return f'<teammate-message teammate_id="{sender}">\n{plain(words)}\n</teammate-message>'
+
+    async def _to_everybody(self, words: str) -> ToolResult:
+        tasks, agents = self._everyone.tasks, self._everyone.agents
+        working = [
+            agents[task.id]
+            for task in tasks.running
+            if task.id in agents and task.id != self.parent_id
+        ]
+        if not working:
+            raise ToolError("No other agent works now.")
+        for agent in working:
+            await agent.hear(words)
+        ids = [agent.birth.agent_id for agent in working]
+        return ToolResult(
+            content=f"These hear it before their next step: {', '.join(ids)}.",
+            tool_use_result={"success": True, "agentIds": ids},
+            display=f"told {len(ids)}",
+        )
+
+    async def _to_main(self, words: str) -> ToolResult:
+        """News of the agent's own task; the conversation hears it as such."""
+        tasks = self._everyone.tasks
+        task = tasks.get(self.parent_id)
+        if task is None or task.ending is not None:
+            raise ToolError("The conversation that began you does not wait for anything of yours.")
+        agent, uuid = self._everyone.agents.get(self.parent_id), new_id()
+        if agent is not None:
+            to_session(agent.recorder, words, uuid)
+            await agent.recorder.durable()
+        tasks.say(task, words, uuid)
+        return ToolResult(
+            content="It hears it before its next step.",
+            tool_use_result={"success": True},
+            display="told",
+        )
+
+
+def everyone_called(everyone: "AllAgents", agent_id: str) -> str:
+    """How others know an agent: by its name, else by its id; empty for the session itself."""
+    agent = everyone.agents.get(agent_id)
+    name = agent_id if agent is None else agent.birth.name or agent_id
+    return plain(name).replace('"', "&quot;")
+
+
+def refuse_running(tasks: Tasks, agent: Agent) -> None:
+    task = tasks.get(agent.birth.agent_id)
+    if task is not None and task.ending is None:
+        raise ToolError(f"Agent {agent.birth.agent_id} works already; SendMessage reaches it.")
+
+
+def launched(agent: Agent, prompt: str) -> ToolResult:
+    birth = agent.birth
+    return ToolResult(
+        content=f"Agent {birth.agent_id} works in the background. You are told when it has ended; "
+        f"until then go on with what does not need it. SendMessage to {birth.agent_id} tells it "
+        "something, TaskOutput shows how far it is, TaskStop ends it.",
+        tool_use_result={
+            "isAsync": True,
+            "status": "async_launched",
+            "agentId": birth.agent_id,
+            "agentType": birth.spec.name,
+            "description": birth.description,
+            "prompt": prompt,
+            "outputFile": str(agent.recorder.transcript),
+        },
+        display=f"works in the background as {birth.agent_id}",
+    )
+
+
+def answered(agent: Agent, task: Task, prompt: str) -> ToolResult:
+    """What an agent came back with; one that failed is an error that says how far it came."""
+    ending = task.ending
+    assert ending is not None
+    birth = agent.birth
+    usage = agent.tale.usage
+    told = f"(This was agent {birth.agent_id}; SendMessage to it lets it go on.)"
+    if ending.status == "completed":
+        words = ending.result or "The agent ended without a word."
+    else:
+        how = {"failed": "failed", "stopped": "was stopped"}[ending.status]
+        why = f": {ending.words}" if ending.words else ""
+        words = f"The agent {how}{why}. What it said last:\n{ending.result or '(nothing)'}"
+    return ToolResult(
+        content=[{"type": "text", "text": words}, {"type": "text", "text": told}],
+        is_error=ending.status != "completed",
+        tool_use_result={
+            "status": ending.status,
+            "agentId": birth.agent_id,
+            "agentType": birth.spec.name,
+            "prompt": prompt,
+            "content": [{"type": "text", "text": ending.result}],
+            "totalToolUseCount": usage.tool_uses,
+            "totalTokens": usage.tokens,
+            "totalDurationMs": task.duration_ms,
+        },
+        display=f"{ending.status}, {count_of(usage.tool_uses, 'tool use')}",
+    )

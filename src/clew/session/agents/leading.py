@@ -1,0 +1,110 @@
+"""A session that is an agent of a kind itself: `--agent`, the setting `agent`, or as it was recorded.
+
+What the definition says of instructions, model, effort, turns, mode and tools holds for the session, below
+what the command line says. It works where it was begun, whatever the definition says of checkouts.
+
+Decision: docs/decisions/170-agents.md
+"""
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from clew.agent.context.facts import Fact
+from clew.agent.models import DEFAULT_MODEL, small_model
+from clew.agent.options import Options
+from clew.agent.subagents.offer import mode_of
+from clew.agent.subagents.specs import Catalog, Spec
+from clew.core.json_object import Json
+from clew.core.messages.errors import UserError
+from clew.parts.agents.places import memory_fact
+from clew.parts.agents.shared import begun_with
+from clew.parts.context import Ground
+from clew.parts.skills.part import SessionSkills
+from clew.providers.base import Effort
+from clew.record.transcript.load import Loaded
+from clew.system.config.paths import Places
+
+SMALL = "small"
+EFFORTS: dict[str, Effort] = {
+    "low": "low", "medium": "medium", "high": "high", "xhigh": "xhigh", "max": "max",
+}  # fmt: skip
+
+
+class Led(Struct, frozen=True, kw_only=True):
+    """The ground of a session that may be such an agent, and what is wrong with the wish to be one."""
+
+    ground: Ground
+    faults: tuple[str, ...] = ()
+
+
+def led(ground: Ground, kinds: Catalog, loaded: Loaded | None) -> Led:
+    options = ground.options
+    name = options.agent or recorded(loaded) or by_setting(ground, loaded)
+    if name is None:
+        return Led(ground=ground)
+    spec = kinds.find(name)
+    if spec is None:
+        near = kinds.nearest(name)
+        hint = f"; did you mean {near}?" if near else ""
+        there = ", ".join(one.name for one in kinds)
+        wrong = f"there is no kind of agent {name}{hint} (there are {there})"
+        if options.agent is not None:
+            raise UserError(f"--agent: {wrong}")
+        return Led(ground=ground, faults=(f"the session goes on as no agent: {wrong}",))
+    if options.mode is None:
+        rules = ground.rules
+        mode = mode_of(
+            spec,
+            rules.mode,
+            is_trusted=rules.standing.is_trusted,
+            may_bypass=options.may_bypass,
+        )
+        rules.set_mode(mode)
+    return Led(ground=replace(ground, options=under(options, spec, ground, is_new=loaded is None)))
+
+
+def under(options: Options, spec: Spec, ground: Ground, *, is_new: bool) -> Options:
+    """The options with what the definition says where the command line is silent."""
+    model = spec.model
+    if model == SMALL:
+        model = small_model(ground.environment, ground.service, options.model or DEFAULT_MODEL)
+    # A session that goes on speaks with the model that it spoke with.
+    return replace(
+        options,
+        lead=spec,
+        model=options.model or (model if is_new else None),
+        effort=options.effort or EFFORTS.get(spec.effort or ""),
+        max_turns=options.max_turns or spec.max_turns,
+        system_prompt=spec.prompt if options.system_prompt is None else options.system_prompt,
+    )
+
+
+def recorded(loaded: Loaded | None) -> str | None:
+    """The kind of agent that a session which goes on was."""
+    if loaded is None:
+        return None
+    name = loaded.side.current.get("agent-setting", {}).get("agentSetting")
+    return name if isinstance(name, str) and name else None
+
+
+def by_setting(ground: Ground, loaded: Loaded | None) -> str | None:
+    """What the settings say of a new session."""
+    name = ground.began.settings.get("agent")
+    return name if loaded is None and isinstance(name, str) and name else None
+
+
+async def begins_with(spec: Spec | None, skills: SessionSkills, places: Places) -> list[Fact]:
+    """What such an agent knows from the beginning: its notes, and the skills it names."""
+    if spec is None:
+        return []
+    found = [memory_fact(spec, places), await begun_with(skills, spec.skills)]
+    return [fact for fact in found if fact is not None]
+
+
+def first_words(spec: Spec | None, prompt: str | list[Json]) -> str | list[Json]:
+    """What is asked first, behind what the definition says goes before it."""
+    if spec is None or not spec.first_words:
+        return prompt
+    if isinstance(prompt, str):
+        return f"{spec.first_words}\n\n{prompt}"
+    return [{"type": "text", "text": spec.first_words}, *prompt]

@@ -1,0 +1,197 @@
+"""What an agent was of which the file beside its transcript is lost: said by the call that began it.
+
+No folder may have taken that file, or somebody removed it. What is found is written where it belongs.
+
+Decision: docs/decisions/325-copies-of-sessions.md
+"""
+
+from collections.abc import Container, Iterable, Iterator, Sequence
+from pathlib import Path
+
+from clew.agent.hooked import last_words
+from clew.agent.subagents.offer import (
+    Begun,
+    account,
+    blocks_of,
+    letters_heard,
+    own_part,
+    steps,
+    told_ends,
+)
+from clew.agent.subagents.worktree import checkout_of
+from clew.agent.tasks.registry import Ending, Status, Task
+from clew.agent.tools.agents import GENERAL
+from clew.core.json_object import Json
+from clew.core.messages.history import History
+from clew.core.messages.messages import Assistant
+from clew.core.messages.text import count_of
+from clew.parts.agents.mail import words_of
+from clew.record.transcript.agents import (
+    AgentMetadata,
+    agents,
+    entry_of,
+    letters,
+    read_metadata,
+    unheard,
+    write_metadata,
+)
+from clew.record.transcript.belongings import LEFT_IN
+from clew.record.transcript.copies import header_of
+from clew.record.transcript.paths import AGENT, Place, project_dir
+from clew.record.transcript.recovery import lines_of, with_unsaved
+from clew.session.agents.agent import checkout_fields
+from clew.system.files import is_folder
+from clew.system.process.output import Output
+
+
+def moved_along(cwd: str, place: Place, home: Path, here: str) -> str:
+    """The folder that an agent worked in, where it is by now: its session may have been brought along
+    with a project that was moved."""
+    began = header_of(place.transcript).get("cwd")
+    is_along = place.project_dir == project_dir(home, here)
+    if type(began) is not str or not is_along or is_folder(began) or is_folder(cwd):
+        return cwd
+    return here + cwd[len(began) :] if f"{cwd}/".startswith(f"{began}/") else cwd
+
+
+def restore(place: Place, home: Path, wanted: Container[str] | None = None) -> None:
+    """What agents were (None: all) of which no folder took it: the calls that began them say so, and they
+    themselves where they worked and with which model."""
+    there = agents(place, home)
+    lost = [
+        path
+        for path in there
+        if (wanted is None or id_of(path) in wanted) and read_metadata(path, home) is None
+    ]
+    for parent in (place.transcript, *there) if lost else ():
+        begun = Begun(entries_in(parent, home))
+        for path in lost:
+            own = with_unsaved(path, home).messages
+            call = begun.call_of(id_of(path), said_first(own))
+            if call is not None and parent != path:
+                by = None if parent == place.transcript else read_metadata(parent, home)
+                parent_id = "" if parent == place.transcript else id_of(parent)
+                said = as_called(id_of(path), call, own, parent_id, by)
+                write_metadata(path, said, home)
+
+
+def id_of(path: Path) -> str:
+    return path.stem.removeprefix(AGENT)
+
+
+def entries_in(path: Path, home: Path) -> Iterator[Json]:
+    """All that a file says, what was written ahead of its place too."""
+    for raw in lines_of(path, home):
+        if b'"tool_use' in raw:
+            entry = entry_of(raw)
+            owed = entry.get("owed")
+            yield entry
+            yield from (one for one in owed if type(one) is dict) if type(owed) is list else ()
+
+
+def said_first(messages: Sequence[Json]) -> str:
+    first = next((one for one in messages if one.get("type") == "user"), {})
+    content = (first.get("message") or {}).get("content")
+    texts = [block.get("text") for block in blocks_of(first)]
+    return content if type(content) is str else str(texts[0] if texts else "")
+
+
+def as_called(
+    agent_id: str, call: Json, own: Sequence[Json], parent_id: str, by: AgentMetadata | None
+) -> AgentMetadata:
+    given = call["input"]
+    cwd = next((one["cwd"] for one in reversed(own) if type(one.get("cwd")) is str), "")
+    answers = [Assistant(one) for one in own if one.get("type") == "assistant"]
+    depth = by.more.get("spawnDepth", 1) if by is not None else 0
+    is_done = bool(answers) and own[-1].get("type") == "assistant"
+    more = {
+        "finished": "completed" if is_done and answers[-1].stop_reason == "end_turn" else None,
+        "name": given.get("name"),
+        "cwd": cwd,
+        "model": next((one.model for one in reversed(answers) if not one.is_synthetic), None),
+        "parentAgentId": parent_id,
+    }
+    tree = checkout_of(cwd, f"{AGENT}{agent_id}")
+    return AgentMetadata(
+        agent_type=str(given.get("subagent_type") or GENERAL),
+        worktree_path=None if tree is None else tree.path,
+        description=str(given.get("description") or ""),
+        tool_use_id=str(call.get("id")),
+        more={
+            "spawnDepth": depth + 1,
+            **{key: value for key, value in more.items() if value},
+            **checkout_fields(tree),
+        },
+    )
+
+
+# The agents of a session's earlier runs, as tasks that have ended: the model hears of those whose end
+# it does not know, with the next prompt.
+
+
+CUT_OFF = "clew ended while it worked; SendMessage to it lets it go on"
+_LEFT = "it was at work in session "
+LEFT = (
+    f"{_LEFT}{{}} when this copy of that was made, and may go on there; SendMessage to "
+    "it lets it go on here, from what it had done until then"
+)
+STATUSES: tuple[Status, ...] = ("completed", "failed", "stopped")
+
+
+def earlier(place: Place, home: Path, messages: Sequence[Json]) -> list[Task]:
+    """The agents that the session's own conversation began, each with its end."""
+    told, heard = told_ends(messages), letters_heard(messages)
+    restore(place, home, [agent_id for agent_id, has_ended in told.items() if not has_ended])
+    found = []
+    for path in agents(place, home):
+        said = read_metadata(path, home)
+        if said is not None and not said.more.get("parentAgentId"):
+            found.append(_ended(path, home, said, told, heard))
+    return found
+
+
+def left_elsewhere(tasks: Iterable[Task]) -> tuple[str, ...]:
+    """What somebody should know who goes on in a copy of a session in which agents worked."""
+    left = [
+        task
+        for task in tasks
+        if not task.is_told and task.ending is not None and task.ending.words.startswith(_LEFT)
+    ]
+    if not left:
+        return ()
+    agents = count_of(len(left), "subagent")
+    return (f"{agents} worked when this copy was made, and not here any more: /tasks shows them",)
+
+
+def _ended(
+    path: Path, home: Path, said: AgentMetadata, told: dict[str, bool], heard: Container[str]
+) -> Task:
+    agent_id = path.stem.removeprefix("agent-")
+    finished = next((s for s in STATUSES if s == said.more.get("finished")), None)
+    task = Task(
+        task_id=agent_id,
+        kind="agent",
+        title=said.description or said.agent_type,
+        output=Output(keep_bytes=0),
+        tool_use_id=said.tool_use_id or "",
+        file=path,
+    )
+    # One that was waited for and stopped was stopped with its call, which says so.
+    task.is_told = told.get(agent_id, finished is not None)
+    if task.is_told:
+        task.end(Ending(status=finished or "stopped"))
+        return task
+    # What it said to the session is heard with its end, if it was not before.
+    for letter in letters(path, home):
+        if letter.to and letter.uuid not in heard:
+            task.say(words_of(letter), letter.uuid)
+    history = own_part(with_unsaved(path, home).messages, said.more.get("beginsBehind"))
+    words = last_words(History(history))
+    if finished == "completed":
+        task.end(Ending(status="completed", result=words))
+    else:
+        result = account(words, steps(history), [words_of(one) for one in unheard(path, home)])
+        left_in = said.more.get(LEFT_IN)
+        words = LEFT.format(left_in) if left_in else CUT_OFF
+        task.end(Ending(status="stopped", words=words, result=result))
+    return task

@@ -1,0 +1,106 @@
+"""What a person finds who comes back to a session: how long they were away, where it stood, what others did since.
+
+From the log and the files alone: no model is asked. Words of the session are cut and shown on a line of their own.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from clew.agent.context.notebook import Notebook
+from clew.core.json_object import Json
+from clew.core.ledger.state import Todo
+from clew.core.messages.messages import Assistant, User
+from clew.core.messages.text import count_of
+from clew.record.transcript.load import Loaded
+
+AWAY_S = 30 * 60.0
+SHOWN_CHARACTERS = 160
+SHOWN_NAMES = 5
+# So many of the files that the session changed are looked at.
+LOOKED_AT = 200
+
+
+def summary(loaded: Loaded, todos: Sequence[Todo], notebook: Notebook, at: str) -> tuple[str, ...]:
+    """The lines for a session that is gone on with; none for one that was left just now."""
+    away_s = _seconds_between(_last_at(loaded.messages), at)
+    if away_s is None or away_s < AWAY_S:
+        return ()
+    return (f"you were away for {in_words(away_s)}", *_stood(loaded, todos, notebook))
+
+
+def _stood(loaded: Loaded, todos: Sequence[Todo], notebook: Notebook) -> Iterator[str]:
+    asked = _last(loaded.messages, "user")
+    if asked:
+        yield f"you asked last: {asked}"
+    said = _last(loaded.messages, "assistant")
+    if said:
+        yield f"the answer ended: {said}"
+    is_open = [todo for todo in todos if todo.status != "completed"]
+    if is_open:
+        yield f"{len(is_open)} of {len(todos)} tasks are open; next: {_cut(is_open[0].content)}"
+    changed = _by_others(loaded.path)
+    if changed:
+        more = f" and {len(changed) - SHOWN_NAMES} more" if len(changed) > SHOWN_NAMES else ""
+        yield f"changed since by somebody else: {', '.join(changed[:SHOWN_NAMES])}{more}"
+    waiting = len(notebook.proposals())
+    if waiting:
+        yield f"{count_of(waiting, 'memory is', 'memories are')} proposed: /memory review"
+
+
+def _by_others(path: Path) -> list[str]:
+    """The files that the session changed and that are no longer as it left them."""
+    from clew.record.rewind.changes import expected_now
+    from clew.record.rewind.disk import look
+    from clew.record.rewind.restore import steps_of
+
+    try:
+        expected = expected_now(steps_of(path))
+    except OSError:
+        return []
+    return [
+        name
+        for name, states in list(expected.items())[-LOOKED_AT:]
+        if not any(look(name, None).same(state) for state in states)
+    ]
+
+
+def _last(messages: Sequence[Json], kind: str) -> str:
+    """The last words of a person, or of the model."""
+    for message in reversed(messages):
+        if message.get("type") != kind:
+            continue
+        if kind == "user":
+            text = said.text if (said := User(message)).face == "typed" else ""
+        else:
+            text = Assistant(message).text
+        if text.strip():
+            return _cut(text if kind == "user" else text.strip().split("\n")[-1])
+    return ""
+
+
+def _cut(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= SHOWN_CHARACTERS else f"{line[: SHOWN_CHARACTERS - 1]}…"
+
+
+def _last_at(messages: Sequence[Json]) -> Any:
+    return messages[-1].get("timestamp") if messages else None
+
+
+def _seconds_between(before: Any, after: str) -> float | None:
+    try:
+        times = [datetime.fromisoformat(str(each)) for each in (before, after)]
+    except ValueError:
+        return None
+    one, other = (t if t.tzinfo is not None else t.replace(tzinfo=UTC) for t in times)
+    return (other - one).total_seconds()
+
+
+def in_words(seconds: float) -> str:
+    minutes = int(seconds // 60)
+    if minutes < 120:
+        return count_of(minutes, "minute")
+    hours = minutes // 60
+    return count_of(hours, "hour") if hours < 48 else count_of(hours // 24, "day")

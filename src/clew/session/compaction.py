@@ -1,0 +1,245 @@
+"""How a session keeps within its window: its settings, and what a summary cannot carry.
+
+Loads the compactor when a conversation comes near its window, or when somebody asks: most never do.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from clew.agent.compaction.budget import Room, at_of, room
+from clew.agent.context.facts import Fact, find_listed_tools, planning, tool_listing_fact
+from clew.agent.context.opening import Opening
+from clew.agent.deps import Compaction, Deps, Emit
+from clew.agent.events import TurnEnded
+from clew.agent.requests import Measure, Requests
+from clew.core.input.outcome import Compact, Pick, Row
+from clew.core.json_object import Json
+from clew.core.messages.history import History
+from clew.parts.background_tasks import unended
+from clew.parts.context import Ground
+from clew.parts.hooks import loaded
+from clew.permissions.decision import Allow, Decision
+from clew.providers.answer_events import CompactionDue
+from clew.providers.base import Request
+from clew.session.hands import Hands
+from clew.session.thread import Thread
+from clew.system.clock import now
+from clew.system.files import content, is_there
+
+# No file that is told again is read further than this.
+# A session so large is not resumed without a question, once the service has forgotten it.
+LARGE_TOKENS = 100_000
+COLD_AFTER_S = 3600.0
+INSTRUCTIONS = "instructions"
+FILE_MAX_BYTES = 256 * 1024
+
+
+class Keeping:
+    """The session's `Compaction`: decides cheaply that there is nothing to do."""
+
+    def __init__(
+        self,
+        ground: Ground,
+        thread: Thread,
+        hands: Hands,
+        requests: Requests,
+        opening: Opening,
+        judge: Callable[[Json], Decision],
+        measure: Measure,
+    ) -> None:
+        self._ground = ground
+        self._thread = thread
+        self._hands = hands
+        self._requests = requests
+        self._opening = opening
+        self._judge = judge
+        self._measure = measure
+        # Which agents there are, as a conversation is told that has what is kept.
+        self.reads_memory = True
+        self.agents: Callable[[History], Fact | None] = lambda _: None
+        self._compactor: Compaction | None = None
+        self._spoke_s: float | None = None
+        self._idle_s = 0.0
+
+    # -- what the loop asks
+
+    async def make_room(self, deps: Deps, request: Request, emit: Emit) -> bool:
+        self._idle_s, self._spoke_s = self.idle_s(), time.monotonic()
+        size = self._measure.estimate(request, deps.story.history)
+        if not self.is_on() or size < self.room(request.model, None).cold:
+            return False
+        return await self._loaded().make_room(deps, request, emit)
+
+    async def after_overflow(
+        self, deps: Deps, request: Request, due: CompactionDue | None, tries: int, emit: Emit
+    ) -> bool:
+        return await self._loaded().after_overflow(deps, request, due, tries, emit)
+
+    async def run(self, deps: Deps, order: Compact, emit: Emit) -> TurnEnded:
+        return await self._loaded().run(deps, order, emit)
+
+    def _loaded(self) -> Compaction:
+        if self._compactor is None:
+            from clew.agent.compaction.compactor import Around, Compactor
+            from clew.agent.compaction.summary import Summaries
+
+            self._compactor = Compactor(
+                Around(
+                    room=self.room,
+                    is_on=self.is_on,
+                    estimate=self._measure.estimate,
+                    summaries=Summaries(
+                        lambda request: self._thread.side.put(request, "compaction")
+                    ),
+                    facts=self.facts,
+                    todos=self.todos,
+                    keep=self.keep,
+                    idle_s=lambda: self._idle_s,
+                )
+            )
+        return self._compactor
+
+    def spoke(self) -> None:
+        """The service was asked for something that keeps its cache."""
+        self._spoke_s = time.monotonic()
+
+    def is_due(self, request: Request, history: History) -> bool:
+        """Whether the next request is expected to be made shorter before it leaves."""
+        most = self.auto_at(request.model)
+        return most is not None and self._measure.estimate(request, history) >= most
+
+    # -- settings
+
+    def is_on(self) -> bool:
+        """Whether conversations are shortened unasked."""
+        if self._ground.environment.switch("auto_compact_disabled"):
+            return False
+        return self._settings().get("autoCompactEnabled") is not False
+
+    def room(self, model: str, learnt: int | None) -> Room:
+        """The window of a model shared out, as the settings have it."""
+        entry = self._ground.service.catalog.entry(model)
+        window = entry.context_window or learnt
+        wanted = self._ground.options.autocompact or self._ground.environment.number("auto_window")
+        if wanted is not None:
+            window = wanted if window is None else min(window, wanted)
+        return room(window, output=entry.default_output, at=self._at(entry.id))
+
+    def auto_at(self, model: str) -> int | None:
+        """The size at which a conversation with this model is shortened; None for never."""
+        return self.room(model, None).auto if self.is_on() else None
+
+    def offer(self) -> Pick | None:
+        """For a session that goes on, large and with nothing cached: what a person may want instead."""
+        model = self._requests.template.model
+        history = self._thread.story.history
+        if self._thread.loaded is None or self.idle_s() < COLD_AFTER_S:
+            return None
+        size = self._measure.estimate(self._requests.template, history)
+        if size < min(self.room(model, None).cold, LARGE_TOKENS):
+            return None
+        text = (
+            f"This session holds about {size:,} tokens, and nothing of it is cached any more: the next "
+            "request pays for all of it. A summary costs one such request and makes the others small."
+        )
+        rows = (Row(line="", label="as it is"), Row(line="/compact", label="from a summary of it"))
+        return Pick(title="Go on", rows=rows, text=text)
+
+    def _at(self, model: str) -> float | None:
+        return at_of(self._settings().get("autoCompactAt"), model)
+
+    def _settings(self) -> Json:
+        return self._ground.rules.standing.settings
+
+    def idle_s(self) -> float:
+        """Since when nothing was said to the service; of a session that goes on, by its log."""
+        if self._spoke_s is not None:
+            return time.monotonic() - self._spoke_s
+        history = self._thread.story.history
+        for place in range(len(history) - 1, -1, -1):
+            if history[place].get("type") == "assistant":
+                return seconds_since(history[place].get("timestamp"))
+        return 0.0
+
+    # -- what a summary does not carry
+
+    def todos(self) -> Sequence[Json]:
+        """The tasks of the session, by whichever tool it keeps them."""
+        listed = self._hands.tool_session.todos
+        if listed or not is_there(self._hands.own.task_folder):
+            return listed
+        from clew.agent.tools.tasks import TaskList
+
+        return [
+            {"content": f"#{task.id} {task.subject}", "status": task.status}
+            for task in TaskList(self._hands.own.task_folder).tasks()
+        ]
+
+    def keep(self, text: str) -> str | None:
+        """A file beside the transcript that holds the text and that Read may show."""
+        from clew.agent.tools.spill import keep
+
+        data = text.encode("utf-8", "backslashreplace")
+        path = keep(self._hands.tool_session.spill_folder, data)
+        return None if path is None else str(path)
+
+    async def facts(self, covered: Sequence[Json], kept: Sequence[Json], room: Room) -> list[Fact]:
+        """What is told anew behind a boundary: surroundings and instructions as they are now, what
+        the conversation came upon, the plan, the tasks, the files in use."""
+        from clew.agent.compaction import kept as keeping
+
+        model = self._requests.template.model
+        deferred = [n for n in self._requests.deferred() if self._hands.toolbox.get(n)]
+        cwd = Path(self._hands.tool_session.project)
+        around = await self._opening.facts(model=model, day=now()[:10], cwd=cwd)
+        if self.reads_memory:
+            loaded(self._hands.hooks, around, "compact")
+        facts = [
+            *(fact for fact in around if self.reads_memory or fact.payload["type"] != INSTRUCTIONS),
+            *keeping.carried(covered),
+            *self._hands.skills.kept(covered, kept),
+            tool_listing_fact(find_listed_tools(kept), deferred),
+            self.agents(History(kept)),
+            self._skills(History(kept)),
+            planning(self._ground.rules, kept, self._ground.options.planning),
+            self._plan(),
+            keeping.todos_fact(self.todos()),
+            keeping.tasks_fact(unended(self._hands.tool_session)),
+            *keeping.recent_files(
+                covered, kept, self._read, total_tokens=room.files, file_tokens=room.file
+            ),
+        ]
+        return list(keeping.new(filter(None, facts), kept))
+
+    def _skills(self, kept: History) -> Fact | None:
+        return self._hands.skills.news(kept) if self._requests.offers("Skill") else None
+
+    def _plan(self) -> Fact | None:
+        from clew.agent.compaction.kept import plan_file_fact
+
+        path = self._hands.own.plan_file
+        text = self._text(path)
+        return None if text is None else plan_file_fact(str(path), text)
+
+    def _read(self, path: str) -> str | None:
+        """A file that the session may see unasked, as text."""
+        block = {"type": "tool_use", "id": "", "name": "Read", "input": {"file_path": path}}
+        return self._text(Path(path)) if isinstance(self._judge(block), Allow) else None
+
+    def _text(self, path: Path) -> str | None:
+        try:
+            return content(path, FILE_MAX_BYTES).decode("utf-8")
+        except (OSError, ValueError):
+            return None
+
+
+def seconds_since(timestamp: object) -> float:
+    """How long ago an entry was written; an unreadable time is a long time ago."""
+    try:
+        at = datetime.fromisoformat(str(timestamp))
+    except ValueError:
+        return float("inf")
+    at = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return (datetime.now(UTC) - at).total_seconds()

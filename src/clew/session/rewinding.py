@@ -1,0 +1,225 @@
+"""A session that is open, back to any of its messages: conversation, files or both; and back again.
+
+Owns what is shown before, and the order: everything said is durable, then the plan, then its line in
+the log, then the files, then where the conversation stands. Nothing happens while a turn runs.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, TypeAlias, get_args
+
+from msgspec import Struct
+
+from clew.agent.tools.patch import patch_of_texts
+from clew.core.json_object import Json
+from clew.core.ledger.state import TodosSet, last_todos
+from clew.core.messages.errors import SessionError, UserError
+from clew.core.messages.messages import User
+from clew.core.messages.text import count_of
+from clew.record.library.branches import prompt_above
+from clew.record.rewind.changes import Change, State
+from clew.record.rewind.disk import Blobs, blobs_dir
+from clew.record.rewind.restore import START, Plan, carry_out_within, named, plan, plan_redo, read
+from clew.record.transcript.load import load
+from clew.session.session import Session
+from clew.system.files import is_there
+
+# What a way back would do, to be read before it is done: each file, and what changes in it.
+
+
+# Of one file and of all of them; what is more is counted, not shown.
+SHOWN_LINES = 40
+SHOWN_LINES_WHOLE = 200
+DIFFED_MAX_BYTES = 1 << 20
+
+
+class FileChange(Struct, frozen=True, kw_only=True):
+    """One file of a plan: what is done with it, and its lines, marked with + and -."""
+
+    path: str
+    verb: str
+    lines: tuple[str, ...] = ()
+    insertions: int = 0
+    deletions: int = 0
+
+
+def file_changes(planned: Plan, blobs: Blobs) -> list[FileChange]:
+    return [_file_change(change, blobs) for change in planned.changes]
+
+
+def _file_change(change: Change, blobs: Blobs) -> FileChange:
+    before, after = _text(change.before, blobs), _text(change.after, blobs)
+    if before is None or after is None or before == after:
+        return FileChange(path=change.path, verb=change.verb)
+    lines = [line for hunk in patch_of_texts(before, after) for line in _hunk(hunk)]
+    return FileChange(
+        path=change.path,
+        verb=change.verb,
+        lines=tuple(lines),
+        insertions=sum(line.startswith("+") for line in lines),
+        deletions=sum(line.startswith("-") for line in lines),
+    )
+
+
+def _hunk(hunk: dict[str, Any]) -> list[str]:
+    head = f"@@ -{hunk['oldStart']},{hunk['oldLines']} +{hunk['newStart']},{hunk['newLines']} @@"
+    return [head, *hunk["lines"]]
+
+
+def _text(state: State, blobs: Blobs) -> str | None:
+    """What a state says to a reader of text; None if it is none or too long to compare."""
+    if state.kind != "file":
+        return ""
+    data = blobs.get(state.sha256) if state.size <= DIFFED_MAX_BYTES else None
+    if data is None or b"\0" in data:
+        return None
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+
+
+def standing_against(planned: Plan) -> list[str]:
+    return [
+        *(f"stands against it: {path}: {why}" for path, why in planned.foreign),
+        *(f"cannot be brought back: {path}: {why}" for path, why in planned.lost),
+    ]
+
+
+def shown(planned: Plan, blobs: Blobs, where: str) -> str:
+    """The whole preview; `where` says in words where the conversation would stand."""
+    changes = file_changes(planned, blobs)
+    lines = [*_files(changes), *standing_against(planned)]
+    if not lines:
+        lines = ["no file changes"]
+    if planned.conversation:
+        lines.append(f"the conversation would stand {where}")
+    return "\n".join(lines)
+
+
+def _files(changes: list[FileChange]) -> Iterator[str]:
+    left = SHOWN_LINES_WHOLE
+    for change in changes:
+        yield f"would be {change.verb}: {change.path} (+{change.insertions} -{change.deletions})"
+        room = min(left, SHOWN_LINES)
+        yield from (f"    {line}" for line in change.lines[:room])
+        if len(change.lines) > room:
+            yield f"    ... {count_of(len(change.lines) - room, 'more line')}"
+        left -= min(room, len(change.lines))
+
+
+What: TypeAlias = Literal["both", "conversation", "files"]
+SHOWN_CHARACTERS = 60
+WHATS: tuple[What, ...] = get_args(What)
+
+
+class Prompt(Struct, frozen=True, kw_only=True):
+    """Something a person said in this conversation, and how many files calls changed since it."""
+
+    uuid: str
+    text: str
+    files_since: int
+
+
+class Rewinding:
+    """Made for one use; holds nothing but the session."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._story = session.story
+        self._recorder = session.story.recorder
+        home = session.rules.standing.places.config_home
+        self.blobs = Blobs(blobs_dir(home), syncs=True)
+
+    @property
+    def keeps_files(self) -> bool:
+        """Whether what calls do to files is recorded at all."""
+        return self._recorder.is_kept
+
+    async def prompts(self) -> list[Prompt]:
+        """What was said in this conversation, the latest first."""
+        steps, places = [], {}
+        if is_there(self._recorder.transcript):
+            await self._settled()
+            told = await asyncio.to_thread(read, self._recorder.transcript)
+            steps, places = told.steps, told.places
+        found = []
+        for message in self._story.history:
+            if message.get("type") == "user" and (said := User(message)).face == "typed":
+                if said.text.startswith("<bash-stdout>"):
+                    continue  # what a line for the shell printed
+                place = places.get(message["uuid"], -1)
+                since = {c.path for s in steps if s.since > place for c in s.changes}
+                found.append(Prompt(uuid=message["uuid"], text=said.text, files_since=len(since)))
+        return found[::-1]
+
+    async def planned(self, message: str, what: What) -> Plan:
+        """To a message by its uuid or the beginning of it; raises `SessionError` if there is none."""
+        await self._settled()
+        path = self._recorder.transcript
+        uuid = message if message == START else named(path, message)
+        return await asyncio.to_thread(
+            plan,
+            path,
+            uuid,
+            self.blobs,
+            files=what != "conversation",
+            conversation=what != "files",
+        )
+
+    async def where(self, planned: Plan) -> str:
+        """Where the conversation stands when it was done, in the words that were said there."""
+        if planned.leaf is None or not planned.conversation:
+            return "at its beginning"
+        to = await asyncio.to_thread(prompt_above, planned.path, planned.to)
+        if to is not None and to.uuid == planned.to and planned.redo_of is None:
+            return f"before {quoted(to.text)}"
+        at = await asyncio.to_thread(prompt_above, planned.path, planned.leaf)
+        return f"at {planned.leaf}" if at is None else f"behind the answer to {quoted(at.text)}"
+
+    async def planned_redo(self) -> Plan:
+        await self._settled()
+        return await asyncio.to_thread(plan_redo, self._recorder.transcript, self.blobs)
+
+    async def _settled(self) -> None:
+        """Everything said is in the log, and nothing more is about to be."""
+        if self._session.conversation.is_running:
+            raise UserError("a turn is running; stop it first")
+        if not self._recorder.is_kept:
+            raise UserError("this session is not kept on disk, so there is no way back")
+        if self._session.files is not None:
+            await self._session.files.settled()
+        saved = await self._recorder.durable()
+        if saved.troubles or not is_there(self._recorder.transcript):
+            why = "; ".join(map(str, saved.troubles)) or "nothing was said yet"
+            raise SessionError(f"there is no way back: {why}")
+
+    async def carry_out(self, planned: Plan, *, force: bool = False) -> None:
+        """Does all of it or nothing; from then on the conversation is the one of the plan."""
+        await carry_out_within(planned, self.blobs, self._append, force=force)
+        if planned.conversation:
+            loaded = await asyncio.to_thread(load, self._recorder.transcript)
+            self._recorder.resume(loaded)
+            self._story.become(loaded.messages)
+            todos = last_todos(loaded.messages)
+            self._session.spending.change(TodosSet(todos=todos))
+            self._session.tools.take_up(todos)
+
+    async def _append(self, lines: Sequence[Json]) -> None:
+        self._recorder.beside(lines)
+        saved = await self._recorder.durable()
+        for trouble in saved.troubles:
+            raise OSError(str(trouble))
+
+    def said_at(self, uuid: str) -> str:
+        """What a person said with the message, if they did and it is part of this conversation."""
+        for message in self._story.history:
+            if message.get("uuid") == uuid and message.get("type") == "user":
+                said = User(message)
+                return said.text if said.face == "typed" else ""
+        return ""
+
+
+def quoted(words: str) -> str:
+    more = "…" if len(words) > SHOWN_CHARACTERS else ""
+    return f"“{words[:SHOWN_CHARACTERS]}{more}”"

@@ -1,0 +1,197 @@
+"""A session in a checkout of its own, which a hook or git makes: entered before the session, left after it.
+
+A checkout of the same name is gone on with. One that this run made and nothing came of is taken away again: by
+git, or by the hook that made it. Never thrown away while anything stands in it, or nobody knows.
+"""
+
+import asyncio
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TypeVar
+from uuid import uuid4
+
+from msgspec.structs import replace
+
+from clew.agent.hooks.alone import hooks_alone
+from clew.agent.hooks.handlers import read_layers
+from clew.agent.hooks.run import Hooks
+from clew.agent.options import SOURCES, Options
+from clew.agent.subagents.worktree import (
+    FOLDER,
+    Git,
+    Worktree,
+    again,
+    beginning,
+    clear,
+    commit,
+    is_touched,
+    make,
+)
+from clew.core.json_object import Json
+from clew.core.messages.errors import ClewError, UserError
+from clew.parts.hooks import unshown
+from clew.parts.plugins.part import plugins_of
+from clew.permissions.session_rules import given, stand
+from clew.system.files import is_folder, is_there
+from clew.system.process.spawn import Launcher
+
+T = TypeVar("T")
+
+# What git takes as the last part of a branch's name, and every file system as a folder's.
+NAME = re.compile(r"(?!.*\.\.)(?!.*\.lock\Z)[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?")
+TAKES = (
+    "a name is of letters, digits, dots, dashes and underscores, 64 at most; it begins with a letter "
+    "or digit, has no two dots in a row, and ends neither in a dot nor in .lock"
+)
+
+
+def within(options: Options, run: Callable[[Options], int]) -> int:
+    """Runs a session in the checkout that the options name; its exit code."""
+    assert options.worktree is not None
+    before = Path.cwd()
+    name = options.worktree["worktreeName"] or f"session-{uuid4().hex[:8]}"
+    if not NAME.fullmatch(name):
+        tell(f"--worktree {name}: {TAKES}")
+        return 1
+    try:
+        hooks = Making(options, str(before))
+        found = asyncio.run(hooks.made(name))
+        if found is None and "GIT_DIR" not in os.environ and not is_repository(before):
+            raise UserError(f"{before} is in no git repository, and a checkout is of one")
+        tree, is_new, record = found or asyncio.run(entered(str(before), name))
+    except ClewError as error:
+        tell(f"--worktree: {error}")
+        return 1
+    below = Path(tree.path, before.resolve().relative_to(Path(tree.repository).resolve()))
+    os.chdir(below if is_folder(below) else tree.path)
+    try:
+        return run(replace(options, worktree=record))
+    finally:
+        os.chdir(before)
+        if not tree.branch:
+            asyncio.run(hooks.left(tree))
+        elif is_new:
+            asyncio.run(left(tree))
+
+
+class Making:
+    """The hooks of the settings and plugins that make checkouts and take them away: asked before there is a
+    session, and after it."""
+
+    def __init__(self, options: Options, cwd: str) -> None:
+        self._options = options
+        self._cwd = cwd
+
+    @asynccontextmanager
+    async def _hooks(self) -> AsyncIterator[Hooks]:
+        options = self._options
+        sources = SOURCES if options.sources is None else options.sources
+        own = given(options.settings, managed=options.managed)
+        stood = stand(os.environ, Path(self._cwd), given=own, sources=sources)
+        async with hooks_alone(stood, read_layers(stood.layers)) as hooks:
+            plugins_of(options, stood).hook(hooks, stood.layers)
+            yield hooks
+
+    async def made(self, name: str) -> tuple[Worktree, bool, Json] | None:
+        """What a hook made; None where none makes any."""
+        async with self._hooks() as hooks:
+            if not hooks.hears("WorktreeCreate"):
+                return None
+            said = await hooks.fire("WorktreeCreate", {"name": name}, unshown)
+        if said.block is not None:
+            raise UserError(f"a hook could not make it: {said.block or 'no reason given'}")
+        if not said.worktree:
+            return None
+        must_be_folder(said.worktree)
+        base = await self._with_git(lambda git: commit(git, said.worktree, "HEAD"))
+        tree = Worktree(path=said.worktree, branch="", base=base, repository=self._cwd)
+        record = {
+            "originalCwd": self._cwd,
+            "worktreePath": tree.path,
+            "worktreeName": name,
+            "hookBased": True,
+        }
+        return tree, True, record
+
+    async def left(self, tree: Worktree) -> None:
+        """Has it taken away if git says that nothing came of it; else says where it is."""
+        try:
+            is_kept = not tree.base or await self._with_git(lambda git: is_touched(git, tree))
+            why = ""
+            if not is_kept:
+                async with self._hooks() as hooks:
+                    is_kept = not hooks.hears("WorktreeRemove")
+                    said = await hooks.fire("WorktreeRemove", {"worktree_path": tree.path}, unshown)
+                if said.block is not None:
+                    is_kept, why = True, f" (a hook said: {said.block or 'no reason given'})"
+        except ClewError as error:
+            is_kept, why = True, f" ({error})"
+        if is_kept:
+            tell(f"kept: {tree.path}, made by a hook{why}")
+
+    async def _with_git(self, asked: Callable[[Git], Awaitable[T]]) -> T:
+        launcher = Launcher()
+        try:
+            return await asked(Git(launcher, os.environ))
+        finally:
+            await launcher.aclose()
+
+
+def must_be_folder(path: str) -> None:
+    if not is_folder(path):
+        raise UserError(f"a hook made {path}, which is no folder")
+
+
+def is_repository(folder: Path) -> bool:
+    return any(is_there(one / ".git") for one in (folder, *folder.parents))
+
+
+async def entered(cwd: str, name: str) -> tuple[Worktree, bool, Json]:
+    """The checkout, whether it is new, and how the log names it."""
+    launcher = Launcher()
+    try:
+        git = Git(launcher, os.environ)
+        root = Path((await git(cwd, "rev-parse", "--show-toplevel")).strip())
+        path, branch = root / FOLDER / name, f"clew/{name}"
+        head = await beginning(git, cwd, root)
+        on = (await git(cwd, "rev-parse", "--abbrev-ref", "HEAD")).strip()
+        tree = Worktree(path=str(path), branch=branch, base=head, repository=str(root))
+        is_new = not is_there(path / ".git")
+        if is_new and await git(cwd, "branch", "--list", branch):
+            is_new = False
+            await again(git, tree)
+        elif is_new:
+            tree = await make(git, cwd, name)
+    finally:
+        await launcher.aclose()
+    record = {
+        "originalCwd": cwd,
+        "worktreePath": tree.path,
+        "worktreeName": name,
+        "worktreeBranch": branch,
+        "originalBranch": on,
+        "originalHeadCommit": head,
+    }
+    return tree, is_new, record
+
+
+async def left(tree: Worktree) -> None:
+    """Takes the checkout away if nothing came of it; else says where it is."""
+    launcher = Launcher()
+    try:
+        is_gone = await clear(Git(launcher, os.environ), tree)
+        why = ""
+    except UserError as error:
+        is_gone, why = False, f" ({error})"
+    finally:
+        await launcher.aclose()
+    if not is_gone:
+        tell(f"kept: {tree.path}, on the branch {tree.branch}{why}")
+
+
+def tell(words: str) -> None:
+    sys.stderr.write(f"clew: {words}\n")

@@ -1,0 +1,1 @@
+"""What touches the machine: processes, walls, the network, settings files, JSON-RPC, pages of the web."""

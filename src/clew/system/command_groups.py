@@ -1,0 +1,45 @@
+"""Words of the command line that stand for a group of others: `clew config`, `clew plugin marketplace`."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from clew.core.messages.errors import ClewError, CommandLineError, in_words
+
+
+class Group(argparse.ArgumentParser):
+    """Said alone, a group lists its words instead of asking for one; that is still no success. What
+    cannot be understood is one line, which names where to read on."""
+
+    def error(self, message: str) -> NoReturn:
+        whole = " ".join(self.prog.split()[:2])
+        self.exit(2, f"{whole}: {message} ({self.prog} --help)\n")
+
+    def carry_out(self, argv: list[str], run: Callable[[argparse.Namespace], int | None]) -> int:
+        """Does what the words say: what cannot be done is one line, and an exit code."""
+        try:
+            return run(self.parse_args(argv)) or 0
+        except BrokenPipeError:
+            raise  # whoever read us has seen enough, which is no failure: the door knows
+        except (ClewError, OSError) as error:
+            sys.stderr.write(f"{self.prog}: {in_words(error)}\n")
+            return 2 if isinstance(error, CommandLineError) else 1
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """A word that the group has not: what is near it, or all there are."""
+        if not isinstance(action, argparse._SubParsersAction) or value in action.choices:
+            super()._check_value(action, value)
+            return
+        from difflib import get_close_matches
+
+        near = get_close_matches(value, action.choices, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there is {', '.join(action.choices)}"
+        raise argparse.ArgumentError(None, f"no word {value!r}; {hint}")
+
+    def parse_known_args(  # type: ignore[override] # theirs has overloads that come to this
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> tuple[Any, list[str]]:
+        if self._subparsers is not None and args is not None and not args:
+            self.exit(2, self.format_help())
+        return super().parse_known_args(args, namespace)

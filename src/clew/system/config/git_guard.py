@@ -1,0 +1,353 @@
+"""How clew keeps git from starting what a repository names: in its own calls, and in those of commands.
+
+Owns what depends on the folder and on trust in it (`own_git` has what holds everywhere). A bare repository within a folder is data until somebody names
+it: git is told to refuse it (`safe.bareRepository`), except where a trusted session was begun in one.
+"""
+
+import os
+import re
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.system.config.git_config import (
+    Setting,
+    UnreadableError,
+    is_include,
+    read_settings,
+    show_name,
+    starts_program,
+    submodules,
+)
+from clew.system.config.load import trusts
+from clew.system.config.paths import find_places
+from clew.system.files import content, is_file, is_folder, is_there
+
+# Programs that git would start in a folder because the repository's own settings name them.
+
+
+MAX_CONFIG_BYTES = 1 << 20
+MAX_NAME_BYTES = 16 << 10
+MAX_INDEX_BYTES = 64 << 20
+# As many files as git itself follows one after another, and submodules within one another.
+MAX_INCLUDES = 10
+MAX_DEPTH = 8
+# The one hook that commands run which only look: they write the index where it can be refreshed.
+HOOK = "hooks/post-index-change"
+# A file that changed so shortly before it was read may change again without a trace.
+UNSETTLED_NS = 1_000_000_000
+
+_HEAD = re.compile(rb"ref:\s*refs/|[0-9a-f]{40}")
+
+_Stamp = tuple[int, ...] | None
+
+
+class _Known:
+    """What was found for a folder, and how every file looked on which that rests."""
+
+    def __init__(self, found: tuple[str, ...], stamps: dict[Path, _Stamp]) -> None:
+        self.found = found
+        self._stamps = stamps
+
+    def holds(self) -> bool:
+        return all(_stamp(path) == stamp for path, stamp in self._stamps.items())
+
+
+_known: dict[str, _Known] = {}
+_MOST_KNOWN = 256
+
+
+def programs_of_repository(folder: str) -> tuple[str, ...]:
+    """Return the settings by which git would start programs in a folder, each once, as they are shown."""
+    return tuple(map(show_name, settings_of_repository(folder)))
+
+
+def settings_of_repository(folder: str) -> tuple[str, ...]:
+    """Return the same names as they stand in the files; those of a submodule after its path and a colon."""
+    known = _known.get(folder)
+    if known is not None and known.holds():
+        return known.found
+    search = _Search()
+    search.around(Path(folder))
+    found = tuple(dict.fromkeys(search.found))
+    if len(_known) >= _MOST_KNOWN:
+        _known.clear()
+    if search.is_settled(time.time_ns()):
+        _known[folder] = _Known(found, search.stamps)
+    return found
+
+
+def is_bare(folder: Path) -> bool:
+    """Return whether git would take the folder, or one around it, for a repository without a working tree."""
+    for each in (folder, *folder.parents):
+        if is_there(each / ".git"):
+            return False
+        if _is_repository(each):
+            return each.name != ".git"
+    return False
+
+
+def _stamp(path: Path) -> _Stamp:
+    try:
+        seen = path.stat()
+    except (OSError, ValueError):
+        return None
+    return (
+        seen.st_mtime_ns,
+        seen.st_ctime_ns,
+        seen.st_size,
+        seen.st_ino,
+        seen.st_dev,
+        seen.st_mode,
+    )
+
+
+def _is_repository(git: Path) -> bool:
+    """Whether git takes a folder for a repository's own."""
+    try:
+        head = content(git / "HEAD", MAX_NAME_BYTES)
+    except OSError:
+        try:
+            head = b"ref: " + os.fsencode((git / "HEAD").readlink())
+        except OSError:
+            return False
+    shared = _shared(git)
+    return (
+        _HEAD.match(head) is not None
+        and is_folder(shared / "objects")
+        and is_folder(shared / "refs")
+    )
+
+
+def _shared(git: Path) -> Path:
+    """The folder that all worktrees of a repository share."""
+    try:
+        return git / os.fsdecode(content(git / "commondir", MAX_NAME_BYTES)).strip()
+    except (OSError, ValueError):
+        return git
+
+
+def _short(path: Path) -> str:
+    return "/".join(path.parts[-2:])
+
+
+class _Search:
+    """One look at everything that git would read; `stamps` are the files it rests on, there or not."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.stamps: dict[Path, _Stamp] = {}
+        # The submodule that is looked at.
+        self._within = ""
+
+    def _name(self, what: str) -> None:
+        self.found.append(f"{self._within}: {what}" if self._within else what)
+
+    def is_settled(self, now_ns: int) -> bool:
+        changed_at = (stamp[1] for stamp in self.stamps.values() if stamp is not None)
+        return now_ns - max(changed_at, default=0) > UNSETTLED_NS
+
+    def around(self, folder: Path) -> None:
+        """Looks at every repository that git may find from a folder upwards, up to the first sure one."""
+        for each in (folder, *folder.parents):
+            self._see(each / ".git")
+            self._see(each / "HEAD")
+            git = self._git_folder(each)
+            if git is not None:
+                self._repository(git, each, 0)
+                if _is_repository(git):
+                    return
+            if _is_repository(each):
+                self._repository(each, None, 0)
+                return
+
+    def _see(self, path: Path) -> None:
+        self.stamps.setdefault(path, _stamp(path))
+
+    def _git_folder(self, top: Path) -> Path | None:
+        """The repository's own folder of a working tree, which a file may name."""
+        git = top / ".git"
+        if is_folder(git):
+            return git
+        if not is_there(git):
+            return None
+        try:
+            words = os.fsdecode(content(git, MAX_NAME_BYTES))
+            return top / words.removeprefix("gitdir:").strip("\r\n").removeprefix(" ")
+        except (OSError, ValueError):
+            self._name(f"{_short(git)} cannot be read")
+            return None
+
+    def _repository(self, git: Path, top: Path | None, depth: int) -> None:
+        shared = _shared(git)
+        for name in ("commondir", "HEAD"):
+            self._see(git / name)
+        self._settings(shared / "config", 0, top)
+        self._settings(git / "config.worktree", 0, top)
+        hook = shared / HOOK
+        self._see(hook)
+        if is_file(hook) and os.access(hook, os.X_OK):
+            self._name(HOOK)
+        if top is not None:
+            around = self._within
+            for path in self._submodules(git):
+                self._within = f"{around}/{path}" if around else path
+                self._submodule(top / path, depth + 1)
+            self._within = around
+
+    def _submodule(self, top: Path, depth: int) -> None:
+        self._see(top / ".git")
+        git = self._git_folder(top)
+        if git is None:
+            return
+        if depth > MAX_DEPTH:
+            self._name(f"{_short(top)} is too deep to be looked at")
+        else:
+            self._repository(git, top, depth)
+
+    def _settings(self, path: Path, depth: int, top: Path | None) -> None:
+        self._see(path)
+        if not is_there(path):
+            return
+        try:
+            data = content(path, MAX_CONFIG_BYTES + 1)
+            if len(data) > MAX_CONFIG_BYTES:
+                raise UnreadableError("it is too large")
+            for setting in read_settings(data):
+                self._setting(setting, path, depth, top)
+        except (OSError, UnreadableError) as error:
+            why = error if isinstance(error, UnreadableError) else error.strerror or "it is no file"
+            self._name(f"{_short(path)}: {why}")
+
+    def _setting(self, setting: Setting, file: Path, depth: int, top: Path | None) -> None:
+        if starts_program(setting) or self._leads_elsewhere(setting, file.parent, top):
+            self._name(setting.name)
+        elif is_include(setting):
+            value = setting.value or ""
+            if depth >= MAX_INCLUDES or value.startswith("%("):
+                self._name(setting.name)
+            else:
+                self._settings(file.parent / Path(value).expanduser(), depth + 1, top)
+
+    def _leads_elsewhere(self, setting: Setting, git: Path, top: Path | None) -> bool:
+        """Whether a working tree is named that is not the folder at hand: its files would be shown."""
+        if setting.name != "core.worktree" or setting.value is None:
+            return False
+        named = os.path.realpath(git / setting.value)
+        return top is None or named != os.path.realpath(top)
+
+    def _submodules(self, git: Path) -> Iterator[str]:
+        """The folders that the index calls submodules."""
+        self._see(git / "index")
+        try:
+            # Of an index that is split the other part has a name of its own each time.
+            shared = [one for one in git.iterdir() if one.name.startswith("sharedindex.")]
+        except OSError:
+            shared = []
+        for index in (git / "index", *shared):
+            if not is_there(index):
+                continue
+            try:
+                data = content(index, MAX_INDEX_BYTES + 1)
+                if len(data) > MAX_INDEX_BYTES:
+                    raise ValueError("it is too large")
+                yield from map(os.fsdecode, submodules(data))
+            except (OSError, ValueError):
+                self._name(f"{_short(index)} cannot be read")
+
+
+# Options and variables for the git calls that clew makes itself, in every folder.
+
+
+OWN_GIT = (
+    "git",
+    "-c", "core.fsmonitor=false",
+    "-c", f"core.hooksPath={os.devnull}",
+    "-c", "log.showSignature=false",
+    "-c", "safe.bareRepository=explicit",
+    "--no-pager",
+)  # fmt: skip
+# Without a call into a submodule, which would read that one's own settings.
+OUTSIDE_SUBMODULES = ("--ignore-submodules=dirty",)
+# What is missing in a repository is not fetched.
+WITHOUT_FETCHING = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
+
+
+def with_git_settings(
+    environ: Mapping[str, str], settings: Iterable[tuple[str, str]]
+) -> dict[str, str]:
+    """Return the variables with further settings for git, after those that they hold."""
+    told = dict(environ)
+    count = told.get("GIT_CONFIG_COUNT", "") or "0"
+    if not count.isdecimal():
+        return told  # git itself complains
+    number = int(count)
+    for name, value in settings:
+        told |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": value}
+        number += 1
+    return told | ({"GIT_CONFIG_COUNT": str(number)} if number else {})
+
+
+# What no call of clew's own starts, whatever the repository itself names; what a submodule names has another
+# beginning (see `settings_of_repository`).
+NEVER_STARTED = (
+    "alias.", "browser.", "core.alternaterefscommand", "core.editor", "core.fsmonitor", "core.hookspath",
+    "core.pager", "credential.", "difftool.", "guitool.", "hooks/", "imap.", "instaweb.", "interactive.",
+    "man.", "mergetool.", "pager.", "sendemail.", "sequence.", "tar.", "trailer.",
+)  # fmt: skip
+
+
+class Reading(Struct, frozen=True, kw_only=True):
+    """How clew's own calls read a repository: their environment, and more arguments of status and diff."""
+
+    environment: dict[str, str]
+    of_status: tuple[str, ...] = ()
+
+
+def reading_git(environ: Mapping[str, str], folder: Path) -> Reading:
+    """Return how to ask git about a folder so that nothing runs that an untrusted repository names."""
+    if is_trusted_folder(environ, folder):
+        return Reading(environment=dict(environ))
+    without = [pair for driver in filters_of(folder) for pair in _without_filter(driver)]
+    environment = with_git_settings({**environ, **WITHOUT_FETCHING}, without)
+    return Reading(environment=environment, of_status=OUTSIDE_SUBMODULES)
+
+
+def is_trusted_folder(environ: Mapping[str, str], folder: Path) -> bool:
+    """Return whether a session that begins in a folder may start what its files name."""
+    return trusts(find_places(environ, folder))
+
+
+def filters_of(folder: Path) -> list[str]:
+    """Return the filters that a repository itself describes, and those that run what it describes."""
+    found: dict[str, None] = {}
+    for name in settings_of_repository(str(folder)):
+        section, _, rest = name.partition(".")
+        if section == "filter":
+            found[rest.rpartition(".")[0]] = None
+        elif section == "lfs":
+            found["lfs"] = None
+    return list(found)
+
+
+def _without_filter(driver: str) -> list[tuple[str, str]]:
+    words = (("clean", ""), ("smudge", ""), ("process", ""), ("required", "false"))
+    return [(f"filter.{driver}.{word}", value) for word, value in words]
+
+
+def started_by(environ: Mapping[str, str], folder: Path) -> tuple[str, ...]:
+    """Return the settings by which clew's own call that writes would start programs of an untrusted
+    repository: filters, merge drivers and the like."""
+    if is_trusted_folder(environ, folder):
+        return ()
+    named = settings_of_repository(str(folder))
+    return tuple(name for name in named if not name.startswith(NEVER_STARTED))
+
+
+def without_bare(environ: Mapping[str, str], folder: Path, *, is_trusted: bool) -> dict[str, str]:
+    """Return the variables of commands with which git refuses bare repositories that nobody named."""
+    if is_trusted and is_bare(folder):
+        return dict(environ)
+    return with_git_settings(environ, [("safe.bareRepository", "explicit")])

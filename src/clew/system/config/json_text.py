@@ -1,0 +1,224 @@
+"""Where each member of a JSON text stands, so that an error or a rule can name its line.
+
+Owns the map from a path of keys to offsets and line numbers. The text must have been decoded
+before: this scan walks tokens and judges nothing. It must never be on the way of an ordinary load,
+which needs values only.
+"""
+
+import re
+from bisect import bisect_right
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+Path = tuple[str | int, ...]
+
+TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.S)
+
+
+class Member(Struct, frozen=True, kw_only=True):
+    """One value of the text: `text[start:end]` is the value, `text[key_start:end]` with its key."""
+
+    path: Path
+    key_start: int
+    start: int
+    end: int
+
+
+class Positions(Struct, frozen=True, kw_only=True):
+    """Every member by its path; a key written twice counts where it stands last."""
+
+    members: dict[Path, Member]
+    repeated: tuple[Member, ...]
+    newlines: tuple[int, ...]
+
+    def line(self, path: Path) -> int:
+        """The line of a member, or of the nearest member around it that exists."""
+        while path not in self.members:
+            path = path[:-1]
+        return bisect_right(self.newlines, self.members[path].key_start) + 1
+
+
+class Open(Struct):
+    """An object or array whose end has not come yet."""
+
+    path: Path
+    key_start: int
+    start: int
+    is_array: bool
+    count: int = 0
+    key: str | None = None
+    key_at: int = 0
+    awaits_value: bool = False
+
+
+def key_of(token: str) -> str:
+    """A key's text; the escapes that JSON writers put into keys are decoded."""
+    if "\\" not in token:
+        return token[1:-1]
+    import msgspec
+
+    return msgspec.json.decode(token, type=str)
+
+
+@lru_cache(maxsize=4)
+def scan(text: str) -> Positions:
+    """Where everything stands; kept, because who asks for one place asks for the next."""
+    members: dict[Path, Member] = {}
+    repeated: list[Member] = []
+    stack: list[Open] = []
+
+    def close(path: Path, key_start: int, start: int, end: int) -> None:
+        if path in members:
+            repeated.append(members[path])
+        members[path] = Member(path=path, key_start=key_start, start=start, end=end)
+
+    for match in TOKEN.finditer(text):
+        token, start, end = match[0], match.start(), match.end()
+        top = stack[-1] if stack else None
+        if token in "}]":
+            done = stack.pop()
+            close(done.path, done.key_start, done.start, end)
+        elif token == ",":
+            assert top is not None, "a text that was decoded before"
+            top.count += 1
+            top.awaits_value = False
+        elif token == ":":
+            assert top is not None, "a text that was decoded before"
+            top.awaits_value = True
+        elif top is not None and not top.is_array and not top.awaits_value:
+            top.key, top.key_at = key_of(token), start
+        else:
+            path, key_start = place(top, start)
+            if token in "{[":
+                stack.append(
+                    Open(path=path, key_start=key_start, start=start, is_array=token == "[")
+                )
+            else:
+                close(path, key_start, start, end)
+    newlines = tuple(m.start() for m in re.finditer("\n", text))
+    return Positions(members=members, repeated=tuple(repeated), newlines=newlines)
+
+
+def place(top: Open | None, start: int) -> tuple[Path, int]:
+    """The path of the value that begins at `start`, and where its key begins."""
+    if top is None:
+        return (), start
+    if top.is_array:
+        return (*top.path, top.count), start
+    assert top.key is not None, "a text that was decoded before"
+    return (*top.path, top.key), top.key_at
+
+
+def dotted(path: Path) -> str:
+    """`permissions.allow[3]`: a path as people write it."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f"{'.' if text else ''}{part}"
+    return text
+
+
+def undotted(text: str) -> Path:
+    """The path that `dotted` wrote; a key that holds a dot cannot be named this way."""
+    parts: list[str | int] = []
+    for name, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", text):
+        parts.append(int(index) if index else name)
+    return tuple(parts)
+
+
+# Changes one member of a JSON text and leaves every other byte as its author wrote it.
+
+
+def with_value(text: str, path: Path, value: Any) -> str:
+    """The text with the member at `path` set; objects on the way are made where they are missing.
+
+    A path that ends in an array's length appends to the array.
+    """
+    text = text if text.strip() else "{}\n"
+    found = scan(text)
+    holder = path
+    while holder and not may_hold(text, found, holder):
+        holder = holder[:-1]
+    for key in reversed(path[len(holder) :]):
+        value = [value] if isinstance(key, int) else {key: value}
+    member = found.members.get(holder)
+    if member is None:
+        return inserted(text, found, holder[:-1], holder[-1], value)
+    written = encoded(value, indent_of(text, member.key_start), unit_of(text))
+    return text[: member.start] + written + text[member.end :]
+
+
+def may_hold(text: str, found: Positions, path: Path) -> bool:
+    """Whether what stands around a path is an object or an array as its last part needs one."""
+    around = found.members.get(path[:-1])
+    return around is not None and text[around.start] == ("[" if isinstance(path[-1], int) else "{")
+
+
+def inserted(text: str, found: Positions, parent: Path, key: str | int, value: Any) -> str:
+    """The text with a new last member in the object or array at `parent`."""
+    holder = found.members[parent]
+    unit = unit_of(text)
+    last = last_child(found, parent)
+    outer = indent_of(text, holder.key_start)
+    on_one_line = last is not None and "\n" not in text[holder.start : holder.end]
+    inner = outer if on_one_line else outer + unit
+    name = "" if isinstance(key, int) else msgspec.json.encode(key).decode() + ": "
+    written = name + encoded(value, inner, unit)
+    if on_one_line and last is not None:
+        return text[: last.end] + ", " + written + text[last.end :]
+    if last is not None:
+        return text[: last.end] + f",\n{inner}" + written + text[last.end :]
+    return text[: holder.start + 1] + f"\n{inner}{written}\n{outer}" + text[holder.end - 1 :]
+
+
+def without(text: str, path: Path) -> str:
+    """The text without the member at `path`, its comma and its line."""
+    found = scan(text)
+    member = found.members[path]
+    siblings = children(found, path[:-1])
+    place = siblings.index(member)
+    if len(siblings) == 1:
+        holder = found.members[path[:-1]]
+        return text[: holder.start + 1] + text[holder.end - 1 :]
+    if place == 0:
+        return text[: member.key_start] + text[siblings[1].key_start :]
+    return text[: siblings[place - 1].end] + text[member.end :]
+
+
+def children(found: Positions, parent: Path) -> list[Member]:
+    depth = len(parent) + 1
+    inside = [m for p, m in found.members.items() if len(p) == depth and p[:-1] == parent]
+    return sorted(inside, key=lambda m: m.start)
+
+
+def last_child(found: Positions, parent: Path) -> Member | None:
+    inside = children(found, parent)
+    return inside[-1] if inside else None
+
+
+def indent_of(text: str, position: int) -> str:
+    """The white space at the head of the line that holds `position`."""
+    head = text.rfind("\n", 0, position) + 1
+    match = re.compile(r"[ \t]*").match(text, head)
+    return match[0] if match else ""
+
+
+def unit_of(text: str) -> str:
+    """The step by which the text is indented; two spaces where it shows none."""
+    match = re.search(r"\n([ \t]+)\S", text)
+    return match[1] if match else "  "
+
+
+def encoded(value: Any, indent: str, unit: str) -> str:
+    compact = msgspec.json.encode(value)
+    if not isinstance(value, (dict, list)) or not value:
+        return compact.decode()
+    pretty = msgspec.json.format(compact, indent=1).decode()
+    first, *rest = pretty.split("\n")
+    lines = [first]
+    for line in rest:
+        bare = line.lstrip(" ")
+        lines.append(indent + unit * (len(line) - len(bare)) + bare)
+    return "\n".join(lines)

@@ -1,0 +1,116 @@
+"""Where the API key comes from: environment, helper, keyring, or the file that `clew login` writes.
+
+Owns the order and the file, whose bits are 0600. A key is never part of a message, an error or a
+log: a failure says where the key was looked for and never what was found there.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Literal
+
+from msgspec import Struct
+
+from clew.system.config.environment import VARIABLES, Environment
+from clew.system.config.paths import Places
+from clew.system.files import replace
+
+KeySource = Literal["environment", "apiKeyHelper", "keyring", "login"]
+
+SERVICE, ACCOUNT = "clew", "api-key"
+
+# Runs a helper's command in a shell; its output, or None if it failed or took too long.
+RunHelper = Callable[[str], Awaitable[str | None]]
+
+
+class Key(Struct, frozen=True, kw_only=True):
+    """A key and where it came from. Its text is left out of `repr`."""
+
+    source: KeySource
+    secret: str
+
+    def __repr__(self) -> str:
+        return f"Key(source={self.source!r})"
+
+
+class NoKey(Struct, frozen=True, kw_only=True):
+    """No key; `tried` says where, and what was wrong there."""
+
+    tried: tuple[str, ...]
+
+
+async def find_key(
+    environment: Environment,
+    settings: dict[str, Any],
+    places: Places,
+    *,
+    run_helper: RunHelper,
+    keyring: Any = None,
+) -> Key | NoKey:
+    """The first key there is. `settings` are those in force: an untrusted folder names no helper."""
+    tried: list[str] = []
+    named = environment.text("api_key")
+    if named:
+        return Key(source="environment", secret=named)
+    tried.append("no ANTHROPIC_API_KEY or CLEW_API_KEY in the environment")
+    helper = settings.get("apiKeyHelper")
+    if isinstance(helper, str) and helper:
+        printed = (await run_helper(helper) or "").strip()
+        if printed:
+            return Key(source="apiKeyHelper", secret=printed)
+        tried.append("apiKeyHelper failed or printed nothing")
+    if keyring is not None:
+        kept = ask_keyring(keyring)
+        if kept:
+            return Key(source="keyring", secret=kept)
+        tried.append("nothing in the keyring")
+    kept = read_login(places.credentials)
+    if kept:
+        return Key(source="login", secret=kept)
+    tried.append(f"no key in {places.credentials}; write one with: clew login")
+    return NoKey(tried=tuple(tried))
+
+
+def find_keyring() -> Any:
+    """The keyring of the extra of that name; None where it is not installed."""
+    try:
+        return import_module("keyring")
+    except ImportError:
+        return None
+
+
+def ask_keyring(keyring: Any) -> str | None:
+    """None also where there is nothing behind the package, or it is locked."""
+    try:
+        kept = keyring.get_password(SERVICE, ACCOUNT)
+    except keyring.errors.KeyringError:
+        return None
+    return kept if isinstance(kept, str) else None
+
+
+def in_environment(environ: Mapping[str, str]) -> tuple[str, ...]:
+    """Every key and token among the variables, in whichever spelling."""
+    names = [n for v in VARIABLES if v.field in ("api_key", "auth_token") for n in v.names]
+    return tuple(environ[name] for name in names if environ.get(name))
+
+
+def read_login(path: Path) -> str | None:
+    """The key of the file; one that others could read is not used."""
+    try:
+        if path.stat().st_mode & 0o077:
+            return None
+        data = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    key = data.get("apiKey") if isinstance(data, dict) else None
+    return key if isinstance(key, str) and key else None
+
+
+def write_login(path: Path, secret: str) -> None:
+    replace(path, json.dumps({"apiKey": secret}) + "\n", mode=0o600)
+
+
+def shown(secret: str) -> str:
+    """Enough of a key to tell which one it is."""
+    return f"...{secret[-4:]}" if len(secret) >= 20 else "(a short key)"

@@ -1,0 +1,377 @@
+"""Reads the settings files into layers, and says when they have changed.
+
+Owns the reading and the marks by which a change is seen. Nothing is ever written here. A file that
+is not there is no layer; one that cannot be read or decoded is a layer that says so, because what
+it would have denied is not known (see `clew.permissions.rules`).
+"""
+
+import json
+from collections.abc import Collection, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.messages.errors import SettingsError
+from clew.system.config.json_text import Path as KeyPath
+from clew.system.config.json_text import dotted, undotted, with_value, without
+from clew.system.config.layers import Layer, Scope, in_force, merge, origins, restricting, value_at
+from clew.system.config.mask import mask
+from clew.system.config.paths import Places
+from clew.system.config.settings import (
+    BY_NAME,
+    NO_EFFECT,
+    OPEN_OBJECTS,
+    Fault,
+    check,
+    nearest,
+    nearest_part,
+)
+from clew.system.files import alone, content, is_there, replace
+
+# Which folders a person trusts to start programs: hooks, servers, helpers, their own allow rules.
+
+
+def is_trusted(folder: str, trusted: Collection[str], *, home: str) -> bool:
+    """Whether a folder, named by its real path, or one around it is trusted."""
+    path = PurePath(folder)
+    around = [str(p) for p in path.parents if str(p) != home and p != p.parent]
+    return folder in trusted or any(p in trusted for p in around)
+
+
+def read_trusted(places: Places) -> frozenset[str]:
+    """The trusted folders. A store that cannot be read trusts nothing."""
+    try:
+        data = json.loads(places.trust.read_text("utf-8"))
+    except (OSError, ValueError):
+        return frozenset()
+    folders = data.get("folders") if isinstance(data, dict) else None
+    if not isinstance(folders, list):
+        return frozenset()
+    return frozenset(f for f in folders if isinstance(f, str))
+
+
+def write_trusted(places: Places, folders: Collection[str]) -> None:
+    replace(places.trust, json.dumps({"folders": sorted(folders)}, indent=2) + "\n", mode=0o600)
+
+
+def trust(places: Places, folder: str) -> None:
+    """From now on a folder, named by its real path, is trusted."""
+    with alone(places.config_home):
+        write_trusted(places, read_trusted(places) | {folder})
+
+
+def distrust(places: Places, folder: str) -> None:
+    with alone(places.config_home):
+        write_trusted(places, read_trusted(places) - {folder})
+
+
+def trusts(places: Places, folder: Path | None = None) -> bool:
+    """Whether a folder, by default this session's project, may execute what its settings say."""
+    real = (folder or places.root).resolve()
+    return is_trusted(str(real), read_trusted(places), home=str(places.home.resolve()))
+
+
+Stamp = tuple[int, int, int] | None
+
+DROP_INS = "managed-settings.d"
+HANDED = "--managed-settings"
+PARENT = "parentSettingsBehavior"
+NOT_BESIDE = (
+    "counts for nothing beside the managed settings of this machine; parentSettingsBehavior: merge in "
+    "them would let it"
+)
+ONLY_RESTRICTS = "does not count, the program that starts clew can only restrict"
+
+
+class Loaded(Struct, frozen=True, kw_only=True):
+    """The layers as read, and the marks of every file that was looked at, missing ones too."""
+
+    layers: tuple[Layer, ...]
+    stamps: dict[Path, Stamp]
+
+
+class Given(Struct, frozen=True, kw_only=True):
+    """Settings of the command line: a decoded object, and the file it came from if one; and what the program
+    that started clew hands it, before it was looked through."""
+
+    data: dict[str, Any]
+    file: str | None = None
+    text: str = ""
+    managed: dict[str, Any] = {}
+
+
+def stamp(path: Path) -> Stamp:
+    """A file's mark: inode, size and time of change; None while it is not there."""
+    try:
+        seen = path.stat()
+    except OSError:
+        return None
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns
+
+
+def changed(loaded: Loaded) -> list[Path]:
+    """The files that are no longer as they were read; asked at safe points, between turns."""
+    return [path for path, mark in loaded.stamps.items() if stamp(path) != mark]
+
+
+def load(
+    places: Places,
+    *,
+    sources: Sequence[Scope] = ("user", "project", "local"),
+    given: Given | None = None,
+) -> Loaded:
+    """Every layer there is. Managed settings are always read, whatever `sources` says."""
+    files: list[tuple[Scope, Path, Path]] = [
+        ("managed", path, places.root) for path in managed_files(places)
+    ]
+    if "local" in sources:
+        files.append(("local", places.local_settings, places.root))
+    # In the home folder the two are one file, and it is the person's own.
+    if "project" in sources and places.project_settings != places.user_settings:
+        files.append(("project", places.project_settings, places.root))
+    if "user" in sources:
+        files.append(("user", places.user_settings, places.config_home))
+    # The mark is taken before the text: a change in between is seen as a change, never missed.
+    stamps = {path: stamp(path) for _, path, _ in files}
+    for folder in places.managed_folders:
+        stamps[folder / DROP_INS] = stamp(folder / DROP_INS)
+    stamps[places.trust] = stamp(places.trust)
+    layers = [
+        read(scope, path, str(root)) for scope, path, root in files if stamps[path] is not None
+    ]
+    if given is not None and given.managed:
+        layers.append(handed(given.managed, layers, str(places.root)))
+    if given is not None:
+        faults = tuple(check(given.data))
+        layers.append(
+            Layer(
+                scope="cli",
+                data=given.data,
+                root=str(places.root),
+                file=given.file,
+                text=given.text,
+                faults=faults,
+            )
+        )
+    return Loaded(layers=tuple(layers), stamps=stamps)
+
+
+def handed(data: dict[str, Any], layers: Sequence[Layer], root: str) -> Layer:
+    """The layer of handed settings. Beside an administrator's own it is empty, unless those let it count."""
+    own = [layer for layer in layers if layer.scope == "managed"]
+    says = (layer.data[PARENT] for layer in own if PARENT in layer.data)
+    faults: list[Fault]
+    if own and next(says, None) != "merge":
+        kept: dict[str, Any] = {}
+        faults = [Fault(path=(), what=NOT_BESIDE, fatal=False)]
+    else:
+        kept, rest = restricting(data, taken=(name for layer in own for name in layer.data))
+        faults = [Fault(path=tuple(n.split(".")), what=why_not(n), fatal=False) for n in rest]
+        faults += check(kept, managed=True)
+    return Layer(
+        scope="managed",
+        data=kept,
+        root=root,
+        file=HANDED,
+        text=json.dumps(data),
+        faults=tuple(faults),
+        is_handed=True,
+    )
+
+
+def why_not(name: str) -> str:
+    """Why a member of handed settings does not count: nobody knows it, or it could widen something."""
+    if name in BY_NAME or name.startswith("sandbox."):
+        return ONLY_RESTRICTS
+    near = nearest(name) or nearest_part(name)
+    return "does not count, unknown key" + (f"; did you mean {near}?" if near else "")
+
+
+def managed_files(places: Places) -> list[Path]:
+    """The managed file and its drop-ins, the strongest first: later names override earlier ones."""
+    files: list[Path] = []
+    for folder in places.managed_folders:
+        files += sorted((folder / DROP_INS).glob("*.json"), reverse=True)
+        files.append(folder / "managed-settings.json")
+    return files
+
+
+def read(scope: Scope, path: Path, root: str) -> Layer:
+    try:
+        text = content(path).decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
+        return broken(scope, str(path), root, f"{path}: {reason}")
+    return decoded(scope, str(path), root, text)
+
+
+def broken(scope: Scope, path: str, root: str, why: str) -> Layer:
+    fault = Fault(path=(), what=why)
+    return Layer(scope=scope, data={}, root=root, file=path, faults=(fault,), unreadable=why)
+
+
+def decoded(scope: Scope, path: str, root: str, text: str) -> Layer:
+    """A layer of a file's text; keys written twice are faults, for the first one is lost."""
+    twice: list[str] = []
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        result = dict(pairs)
+        if len(result) != len(pairs):
+            names = [name for name, _ in pairs]
+            twice.extend(sorted({n for n in names if names.count(n) > 1}))
+        return result
+
+    if not text.strip():
+        return Layer(scope=scope, data={}, root=root, file=path, text="{}")
+    try:
+        data = json.loads(text, object_pairs_hook=members)
+    except json.JSONDecodeError as error:
+        return broken(scope, path, root, f"{path}:{error.lineno}: not JSON: {error.msg.lower()}")
+    except RecursionError:
+        return broken(scope, path, root, f"{path}: not JSON: nested too deeply")
+    if not isinstance(data, dict):
+        return broken(scope, path, root, f"{path}:1: {check(data)[0].what}")
+    doubled = [
+        Fault(path=(), what=f"{name} is written twice; the last one counts", fatal=False)
+        for name in twice
+    ]
+    faults = (*check(data, managed=scope == "managed"), *doubled)
+    return Layer(scope=scope, data=data, root=root, file=path, text=text, faults=faults)
+
+
+def complaints(layers: Sequence[Layer]) -> list[str]:
+    """Every fault as `file:line: key: what`, in the order of the files."""
+    lines: list[str] = []
+    for layer in layers:
+        if layer.unreadable is not None:
+            lines.append(layer.unreadable)
+        else:
+            lines += (layer.told(fault) for fault in layer.faults)
+    return lines
+
+
+# What the settings say, and how one is changed: the answers that people, commands and tools are given.
+
+
+class Assigned(Struct, frozen=True, kw_only=True):
+    """A value that a file holds now; `faults` are worth telling and did not prevent it."""
+
+    path: Path
+    value: Any
+    before: Any = None
+    faults: tuple[str, ...] = ()
+
+
+def in_force_now(places: Places) -> dict[str, Any]:
+    """The settings of all files together, as they hold."""
+    layers, _ = in_force(load(places).layers, trusted=trusts(places))
+    return merge(layers)
+
+
+def spelled(value: Any) -> str:
+    """A value for people, without the secrets in it."""
+    return mask(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+
+
+def listed(places: Places) -> list[str]:
+    """Every value in force, and where it came from."""
+    layers, _ = in_force(load(places).layers, trusted=trusts(places))
+    settings = merge(layers)
+    return [
+        f"{dotted(path)} = {spelled(value_at(settings, path)[1])}  "
+        f"{where(origins(layers, path)[0].layer, path)}"
+        for path in leaves(settings)
+    ]
+
+
+def leaves(settings: dict[str, Any], above: KeyPath = ()) -> list[KeyPath]:
+    """The paths of all values; objects that have no keys of ours are values."""
+    found: list[KeyPath] = []
+    for name, value in settings.items():
+        path = (*above, name)
+        whole = dotted(path) in OPEN_OBJECTS or dotted(path) not in BY_NAME
+        found += leaves(value, path) if isinstance(value, dict) and not whole else [path]
+    return found
+
+
+def where(layer: Layer, path: KeyPath) -> str:
+    line = layer.line(path)
+    return f"({layer.file}:{line})" if line else f"({layer.scope})"
+
+
+def explained(places: Places, name: str) -> list[str]:
+    """What each file says on a key, and who wins."""
+    lines: list[str] = []
+    path = undotted(name)
+    known = BY_NAME.get(name)
+    if known is not None:
+        lines.append(f"{known.name}: {known.meaning}; {known.kind}")
+        lines += [] if known.has_effect else [f"  {NO_EFFECT}"]
+    loaded = load(places)
+    layers, inert = in_force(loaded.layers, trusted=trusts(places))
+    said = origins(layers, path)
+    for i, origin in enumerate(said):
+        listed = isinstance(origin.value, (list, dict))
+        mark = "in force" if i == 0 else "added" if listed else "overridden"
+        place = where(origin.layer, path)
+        lines.append(f"  {origin.layer.scope:<8} {spelled(origin.value)}  {place} {mark}")
+    for one in inert:
+        if one.path == path:
+            lines.append(
+                f"  {one.layer.scope:<8} does not count: {one.why} {where(one.layer, path)}"
+            )
+    if not said:
+        lines.append("  not set")
+    return lines
+
+
+def target(places: Places, scope: Scope) -> tuple[Path, str, dict[str, Any]]:
+    """The file of a scope, its text and what it says; a broken file is not written to."""
+    path = places.settings_file(scope)
+    if not is_there(path):
+        return path, "", {}
+    layer = read(scope, path, str(places.root))
+    if layer.unreadable is not None:
+        raise SettingsError(layer.unreadable)
+    return path, layer.text, layer.data
+
+
+def assign(places: Places, scope: Scope, name: str | KeyPath, value: Any) -> Assigned:
+    """Writes a value into the file of a scope; raises `SettingsError` where it may not stand there."""
+    key = undotted(name) if isinstance(name, str) else name
+    if not key:
+        raise SettingsError(f"{name!r} names no key")
+    with alone(places.config_home):
+        path, text, data = target(places, scope)
+        after = with_value(text, key, value)
+        faults = [f for f in check(json.loads(after)) if f.path[: len(key)] == key]
+        if any(f.fatal for f in faults):
+            raise SettingsError(str(faults[0]))
+        if value_at(data, key) != (True, value):
+            replace(path, after)
+    return Assigned(
+        path=path, value=value, before=value_at(data, key)[1], faults=tuple(map(str, faults))
+    )
+
+
+def unset(places: Places, scope: Scope, name: str) -> Path:
+    """Takes a value out of the file of a scope; raises `SettingsError` if it is not there."""
+    with alone(places.config_home):
+        path, text, data = target(places, scope)
+        key = undotted(name)
+        if not key or not value_at(data, key)[0]:
+            raise SettingsError(f"{path}: {name} is not set there")
+        replace(path, without(text, key))
+    return path
+
+
+def parsed(name: str, text: str) -> Any:
+    """JSON where the text is JSON; a word is a text where a text is expected, or nothing else."""
+    known = BY_NAME.get(name)
+    if known is not None and known.kind == "a string":
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

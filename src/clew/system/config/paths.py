@@ -1,0 +1,114 @@
+"""Where settings, keys and clew's own files lie, for one environment and one working folder.
+
+Owns the rule of the config home: `$CLEW_CONFIG_DIR`, else `$CLAUDE_CONFIG_DIR`, else `~/.claude`,
+asked at run time. Everything of clew's own lies in its folder `clew`. Nothing is read or made here
+except the look for the project's root.
+"""
+
+import sys
+import unicodedata
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from clew.system.files import is_there
+
+MANAGED = {
+    "linux": ("/etc/clew", "/etc/claude-code"),
+    "darwin": ("/Library/Application Support/clew", "/Library/Application Support/ClaudeCode"),
+    "win32": (r"C:\Program Files\clew", r"C:\Program Files\ClaudeCode"),
+}
+
+
+class Places(Struct, frozen=True, kw_only=True):
+    """The files of one session; `root` is the folder whose `.claude` speaks for the project."""
+
+    cwd: Path
+    root: Path
+    home: Path
+    config_home: Path
+    managed_folders: tuple[Path, ...]
+
+    @property
+    def user_settings(self) -> Path:
+        return self.config_home / "settings.json"
+
+    @property
+    def project_settings(self) -> Path:
+        return self.root / ".claude" / "settings.json"
+
+    @property
+    def local_settings(self) -> Path:
+        return self.root / ".claude" / "settings.local.json"
+
+    @property
+    def own(self) -> Path:
+        return self.config_home / "clew"
+
+    @property
+    def trust(self) -> Path:
+        return self.own / "trust.json"
+
+    @property
+    def credentials(self) -> Path:
+        return self.own / "credentials.json"
+
+    @property
+    def api_versions(self) -> Path:
+        return self.own / "api-versions.json"
+
+    def settings_file(self, scope: str) -> Path:
+        """The file that a command writes for a scope."""
+        return {
+            "user": self.user_settings,
+            "project": self.project_settings,
+            "local": self.local_settings,
+        }[scope]
+
+
+def find_places(
+    environ: Mapping[str, str], cwd: Path, *, managed_folders: tuple[Path, ...] | None = None
+) -> Places:
+    home = find_home(environ)
+    config_home = find_config_home(environ, cwd)
+    if managed_folders is None:
+        names = MANAGED.get(sys.platform, MANAGED["linux"])
+        managed_folders = tuple(Path(name) for name in names)
+    return Places(
+        cwd=cwd,
+        root=project_root(cwd, home, config_home),
+        home=home,
+        config_home=config_home,
+        managed_folders=managed_folders,
+    )
+
+
+def find_home(environ: Mapping[str, str]) -> Path:
+    named = environ.get("HOME") or environ.get("USERPROFILE")
+    return Path(named) if named else Path.home()
+
+
+def find_config_home(environ: Mapping[str, str], cwd: Path) -> Path:
+    """The folder of everything kept; asked for at run time, for a host sets it per session."""
+    named = environ.get("CLEW_CONFIG_DIR") or environ.get("CLAUDE_CONFIG_DIR")
+    home = cwd / named if named else find_home(environ) / ".claude"
+    return Path(unicodedata.normalize("NFC", str(home)))
+
+
+def project_root(cwd: Path, home: Path, config_home: Path) -> Path:
+    """The nearest folder upwards with settings of its own, at most the repository's; else cwd.
+
+    A session begun in a subfolder stands under the same deny rules as one begun at the top.
+    """
+    for folder in (cwd, *cwd.parents):
+        if has_settings(folder / ".claude", config_home):
+            return folder
+        if folder == home or is_there(folder / ".git"):
+            break
+    return cwd
+
+
+def has_settings(claude: Path, config_home: Path) -> bool:
+    names = ("settings.json", "settings.local.json")
+    return claude != config_home and any(is_there(claude / name) for name in names)

@@ -1,0 +1,285 @@
+"""One side of a conversation: which requests wait for an answer, until when, and what came.
+
+Owns ids, deadlines and cancellation, and answers what breaks the rules. No IO and no clock: messages
+and the time come in, events and messages to send go out. A request ends exactly once, with an
+`Answer` or a `Failure`; whatever comes for it after that is passed over.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Literal, TypeAlias
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.system.jsonrpc import wire
+from clew.system.jsonrpc.wire import Fault, Id, Message, Params
+
+# `unsent`: there is no line, so the peer never heard of it; `lost`: there was one.
+Ending: TypeAlias = Literal["refused", "timeout", "lost", "unsent", "cancelled", "invalid"]
+
+
+class Dialect(Struct, frozen=True, kw_only=True):
+    """What the protocols on top of JSON-RPC name differently."""
+
+    cancel_method: str
+    cancel_key: str
+    progress_method: str
+    progress_key: str
+    batches: bool = False
+    # Where also a request that was taken back is owed an answer: the code of that error.
+    cancelled_code: int | None = None
+
+
+class Answer(Struct, frozen=True, kw_only=True):
+    """How a request ends well."""
+
+    result: Any
+
+
+class Failure(Struct, frozen=True, kw_only=True):
+    """How a request ends otherwise; `code` and `data` are the peer's where it refused."""
+
+    kind: Ending
+    message: str
+    code: int = 0
+    data: Any = None
+
+
+Outcome: TypeAlias = Answer | Failure
+
+
+class Ended(Struct, frozen=True, kw_only=True):
+    """A request of ours has its outcome."""
+
+    id: Id
+    outcome: Outcome
+
+
+class Asked(Struct, frozen=True, kw_only=True):
+    """The peer asks; it is owed one answer."""
+
+    id: Id
+    method: str
+    params: Params
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    method: str
+    params: Params
+
+
+class Progressed(Struct, frozen=True, kw_only=True):
+    """News of a request of ours that still runs."""
+
+    id: Id
+    params: Json
+
+
+class Withdrawn(Struct, frozen=True, kw_only=True):
+    """The peer no longer wants the answer to a request of its own."""
+
+    id: Id
+
+
+class Owed(Struct, frozen=True, kw_only=True):
+    """A message that must be sent: the answer to what was no request."""
+
+    message: Json
+
+
+class Odd(Struct, frozen=True, kw_only=True):
+    """Something that changes nothing, and what it was."""
+
+    why: str
+
+
+Event: TypeAlias = Ended | Asked | Told | Progressed | Withdrawn | Owed | Odd
+
+
+class Pending(Struct, kw_only=True):
+    """A request of ours that runs. `patience_s`: how long it may be silent; progress begins it anew."""
+
+    method: str
+    patience_s: float | None
+    due_at: float | None
+    # Until then at the latest, whatever progress is told.
+    end_at: float | None
+
+
+class Peer:
+    """`now_s` of every call is one clock that only goes forward."""
+
+    __slots__ = ("_dialect", "_next", "_pending", "_serving")
+
+    def __init__(self, dialect: Dialect) -> None:
+        self._dialect = dialect
+        self._next = 0
+        self._pending: dict[Id, Pending] = {}
+        self._serving: set[Id] = set()
+
+    @property
+    def waiting(self) -> int:
+        """How many requests of ours have no outcome yet."""
+        return len(self._pending)
+
+    def next_id(self) -> int:
+        self._next += 1
+        return self._next
+
+    def ask(
+        self,
+        identity: Id,
+        method: str,
+        params: Params,
+        *,
+        now_s: float,
+        patience_s: float | None = None,
+        limit_s: float | None = None,
+    ) -> Json:
+        """The request to send."""
+        end_at = None if limit_s is None else now_s + limit_s
+        due_at = None if patience_s is None else now_s + patience_s
+        self._pending[identity] = Pending(
+            method=method, patience_s=patience_s, due_at=earliest(due_at, end_at), end_at=end_at
+        )
+        return wire.request(identity, method, params)
+
+    def feed(self, messages: Iterable[Message], *, now_s: float) -> list[Event]:
+        return [event for message in messages for event in self._one(message, now_s)]
+
+    def give_up(self, identity: Id, reason: str) -> Json | None:
+        """Ends a request of ours; what to tell the peer, or None where it had ended already."""
+        if self._pending.pop(identity, None) is None:
+            return None
+        return self._cancellation(identity, reason)
+
+    def fail(self, identity: Id, failure: Failure) -> list[Event]:
+        """Ends a request of ours whose answer will not come, without telling the peer."""
+        if self._pending.pop(identity, None) is None:
+            return []
+        return [Ended(id=identity, outcome=failure)]
+
+    def lost(self, why: str) -> list[Event]:
+        """The line is cut: nothing that runs will be answered."""
+        pending, self._pending = self._pending, {}
+        withdrawn = [Withdrawn(id=identity) for identity in self._serving]
+        self._serving.clear()
+        failure = Failure(kind="lost", message=why)
+        return [*(Ended(id=identity, outcome=failure) for identity in pending), *withdrawn]
+
+    def due_at(self) -> float | None:
+        """When to call `expire` next."""
+        return min((p.due_at for p in self._pending.values() if p.due_at is not None), default=None)
+
+    def expire(self, *, now_s: float) -> list[Event]:
+        """Ends what is overdue, and says what the peer is to be told of it."""
+        events: list[Event] = []
+        for identity, pending in list(self._pending.items()):
+            if pending.due_at is None or pending.due_at > now_s:
+                continue
+            del self._pending[identity]
+            words = f"no answer to {pending.method} in time"
+            events.append(Ended(id=identity, outcome=Failure(kind="timeout", message=words)))
+            events.append(Owed(message=self._cancellation(identity, "timeout")))
+        return events
+
+    def answered(self, identity: Id) -> bool:
+        """Takes note that the peer gets its answer; False where it no longer wants one."""
+        if identity not in self._serving:
+            return False
+        self._serving.remove(identity)
+        return True
+
+    # -- what comes
+
+    def _one(self, message: Message, now_s: float) -> list[Event]:
+        match message:
+            case wire.Success():
+                return self._ended(message.id, Answer(result=message.result))
+            case wire.Refusal():
+                fault = message.fault
+                if message.id is None:
+                    return [Odd(why=f"an error about no request of ours: {fault.message}")]
+                return self._ended(
+                    message.id,
+                    Failure(
+                        kind="refused", message=fault.message, code=fault.code, data=fault.data
+                    ),
+                )
+            case wire.Notification():
+                return self._told(message.method, message.params, now_s)
+            case wire.Request():
+                return self._asked(message)
+            case _:
+                return self._malformed(message)
+
+    def _ended(self, identity: Id, outcome: Outcome) -> list[Event]:
+        found = self._own(identity)
+        if found is None:
+            return [Odd(why=f"an answer to no request of ours ({identity!r:.40})")]
+        del self._pending[found]
+        return [Ended(id=found, outcome=outcome)]
+
+    def _own(self, identity: Any) -> Id | None:
+        """The id as it was sent: some peers give a number back as text."""
+        if identity in self._pending:
+            return identity if type(identity) is str else int(identity)
+        if type(identity) is str and identity.isdecimal() and len(identity) < 16:
+            return int(identity) if int(identity) in self._pending else None
+        return None
+
+    def _told(self, method: str, params: Params, now_s: float) -> list[Event]:
+        given = params if isinstance(params, dict) else {}
+        if method == self._dialect.progress_method:
+            return self._progressed(given, now_s)
+        if method == self._dialect.cancel_method:
+            identity = given.get(self._dialect.cancel_key)
+            if not wire.is_id(identity) or identity not in self._serving:
+                return []
+            return self._withdrawn(identity)
+        return [Told(method=method, params=params)]
+
+    def _withdrawn(self, identity: Id) -> list[Event]:
+        self._serving.remove(identity)
+        code = self._dialect.cancelled_code
+        if code is None:
+            return [Withdrawn(id=identity)]
+        fault = Fault(code=code, message="taken back")
+        return [Withdrawn(id=identity), Owed(message=wire.refusal(identity, fault))]
+
+    def _progressed(self, params: Json, now_s: float) -> list[Event]:
+        token = params.get(self._dialect.progress_key)
+        found = self._own(token) if wire.is_id(token) else None
+        if found is None:
+            return []
+        pending = self._pending[found]
+        if pending.patience_s is not None:
+            pending.due_at = earliest(now_s + pending.patience_s, pending.end_at)
+        return [Progressed(id=found, params=params)]
+
+    def _asked(self, message: wire.Request) -> list[Event]:
+        if message.id in self._serving:
+            fault = Fault(code=wire.INVALID_REQUEST, message="this id is in use")
+            return [Owed(message=wire.refusal(message.id, fault)), Odd(why="an id used twice")]
+        self._serving.add(message.id)
+        return [Asked(id=message.id, method=message.method, params=message.params)]
+
+    def _malformed(self, message: wire.Malformed) -> list[Event]:
+        odd = Odd(why=f"{message.why}: {message.excerpt}" if message.excerpt else message.why)
+        if message.kind == "request" and message.answer_to is not None:
+            fault = Fault(code=message.code, message=message.why)
+            return [Owed(message=wire.refusal(message.answer_to, fault)), odd]
+        if message.kind == "response" and message.answer_to is not None:
+            found = self._own(message.answer_to)
+            if found is not None:
+                why = f"the answer breaks the rules: {message.why}"
+                return [*self.fail(found, Failure(kind="invalid", message=why)), odd]
+        return [odd]
+
+    def _cancellation(self, identity: Id, reason: str) -> Json:
+        params = {self._dialect.cancel_key: identity, "reason": reason}
+        return wire.notification(self._dialect.cancel_method, params)
+
+
+def earliest(*times: float | None) -> float | None:
+    return min((time for time in times if time is not None), default=None)

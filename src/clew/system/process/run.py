@@ -1,0 +1,303 @@
+"""Runs one command to its end: output kept, time limited, cancellation felt by the whole tree."""
+
+import array
+import asyncio
+import contextlib
+import fcntl
+import os
+import sys
+import tempfile
+import termios
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import BinaryIO
+
+from msgspec import Struct
+
+from clew.system.process.output import Output
+from clew.system.process.spawn import Launcher
+from clew.system.process.tree import Child, Exit
+from clew.system.process.walls import Walls
+
+# What a child reads from a descriptor: bytes in a file without a name, in memory where that is known.
+
+
+@contextmanager
+def held(data: bytes) -> Iterator[int]:
+    """A descriptor at the beginning of `data`. Raises OSError where there is no room for it."""
+    with nameless() as file:
+        file.write(data)
+        file.seek(0)
+        yield file.fileno()
+
+
+def nameless() -> BinaryIO:
+    if hasattr(os, "memfd_create"):
+        # A tenth of a file's cost, and a full disk does not matter.
+        return os.fdopen(os.memfd_create("clew"), "w+b")
+    return tempfile.TemporaryFile()
+
+
+READ_BYTES = 1 << 18
+PIPE_BYTES = 1 << 18
+TICK_S = 1.0
+# A person who cancels waits; a command that ran out of time may put its things in order.
+CANCEL_GRACE_S = 0.05
+TIMEOUT_GRACE_S = 1.0
+# What a pipeline leaves for a moment is not yet a process left in the background.
+SETTLE_S = 0.05
+
+
+class Finished(Struct, frozen=True, kw_only=True):
+    """`left`: how many processes the command left running; clew ends them when it ends. `called_off`:
+    it was kept, and a person ended it from elsewhere. `is_unseen`: what watched it was killed before, so
+    nobody knows how it ended."""
+
+    exit: Exit
+    is_unseen: bool = False
+    called_off: bool = False
+    timed_out: bool = False
+    left: int = 0
+
+
+class Hold:
+    """A command while it runs, for a person who has it go on: for longer than it was given, or without
+    clew."""
+
+    __slots__ = ("_child", "_known", "_limit", "_streams", "has_limit", "when_unwatched")
+
+    def __init__(self) -> None:
+        self.has_limit = True
+        # Called where it runs on and nobody will see how it ends.
+        self.when_unwatched: Callable[[], object] | None = None
+        # It has begun, or will not.
+        self._known = asyncio.Event()
+        self._child: Child | None = None
+        self._limit: asyncio.Timeout | None = None
+        self._streams: Sequence[Stream] = ()
+
+    def lift_limit(self) -> None:
+        self.has_limit = False
+        if self._limit is not None:
+            self._limit.reschedule(None)
+
+    async def begun(self) -> int:
+        """Its process, once it has begun; 0 if it will not."""
+        await self._known.wait()
+        return 0 if self._child is None else self._child.pid
+
+    async def keep(self, record: int, file: int, *, most_bytes: int) -> bool:
+        """Has it go on without clew (see `Child.keep`); False if it does not run, or not any more."""
+        # It may have closed what it printed to, and run on.
+        pipes = [stream.read_end for stream in self._streams if stream.read_end >= 0]
+        child = self._child
+        return child is not None and await child.keep(record, file, pipes, most_bytes=most_bytes)
+
+    def give_up(self) -> None:
+        """It is to end with clew again, or before."""
+        if self._child is not None:
+            self._child.is_kept = False
+
+    def began(self, child: Child, streams: "Sequence[Stream]") -> None:
+        self._child, self._streams = child, streams
+        child.when_unwatched = self.when_unwatched
+        self._known.set()
+
+    def over(self) -> None:
+        """It has ended, begun or not."""
+        self._known.set()
+
+    def limited(self, limit: asyncio.Timeout) -> None:
+        self._limit = limit
+        if not self.has_limit:
+            limit.reschedule(None)
+
+
+class Stream:
+    """The reading end of a child's pipe, fed into an `Output` as it fills."""
+
+    __slots__ = ("_loop", "_output", "read_end", "write_end")
+    # One buffer for all reads of all streams: a fresh one costs its page faults, and what was read is
+    # taken out of it before anything else is.
+    _buffer = memoryview(bytearray(READ_BYTES))
+
+    def __init__(self, output: Output) -> None:
+        self.read_end, self.write_end = os.pipe()
+        os.set_blocking(self.read_end, False)
+        if sys.platform == "linux":
+            # Without privilege, a user who holds many pipes gets no more large ones; a small one does.
+            with contextlib.suppress(PermissionError):
+                fcntl.fcntl(self.read_end, fcntl.F_SETPIPE_SZ, PIPE_BYTES)
+        self._output: Output | None = output
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self.read_end, self._read, READ_BYTES)
+
+    def close_write_end(self) -> None:
+        if self.write_end >= 0:
+            os.close(self.write_end)
+            self.write_end = -1
+
+    def settle(self) -> None:
+        """Takes what was written so far and no more: whoever still holds the pipe is not waited for."""
+        waiting = array.array("i", [0])
+        if self.read_end >= 0:
+            fcntl.ioctl(self.read_end, termios.FIONREAD, waiting)
+        while waiting[0] > 0 and self.read_end >= 0:
+            waiting[0] -= self._read(waiting[0])
+        # From here on the pipe is emptied so that a process in the background does not block on it.
+        self._output = None
+
+    def close(self) -> None:
+        self.close_write_end()
+        if self.read_end >= 0:
+            self._loop.remove_reader(self.read_end)
+            os.close(self.read_end)
+            self.read_end = -1
+
+    def _read(self, size: int) -> int:
+        try:
+            count = self._output.take_from(self.read_end, size) if self._output else None
+            if count is None:
+                count = os.readv(self.read_end, [self._buffer[:size]])
+                if self._output is not None:
+                    self._output.feed(self._buffer[:count])
+        except BlockingIOError:
+            return size
+        if not count:
+            self.close()
+        return count
+
+
+async def run(
+    launcher: Launcher,
+    argv: Sequence[str],
+    *,
+    cwd: str | os.PathLike[str],
+    env: Mapping[str, str],
+    stdout: Output,
+    stderr: Output | None = None,
+    descriptors: Mapping[int, int] | None = None,
+    timeout_s: float | None = None,
+    tick: Callable[[], Awaitable[None]] | None = None,
+    walls: Walls | None = None,
+    hold: Hold | None = None,
+) -> Finished:
+    """Without `stderr` both streams are one, in the order they were written. Who cancels this ends the
+    command, unless it is kept (`hold`).
+
+    Raises OSError when the program cannot be started. `tick` is awaited every second meanwhile.
+    """
+    streams: list[Stream] = []
+    child: Child | None = None
+    try:
+        streams += (Stream(output) for output in (stdout, stderr) if output is not None)
+        targets = {1: streams[0].write_end, 2: streams[-1].write_end, **(descriptors or {})}
+        child = await launcher.spawn(argv, cwd=cwd, env=env, descriptors=targets, walls=walls)
+        for stream in streams:
+            child.when_gone(stream.close)
+            stream.close_write_end()
+        if hold is not None:
+            hold.began(child, streams)
+        return await follow(child, timeout_s, tick, hold)
+    except BaseException:
+        if child is not None and child.is_kept:
+            child.close()
+        elif child is not None:
+            await child.finish(grace_s=CANCEL_GRACE_S)
+        raise
+    finally:
+        for stream in streams:
+            if child is None:
+                stream.close()
+            else:
+                stream.settle()
+        for output in (stdout, stderr):
+            if output is not None:
+                output.close()
+
+
+async def follow(
+    child: Child,
+    timeout_s: float | None,
+    tick: Callable[[], Awaitable[None]] | None,
+    hold: Hold | None,
+) -> Finished:
+    try:
+        async with asyncio.timeout(timeout_s) as limit:
+            if hold is not None:
+                hold.limited(limit)
+            ended = await ticking(child, tick)
+    except TimeoutError:
+        await child.finish(grace_s=TIMEOUT_GRACE_S)
+        return Finished(exit=await ended_or_killed(child), timed_out=True)
+    if child.left and not child.is_gone:
+        await child.gone_within(SETTLE_S)
+    return Finished(
+        exit=ended,
+        called_off=child.is_called_off,
+        is_unseen=child.is_unwatched,
+        left=0 if child.is_gone else child.left,
+    )
+
+
+async def ticking(child: Child, tick: Callable[[], Awaitable[None]] | None) -> Exit:
+    while tick is not None:
+        try:
+            async with asyncio.timeout(TICK_S):
+                return await child.wait()
+        except TimeoutError:
+            await tick()
+    return await child.wait()
+
+
+async def ended_or_killed(child: Child) -> Exit:
+    if not child.is_gone:
+        # Stuck in the kernel where no signal reaches it; letting go leaves it to its watcher.
+        child.close()
+    return await child.wait()
+
+
+# Small programs that are asked something: what they print, within a time, or nothing.
+
+
+class Programs:
+    """Where they run, and with what environment. None of them outlives `aclose`."""
+
+    def __init__(
+        self, cwd: str, environ: Mapping[str, str], launcher: Launcher | None = None
+    ) -> None:
+        self.cwd = cwd
+        self.environ = environ
+        self._launcher = launcher or Launcher()
+
+    async def printed(
+        self,
+        argv: Sequence[str],
+        *,
+        given: bytes = b"",
+        timeout_s: float = 5.0,
+        most_bytes: int = 1 << 20,
+        env: Mapping[str, str] | None = None,
+    ) -> bytes | None:
+        """What a program wrote to its standard output; None if it failed, or wrote more than that."""
+        stdout, stderr = Output(keep_bytes=most_bytes), Output(keep_bytes=1)
+        with held(given) as source:
+            try:
+                done = await run(
+                    self._launcher,
+                    argv,
+                    cwd=self.cwd,
+                    env={**self.environ, **(env or {})},
+                    stdout=stdout,
+                    stderr=stderr,
+                    descriptors={0: source},
+                    timeout_s=timeout_s,
+                )
+            except OSError:
+                return None
+        if done.timed_out or done.exit.code != 0 or stdout.left_out:
+            return None
+        return bytes(stdout.head) + stdout.tail
+
+    async def aclose(self) -> None:
+        await self._launcher.aclose()

@@ -1,0 +1,242 @@
+"""Starts children through one keeper process, so that none of them can outlive clew.
+
+Owns the keeper (`watcher.py`) and the request for a child. Must never fork this process: a fork
+costs more the bigger a process has grown, and copies what other threads hold.
+
+Decision: docs/decisions/070-child-processes.md
+"""
+
+import asyncio
+import contextlib
+import errno
+import os
+import shutil
+import signal
+import socket
+import sys
+from collections.abc import AsyncIterator, Mapping, Sequence
+from pathlib import Path
+
+from clew.core.messages.errors import OutsideError
+from clew.system.process.tree import GONE_WAIT_S, Child, framed
+from clew.system.process.walls import Walls
+from clew.system.process.watcher import CONTROL_FD
+
+SOURCE = Path(__file__).parents[3]
+START_WAIT_S, WAKE_S = 20.0, 0.2
+# Watchers that wait for their next tree: as many as hooks of one event commonly run side by side.
+IDLE_MOST = 10
+
+
+def keeper_command(*, adopts: bool) -> list[str]:
+    program = (
+        f"import sys; sys.path.append({str(SOURCE)!r}); "
+        f"from clew.system.process.watcher import main; main({adopts=})"
+    )
+    return [sys.executable, "-I", "-S", "-c", program]
+
+
+def own_environment() -> dict[str, str]:
+    """What an interpreter needs to start: the keeper holds no key that a command could read there."""
+    wanted = ("PATH", "HOME", "LANG", "LC_ALL", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "TMPDIR")
+    return {name: os.environ[name] for name in wanted if name in os.environ}
+
+
+def is_silent(sock: socket.socket) -> bool:
+    """Whether the other side is there; nothing that waits has anything to say."""
+    try:
+        sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+class Launcher:
+    """Everything clew started and has not seen the end of; one for each run of clew.
+
+    `adopts=False` does without the adoption of orphans, as on systems that have none.
+    """
+
+    __slots__ = ("_adopts", "_control", "_idle", "_keeper", "_living")
+
+    def __init__(self, *, adopts: bool = True) -> None:
+        self._adopts = adopts
+        self._control: socket.socket | None = None
+        self._keeper = 0
+        self._living: set[Child] = set()
+        self._idle: list[socket.socket] = []
+
+    @property
+    def living(self) -> int:
+        """How many children, or what they left behind, still run."""
+        return len(self._living)
+
+    def start(self) -> None:
+        """Starts the keeper ahead of the first child, which then need not wait for an interpreter."""
+        if self._control is not None:
+            return
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs:
+            self._keeper = os.posix_spawn(
+                sys.executable,
+                keeper_command(adopts=self._adopts),
+                own_environment(),
+                file_actions=[
+                    (os.POSIX_SPAWN_DUP2, theirs.fileno(), CONTROL_FD),
+                    *((os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in range(3)),
+                ],
+                setsid=True,
+            )
+        self._control = ours
+
+    async def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: str | os.PathLike[str],
+        env: Mapping[str, str],
+        descriptors: Mapping[int, int],
+        walls: Walls | None = None,
+    ) -> Child:
+        """Starts `argv` in a session of its own; `descriptors` maps the child's numbers to ours.
+
+        Of 0, 1 and 2, those not named are the null device. `walls` stand around the child (see
+        `system.process.walls`). Raises OSError as exec would, and where a wall cannot stand.
+        """
+        program = shutil.which(argv[0], path=env.get("PATH", os.defpath))
+        if program is None:
+            raise FileNotFoundError(f"no such program: {argv[0]}")
+        if any("\0" in text for text in argv):
+            raise OSError(errno.EINVAL, "an argument holds a NUL character")
+        for name, value in env.items():
+            if not name or "=" in name or "\0" in name + value:
+                raise OSError(errno.EINVAL, f"an environment cannot hold {name[:40]!r}")
+        request = framed(
+            (
+                [os.fsencode(program), *map(os.fsencode, argv[1:])],
+                os.fsencode(cwd),
+                {os.fsencode(name): os.fsencode(value) for name, value in env.items()},
+                list(descriptors),
+                walls,
+            )
+        )
+        child = Child(self._watcher())
+        self._living.add(child)
+        child.when_gone(lambda: self._back(child))
+        try:
+            sent = socket.send_fds(child.sock, [request], list(descriptors.values()))
+            if sent < len(request):
+                await asyncio.get_running_loop().sock_sendall(child.sock, request[sent:])
+        except BaseException:
+            child.close()
+            raise
+        try:
+            async with asyncio.timeout(START_WAIT_S), self._kept_awake():
+                await child.wait_started()
+        except TimeoutError:
+            child.close()
+            self._drop_keeper()
+            raise OutsideError("the keeper of child processes did not answer") from None
+        except BaseException:
+            # It may have begun all the same.
+            await child.finish(grace_s=0)
+            raise
+        return child
+
+    def _watcher(self) -> socket.socket:
+        """The socket of a watcher without a tree: one that waits, else a new one."""
+        if self._control is not None and not is_silent(self._control):
+            self._drop_keeper()
+        while self._idle:
+            sock = self._idle.pop()
+            if is_silent(sock):
+                return sock
+            sock.close()
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs:
+            try:
+                self._send([theirs.fileno()])
+            except OSError:
+                # The keeper is gone or stuck; its watchers do without it, and so do we.
+                self._drop_keeper()
+                self._send([theirs.fileno()])
+        return ours
+
+    def _back(self, child: Child) -> None:
+        self._living.discard(child)
+        if child.sock.fileno() < 0:
+            return
+        if self._control is None or len(self._idle) >= IDLE_MOST:
+            child.sock.close()
+        else:
+            self._idle.append(child.sock)
+
+    def _send(self, descriptors: list[int]) -> None:
+        self.start()
+        assert self._control is not None
+        self._wake()
+        socket.send_fds(self._control, [b"+"], descriptors)
+
+    @contextlib.asynccontextmanager
+    async def _kept_awake(self) -> AsyncIterator[None]:
+        """A command may stop who tells of its start before that is told."""
+
+        async def waking() -> None:
+            while True:
+                await asyncio.sleep(WAKE_S)
+                self._wake()
+
+        task = asyncio.create_task(waking())
+        try:
+            yield
+        finally:
+            task.cancel()
+
+    def _wake(self) -> None:
+        """A command may have stopped the keeper, which wakes the watchers."""
+        if self._control is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._keeper, signal.SIGCONT)
+
+    def _drop_keeper(self) -> None:
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+            # Its watchers do without it; killed, it cannot keep us waiting.
+            os.kill(self._keeper, signal.SIGKILL)
+            os.waitpid(self._keeper, 0)
+        while self._idle:
+            self._idle.pop().close()
+
+    async def aclose(self, *, grace_s: float = 0.05) -> None:
+        """Ends everything that still runs and waits, within bounds, until it is gone."""
+        living = list(self._living)
+        self._wake()
+        for child in living:
+            child.end(grace_s=grace_s)
+        try:
+            # What takes longer is stuck in the kernel: its watcher stays until it can be killed.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(grace_s + GONE_WAIT_S):
+                    for child in living:
+                        await child.wait_gone()
+        finally:
+            for child in living:
+                child.close()
+            await self._end_keeper()
+
+    async def _end_keeper(self) -> None:
+        """Lets the keeper end what killed watchers left behind before it goes."""
+        if self._control is None:
+            return
+        self._control.shutdown(socket.SHUT_WR)
+        try:
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                async with asyncio.timeout(GONE_WAIT_S):
+                    await asyncio.get_running_loop().sock_recv(self._control, 1)
+        finally:
+            self._drop_keeper()

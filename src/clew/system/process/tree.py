@@ -1,0 +1,286 @@
+"""A child and everything it started: how it ended, what is left of it, and how to end it.
+
+The truth lies with the watcher (`watcher.py`), which holds the tree; this is clew's end of the
+socket between them. Dropping the socket, by closing it or by dying, ends the tree. Where a watcher is
+killed, the keeper ends what it held; should that be killed too, clew ends what it still finds.
+
+Decision: docs/decisions/070-child-processes.md
+"""
+
+import asyncio
+import contextlib
+import marshal
+import os
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from clew.core.messages.errors import OutsideError
+from clew.system.process.watcher import descendants, signal_to
+
+# What the kernel says of a process: when it began, who its parent is. Nothing where it does not say.
+
+
+def began(pid: int) -> int:
+    """When a process began, in the kernel's ticks; 0 where it is not, or nobody says."""
+    words = stat(pid)
+    return int(words[19]) if words else 0
+
+
+def lives(pid: int, since: int) -> bool:
+    """Whether the very process that began then runs, and was not only left on the table."""
+    words = stat(pid)
+    return bool(words) and int(words[19]) == since != 0 and words[0] not in (b"Z", b"X")
+
+
+def parent(pid: int) -> int:
+    words = stat(pid)
+    return int(words[1]) if words else 0
+
+
+def stat(pid: int) -> list[bytes]:
+    """The words of /proc/PID/stat behind the name, which may hold anything; none if it is not."""
+    try:
+        data = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return []
+    return data.rpartition(b")")[2].split()
+
+
+# How long the end of a tree is waited for after it was killed.
+GONE_WAIT_S = 2.0
+# How often a child is looked at that nobody watches, and how long its keeper has to end it before.
+LOOK_S = 0.1
+KEEPER_S = 1.0
+
+# A shell reports a command that a signal ended as 128 + the signal's number.
+SIGNALLED = 128
+
+
+class Exit(Struct, frozen=True, kw_only=True):
+    """How a process ended: `code` as a shell would say it, `signal` by name if one ended it."""
+
+    code: int
+    signal: str | None = None
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def exit_of(wait_status: int) -> Exit:
+    if os.WIFSIGNALED(wait_status):
+        number = os.WTERMSIG(wait_status)
+        return Exit(code=SIGNALLED + number, signal=signal_name(number))
+    return Exit(code=os.WEXITSTATUS(wait_status))
+
+
+def framed(message: Any) -> bytes:
+    """What a watcher is sent: four bytes of length and a marshalled value."""
+    packed = marshal.dumps(message)
+    return len(packed).to_bytes(4, "little") + packed
+
+
+class Child:
+    """One started process; `wait` is its own end, `wait_gone` the end of all that descends from it."""
+
+    __slots__ = (
+        "_buffer",
+        "_ended",
+        "_gone",
+        "_is_left",
+        "_kept",
+        "_loop",
+        "_since",
+        "_started",
+        "_when_gone",
+        "is_called_off",
+        "is_kept",
+        "is_unwatched",
+        "left",
+        "pid",
+        "sock",
+        "when_unwatched",
+    )
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.pid = 0
+        # When it began: others may have its number later.
+        self._since = 0
+        # It is kept, and its watcher is gone.
+        self._is_left = False
+        # How many descendants ran on when the child itself ended.
+        self.left = 0
+        # It goes on when clew is gone, or lets go of it.
+        self.is_kept = False
+        # It ended because somebody else told its watcher that it is to.
+        self.is_called_off = False
+        # It was kept, what watched it was killed, and it runs on: nobody will see how it ends.
+        self.is_unwatched = False
+        self.when_unwatched: Callable[[], object] | None = None
+        self._buffer = b""
+        self._loop = asyncio.get_running_loop()
+        self._started: asyncio.Future[None] = self._loop.create_future()
+        self._ended: asyncio.Future[Exit] = self._loop.create_future()
+        self._gone: asyncio.Future[None] = self._loop.create_future()
+        self._kept: asyncio.Future[None] = self._loop.create_future()
+        self._when_gone: list[Callable[[], object]] = []
+        self._loop.add_reader(sock, self._read)
+
+    @property
+    def is_gone(self) -> bool:
+        return self._gone.done()
+
+    async def wait_started(self) -> None:
+        """Raises OSError when the program could not be started."""
+        await asyncio.shield(self._started)
+
+    async def wait(self) -> Exit:
+        return await asyncio.shield(self._ended)
+
+    async def wait_gone(self) -> None:
+        await asyncio.shield(self._gone)
+
+    def when_gone(self, callback: Callable[[], object]) -> None:
+        if self.is_gone:
+            callback()
+        else:
+            self._when_gone.append(callback)
+
+    def end(self, *, grace_s: float) -> None:
+        """Asks the whole tree to end (SIGTERM), and makes it (SIGKILL) after the grace. Returns at once.
+
+        The watcher keeps the time, so that it happens whatever becomes of the caller.
+        """
+        if self._is_left:
+            self._kill()
+        elif not self.is_gone:
+            try:
+                self.sock.send(framed(max(0, round(grace_s * 1000))))
+            except OSError:
+                self.close()
+
+    async def finish(self, *, grace_s: float) -> None:
+        """Ends the tree and waits for it within bounds, in a cancelled task too.
+
+        What takes longer is stuck in the kernel; its watcher stays until it can be killed.
+        """
+        self.end(grace_s=grace_s)
+        await self.gone_within(grace_s + GONE_WAIT_S)
+
+    async def gone_within(self, wait_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self.wait_gone()
+
+    async def keep(self, record: int, file: int, pipes: Sequence[int], *, most_bytes: int) -> bool:
+        """Has it go on without clew: its end is told to `record`, and what it prints to the pipes goes
+        to `file`, that much at most. False if it has ended meanwhile."""
+        if not self.is_gone:
+            order = framed({"most": most_bytes})
+            try:
+                socket.send_fds(self.sock, [order], [record, file, *pipes])
+            except OSError:
+                self.close()
+            await asyncio.wait([self._kept, self._gone], return_when=asyncio.FIRST_COMPLETED)
+        self.is_kept = self._kept.done()
+        return self.is_kept
+
+    def close(self) -> None:
+        """Lets go of the socket; whatever still runs is killed by its watcher, unless it is kept."""
+        if not self.is_gone:
+            self._over(is_sound=False)
+
+    def _over(self, *, is_sound: bool) -> None:
+        """Nothing is left; a watcher that said so itself may have another tree."""
+        self._loop.remove_reader(self.sock)
+        if not is_sound:
+            self.sock.close()
+        if not self._started.done():
+            self._started.set_exception(OutsideError("the watcher of child processes was killed"))
+            self._started.exception()
+        if not self._ended.done():
+            self._ended.set_result(exit_of(signal.SIGKILL))
+        self._gone.set_result(None)
+        for callback in self._when_gone:
+            callback()
+
+    def _read(self) -> None:
+        try:
+            data = self.sock.recv(4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        *lines, self._buffer = (self._buffer + data).split(b"\n")
+        for line in lines:
+            self._told(line.split())
+        if not data:
+            self._lost()
+
+    def _lost(self) -> None:
+        """The watcher was killed: nobody may be left who ends what it held."""
+        if not self.is_gone and self.is_kept and lives(self.pid, self._since):
+            self._is_left = True
+            self._loop.remove_reader(self.sock)
+            self._loop.call_later(LOOK_S, self._look, self._loop.time() + KEEPER_S)
+            return
+        if not self.is_gone and not self.is_kept:
+            self._kill()
+        self.close()
+
+    def _look(self, told_at: float) -> None:
+        """A person keeps it, so it runs on; what it prints is read for as long as clew is there."""
+        if self.is_gone:
+            return
+        if not lives(self.pid, self._since):
+            # What it printed last is read until then.
+            self._loop.call_later(LOOK_S, self.close)
+            return
+        if not self.is_unwatched and self._loop.time() >= told_at:
+            self.is_unwatched = True
+            if self.when_unwatched is not None:
+                self.when_unwatched()
+        self._loop.call_later(LOOK_S, self._look, told_at)
+
+    def _kill(self) -> None:
+        if self._since == began(self.pid) != 0:
+            for pid in (*descendants(self.pid), -self.pid):
+                signal_to(pid, signal.SIGKILL)
+
+    def _told(self, words: list[bytes]) -> None:
+        match words:
+            case [b"started", pid]:
+                self.pid = int(pid)
+                self._since = began(self.pid)
+                self._settle(self._started)
+            case [b"off"]:
+                self.is_called_off = True
+            case [b"kept"]:
+                self._settle(self._kept)
+            case [b"failed", number]:
+                error = OSError(int(number), os.strerror(int(number)))
+                if not self._started.done():
+                    self._started.set_exception(error)
+                    self._started.exception()
+            case [b"ended", status, left]:
+                self.left = int(left)
+                if not self._ended.done():
+                    self._ended.set_result(exit_of(int(status)))
+            case [b"gone"]:
+                self._over(is_sound=True)
+            case _:
+                self.close()
+
+    @staticmethod
+    def _settle(future: "asyncio.Future[None]") -> None:
+        if not future.done():
+            future.set_result(None)

@@ -1,0 +1,486 @@
+"""The other side of every child: a keeper per session, and watchers that outlive clew.
+
+Runs in a bare interpreter of its own (`python -I -S`) and imports next to nothing, because the
+keeper's size is what each fork costs. The keeper forks a watcher for each socket it is given; a watcher
+starts one child at a time in a session of its own, adopts whatever the child orphans, and ends all of
+it when it is told to or when the socket to clew falls silent: that is how clew's own death is noticed,
+also by SIGKILL. When nothing of a tree is left it waits for the next request. A tree that a person keeps goes on when clew is gone, until its child ends or the
+watcher is sent SIGTERM. Must never import the rest of clew.
+
+Wire, on the socket of each watcher: clew sends messages of four bytes of length and a marshalled value,
+either a request `(argv, cwd, environment, targets, walls)`, with the child's descriptors beside its
+first byte; or a number, the grace in ms after which the tree ends; or `{"most": bytes}` for a tree that
+is to be kept, with descriptors beside it: the record that the child's end is told to as a line of JSON,
+the file that what it prints goes to once clew is gone, and the pipes it prints to. The watcher answers
+with lines: `started <pid>`, or `failed <errno>`; `kept`; `off`, where a kept tree was called off before its
+child ended; `ended <wait status> <descendants left>`; `gone`.
+
+Decision: docs/decisions/070-child-processes.md
+Decision: docs/decisions/245-kept-commands.md
+"""
+
+import _socket
+import contextlib
+import marshal
+import os
+import select
+import signal
+import sys
+import time
+from collections.abc import Container
+
+from clew.system.process.walls import put_up, system_calls
+
+Request = tuple[list[bytes], bytes, dict[bytes, bytes], list[int], dict[str, object] | None]
+Message = Request | int | dict[str, int] | None
+
+SUBREAPER = 36
+CONTROL_FD = 3
+# How long a pass over the tree waits for the dead before the next one.
+PASS_S = 0.02
+# Whoever started clew may have ignored signals; a child must not inherit that.
+TO_DEFAULT = tuple(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP})
+# How often a group is looked at whose members report to nobody here.
+GROUP_LOOK_S = 0.25
+# What a tree that is kept has between being asked to end and being made to.
+KEPT_GRACE_S = 0.5
+READ_BYTES = 1 << 16
+PIPE_MAX_BYTES = 1 << 20
+
+
+def main(*, adopts: bool) -> None:
+    os.closerange(CONTROL_FD + 1, 256)
+    os.set_inheritable(CONTROL_FD, False)
+    keep(_socket.socket(fileno=CONTROL_FD), adopts=adopts and adopt_orphans())
+
+
+def adopt_orphans() -> bool:
+    """Has descendants come to this process when their parent ends; whether the system does that."""
+    if sys.platform != "linux":
+        return False
+    return system_calls().prctl(SUBREAPER, 1, 0, 0, 0) == 0 and bool(children_files(os.getpid()))
+
+
+def wake_on_child() -> int:
+    """A descriptor that becomes readable whenever a child of this process ends."""
+    readable, writable = os.pipe()
+    os.set_blocking(readable, False)
+    os.set_blocking(writable, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    return readable
+
+
+def drain(descriptor: int) -> None:
+    try:
+        while os.read(descriptor, 512):
+            pass
+    except BlockingIOError:
+        pass
+
+
+def keep(control: _socket.socket, *, adopts: bool) -> None:
+    """Forks a watcher per socket until clew is gone; ends what a killed watcher leaves behind."""
+    watchers: set[int] = set()
+    wake = wake_on_child()
+    poller = select.poll()
+    poller.register(control.fileno(), select.POLLIN)
+    poller.register(wake, select.POLLIN)
+    while True:
+        ready = [descriptor for descriptor, _ in poller.poll()]
+        if wake in ready:
+            drain(wake)
+            watchers.difference_update(pid for pid, _ in reaped(wakes=True))
+            end_all(spare=watchers)
+        if control.fileno() in ready:
+            _, descriptors = receive_with_descriptors(control, 1)
+            if not descriptors:
+                break
+            pid = os.fork()
+            if pid == 0:
+                control.close()
+                os.close(wake)
+                serve(_socket.socket(fileno=descriptors[0]), adopts=adopts)
+            watchers.add(pid)
+            os.close(descriptors[0])
+    poller.unregister(control.fileno())
+    while any(pid not in watchers for pid in children(os.getpid())):
+        end_all(spare=watchers)
+        poller.poll(PASS_S * 1000)
+        drain(wake)
+        reaped(wakes=True)
+
+
+def reaped(*, wakes: bool = False) -> list[tuple[int, int]]:
+    """Takes the dead off the table: their pids and wait statuses.
+
+    `wakes`: what was stopped runs again. A watcher that its own command stops could end nothing.
+    """
+    dead: list[tuple[int, int]] = []
+    how = os.WNOHANG | (os.WUNTRACED if wakes else 0)
+    try:
+        while (one := os.waitpid(-1, how))[0]:
+            if os.WIFSTOPPED(one[1]):
+                signal_to(one[0], signal.SIGCONT)
+            else:
+                dead.append(one)
+    except ChildProcessError:
+        pass
+    return dead
+
+
+def receive_with_descriptors(sock: _socket.socket, size: int) -> tuple[bytes, list[int]]:
+    """At most so many bytes, and the descriptors that came beside them; no bytes at the end."""
+    number = 4
+    data, ancillary, _, _ = sock.recvmsg(size, _socket.CMSG_LEN(64 * number))
+    found: list[int] = []
+    for _, kind, packed in ancillary:
+        if kind == _socket.SCM_RIGHTS:
+            found += [
+                int.from_bytes(packed[i : i + number], sys.byteorder)
+                for i in range(0, len(packed) - number + 1, number)
+            ]
+    for descriptor in found:
+        os.set_inheritable(descriptor, False)
+    return data, found
+
+
+def serve(clew: _socket.socket, *, adopts: bool) -> None:
+    """A watcher's whole life, in the forked process: one tree after another."""
+    try:
+        wake = wake_on_child()
+        if adopts:
+            adopt_orphans()
+        is_open = True
+        while is_open:
+            message, descriptors = receive_message(clew)
+            if isinstance(message, tuple):
+                is_open = watch(clew, wake, message, descriptors, adopts=adopts)
+            else:
+                # Anything else is about a tree that has just ended by itself.
+                close_all(descriptors)
+                is_open = message is not None
+    finally:
+        os._exit(0)
+
+
+def close_all(descriptors: list[int]) -> None:
+    for descriptor in descriptors:
+        os.close(descriptor)
+
+
+def receive_message(clew: _socket.socket) -> tuple[Message, list[int]]:
+    """A message with the descriptors beside it; None when clew is gone."""
+    try:
+        head, descriptors = receive_with_descriptors(clew, 4)
+        head += receive(clew, 4 - len(head)) if head else b""
+        size = int.from_bytes(head, "little")
+        packed = receive(clew, size)
+    except ConnectionError:
+        return None, []
+    return (marshal.loads(packed) if size and len(packed) == size else None), descriptors
+
+
+def receive(clew: _socket.socket, size: int) -> bytes:
+    data = bytearray()
+    while len(data) < size:
+        piece = clew.recv(size - len(data))
+        if not piece:
+            break
+        data += piece
+    return bytes(data)
+
+
+def watch(
+    clew: _socket.socket, wake: int, request: Request, descriptors: list[int], *, adopts: bool
+) -> bool:
+    """One tree from its beginning to its end; whether this watcher may have another."""
+    try:
+        child = start(request, descriptors)
+    except OSError as error:
+        tell(clew, b"failed %d\ngone\n" % (error.errno or 1))
+        return True
+    finally:
+        close_all(descriptors)
+        # Holding the folder would keep it from being unmounted.
+        os.chdir("/")
+    tell(clew, b"started %d\n" % child)
+    return follow(clew, wake, child, adopts=adopts)
+
+
+def start(request: Request, descriptors: list[int]) -> int:
+    argv, folder, environment, targets, walls = request
+    os.chdir(folder)
+    if walls is not None:
+        return start_walled(request, descriptors, walls)
+    return os.posix_spawn(
+        argv[0],
+        argv,
+        environment,
+        file_actions=[
+            (os.POSIX_SPAWN_DUP2, source, target)
+            for source, target in zip(descriptors, targets, strict=True)
+        ],
+        setsid=True,
+        setsigmask=(),
+        setsigdef=TO_DEFAULT,
+    )
+
+
+def start_walled(request: Request, descriptors: list[int], walls: dict[str, object]) -> int:
+    """Starts a child that puts the walls up around itself: its watcher stays out of its reach.
+
+    Raises OSError where a wall cannot stand or the program cannot be started.
+    """
+    argv, _, environment, targets, _ = request
+    readable, writable = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            signal.set_wakeup_fd(-1)
+            os.setsid()
+            for source, target in zip(descriptors, targets, strict=True):
+                os.dup2(source, target)
+                os.set_inheritable(target, True)
+            for number in TO_DEFAULT:
+                signal.signal(number, signal.SIG_DFL)
+            signal.pthread_sigmask(signal.SIG_SETMASK, ())
+            put_up(walls)
+            os.execve(argv[0], argv, environment)
+        except OSError as error:
+            os.write(writable, b"%d" % (error.errno or 1))
+        finally:
+            os._exit(127)
+    os.close(writable)
+    with os.fdopen(readable, "rb") as pipe:
+        failure = pipe.read()
+    if failure:
+        os.waitpid(child, 0)
+        raise OSError(int(failure), os.strerror(int(failure)))
+    return child
+
+
+class Kept:
+    """What a person keeps: its end goes to `record`, and once clew is gone what it prints to `file`."""
+
+    def __init__(self, record: int, file: int, pipes: list[int], most_bytes: int) -> None:
+        self._record = record
+        self._file = file
+        self._room = most_bytes
+        self.pipes = pipes
+        # Somebody other than the clew that began it has said that it is to end.
+        self.is_called_off = False
+        signal.signal(signal.SIGTERM, self._call_off)
+
+    def _call_off(self, *_: object) -> None:
+        self.is_called_off = True
+
+    def told(self, status: int, *, takes_rest: bool) -> None:
+        """Its end is in the record once all it printed is in the file."""
+        if takes_rest:
+            self._take_rest()
+        with contextlib.suppress(OSError):
+            end = b'{"waitStatus":%d,"endedAt":%d%s}\n'
+            how = b',"calledOff":true' if self.is_called_off else b""
+            os.write(self._record, end % (status, int(time.time()), how))
+
+    def take(self, pipe: int) -> bool:
+        """Moves what a pipe holds into the file, as far as there is room; whether more may come."""
+        try:
+            data = os.read(pipe, READ_BYTES)
+        except BlockingIOError:
+            return True
+        try:
+            while data and self._room > 0:
+                written = os.write(self._file, data[: self._room])
+                data, self._room = data[written:], self._room - written
+                if not data:
+                    return True
+        except OSError:
+            # On a full disk what it prints is lost, and it goes on.
+            return True
+        return bool(data)
+
+    def close(self, *, takes_rest: bool) -> None:
+        """Nothing of it is left; what it printed last is in the pipes."""
+        if takes_rest:
+            self._take_rest()
+        close_all([self._record, self._file, *self.pipes])
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def _take_rest(self) -> None:
+        for pipe in self.pipes:
+            # No pipe holds more; what others still write is not waited for.
+            for _ in range(PIPE_MAX_BYTES // READ_BYTES):
+                if not select.select([pipe], [], [], 0)[0] or not self.take(pipe):
+                    break
+
+
+def follow(clew: _socket.socket, wake: int, child: int, *, adopts: bool) -> bool:
+    """Until nothing is left of the tree: reports ends, obeys, and ends all when clew is gone.
+
+    Whether clew is there still, and has not kept the tree.
+    """
+    poller = select.poll()
+    poller.register(clew.fileno(), select.POLLIN)
+    poller.register(wake, select.POLLIN)
+    deadline: float | None = None
+    status: int | None = None
+    is_heard = True
+    kept: Kept | None = None
+    while True:
+        ended = status is not None
+        ready = [
+            descriptor
+            for descriptor, _ in poller.poll(patience_ms(deadline, looks=ended and not adopts))
+        ]
+        if wake in ready:
+            drain(wake)
+        news = b""
+        for pid, wait_status in reaped():
+            if pid == child:
+                status = wait_status
+                news = b"ended %d " % status
+                if kept is not None:
+                    news = (b"off\n" if kept.is_called_off else b"") + news
+                    kept.told(status, takes_rest=is_gone(clew))
+        ended = status is not None
+        is_over = ended and not tree_lives(child, adopts=adopts)
+        if news:
+            news += b"%d\n" % (0 if is_over else len(descendants(os.getpid())))
+        if is_over:
+            if kept is not None:
+                kept.close(takes_rest=is_gone(clew))
+            tell(clew, news + b"gone\n")
+            return is_heard and kept is None
+        tell(clew, news)
+        grace_s: float | None = None
+        if clew.fileno() in ready:
+            order, descriptors = receive_message(clew)
+            if isinstance(order, dict):
+                record, file, *pipes = descriptors
+                kept = Kept(record, file, pipes, order["most"])
+                if status is not None:
+                    kept.told(status, takes_rest=False)
+                tell(clew, b"kept\n")
+            elif isinstance(order, int):
+                grace_s = order / 1000
+            else:
+                is_heard = False
+                poller.unregister(clew.fileno())
+                grace_s = None if kept is not None else 0.0
+                for pipe in () if kept is None else kept.pipes:
+                    poller.register(pipe, select.POLLIN)
+        if kept is not None and not is_heard:
+            for pipe in kept.pipes:
+                if pipe in ready and not kept.take(pipe):
+                    poller.unregister(pipe)
+        if kept is not None and deadline is None:
+            if kept.is_called_off:
+                grace_s = KEPT_GRACE_S
+            elif ended and not is_heard:
+                # What a command leaves running ends with clew, or with the command.
+                grace_s = 0.0
+        if grace_s is not None:
+            if grace_s > 0:
+                end_gently(None if ended and adopts else child)
+            deadline = min(deadline or sys.maxsize, time.monotonic() + grace_s)
+        if deadline is not None and time.monotonic() >= deadline:
+            end_all(group=None if ended and adopts else child)
+            deadline = time.monotonic() + PASS_S
+
+
+def is_gone(clew: _socket.socket) -> bool:
+    """Whether nobody is left to read what the tree printed, said to us already or not."""
+    poller = select.poll()
+    poller.register(clew.fileno(), 0)
+    return any(event & select.POLLHUP for _, event in poller.poll(0))
+
+
+def patience_ms(deadline: float | None, *, looks: bool) -> float | None:
+    waits = [] if deadline is None else [max(0.0, deadline - time.monotonic())]
+    if looks:
+        waits.append(GROUP_LOOK_S)
+    return min(waits) * 1000 if waits else None
+
+
+def tree_lives(child: int, *, adopts: bool) -> bool:
+    """Whether anything the child began is left: our children where we adopt, its group elsewhere."""
+    try:
+        if adopts:
+            os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        else:
+            os.kill(-child, 0)
+    except (ChildProcessError, ProcessLookupError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+def tell(clew: _socket.socket, line: bytes) -> None:
+    """Says it if clew still listens; its silence is noticed where orders are read."""
+    with contextlib.suppress(ConnectionError):
+        if line:
+            clew.sendall(line)
+
+
+def children_files(pid: int) -> list[str]:
+    try:
+        with os.scandir(f"/proc/{pid}/task") as tasks:
+            files = [f"{task.path}/children" for task in tasks]
+    except OSError:
+        return []
+    return [file for file in files if os.access(file, os.R_OK)]
+
+
+def children(pid: int) -> list[int]:
+    """The pids whose parent is `pid`; none where the system has no such table."""
+    found: list[int] = []
+    for file in children_files(pid):
+        try:
+            descriptor = os.open(file, os.O_RDONLY)
+        except OSError:
+            continue
+        try:
+            data = b""
+            while piece := os.read(descriptor, 65536):
+                data += piece
+            found += [int(word) for word in data.split()]
+        except OSError:
+            # The thread ended between the two calls; the next pass sees what became of its children.
+            continue
+        finally:
+            os.close(descriptor)
+    return found
+
+
+def descendants(pid: int) -> list[int]:
+    found = children(pid)
+    for one in found:
+        found += children(one)
+    return found
+
+
+def signal_to(pid: int, number: int) -> None:
+    # Gone already, or another user's by now: docs/tools.md names that limit.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, number)
+
+
+def end_gently(group: int | None) -> None:
+    """Asks all of the tree to end; a stopped process must run to hear it."""
+    tree = descendants(os.getpid())
+    for pid in tree if group is None else [-group, *tree]:
+        signal_to(pid, signal.SIGTERM)
+        signal_to(pid, signal.SIGCONT)
+
+
+def end_all(*, group: int | None = None, spare: Container[int] = ()) -> None:
+    """One pass of SIGKILL over the tree; orphans of this pass are the next pass's children."""
+    if group is not None:
+        signal_to(-group, signal.SIGKILL)
+    for top in children(os.getpid()):
+        if top not in spare:
+            for pid in (top, *descendants(top)):
+                signal_to(pid, signal.SIGKILL)

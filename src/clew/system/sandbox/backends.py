@@ -1,0 +1,228 @@
+"""The way from a policy to `system.process.walls`.
+
+Landlock only ever grants, and grants whole trees: what may not be read is left out by naming everything
+next to it, and what may not be written inside a folder that may be cannot be kept from being written
+(docs/sandbox.md says so). What it does not see, a filter of system calls refuses for the read-only wall.
+
+Decision: docs/decisions/131-sandbox.md
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from clew.system.files import is_folder, is_there
+from clew.system.process.walls import (
+    HAS_SCOPES,
+    HAS_TCP,
+    HAS_TRUNCATE,
+    OF_FILES,
+    READ_DIR,
+    READING,
+    Walls,
+    all_rights,
+)
+from clew.system.sandbox.filters import INET, INET6, NETLINK, UNIX, read_only_filter, socket_filter
+from clew.system.sandbox.policy import Policy, covers, is_written
+from clew.system.sandbox.protected_paths import Listing
+
+# Walls by bubblewrap: a command in name spaces of its own, the disk read-only but for some folders.
+
+
+BUBBLEWRAP = "bwrap"
+# What takes the privileges of root from a command, from the strongest on: a version or a system that
+# does not know one has the next. The first also keeps a command from getting them in another name space.
+UNPRIVILEGED = (
+    ("--unshare-user", "--cap-drop", "ALL", "--disable-userns"),
+    ("--unshare-user", "--cap-drop", "ALL"),
+    ("--cap-drop", "ALL"),
+)
+# What root may write there without any privilege: it belongs to the whole machine.
+OF_THE_MACHINE = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus", "/proc/fs")
+
+
+def bubblewrap_arguments(
+    policy: Policy,
+    cwd: str,
+    *,
+    filter_fd: int | None = None,
+    unprivileged: Sequence[str] = UNPRIVILEGED[0],
+) -> list[str]:
+    """Everything before the command; later walls stand in front of earlier ones."""
+    made = [BUBBLEWRAP, *unprivileged, "--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    for path in present(OF_THE_MACHINE):
+        made += ["--ro-bind", path, path]
+    for path, may_write in held(policy):
+        made += ["--bind" if may_write else "--ro-bind", path, path]
+    for path in present(policy.no_read):
+        made += ["--tmpfs", path] if is_folder(path) else ["--ro-bind", os.devnull, path]
+    for path in present(policy.read):
+        if covers(policy.no_read, path):
+            made += ["--bind" if policy.may_write(path) else "--ro-bind", path, path]
+    made += ["--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-net"]
+    if filter_fd is not None:
+        made += ["--seccomp", str(filter_fd)]
+    return [*made, "--die-with-parent", "--chdir", cwd, "--"]
+
+
+def held(policy: Policy) -> list[tuple[str, bool]]:
+    """The places of a policy that are there, and the folders between them.
+
+    A folder that is no place of its own could be moved away with what is shut in it, and another be put
+    there.
+    """
+    every = dict(policy.written)
+    places = {path: may for path, may in every.items() if may or covers(policy.write, path)}
+    between = {
+        str(parent): True
+        for path, may_write in places.items()
+        if not may_write
+        for parent in Path(path).parents
+        if is_written(every, str(parent))
+    }
+    found = {path: may for path, may in (between | places).items() if is_there(path)}
+    return sorted(found.items(), key=lambda place: place[0].count("/"))
+
+
+def present(paths: Sequence[str]) -> list[str]:
+    """What is there, the higher first, so that the deeper counts."""
+    return sorted((path for path in paths if is_there(path)), key=lambda p: p.count("/"))
+
+
+def bubblewrap_filter_program(policy: Policy) -> bytes:
+    """Which sockets may be made: the name space has no network but its own loopback."""
+    if policy.is_read_only:
+        # Only processes of its own are there to be signalled.
+        return read_only_filter(os.uname().machine, has_signals=True)
+    families = {INET, INET6, NETLINK} | ({UNIX} if policy.unix_sockets else set())
+    return socket_filter(os.uname().machine, families=frozenset(families), stream_only=False)
+
+
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "pts")
+# A command that only looks has no terminal of its own, and reads none of another program.
+LOOKED_AT = ("null", "zero", "full", "random", "urandom", "tty")
+
+
+def walls(policy: Policy, *, known: int, port: int | None, listing: Listing | None = None) -> Walls:
+    """The walls for a kernel whose Landlock has the version `known`; `port` is the proxy's."""
+    found = each_rule(policy, known, listing or Listing())
+    rules = [(os.fsencode(path), rights) for path, rights in found]
+    return {
+        "known": known,
+        "rules": rules,
+        "ports": [] if port is None else [port],
+        "filter": landlock_filter_program(policy, known, has_port=port is not None),
+    }
+
+
+def landlock_filter_program(policy: Policy, known: int, *, has_port: bool) -> bytes:
+    machine = os.uname().machine
+    if policy.is_read_only:
+        return read_only_filter(machine, has_signals=known >= HAS_SCOPES)
+    families = {NETLINK} | ({UNIX} if policy.unix_sockets else set())
+    if has_port:
+        families |= {INET, INET6}
+    return socket_filter(machine, families=frozenset(families), stream_only=True)
+
+
+def why_not(policy: Policy, known: int) -> str:
+    """Why this kernel's Landlock cannot hold a policy; empty if it can."""
+    if not known:
+        return "the kernel has no Landlock"
+    if not landlock_filter_program(policy, known, has_port=False):
+        return f"no filter of system calls is known for {os.uname().machine}"
+    if policy.is_read_only and known < HAS_TRUNCATE:
+        return "the kernel's Landlock cannot keep files from being emptied"
+    if policy.has_network and known < HAS_TCP:
+        return "the kernel's Landlock cannot hold back connections"
+    return ""
+
+
+def each_rule(policy: Policy, known: int, listing: Listing) -> Iterator[tuple[str, int]]:
+    shut = Shut((*policy.no_read, "/dev") if policy.is_read_only else policy.no_read, listing)
+    if shut:
+        # Folders may be listed everywhere; what is in files may not.
+        yield "/", READ_DIR
+        for path in shut.beside("/"):
+            yield path, READING
+    else:
+        yield "/", READING
+    for path in policy.read:
+        yield path, READING
+    for path in policy.write:
+        for open_path in shut.beside(path):
+            yield open_path, all_rights(known)
+    for name in LOOKED_AT if policy.is_read_only else DEVICES:
+        yield f"/dev/{name}", OF_FILES | READ_DIR
+
+
+class Shut:
+    """Places that may not be read, and the trees that are left when they are taken out."""
+
+    def __init__(self, places: Iterable[str], listing: Listing) -> None:
+        self._places = frozenset(places)
+        self._above = {folder for place in self._places for folder in above(place)}
+        self._listing = listing
+
+    def __bool__(self) -> bool:
+        return bool(self._places)
+
+    def beside(self, top: str) -> Iterator[str]:
+        """The fewest trees at or below a folder without what is shut; none if it is shut itself."""
+        if not covers(self._places, top):
+            yield from self._parts(top)
+
+    def _parts(self, top: str) -> Iterator[str]:
+        if top in self._places:
+            return
+        if top not in self._above:
+            yield top
+            return
+        # A right on a link is one on what it leads to, which has its own place in the walk.
+        for name, what in self._listing.entries(top):
+            if what != "link":
+                yield from self._parts(f"{top.rstrip('/')}/{name}")
+
+
+def above(path: str) -> Iterator[str]:
+    """The folders that a path lies in."""
+    while path := path.rpartition("/")[0]:
+        yield path
+    yield "/"
+
+
+# Walls by macOS's sandbox-exec: a policy as a profile in its language, given on the command line.
+
+
+SANDBOX_EXEC = "/usr/bin/sandbox-exec"
+
+
+def seatbelt_arguments(policy: Policy, *, port: int | None) -> list[str]:
+    return [SANDBOX_EXEC, "-p", profile(policy, port=port)]
+
+
+def profile(policy: Policy, *, port: int | None) -> str:
+    """Later rules count before earlier ones."""
+    lines = [
+        "(version 1)",
+        "(allow default)",
+        "(deny file-write*)",
+        '(allow file-write* (literal "/dev/null") (literal "/dev/zero") (literal "/dev/tty"))',
+        *(
+            f"({'allow' if may else 'deny'} file-write* (subpath {quoted(path)}))"
+            for path, may in policy.written
+        ),
+        *(f"(deny file-read* (subpath {quoted(path)}))" for path in policy.no_read),
+        *(f"(allow file-read* (subpath {quoted(path)}))" for path in policy.read),
+        "(deny network*)",
+    ]
+    if port is not None:
+        lines.append(f'(allow network-outbound (remote ip "localhost:{port}"))')
+    if policy.unix_sockets:
+        lines.append("(allow network* (remote unix-socket))")
+    return "\n".join(lines)
+
+
+def quoted(path: str) -> str:
+    escaped = path.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'

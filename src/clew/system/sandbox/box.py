@@ -1,0 +1,338 @@
+"""The sandbox of a session: the walls that work here, put around one command after another.
+
+Which walls work is found out by a run that must not succeed in writing where it may not, not by a
+version: systems that have the program often forbid what it does. Must never let a command out that was
+promised walls: where none hold, `around` raises and says why.
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from msgspec.structs import replace
+
+from clew.system.files import is_folder, is_there
+from clew.system.process import walls as kernel
+from clew.system.process.output import Output
+from clew.system.process.run import held, run
+from clew.system.process.spawn import Launcher
+from clew.system.sandbox import backends, inside
+from clew.system.sandbox.policy import Policy, covers
+from clew.system.sandbox.protected_paths import Listing
+from clew.system.sandbox.proxy import Proxy
+from clew.system.sandbox.walled import SandboxError, Walled
+
+Kind: TypeAlias = Literal["bubblewrap", "landlock", "seatbelt"]
+
+FILTER_FD = 195
+CHANNEL_FD = 196
+PROBE_WAIT_S = 10.0
+WROTE = 9
+# Writes where it may not; if that succeeds the walls do not hold.
+PROBE = f'if (: > "$0") 2>/dev/null; then exit {WROTE}; fi; exit 0'
+
+
+class Box:
+    """The walls of one kind of policy: of commands that work, or of those that only look.
+
+    `hidden`: values that no sandboxed command finds in its environment.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        launcher: Launcher,
+        *,
+        hidden: Sequence[str] = (),
+        only: Kind | None = None,
+    ) -> None:
+        self._launcher = launcher
+        self._hidden = frozenset(hidden)
+        self._only = only
+        self._choosing = asyncio.Lock()
+        self._kind: Kind | None = None
+        self._why = ""
+        self._unprivileged: Sequence[str] = backends.UNPRIVILEGED[0]
+        self.listing = Listing()
+        try:
+            self.temp = os.path.realpath(tempfile.mkdtemp(prefix="clew-"))
+        except OSError as error:
+            raise SandboxError(
+                f"a command would have no folder for passing files: {error}"
+            ) from None
+        # Commands that only look get a folder of their own in it, one each.
+        own = () if policy.is_read_only else (self.temp,)
+        self.policy = replace(policy, write=(*policy.write, *own))
+
+    def close(self) -> None:
+        shutil.rmtree(self.temp, ignore_errors=True)
+
+    @property
+    def works(self) -> bool:
+        """Whether walls that hold were found already."""
+        return self._kind is not None
+
+    @property
+    def weakness(self) -> str:
+        """What the walls that hold here do without; empty if nothing."""
+        if self._kind != "bubblewrap" or self._unprivileged == backends.UNPRIVILEGED[0]:
+            return ""
+        return f"bubblewrap here knows only {' '.join(self._unprivileged)}"
+
+    # -- which walls
+
+    async def kind(self) -> Kind:
+        """The walls that hold here; found out once. Raises `SandboxError`."""
+        async with self._choosing:
+            if self._kind is None and not self._why:
+                self._kind, self._why = await self._choose()
+        if self._kind is None:
+            raise SandboxError(self._why)
+        return self._kind
+
+    async def _choose(self) -> tuple[Kind | None, str]:
+        reasons: list[str] = []
+        kinds = candidates(is_read_only=self.policy.is_read_only)
+        for kind in kinds if self._only is None else (self._only,):
+            why = await self._probe(kind)
+            for weaker in backends.UNPRIVILEGED[1:] if why and kind == "bubblewrap" else ():
+                strongest, self._unprivileged = self._unprivileged, weaker
+                if not await self._probe(kind):
+                    why = ""
+                    break
+                self._unprivileged = strongest
+            if not why:
+                return kind, ""
+            reasons.append(f"{kind}: {why}")
+        return None, "; ".join(reasons)
+
+    async def _probe(self, kind: Kind) -> str:
+        """Why walls of a kind do not hold here; empty if they do."""
+        why = unfit(kind, self.policy)
+        if why:
+            return why
+        place = self._forbidden_place(kind)
+        output = Output(keep_bytes=2000)
+        try:
+            async with self._walled(
+                kind, ("sh", "-c", PROBE, str(place)), "/", os.environ, self.policy
+            ) as walled:
+                ended = await run(
+                    self._launcher,
+                    walled.argv,
+                    cwd="/",
+                    env=walled.environment,
+                    stdout=output,
+                    descriptors=walled.descriptors,
+                    walls=walled.walls,
+                    timeout_s=PROBE_WAIT_S,
+                )
+        except OSError as error:
+            return str(error)
+        if is_there(place):
+            place.unlink()
+            return "it let a file be written where none may be"
+        if ended.exit.code:
+            said = bytes(output.head).decode("utf-8", "replace").strip()
+            return said.split("\n", 1)[0] or f"exit code {ended.exit.code}"
+        return ""
+
+    def _forbidden_place(self, kind: Kind) -> Path:
+        """A file that is not there, where none may be written."""
+        name = f".clew-probe-{os.getpid()}-{kind}"
+        folders = (Path(self.temp).parent, *Path(self.temp).parents, Path.home())
+        return next(
+            (f / name for f in folders if not covers(self.policy.write, str(f))), Path("/") / name
+        )
+
+    # -- one command
+
+    @asynccontextmanager
+    async def around(
+        self,
+        argv: Sequence[str],
+        cwd: str,
+        environment: Mapping[str, str],
+        *,
+        policy: Policy | None = None,
+    ) -> AsyncIterator[Walled]:
+        """A command with walls around it, by this policy or another. Raises `SandboxError` where none
+        hold."""
+        kind = await self.kind()
+        async with self._walled(kind, argv, cwd, environment, policy or self.policy) as walled:
+            yield walled
+
+    @asynccontextmanager
+    async def _walled(
+        self,
+        kind: Kind,
+        argv: Sequence[str],
+        cwd: str,
+        environment: Mapping[str, str],
+        policy: Policy,
+    ) -> AsyncIterator[Walled]:
+        open_variables = {k: v for k, v in environment.items() if v not in self._hidden}
+        open_variables["TMPDIR"] = self.temp
+        async with AsyncExitStack() as opened:
+            if policy.is_read_only:
+                own = opened.enter_context(folder_in(self.temp))
+                open_variables["TMPDIR"] = own
+                policy = replace(policy, write=(own,))
+            if kind == "bubblewrap":
+                yield await self._bubblewrapped(argv, cwd, open_variables, policy, opened)
+                return
+            port, refused = await self._loopback_port(opened, policy)
+            if port is not None:
+                open_variables = inside.proxied(open_variables, port)
+            if kind == "seatbelt":
+                command = (*backends.seatbelt_arguments(policy, port=port), *argv)
+                yield Walled(
+                    argv=command, environment=open_variables, refused=refused, policy=policy
+                )
+                return
+            known = kernel.version()
+            walls = backends.walls(policy, known=known, port=port, listing=self.listing)
+            yield Walled(
+                argv=tuple(argv),
+                environment=open_variables,
+                walls=walls,
+                refused=refused,
+                policy=policy,
+            )
+
+    async def _bubblewrapped(
+        self,
+        argv: Sequence[str],
+        cwd: str,
+        environment: dict[str, str],
+        policy: Policy,
+        opened: AsyncExitStack,
+    ) -> Walled:
+        if not policy.is_read_only:
+            opened.enter_context(kept_back(policy))
+        descriptors: dict[int, int] = {}
+        program = backends.bubblewrap_filter_program(policy)
+        if program:
+            descriptors[FILTER_FD] = opened.enter_context(held(program))
+        before = backends.bubblewrap_arguments(
+            policy,
+            cwd,
+            filter_fd=FILTER_FD if program else None,
+            unprivileged=self._unprivileged,
+        )
+        refused: list[str] = []
+        if policy.has_network:
+            ours, theirs = socket.socketpair()
+            opened.callback(ours.close)
+            opened.callback(theirs.close)
+            descriptors[CHANNEL_FD] = theirs.fileno()
+            before += inside.command(CHANNEL_FD)
+            await opened.enter_async_context(serving(Proxy(policy, refused.append), ours))
+        return Walled(
+            argv=(*before, *argv),
+            environment=environment,
+            descriptors=descriptors,
+            refused=refused,
+            policy=policy,
+        )
+
+    async def _loopback_port(
+        self, opened: AsyncExitStack, policy: Policy
+    ) -> tuple[int | None, list[str]]:
+        """The port of a proxy of this command's own; none where nothing may be reached."""
+        refused: list[str] = []
+        if not policy.has_network:
+            return None, refused
+        server = await Proxy(policy, refused.append).listen()
+        opened.callback(server.close)
+        return server.sockets[0].getsockname()[1], refused
+
+
+def candidates(*, is_read_only: bool) -> tuple[Kind, ...]:
+    """The walls to try, the first that hold are taken: the cheaper where both hold the whole policy."""
+    if sys.platform == "darwin":
+        return ("seatbelt",)
+    return ("landlock", "bubblewrap") if is_read_only else ("bubblewrap", "landlock")
+
+
+def unfit(kind: Kind, policy: Policy) -> str:
+    """What can be known without a run."""
+    match kind:
+        case "bubblewrap":
+            return "" if shutil.which(backends.BUBBLEWRAP) else "the program bwrap is not installed"
+        case "landlock":
+            return backends.why_not(policy, kernel.version())
+        case "seatbelt":
+            return "" if is_there(backends.SANDBOX_EXEC) else f"there is no {backends.SANDBOX_EXEC}"
+
+
+@contextmanager
+def folder_in(parent: str) -> Iterator[str]:
+    """A new folder that is gone at the end, with what is in it."""
+    folder = tempfile.mkdtemp(dir=parent)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def kept_back(policy: Policy) -> Iterator[None]:
+    """What may not be written cannot be shut off while it is not there: folders are made meanwhile."""
+    made: list[Path] = []
+    try:
+        for path in map(Path, policy.no_write):
+            if (
+                path.name.startswith(".")
+                and not path.suffix
+                and not is_there(path)
+                and is_folder(path.parent)
+            ):
+                path.mkdir()
+                made.append(path)
+        yield
+    finally:
+        for path in made:
+            with contextlib.suppress(OSError):
+                path.rmdir()
+
+
+@asynccontextmanager
+async def serving(proxy: Proxy, channel: socket.socket) -> AsyncIterator[None]:
+    """Serves the socket that comes through the channel, until the command has ended."""
+    channel.setblocking(False)
+
+    async def take() -> None:
+        loop = asyncio.get_running_loop()
+        ready: asyncio.Future[None] = loop.create_future()
+
+        def note() -> None:
+            if not ready.done():
+                ready.set_result(None)
+
+        loop.add_reader(channel, note)
+        try:
+            await ready
+        finally:
+            loop.remove_reader(channel)
+        _, descriptors, _, _ = socket.recv_fds(channel, 1, 1)
+        if not descriptors:
+            return
+        server = await proxy.take(socket.socket(fileno=descriptors[0]))
+        async with server:
+            await server.serve_forever()
+
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(take())
+        try:
+            yield
+        finally:
+            task.cancel()

@@ -1,0 +1,232 @@
+"""Filters of system calls (seccomp) for what walls around files do not see. Pure.
+
+Owns the tables of calls, by machine, and how a filter is built from them; putting it up is
+`system.process.walls`'. A filter names what it refuses, and the read-only one also everything newer than it
+knows: such a call answers "not implemented", which programs expect. Formats: seccomp(2), syscalls(2).
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+
+UNIX, INET, NETLINK, INET6 = 1, 2, 16, 10
+STREAM = 1
+ALLOW, REFUSE, MISSING = 0x7FFF0000, 0x00050000 | 1, 0x00050000 | 38
+LOAD, MASK, GIVE = 0x20, 0x54, 0x06
+EQUAL, ABOVE, AT_LEAST, ANY_BIT = 0x15, 0x25, 0x35, 0x45
+# Offsets into what a filter sees: the number, the architecture, the lower half of each argument.
+NUMBER, ARCHITECTURE = 0, 4
+ARGUMENTS = tuple(range(16, 64, 8))
+
+# Of `os.uname().machine`: the kernel's number of the architecture, and the first number of x32.
+MACHINES = {"x86_64": (0xC000003E, 0x40000000), "aarch64": (0xC00000B7, 0)}
+# The first call that did not exist when the tables below were written.
+FIRST_UNKNOWN = 463
+# Numbers of calls on x86_64 and aarch64; 0 where a machine does not have the call.
+CALLS = {
+    "bind": (49, 200), "clone": (56, 220), "clone3": (435, 435), "connect": (42, 203),
+    "fcntl": (72, 25), "io_uring_setup": (425, 425), "ioctl": (16, 29), "listen": (50, 201),
+    "personality": (135, 92), "prlimit64": (302, 261), "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274), "sched_setparam": (142, 118), "sched_setscheduler": (144, 119),
+    "setpriority": (141, 140), "socket": (41, 198), "socketpair": (53, 199),
+}  # fmt: skip
+# Owners, modes, times and attributes: Landlock knows no right for them.
+METADATA = {
+    "chmod": (90, 0), "fchmod": (91, 52), "fchmodat": (268, 53), "fchmodat2": (452, 452),
+    "chown": (92, 0), "fchown": (93, 55), "lchown": (94, 0), "fchownat": (260, 54),
+    "utime": (132, 0), "utimes": (235, 0), "futimesat": (261, 0), "utimensat": (280, 88),
+    "setxattr": (188, 5), "lsetxattr": (189, 6), "fsetxattr": (190, 7),
+    "removexattr": (197, 14), "lremovexattr": (198, 15), "fremovexattr": (199, 16),
+}  # fmt: skip
+# Other processes, shared memory and queues, the kernel and its clock: no reader needs any of them.
+OTHERS = {
+    "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440), "process_mrelease": (448, 448), "pidfd_getfd": (438, 438),
+    "kcmp": (312, 272), "migrate_pages": (256, 238), "move_pages": (279, 239),
+    "ioprio_set": (251, 30),
+    "shmget": (29, 194), "shmat": (30, 196), "shmctl": (31, 195), "semget": (64, 190),
+    "semop": (65, 193), "semctl": (66, 191), "semtimedop": (220, 192), "msgget": (68, 186),
+    "msgsnd": (69, 189), "msgrcv": (70, 188), "msgctl": (71, 187), "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+    "mount": (165, 40), "umount2": (166, 39), "pivot_root": (155, 41), "chroot": (161, 51),
+    "setns": (308, 268), "unshare": (272, 97), "open_tree": (428, 428), "move_mount": (429, 429),
+    "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433),
+    "mount_setattr": (442, 442), "open_by_handle_at": (304, 265), "fanotify_init": (300, 262),
+    "quotactl": (179, 60), "quotactl_fd": (443, 443), "acct": (163, 89), "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "bpf": (321, 280), "perf_event_open": (298, 241), "userfaultfd": (323, 282),
+    "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "keyctl": (250, 219),
+    "add_key": (248, 217), "request_key": (249, 218),
+    "reboot": (169, 142), "settimeofday": (164, 170), "clock_settime": (227, 112),
+    "adjtimex": (159, 171), "clock_adjtime": (305, 266), "sethostname": (170, 161),
+    "setdomainname": (171, 162), "init_module": (175, 105), "finit_module": (313, 273),
+    "delete_module": (176, 106), "kexec_load": (246, 104), "kexec_file_load": (320, 294),
+    "iopl": (172, 0), "ioperm": (173, 0), "vhangup": (153, 58),
+}  # fmt: skip
+# Signals, for kernels whose Landlock cannot keep them among the command's own processes.
+SIGNALS = {
+    "kill": (62, 129), "tkill": (200, 130), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240), "pidfd_send_signal": (424, 424),
+}  # fmt: skip
+EVERY = CALLS | METADATA | OTHERS | SIGNALS
+NAME_SPACES = 0x7E020000
+# Calls that name a process by its number: 0 is the caller.
+OF_A_PROCESS = (
+    "prlimit64", "sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler",
+)  # fmt: skip
+# Who is sent a signal when a file can be read, and which; leases, which hold others up.
+SET_OWNER = (8, 10, 15, 1024)
+# Typing into a terminal, by two ways.
+TYPING = (0x5412, 0x541C)
+# What readers ask a file or a terminal, and flags of descriptors; anything else may change a file.
+ASKING = (
+    0x5401, 0x5402, 0x5403, 0x5404, 0x540F, 0x5410, 0x5413, 0x541B, 0x5421, 0x5450, 0x5451, 0x5452,
+    0x802C542A, 0x80086601, 0x801C581F, 0xC020660B, 0x2,
+)  # fmt: skip
+
+
+class Program:
+    """A filter as it is written: steps that jump forward to labels."""
+
+    def __init__(self) -> None:
+        self._steps: list[tuple[int, str, str, int]] = []
+        self._labels: dict[str, int] = {}
+
+    def label(self, name: str) -> None:
+        self._labels[name] = len(self._steps)
+
+    def load(self, offset: int) -> None:
+        self._steps.append((LOAD, "", "", offset))
+
+    def mask(self, bits: int) -> None:
+        self._steps.append((MASK, "", "", bits))
+
+    def when(self, test: int, value: int, yes: str = "", no: str = "") -> None:
+        """Jumps by a test of what was loaded; an empty label is the next step."""
+        self._steps.append((test, yes, no, value))
+
+    def go(self, label: str) -> None:
+        self.when(EQUAL, 0, label, label)
+
+    def give(self, value: int) -> None:
+        self._steps.append((GIVE, "", "", value))
+
+    def packed(self) -> bytes:
+        made = bytearray()
+        for place, (code, yes, no, value) in enumerate(self._steps):
+            jumps = [self._labels[name] - place - 1 if name else 0 for name in (yes, no)]
+            made += code.to_bytes(2, "little") + bytes(jumps) + value.to_bytes(4, "little")
+        return bytes(made)
+
+
+@cache
+def socket_filter(machine: str, *, families: frozenset[int], stream_only: bool) -> bytes:
+    """A filter that lets sockets of these families be made, of TCP alone if so; empty where unknown.
+
+    Refused with them are calls of another architecture, io_uring, which makes sockets past any filter,
+    pairs of datagram sockets, which can be sent anywhere, and typing into terminals.
+    """
+    if machine not in MACHINES:
+        return b""
+    made = begun(machine, refused=("io_uring_setup",))
+    checks = ["socket", "ioctl"] if UNIX in families else ["socket", "socketpair", "ioctl"]
+    dispatch(made, machine, checks)
+    made.go("allow")
+    made.label("socket")
+    made.load(ARGUMENTS[0])
+    for family in sorted(families):
+        is_limited = stream_only and family in (INET, INET6)
+        made.when(EQUAL, family, "type" if is_limited else "allow")
+    made.go("refuse")
+    made.label("type")
+    made.load(ARGUMENTS[1])
+    made.mask(0xF)
+    made.when(EQUAL, STREAM, "allow", "refuse")
+    if "socketpair" in checks:
+        stream_pairs(made)
+    made.label("ioctl")
+    one_of(made, ARGUMENTS[1], TYPING, yes="refuse", no="allow")
+    return ended(made)
+
+
+@cache
+def read_only_filter(machine: str, *, has_signals: bool) -> bytes:
+    """A filter for a command that only looks; empty for machines that are not known.
+
+    No sockets but pairs, no metadata, no name spaces, nothing of other processes. `has_signals`: it
+    may send them, because another wall keeps them among its own processes.
+    """
+    if machine not in MACHINES:
+        return b""
+    refused = [*METADATA, *OTHERS, "io_uring_setup", "socket", "connect", "bind", "listen"]
+    made = begun(machine, refused=[*refused, *(() if has_signals else SIGNALS)])
+    made.when(AT_LEAST, FIRST_UNKNOWN, "missing")
+    # Its flags are in memory, where a filter cannot look: programs then use `clone`.
+    made.when(EQUAL, number("clone3", machine), "missing")
+    checks = ("clone", "socketpair", "ioctl", "fcntl", "personality", "setpriority")
+    dispatch(made, machine, checks)
+    for name in OF_A_PROCESS:
+        made.when(EQUAL, number(name, machine), "own")
+    made.go("allow")
+    made.label("clone")
+    made.load(ARGUMENTS[0])
+    made.when(ANY_BIT, NAME_SPACES, "refuse", "allow")
+    stream_pairs(made)
+    made.label("ioctl")
+    one_of(made, ARGUMENTS[1], ASKING, yes="allow", no="refuse")
+    made.label("fcntl")
+    one_of(made, ARGUMENTS[1], SET_OWNER, yes="refuse", no="allow")
+    made.label("personality")
+    one_of(made, ARGUMENTS[0], (0, 0xFFFFFFFF), yes="allow", no="refuse")
+    made.label("setpriority")
+    made.load(ARGUMENTS[1])
+    made.when(EQUAL, 0, "own", "refuse")
+    made.label("own")
+    made.load(ARGUMENTS[0])
+    made.when(EQUAL, 0, "allow", "refuse")
+    return ended(made)
+
+
+def number(name: str, machine: str) -> int:
+    return EVERY[name][list(MACHINES).index(machine)]
+
+
+def begun(machine: str, *, refused: Iterable[str]) -> Program:
+    """A filter that knows its architecture, has loaded the call's number and refuses these."""
+    architecture, foreign = MACHINES[machine]
+    made = Program()
+    made.load(ARCHITECTURE)
+    made.when(EQUAL, architecture, "", "refuse")
+    made.load(NUMBER)
+    if foreign:
+        made.when(AT_LEAST, foreign, "refuse")
+    for name in refused:
+        if number(name, machine):
+            made.when(EQUAL, number(name, machine), "refuse")
+    return made
+
+
+def dispatch(made: Program, machine: str, names: Sequence[str]) -> None:
+    """Jumps to the label of a call's name, where its arguments are looked at."""
+    for name in names:
+        made.when(EQUAL, number(name, machine), name)
+
+
+def stream_pairs(made: Program) -> None:
+    made.label("socketpair")
+    made.load(ARGUMENTS[1])
+    made.mask(0xF)
+    made.when(EQUAL, STREAM, "allow", "refuse")
+
+
+def one_of(made: Program, offset: int, values: Sequence[int], *, yes: str, no: str) -> None:
+    made.load(offset)
+    for value in values[:-1]:
+        made.when(EQUAL, value, yes)
+    made.when(EQUAL, values[-1], yes, no)
+
+
+def ended(made: Program) -> bytes:
+    for label, value in (("allow", ALLOW), ("refuse", REFUSE), ("missing", MISSING)):
+        made.label(label)
+        made.give(value)
+    return made.packed()

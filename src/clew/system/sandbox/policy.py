@@ -1,0 +1,188 @@
+"""What a sandboxed command may do, as one value. Pure.
+
+Owns the `sandbox` object of settings, and the rule that a folder's own files can only tighten it: a
+model that may write those files must not be able to open the walls it stands behind.
+
+Decision: docs/decisions/131-sandbox.md
+"""
+
+import posixpath
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from clew.system.config.layers import OF_THE_FOLDER, Layer, ordered, usable, walls
+
+
+class Files(Struct, frozen=True, kw_only=True):
+    """`sandbox.filesystem`: folders and files, absolute once they are read."""
+
+    write: tuple[str, ...] = field(name="allowWrite", default=())
+    no_write: tuple[str, ...] = field(name="denyWrite", default=())
+    no_read: tuple[str, ...] = field(name="denyRead", default=())
+    read: tuple[str, ...] = field(name="allowRead", default=())
+
+
+class Network(Struct, frozen=True, kw_only=True):
+    """`sandbox.network`: hosts by name; `*.example.com` is those below, `*` is every one."""
+
+    domains: tuple[str, ...] = field(name="allowedDomains", default=())
+    no_domains: tuple[str, ...] = field(name="deniedDomains", default=())
+    unix_sockets: bool = field(name="allowAllUnixSockets", default=False)
+
+
+class Settings(Struct, frozen=True, kw_only=True):
+    """The `sandbox` object. `enabled` unsaid: on in modes auto and acceptEdits, where it works."""
+
+    enabled: bool | None = None
+    must_work: bool | None = field(name="failIfUnavailable", default=None)
+    spares_questions: bool | None = field(name="autoAllowBashIfSandboxed", default=None)
+    excluded: tuple[str, ...] = field(name="excludedCommands", default=())
+    # Variables that commands find which nobody was asked about; `NAME_*` is all that begin so.
+    variables: tuple[str, ...] = field(name="allowEnvironment", default=())
+    files: Files = field(name="filesystem", default=Files())
+    network: Network = Network()
+
+
+def read_settings(layers: Iterable[Layer], *, home: str) -> tuple[Settings, tuple[str, ...]]:
+    """The sandbox of all layers that count, and what is wrong with what they say."""
+    settings = Settings()
+    faults: list[str] = []
+    for layer in reversed(ordered(layers)):
+        said = usable(layer).get("sandbox")
+        if not isinstance(said, dict):
+            continue
+        where = layer.file or f"({layer.scope})"
+        if layer.scope in OF_THE_FOLDER:
+            said, widening = walls(said)
+            faults += [
+                f"{where}: sandbox.{name}: does not count, a folder's own files can only tighten it"
+                for name in widening
+            ]
+        try:
+            read = msgspec.convert(said, Settings)
+        except msgspec.ValidationError as error:
+            # What it would have held back is not known: it is on, and nothing more is opened.
+            what = str(error).replace("$.", "")
+            faults.append(f"{where}: sandbox: {what}; the sandbox is on, without what this says")
+            settings = replace(settings, enabled=True)
+            continue
+        settings = joined(settings, placed(read, layer.root, home))
+    return settings, tuple(faults)
+
+
+def placed(settings: Settings, root: str, home: str) -> Settings:
+    """The settings of one layer with every path absolute."""
+
+    def each(paths: Sequence[str]) -> tuple[str, ...]:
+        return tuple(absolute(path, root, home) for path in paths)
+
+    files = settings.files
+    return replace(
+        settings,
+        files=Files(
+            write=each(files.write),
+            no_write=each(files.no_write),
+            no_read=each(files.no_read),
+            read=each(files.read),
+        ),
+    )
+
+
+def absolute(path: str, root: str, home: str) -> str:
+    """`~/x` is of the home, `/x` and `//x` of the disk, anything else of the layer's folder."""
+    if path == "~" or path.startswith("~/"):
+        path = home + path[1:]
+    return posixpath.normpath(posixpath.join(root, path)).replace("//", "/")
+
+
+def joined(below: Settings, above: Settings) -> Settings:
+    """Two layers as one: single words of the higher, lists of both."""
+
+    return Settings(
+        enabled=below.enabled if above.enabled is None else above.enabled,
+        must_work=below.must_work if above.must_work is None else above.must_work,
+        spares_questions=(
+            below.spares_questions if above.spares_questions is None else above.spares_questions
+        ),
+        excluded=both(above.excluded, below.excluded),
+        variables=both(above.variables, below.variables),
+        files=Files(
+            write=both(above.files.write, below.files.write),
+            no_write=both(above.files.no_write, below.files.no_write),
+            no_read=both(above.files.no_read, below.files.no_read),
+            read=both(above.files.read, below.files.read),
+        ),
+        network=Network(
+            domains=both(above.network.domains, below.network.domains),
+            no_domains=both(above.network.no_domains, below.network.no_domains),
+            unix_sockets=above.network.unix_sockets or below.network.unix_sockets,
+        ),
+    )
+
+
+def both(first: Sequence[str], second: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*first, *second)))
+
+
+class Policy(Struct, frozen=True, kw_only=True):
+    """What walls are built from: real, absolute paths. A deeper path counts before a higher one."""
+
+    write: tuple[str, ...]
+    no_write: tuple[str, ...] = ()
+    no_read: tuple[str, ...] = ()
+    read: tuple[str, ...] = ()
+    domains: tuple[str, ...] = ()
+    no_domains: tuple[str, ...] = ()
+    unix_sockets: bool = False
+    # For a command that nobody was asked about: it looks, writes to its own temporary folder, and
+    # reaches nothing.
+    is_read_only: bool = False
+
+    @property
+    def has_network(self) -> bool:
+        return bool(self.domains)
+
+    def may_write(self, path: str) -> bool:
+        return is_written(dict(self.written), path)
+
+    @property
+    def written(self) -> list[tuple[str, bool]]:
+        """Each place and whether it may be written, the deeper and the narrower word later."""
+        said = [*((path, True) for path in self.write), *((path, False) for path in self.no_write)]
+        return sorted(said, key=lambda one: (one[0].rstrip("/").count("/"), not one[1]))
+
+    def may_read(self, path: str) -> bool:
+        return not covers(self.no_read, path) or covers(self.read, path)
+
+    def may_reach(self, host: str) -> bool:
+        """Whether a host may be spoken to; a denial counts before anything."""
+        name = host.lower().rstrip(".")
+        if any(is_domain(pattern, name) for pattern in self.no_domains):
+            return False
+        return any(is_domain(pattern, name) for pattern in self.domains)
+
+
+def is_written(places: Mapping[str, bool], path: str) -> bool:
+    """Whether a path may be written: the deepest place that it lies in says so."""
+    place = path
+    while place not in places:
+        if place in ("", "/"):
+            return False
+        place = place.rpartition("/")[0] or "/"
+    return places[place]
+
+
+def covers(roots: Iterable[str], path: str) -> bool:
+    return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
+
+
+def is_domain(pattern: str, name: str) -> bool:
+    wanted = pattern.lower().rstrip(".")
+    if wanted == "*":
+        return True
+    if wanted.startswith("*."):
+        return name.endswith(wanted[1:]) and len(name) > len(wanted) - 1
+    return name == wanted

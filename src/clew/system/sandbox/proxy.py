@@ -1,0 +1,154 @@
+"""The only way out: an HTTP proxy on loopback that connects to hosts of the policy and to no other.
+
+Reads the head of a request, decides by the host's name, then passes bytes and looks at none of them. A
+name that leads to this machine or its neighbours is refused unless it is allowed by that very name: a
+host's owner says where the name leads.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Callable
+
+from clew.system.sandbox.policy import Policy
+from clew.system.transport.addresses import is_public
+
+MAX_HEAD_BYTES = 65_536
+HEAD_WAIT_S = 30.0
+CONNECT_WAIT_S = 30.0
+PIECE_BYTES = 65_536
+LOOPBACK = "127.0.0.1"
+
+
+class RefusedError(Exception):
+    """Why a request goes no further, as the status line that says so."""
+
+
+class Proxy:
+    """Serves listening sockets, wherever they were made; `refused` is told each host once a time."""
+
+    def __init__(self, policy: Policy, refused: Callable[[str], None]) -> None:
+        self._policy = policy
+        self._refused = refused
+
+    async def listen(self) -> asyncio.Server:
+        return await asyncio.start_server(self.serve, LOOPBACK, 0, limit=MAX_HEAD_BYTES)
+
+    async def take(self, listening: socket.socket) -> asyncio.Server:
+        """Serves a socket that listens already, in another network name space perhaps."""
+        return await asyncio.start_server(self.serve, sock=listening, limit=MAX_HEAD_BYTES)
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await self._answer(reader, writer)
+        except (OSError, RefusedError, TimeoutError, asyncio.IncompleteReadError, ValueError):
+            # The client is gone, or has been told.
+            pass
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+
+    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(HEAD_WAIT_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+        except asyncio.LimitOverrunError:
+            return
+        method, target, rest = request_line(head)
+        is_tunnel = method == b"CONNECT"
+        try:
+            host, port, path = split_target(target, is_tunnel=is_tunnel)
+            theirs, ours = await self._connect(host, port)
+        except RefusedError as refusal:
+            writer.write(
+                f"HTTP/1.1 {refusal}\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".encode()
+            )
+            await writer.drain()
+            return
+        try:
+            if is_tunnel:
+                writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+            else:
+                ours.write(method + b" " + path + b" " + forwarded(rest))
+            await both_ways(reader, writer, theirs, ours)
+        finally:
+            ours.close()
+
+    async def _connect(
+        self, host: str, port: int
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        if not self._policy.may_reach(host):
+            self._refused(host)
+            raise RefusedError("403 Not among sandbox.network.allowedDomains")
+        try:
+            async with asyncio.timeout(CONNECT_WAIT_S):
+                address = await self._address(host, port)
+                return await asyncio.open_connection(address, port)
+        except (OSError, TimeoutError):
+            raise RefusedError("502 No connection to the host") from None
+
+    async def _address(self, host: str, port: int) -> str:
+        """One address of a host; the one that is connected to, so that a second answer changes nothing."""
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        addresses = [str(entry[4][0]) for entry in found]
+        named = host.lower().rstrip(".") in self._policy.domains
+        for address in addresses:
+            if named or is_public(address):
+                return address
+        self._refused(host)
+        raise RefusedError("403 The host's name leads into this machine's own network")
+
+
+def request_line(head: bytes) -> tuple[bytes, bytes, bytes]:
+    """The method, the target, and the head from the version on."""
+    line, _, rest = head.partition(b"\r\n")
+    method, target, version = line.split(b" ")
+    return method, target, version + b"\r\n" + rest
+
+
+def split_target(target: bytes, *, is_tunnel: bool) -> tuple[str, int, bytes]:
+    """Host, port and path of what was asked for."""
+    text = target.decode("ascii")
+    path = b"/"
+    if not is_tunnel:
+        if not text.lower().startswith("http://"):
+            raise RefusedError("400 Not a proxy request")
+        text, slash, after = text[7:].partition("/")
+        path = (slash + after or "/").encode("ascii")
+    host, _, port = text.rpartition(":") if ":" in text.rpartition("]")[2] else (text, "", "")
+    if "@" in host or not (port or not is_tunnel):
+        raise RefusedError("400 Not a proxy request")
+    return host.strip("[]"), int(port or 80), path
+
+
+def forwarded(rest: bytes) -> bytes:
+    """The head without what was meant for the proxy; one request for each connection."""
+    version, _, lines = rest.partition(b"\r\n")
+    kept = [
+        line
+        for line in lines.split(b"\r\n")
+        if not line.lower().startswith((b"proxy-", b"connection:", b"keep-alive:"))
+    ]
+    return b"\r\n".join([version, b"Connection: close", *kept])
+
+
+async def both_ways(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    theirs: asyncio.StreamReader,
+    ours: asyncio.StreamWriter,
+) -> None:
+    async with asyncio.TaskGroup() as group:
+        group.create_task(passed(reader, ours))
+        group.create_task(passed(theirs, writer))
+
+
+async def passed(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while piece := await source.read(PIECE_BYTES):
+            target.write(piece)
+            await target.drain()
+        if target.can_write_eof():
+            target.write_eof()

@@ -1,0 +1,73 @@
+"""Which addresses are of the public internet, and which lead into a machine or a private network. Pure.
+
+Owns the table, from IANA's registries of special-purpose addresses (RFC 6890) and not from Python's, whose
+answers differ between versions. What the table does not know to be public is not.
+
+Decision: docs/decisions/122-web-pages.md
+"""
+
+from collections.abc import Collection
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+# In Azure this one address answers for the machine itself, with its settings and certificates.
+SPECIAL_IPV4 = tuple(
+    map(
+        IPv4Network,
+        (
+            "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "168.63.129.16/32", "169.254.0.0/16",
+            "172.16.0.0/12", "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16",
+            "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "224.0.0.0/4", "240.0.0.0/4",
+        ),
+    )
+)  # fmt: skip
+# All that is given out for anybody to be reached at; fc00::/7, fe80::/10, fec0::/10 and 5f00::/16 lie outside.
+UNICAST = IPv6Network("2000::/3")
+# Protocols (Teredo, benchmarks, ORCHID ...) and documentation within it.
+SPECIAL_IPV6 = tuple(map(IPv6Network, ("2001::/23", "2001:db8::/32", "3fff::/20")))
+# Ranges that carry an IPv4 address at their end: translated on the way, or written so.
+CARRIES_IPV4 = tuple(map(IPv6Network, ("64:ff9b::/96", "::ffff:0:0/96")))
+# How a host is called behind which a tunnel (ISATAP) leads to an IPv4 address, local or not.
+ISATAP = frozenset({0x00005EFE, 0x02005EFE})
+
+
+def is_public(address: str) -> bool:
+    """Return whether an address, written as numbers, is one of the public internet."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    return is_public_ipv4(found) if isinstance(found, IPv4Address) else is_public_ipv6(found)
+
+
+def is_public_ipv4(address: IPv4Address) -> bool:
+    return not any(address in network for network in SPECIAL_IPV4)
+
+
+def is_public_ipv6(address: IPv6Address) -> bool:
+    """Return the same of an IPv6 address; one that carries an IPv4 address is judged by that one."""
+    last = IPv4Address(int(address) & 0xFFFFFFFF)
+    if any(address in network for network in CARRIES_IPV4):
+        return is_public_ipv4(last)
+    if address not in UNICAST or any(address in network for network in SPECIAL_IPV6):
+        return False
+    if address.sixtofour is not None and not is_public_ipv4(address.sixtofour):
+        return False
+    return (int(address) >> 32) & 0xFFFFFFFF not in ISATAP or is_public_ipv4(last)
+
+
+# Which addresses anybody's page may be fetched from: those of the public internet. Pure.
+
+
+def is_literal(host: str) -> bool:
+    """Whether a host is written as an address."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def admitted(host: str, port: int, address: str, allowed: Collection[str]) -> bool:
+    """Whether `host` may be reached at `address`; `allowed` are hosts, or `host:port`, that a person named."""
+    names = {host.lower().rstrip("."), f"{host.lower().rstrip('.')}:{port}"}
+    return bool(names & {name.lower() for name in allowed}) or is_public(address)

@@ -1,0 +1,131 @@
+"""Undoes a body's content-encoding as it comes; a body that ends inside its encoding is an error."""
+
+import zlib
+from typing import Protocol
+
+from clew.system.transport.seam import TransportError
+
+# What is handed out at once: whoever reads it works that long before anybody else has a turn.
+PIECE_BYTES = 65_536
+# A few bytes can be made to say gigabytes. No answer or page says more than so many times what came,
+# but for its first megabyte.
+MOST_GROWTH = 100
+FREE_BYTES = 1 << 20
+
+
+class Decoder(Protocol):
+    """`feed` gives what it has so far; while `has_more`, feeding it nothing gives the rest of that."""
+
+    @property
+    def has_more(self) -> bool: ...
+
+    def feed(self, data: bytes) -> bytes: ...
+
+    def close(self) -> bytes: ...
+
+
+class Identity:
+    """Bytes as they are."""
+
+    has_more = False
+
+    def feed(self, data: bytes) -> bytes:
+        return data
+
+    def close(self) -> bytes:
+        return b""
+
+
+class Foreign:
+    """A coding that cannot be undone. Told to who reads the body: the head may be worth reading."""
+
+    has_more = False
+
+    def __init__(self, content_encoding: str) -> None:
+        self._content_encoding = content_encoding
+
+    def feed(self, data: bytes) -> bytes:
+        del data
+        raise TransportError(
+            "content", f"the body is encoded as {self._content_encoding!r}, which was not asked for"
+        )
+
+    def close(self) -> bytes:
+        return b""
+
+
+class Inflate:
+    """gzip (several members too), zlib, and the bare deflate that some servers call by its name."""
+
+    def __init__(self, coding: str) -> None:
+        self._coding = coding
+        self._window_bits = zlib.MAX_WBITS | 16 if coding == "gzip" else zlib.MAX_WBITS
+        self._inner = zlib.decompressobj(self._window_bits)
+        self._begun = False
+        self._held = b""
+        self._first = b""
+        self._is_full = False
+        self._received_bytes = 0
+        self._made_bytes = 0
+
+    @property
+    def has_more(self) -> bool:
+        return self._is_full or bool(self._held)
+
+    def feed(self, data: bytes) -> bytes:
+        self._received_bytes += len(data)
+        self._held += data
+        out = bytearray()
+        while self.has_more and len(out) < PIECE_BYTES:
+            if self._inner.eof:
+                # Another gzip member follows, or the padding some servers leave.
+                self._held = self._held.lstrip(b"\0")
+                if not self._held:
+                    break
+                self._inner = zlib.decompressobj(self._window_bits)
+            out += self._inflate(PIECE_BYTES - len(out))
+        return bytes(out)
+
+    def _inflate(self, room: int) -> bytes:
+        try:
+            inflated = self._inner.decompress(self._held, room)
+        except zlib.error as error:
+            if self._begun or self._coding == "gzip":
+                raise self._broken(str(error)) from error
+            self._begun = True
+            self._window_bits = -zlib.MAX_WBITS
+            self._inner = zlib.decompressobj(self._window_bits)
+            self._held = self._first + self._held
+            return self._inflate(room)
+        if not self._begun:
+            # The head that tells zlib from bare deflate has two bytes; one is kept for the other.
+            self._begun = self._received_bytes > 1
+            self._first = self._held
+        ended = self._inner.eof
+        self._held = self._inner.unused_data if ended else self._inner.unconsumed_tail
+        # What it was given may be used up, and more of what that says still to come.
+        self._is_full = len(inflated) == room and not ended
+        self._made_bytes += len(inflated)
+        if self._made_bytes > FREE_BYTES + MOST_GROWTH * self._received_bytes:
+            raise self._broken(f"it grows to more than {MOST_GROWTH} times what came")
+        return inflated
+
+    def close(self) -> bytes:
+        if self._received_bytes and not self._inner.eof:
+            raise TransportError("truncated", f"the body ended inside its {self._coding} encoding")
+        return b""
+
+    def _broken(self, why: str) -> TransportError:
+        return TransportError(
+            "content", f"the body is not the {self._coding} its header says ({why})"
+        )
+
+
+def decoder_for(content_encoding: str) -> Decoder:
+    """The decoder for a `content-encoding` header; of what it cannot undo, one that says so."""
+    codings = [c for c in content_encoding.lower().replace(",", " ").split() if c != "identity"]
+    if not codings:
+        return Identity()
+    if len(codings) == 1 and codings[0] in ("gzip", "x-gzip", "deflate"):
+        return Inflate("gzip" if "gzip" in codings[0] else "deflate")
+    return Foreign(content_encoding)

@@ -1,0 +1,279 @@
+"""Makes a connection: name to socket, tunnel through a proxy, TLS; each failure with its kind."""
+
+import asyncio
+import contextlib
+import os
+import socket
+import ssl
+import sys
+import threading
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias, TypeVar
+
+import h11
+
+from clew.system.transport.channel import Channel
+from clew.system.transport.network import Network, Proxy, Url
+from clew.system.transport.seam import TransportError
+
+# Runs what blocks in a thread that nobody has to wait for.
+
+
+T = TypeVar("T")
+
+
+def aside(function: Callable[[], T]) -> "asyncio.Future[T]":
+    """The future result of `function`; giving up on it leaves its thread to end by itself."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+
+    def settle(results: list[T], error: BaseException | None) -> None:
+        if future.done():
+            return
+        if results:
+            future.set_result(results[0])
+        else:
+            future.set_exception(error or RuntimeError("the thread ended without a result"))
+
+    def work() -> None:
+        results: list[T] = []
+        error: BaseException | None = None
+        try:
+            results.append(function())
+        except (OSError, TransportError) as expected:
+            error = expected
+        finally:
+            # What was not expected is told to the caller too, beside the thread's own report.
+            error = error or sys.exc_info()[1]
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+                loop.call_soon_threadsafe(settle, results, error)
+
+    threading.Thread(target=work, daemon=True, name="aside").start()
+    return future
+
+
+# One TLS context for all connections, built once, off the way of whoever waits for an answer.
+
+
+BUILT_S = 2.0
+
+
+class Trust:
+    """Builds the context when it is first asked for; `warm` asks without waiting."""
+
+    def __init__(self, network: Network) -> None:
+        self._network = network
+        self._building: asyncio.Future[ssl.SSLContext] | None = None
+
+    def warm(self) -> None:
+        if self._building is None:
+            self._building = aside(partial(build_context, self._network))
+            # A fault is told to whoever connects; nobody may ever ask for a warmed context.
+            self._building.add_done_callback(lambda f: f.cancelled() or f.exception())
+
+    async def context(self) -> ssl.SSLContext:
+        self.warm()
+        assert self._building is not None
+        # Shielded: who gives up waiting must not take the context from the others.
+        return await asyncio.shield(self._building)
+
+    async def aclose(self) -> None:
+        """Waits, within bounds, for a context that is being built: an interpreter that ends while a
+        thread of it is inside the TLS library ends with a fault of memory."""
+        if self._building is not None:
+            await asyncio.wait({self._building}, timeout=BUILT_S)
+
+
+def build_context(network: Network) -> ssl.SSLContext:
+    context = _loaded("SSL_CERT_FILE or SSL_CERT_DIR", network.cert_file, network.cert_folder, None)
+    if network.extra_certs is not None:
+        context = _loaded("CLEW_CA_FILE or NODE_EXTRA_CA_CERTS", network.extra_certs, None, context)
+    # The same in each version of Python: from 3.13 on authorities of companies' own proxies that miss
+    # a formality are refused, and before it a certificate that is named is trusted as a root alone.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    # Saying what is spoken lets a server that prefers HTTP/2 fall back at once.
+    context.set_alpn_protocols(["h2", "http/1.1"] if network.http2 else ["http/1.1"])
+    return context
+
+
+def _loaded(
+    variable: str, file: str | None, folder: str | None, onto: ssl.SSLContext | None
+) -> ssl.SSLContext:
+    try:
+        if folder is not None:
+            _must_be_folder(folder)
+        if onto is None:
+            return ssl.create_default_context(cafile=file, capath=folder)
+        onto.load_verify_locations(cafile=file, capath=folder)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        named = file or folder
+        raise TransportError(
+            "configuration",
+            f"{variable} names {named!r}, which is no readable list of certificates ({error})",
+        ) from error
+    return onto
+
+
+def _must_be_folder(path: str) -> None:
+    """OpenSSL takes a folder that is not there for an empty one, and then trusts nobody."""
+    from pathlib import Path
+
+    if not Path(path).is_dir():
+        raise NotADirectoryError("no such folder")
+
+
+MAX_TUNNEL_ANSWER_BYTES = 65_536
+# How long one address of a host may take while it has others.
+NEXT_ADDRESS_AFTER_S = 3.0
+
+# Whether a host may be reached at a port and an address, written as numbers.
+Admits: TypeAlias = Callable[[str, int, str], bool]
+Address: TypeAlias = tuple[str, int] | tuple[str, int, int, int] | tuple[int, bytes]
+
+
+async def dial(
+    url: Url, proxy: Proxy | None, trust: Trust, *, timeout_s: float, admits: Admits | None = None
+) -> Channel:
+    """A channel on which the request for `url` can be written at once."""
+    where = url.host_and_port if proxy is None else f"{url.host_and_port} by proxy {proxy.place}"
+    try:
+        async with asyncio.timeout(timeout_s):
+            return await _dial(url, proxy, trust, None if proxy is not None else admits)
+    except TimeoutError as error:
+        raise TransportError(
+            "connect_timeout", f"no connection to {where} within {timeout_s:g} s"
+        ) from error
+    except ssl.SSLCertVerificationError as error:
+        raise TransportError(
+            "tls",
+            f"the certificate of {where} was not accepted ({error.verify_message}); if a proxy or a "
+            "server of your own signs it, name its certificates in CLEW_CA_FILE or SSL_CERT_FILE",
+        ) from error
+    except ssl.SSLEOFError as error:
+        raise TransportError("connect", f"{where} hung up during the TLS handshake") from error
+    except ssl.SSLError as error:
+        raise TransportError("tls", f"no TLS with {where} ({error.reason or error})") from error
+    except OSError as error:
+        raise TransportError("connect", f"no connection to {where} ({_reason(error)})") from error
+
+
+def _reason(error: OSError) -> str:
+    """The system's word for it, without the addresses asyncio mixes in."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error) or type(error).__name__
+
+
+async def _dial(url: Url, proxy: Proxy | None, trust: Trust, admits: Admits | None) -> Channel:
+    first = url if proxy is None else proxy
+    context = await trust.context() if "https" in (url.scheme, first.scheme) else None
+    channel = await _connect(first.host, first.port, admits)
+    done = False
+    try:
+        if first.scheme == "https" and context is not None:
+            await channel.start_tls(context, first.host)
+        if proxy is not None and proxy.is_socks:
+            from clew.system.transport.socks import open_by_socks  # few pay for it
+
+            await open_by_socks(channel, url, proxy)
+        elif proxy is not None and url.scheme == "https":
+            await _tunnel(channel, url, proxy)
+        if proxy is not None and url.scheme == "https" and context is not None:
+            await channel.start_tls(context, url.host)
+        done = True
+    finally:
+        if not done:
+            channel.abort()
+    return channel
+
+
+async def _connect(host: str, port: int, admits: Admits | None) -> Channel:
+    """The first address of the host that answers.
+
+    One after the other and by hand: in Python 3.11 to 3.13 `create_connection` with happy eyeballs
+    loses the socket of an attempt that succeeds in the moment it is cancelled.
+    """
+    addresses = await _addresses(host, port)
+    if admits is not None:
+        # What was judged is what is connected to: the name is not asked a second time.
+        addresses = [place for place in addresses if admits(host, port, str(place[1][0]))]
+        if not addresses:
+            raise TransportError(
+                "configuration", f"{host} is at an address that may not be reached from here"
+            )
+    for address in addresses[:-1]:
+        try:
+            async with asyncio.timeout(NEXT_ADDRESS_AFTER_S):
+                return await _connect_to(*address)
+        except OSError:
+            continue
+    return await _connect_to(*addresses[-1])
+
+
+async def _connect_to(family: int, address: Address) -> Channel:
+    loop = asyncio.get_running_loop()
+    connection = socket.socket(family, socket.SOCK_STREAM)
+    handed_over = False
+    try:
+        connection.setblocking(False)
+        await loop.sock_connect(connection, address)
+        _, channel = await loop.create_connection(Channel, sock=connection)
+        handed_over = True
+    finally:
+        if not handed_over:
+            connection.close()
+    return channel
+
+
+async def _addresses(host: str, port: int) -> list[tuple[int, Address]]:
+    """Where a host is, the two families by turns; a literal address needs nobody to be asked."""
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+        except OSError:
+            continue
+        return [(family, (host, port))]
+    found = await aside(partial(socket.getaddrinfo, host, port, type=socket.SOCK_STREAM))
+    places: list[tuple[int, Address]] = [(family, address) for family, *_, address in found]
+    firsts = [place for place in places if place[0] == places[0][0]]
+    others = [place for place in places if place[0] != places[0][0]]
+    mixed = [place for pair in zip(firsts, others, strict=False) for place in pair]
+    return list(dict.fromkeys([*mixed, *firsts, *others]))
+
+
+async def _tunnel(channel: Channel, url: Url, proxy: Proxy) -> None:
+    headers = [("Host", url.host_and_port)]
+    if proxy.authorization is not None:
+        headers.append(("Proxy-Authorization", proxy.authorization))
+    http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_TUNNEL_ANSWER_BYTES)
+    asked = http.send(h11.Request(method="CONNECT", target=url.host_and_port, headers=headers))
+    channel.send((asked or b"") + (http.send(h11.EndOfMessage()) or b""))
+    try:
+        status = await _tunnel_status(channel, http)
+        open_and_silent = channel.quiet and not http.trailing_data[0]
+    except h11.RemoteProtocolError as error:
+        raise TransportError(
+            "proxy", f"the proxy {proxy.place} does not answer as one ({error})"
+        ) from error
+    if not 200 <= status < 300:
+        hint = "; it wants a user and a password in its URL" if status == 407 else ""
+        raise TransportError(
+            "proxy",
+            f"the proxy {proxy.place} gave HTTP {status} for {url.host_and_port}{hint}",
+            status,
+        )
+    if not open_and_silent:
+        raise TransportError("proxy", f"the proxy {proxy.place} broke the tunnel it had opened")
+
+
+async def _tunnel_status(channel: Channel, http: h11.Connection) -> int:
+    while True:
+        event = http.next_event()
+        if event is h11.NEED_DATA:
+            http.receive_data(await channel.receive())
+        elif isinstance(event, h11.Response):
+            return int(event.status_code)
+        elif isinstance(event, h11.ConnectionClosed):
+            raise h11.RemoteProtocolError("it hung up")

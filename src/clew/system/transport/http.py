@@ -1,0 +1,365 @@
+"""HTTP/1.1 behind the seam over a channel, and a pool of the connections at rest: requests and heads by h11,
+bodies by `chunks`.
+
+Must never follow a redirect (credentials would travel with it) and never send a request twice,
+but for one case: a connection at rest that the server had closed, before a byte came back.
+
+Decision: docs/decisions/030-http-transport.md
+"""
+
+import asyncio
+from typing import TypeAlias
+
+import h11
+
+from clew.system.transport.body import Decoder, Identity, decoder_for
+from clew.system.transport.channel import Channel
+from clew.system.transport.chunks import Body, Open, Sized, body_of
+from clew.system.transport.connection import Admits, Trust, dial
+from clew.system.transport.network import (
+    BadUrlError,
+    Network,
+    Proxy,
+    ProxyRules,
+    Url,
+    basic,
+    rules_of,
+    split_url,
+)
+from clew.system.transport.seam import Head, HttpRequest, TransportError
+
+# What a request says on the wire, whichever version of HTTP carries it.
+
+
+NOT_IN_NAMES = '()<>@,;:"/[]?={}\\\x7f'
+
+
+def where(request: HttpRequest) -> Url:
+    try:
+        url = split_url(request.url)
+    except BadUrlError as error:
+        message = f"the base URL cannot be used: {error}"
+        raise TransportError("configuration", message) from error
+    if url.scheme not in ("http", "https"):
+        raise TransportError("configuration", f"{url.scheme}:// is not http:// or https://")
+    return url
+
+
+def headers_for(request: HttpRequest, url: Url) -> list[tuple[bytes, bytes]]:
+    headers = [("Host", url.authority), ("Accept-Encoding", "identity"), *request.headers]
+    headers.append(("Content-Length", str(len(request.body))))
+    own = {name.lower() for name, _ in request.headers}
+    if url.credentials is not None and "authorization" not in own:
+        headers.append(("Authorization", basic(url.credentials) or ""))
+    try:
+        return [(name.encode("ascii"), value.encode("utf-8")) for name, value in headers]
+    except UnicodeEncodeError as error:
+        raise unsendable(request) from error
+
+
+def unsendable(request: HttpRequest) -> TransportError:
+    why = fault_of_headers(request) or "one of them is malformed"
+    return TransportError("configuration", f"the request's headers cannot be sent ({why})")
+
+
+def fault_of_headers(request: HttpRequest) -> str | None:
+    """Which of the headers HTTP cannot carry, and why."""
+    for name, value in request.headers:
+        if not name or not name.isascii() or any(c <= " " or c in NOT_IN_NAMES for c in name):
+            return f"{name!r} is no header name"
+        if value != value.strip() or any((c < " " and c != "\t") or c == "\x7f" for c in value):
+            return f"the value of {name} holds a line break, a control character or outer spaces"
+    return None
+
+
+PIECE_BYTES = 1 << 16
+MAX_HEAD_BYTES = 131_072
+MAX_IDLE = 8
+
+Route: TypeAlias = tuple[str, str, int, Proxy | None]
+
+
+class HttpTransport:
+    """Connections of one program, on one event loop."""
+
+    def __init__(
+        self,
+        network: Network,
+        *,
+        connect_timeout_s: float = 20.0,
+        trust: Trust | None = None,
+        admits: Admits | None = None,
+    ) -> None:
+        self.connect_timeout_s = connect_timeout_s
+        self.trust = trust or Trust(network)
+        self.rules: ProxyRules = rules_of(network)
+        self._admits = admits
+        self._idle: list[Resting] = []
+        self._busy: set[Channel] = set()
+
+    def exchange(self, request: HttpRequest) -> "HttpExchange":
+        return HttpExchange(self, request)
+
+    def warm(self, url: str) -> None:
+        if url.startswith("https:"):
+            self.trust.warm()
+
+    async def aclose(self) -> None:
+        for channel in [*self._busy, *(resting.channel for resting in self._idle)]:
+            channel.abort()
+        self._busy.clear()
+        self._idle.clear()
+        await self.trust.aclose()
+
+    @property
+    def connections(self) -> tuple[int, int]:
+        """How many connections are in use, and how many at rest."""
+        return len(self._busy), len(self._idle)
+
+    def take_idle(self, route: Route) -> Channel | None:
+        """A connection at rest that can be used, the youngest first; the dead ones are let go."""
+        for i in range(len(self._idle) - 1, -1, -1):
+            resting = self._idle[i]
+            if not resting.usable():
+                resting.channel.abort()
+                del self._idle[i]
+            elif resting.route == route:
+                del self._idle[i]
+                self._busy.add(resting.channel)
+                return resting.channel
+        return None
+
+    async def connect(self, url: Url, proxy: Proxy | None) -> Channel:
+        channel = await dial(
+            url, proxy, self.trust, timeout_s=self.connect_timeout_s, admits=self._admits
+        )
+        self._busy.add(channel)
+        return channel
+
+    def rest(self, resting: "Resting") -> None:
+        self._busy.discard(resting.channel)
+        self._idle.append(resting)
+        if len(self._idle) > MAX_IDLE:
+            self._idle.pop(0).channel.abort()
+
+    def drop(self, channel: Channel) -> None:
+        self._busy.discard(channel)
+        channel.abort()
+
+
+class Resting:
+    """A connection between two exchanges; the end mark of the last one's body may still be on its way."""
+
+    def __init__(self, route: Route, channel: Channel, body: Body) -> None:
+        self.route = route
+        self.channel = channel
+        self._body = body
+
+    def usable(self) -> bool:
+        """Whether the last exchange is through and the line is open and silent."""
+        body = self._body
+        if not body.ended and (arrived := self.channel.take_arrived()):
+            body.feed(arrived)
+        return body.ended and not body.rest and self.channel.quiet
+
+
+class HttpExchange:
+    """One request and its response; after `close` it holds nothing."""
+
+    def __init__(self, transport: HttpTransport, request: HttpRequest) -> None:
+        self._transport = transport
+        self._request = request
+        self._channel: Channel | None = None
+        self._route: Route = ("", "", 0, None)
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+        self._received_before = 0
+        self._decoder: Decoder = Identity()
+        self._body: Body = Sized(0)
+        # Whether the connection outlives the answer.
+        self._may_stay = False
+        self._body_ended = False
+        self._line_ended = False
+        # What has come and was not looked at yet.
+        self._arrived = b""
+
+    @property
+    def bytes_received(self) -> int:
+        channel = self._channel
+        return 0 if channel is None else channel.bytes_received - self._received_before
+
+    async def open(self) -> Head:
+        url = where(self._request)
+        proxy = self._transport.rules.choose(url)
+        self._route = (url.scheme, url.host, url.port, proxy)
+        wire = self._written(url, proxy)
+        used = self._transport.take_idle(self._route)
+        if used is not None:
+            head = await self._ask(used, wire, gone_is_fine=True)
+            if head is not None:
+                return head
+            self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_HEAD_BYTES)
+            wire = self._written(url, proxy)
+        head = await self._ask(await self._transport.connect(url, proxy), wire, gone_is_fine=False)
+        assert head is not None
+        return head
+
+    def _written(self, url: Url, proxy: Proxy | None) -> bytes:
+        request = self._request
+        headers = headers_for(request, url)
+        target = url.target
+        if proxy is not None and not proxy.is_socks and url.scheme == "http":
+            target = f"http://{url.authority}{target}"
+            if proxy.authorization is not None:
+                headers.append((b"Proxy-Authorization", proxy.authorization.encode()))
+        try:
+            event = h11.Request(method=request.method, target=target, headers=headers)
+        except h11.LocalProtocolError as error:
+            raise unsendable(request) from error
+        events = [
+            event,
+            *([h11.Data(data=request.body)] if request.body else []),
+            h11.EndOfMessage(),
+        ]
+        return b"".join(self._http.send(each) or b"" for each in events)
+
+    async def _ask(self, channel: Channel, wire: bytes, *, gone_is_fine: bool) -> Head | None:
+        """Writes the request and reads the head; None if a connection at rest proved closed."""
+        self._channel = channel
+        self._received_before = channel.bytes_received
+        answered = False
+        try:
+            channel.send(wire)
+            head = await self._head(channel)
+            self._decoder = decoder_for(head.headers.get("content-encoding", ""))
+            answered = True
+            return head
+        except TransportError as error:
+            if gone_is_fine and error.kind == "reset" and self.bytes_received == 0:
+                return None
+            raise
+        finally:
+            if not answered:
+                self._cut()
+
+    async def _head(self, channel: Channel) -> Head:
+        while True:
+            event = await self._next(channel)
+            if isinstance(event, h11.Response):
+                return self._begun(event)
+            if isinstance(event, h11.ConnectionClosed):
+                raise TransportError("reset", "the connection ended before an answer came")
+
+    async def _next(self, channel: Channel) -> h11.Event:
+        while True:
+            try:
+                event = self._http.next_event()
+                if isinstance(event, h11.Event):
+                    return event
+                self._http.receive_data(await self._receive(channel))
+            except h11.RemoteProtocolError as error:
+                raise self._refused(_said(error)) from error
+
+    async def _receive(self, channel: Channel) -> bytes:
+        try:
+            data = await channel.receive()
+        except OSError as error:
+            raise TransportError("reset", f"the connection broke ({_cause(error)})") from error
+        self._line_ended = not data
+        return data
+
+    def _begun(self, response: h11.Response) -> Head:
+        """The head is read; from here on the body is cut out of what comes."""
+        head = Head(status=response.status_code, headers=_headers(response))
+        self._body = body_of(self._request.method, head.status, head.headers)
+        self._arrived = self._http.trailing_data[0]
+        said = head.headers.get("connection", "").lower()
+        # An answer that says its length twice is read as chunks, and nobody knows how the next one would be.
+        says_twice = "content-length" in head.headers and "transfer-encoding" in head.headers
+        self._may_stay = (
+            response.http_version >= b"1.1"
+            and "close" not in [word.strip() for word in said.split(",")]
+            and not says_twice
+            and not isinstance(self._body, Open)
+        )
+        return head
+
+    def _refused(self, why: str) -> TransportError:
+        if not self._line_ended:
+            return TransportError("protocol", f"what came is not HTTP/1.1 ({why})")
+        if self.bytes_received == 0:
+            return TransportError("reset", "the connection ended before an answer came")
+        return TransportError("truncated", f"the connection ended too early ({why})")
+
+    async def read(self) -> bytes:
+        channel = self._channel
+        if channel is None or self._body_ended:
+            return b""
+        while True:
+            if self._decoder.has_more:
+                await asyncio.sleep(0)  # nothing is waited for, and others want their turn
+                if data := self._decoder.feed(b""):
+                    return data
+            if data := await self._piece(channel):
+                if data := self._decoder.feed(data):
+                    return data
+            elif self._body.ended:
+                self._body_ended = True
+                return self._decoder.close()
+
+    async def _piece(self, channel: Channel) -> bytes:
+        """The body's part of what has come, up to a bound; nothing where that was no part of it.
+
+        A fault is told when all before it has been taken.
+        """
+        body = self._body
+        if body.fault:
+            raise self._refused(body.fault)
+        if body.ended:
+            return b""
+        if not self._arrived:
+            self._arrived = await self._receive(channel)
+            if self._line_ended:
+                body.close()
+                return b""
+        # No more at once: what is one piece here is one frame to a host, and long ones are cut.
+        piece, self._arrived = self._arrived[:PIECE_BYTES], self._arrived[PIECE_BYTES:]
+        return body.feed(piece)
+
+    async def close(self, *, answered: bool = False) -> None:
+        channel = self._channel
+        if channel is None:
+            return
+        self._channel = None
+        body = self._body
+        if not body.ended and self._arrived:
+            body.feed(self._arrived)
+        elif body.ended:
+            body.rest += self._arrived
+        may_stay = self._may_stay and not body.fault and not self._line_ended
+        if may_stay and channel.open_and_written and (answered or self._body_ended):
+            self._transport.rest(Resting(self._route, channel, body))
+        else:
+            self._transport.drop(channel)
+
+    def _cut(self) -> None:
+        if self._channel is not None:
+            self._transport.drop(self._channel)
+            self._channel = None
+
+
+def _said(error: h11.RemoteProtocolError) -> str:
+    """The library's words with what came as plain text, in short."""
+    return str(error).replace("bytearray(b'", "'").replace("')", "'")[:200]
+
+
+def _cause(error: OSError) -> str:
+    return error.strerror or type(error).__name__
+
+
+def _headers(event: h11.Response) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for name, value in event.headers:
+        key = name.decode("ascii")
+        text = value.decode("utf-8", "replace")
+        out[key] = f"{out[key]}, {text}" if key in out else text
+    return out

@@ -1,0 +1,105 @@
+"""The client's side of SOCKS 5 (RFC 1928, RFC 1929): words of a few bytes over a channel.
+
+The proxy is given the host's name and resolves it, under either spelling of the scheme: that is what
+people behind such a proxy need. Must never put the password into an error.
+
+Decision: docs/decisions/030-http-transport.md
+"""
+
+import ipaddress
+
+from clew.system.transport.channel import Channel
+from clew.system.transport.network import Proxy, Url
+from clew.system.transport.seam import TransportError
+
+VERSION, LOGIN_VERSION = 5, 1
+NO_LOGIN, BY_LOGIN = 0, 2
+CONNECT = 1
+IPV4, NAME, IPV6 = 1, 3, 4
+ADDRESS_BYTES = {IPV4: 4, IPV6: 16}
+LONGEST = 255  # of a name, a user, a password: one byte says how long each is
+
+SAID = {
+    1: "it failed",
+    2: "its rules do not allow it",
+    3: "the network cannot be reached",
+    4: "the host cannot be reached",
+    5: "the connection was refused",
+    6: "it took too long",
+    7: "it opens no connections",
+    8: "it does not know this kind of address",
+}
+
+
+async def open_by_socks(channel: Channel, url: Url, proxy: Proxy) -> None:
+    """After this, what is written goes to the host of `url`."""
+    talk = _Talk(channel, proxy)
+    await _agree(talk, proxy)
+    talk.send(bytes((VERSION, CONNECT, 0)) + _address(url.host) + url.port.to_bytes(2, "big"))
+    version, answer, _, kind = await talk.read(4)
+    if version != VERSION:
+        raise talk.fault("does not answer as one")
+    if answer:
+        why = SAID.get(answer, f"it says {answer}")
+        raise talk.fault(f"gave no way to {url.host_and_port}: {why}")
+    length = ADDRESS_BYTES.get(kind) or (await talk.read(1))[0]
+    await talk.read(length + 2)
+    if not talk.is_silent:
+        raise talk.fault("broke the tunnel it had opened")
+
+
+async def _agree(talk: "_Talk", proxy: Proxy) -> None:
+    methods = (NO_LOGIN,) if proxy.login is None else (NO_LOGIN, BY_LOGIN)
+    talk.send(bytes((VERSION, len(methods), *methods)))
+    version, method = await talk.read(2)
+    if version != VERSION:
+        raise talk.fault("does not answer as one")
+    if method not in methods:
+        raise talk.fault("wants another kind of login, or a user and a password in its URL")
+    if method == BY_LOGIN and proxy.login is not None:
+        user, password = (_sized(part.encode(), "user or password") for part in proxy.login)
+        talk.send(bytes((LOGIN_VERSION,)) + user + password)
+        if (await talk.read(2))[1]:
+            raise talk.fault("does not accept the user and password in its URL")
+
+
+class _Talk:
+    """Reads exactly what was promised, and keeps what came beyond it."""
+
+    def __init__(self, channel: Channel, proxy: Proxy) -> None:
+        self._channel = channel
+        self._proxy = proxy
+        self._rest = b""
+
+    def send(self, data: bytes) -> None:
+        self._channel.send(data)
+
+    async def read(self, count: int) -> bytes:
+        while len(self._rest) < count:
+            data = await self._channel.receive()
+            if not data:
+                raise self.fault("hung up")
+            self._rest += data
+        said, self._rest = self._rest[:count], self._rest[count:]
+        return said
+
+    @property
+    def is_silent(self) -> bool:
+        return not self._rest and self._channel.quiet
+
+    def fault(self, what: str) -> TransportError:
+        return TransportError("proxy", f"the proxy {self._proxy.place} {what}")
+
+
+def _address(host: str) -> bytes:
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return bytes((NAME,)) + _sized(host.encode("ascii"), "host's name")
+    return bytes((IPV4 if address.version == 4 else IPV6,)) + address.packed
+
+
+def _sized(data: bytes, what: str) -> bytes:
+    if len(data) > LONGEST:
+        raise TransportError("configuration", f"a {what} is too long for a SOCKS proxy")
+    return bytes((len(data),)) + data

@@ -1,0 +1,156 @@
+"""Fetches one page: within a size and a time, from public addresses, redirects told rather than followed
+where they lead to another host.
+
+Names are resolved once, and the connection goes to the very address that was judged: a name that answers
+differently the next time leads nowhere. Behind a proxy of the person's it is the proxy that resolves;
+there only what is written as an address can be judged.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+
+from msgspec import Struct
+
+from clew.core.messages.errors import OutsideError
+from clew.system.transport.addresses import admitted, is_literal
+from clew.system.transport.http import HttpTransport
+from clew.system.transport.network import BadUrlError, Network, Url, split_url
+from clew.system.transport.seam import Head, HttpRequest, TransportError
+from clew.version import VERSION
+
+MAX_BYTES = 10 << 20
+TIMEOUT_S = 60.0
+MAX_REDIRECTS = 10
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+ACCEPTED = "text/markdown, text/html;q=0.9, text/*;q=0.8, application/json;q=0.8, */*;q=0.5"
+
+
+class WebError(OutsideError):
+    """Why a page was not fetched, in words for the model."""
+
+
+class Fetched(Struct, frozen=True, kw_only=True):
+    """A response whose body came whole."""
+
+    url: str
+    status: int
+    media_type: str
+    charset: str
+    body: bytes
+
+
+class Elsewhere(Struct, frozen=True, kw_only=True):
+    """The page is at another host, which is another question."""
+
+    url: str
+    status: int
+
+
+class Web:
+    """Fetches with connections of its own; `allowed` are private hosts that a person named."""
+
+    def __init__(self, network: Network, allowed: Callable[[], Collection[str]]) -> None:
+        self._allowed = allowed
+        self._transport = HttpTransport(network, admits=self._admits)
+
+    def _admits(self, host: str, port: int, address: str) -> bool:
+        return admitted(host, port, address, self._allowed())
+
+    async def aclose(self) -> None:
+        await self._transport.aclose()
+
+    async def fetch(
+        self, url: str, *, accept: str = ACCEPTED, follow: bool = False
+    ) -> Fetched | Elsewhere:
+        """The page at `url`; `follow`: also when it has moved to another host."""
+        try:
+            async with asyncio.timeout(TIMEOUT_S):
+                return await self._followed(url, accept, follow=follow)
+        except TimeoutError:
+            raise WebError(f"{url} did not come within {TIMEOUT_S:g} s.") from None
+        except TransportError as error:
+            raise WebError(f"{url} was not fetched: {error.message}.") from None
+
+    async def _followed(self, url: str, accept: str, *, follow: bool) -> Fetched | Elsewhere:
+        asked = parts_of(url)
+        for _ in range(MAX_REDIRECTS):
+            answer = await self._one(url, asked, accept)
+            if isinstance(answer, Fetched):
+                return answer
+            asked_next = parts_of(answer.url)
+            if not follow and bare(asked_next.host) != bare(asked.host):
+                return answer
+            url, asked = answer.url, asked_next
+        raise WebError(f"{url} leads on and on; {MAX_REDIRECTS} redirects were followed.")
+
+    async def _one(self, url: str, asked: Url, accept: str) -> Fetched | Elsewhere:
+        if is_literal(asked.host) and not self._admits(asked.host, asked.port, asked.host):
+            raise WebError(f"{url} was not fetched: {private(asked.host, asked.port)}.")
+        request = HttpRequest(
+            method="GET",
+            url=url,
+            headers=(("User-Agent", f"clew/{VERSION}"), ("Accept", accept)),
+        )
+        exchange = self._transport.exchange(request)
+        try:
+            head = await exchange.open()
+            location = head.headers.get("location")
+            if head.status in REDIRECTS and location:
+                from urllib.parse import urljoin
+
+                return Elsewhere(url=urljoin(url, location), status=head.status)
+            body = await whole(exchange.read, url)
+        finally:
+            await exchange.close()
+        return fetched(url, head, body)
+
+
+def private(host: str, port: int) -> str:
+    return (
+        f"{host} is an address inside a machine or a network; a person may allow it: "
+        f"clew config set webPrivateHosts '[\"{host}:{port}\"]'"
+    )
+
+
+def parts_of(url: str) -> Url:
+    try:
+        asked = split_url(url)
+    except BadUrlError as error:
+        raise WebError(f"{url[:200]!r} is no address of a page: {error}.") from None
+    if asked.scheme not in ("http", "https"):
+        raise WebError(f"{asked.scheme}:// is not fetched, only http:// and https://.")
+    if asked.credentials is not None:
+        raise WebError("An address with a user or a password in it is not fetched.")
+    return asked
+
+
+def bare(host: str) -> str:
+    return host.removeprefix("www.")
+
+
+async def whole(read: Callable[[], Awaitable[bytes]], url: str) -> bytes:
+    """The body; one that grows beyond the limit is not worth its beginning."""
+    pieces: list[bytes] = []
+    size = 0
+    while piece := await read():
+        size += len(piece)
+        if size > MAX_BYTES:
+            raise WebError(f"{url} is larger than {MAX_BYTES >> 20} MiB and was left.")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+def fetched(url: str, head: Head, body: bytes) -> Fetched:
+    media_type, _, rest = head.headers.get("content-type", "").partition(";")
+    charset = ""
+    for part in rest.split(";"):
+        name, _, value = part.partition("=")
+        if name.strip().lower() == "charset":
+            charset = value.strip(" \"'")
+    return Fetched(
+        url=url,
+        status=head.status,
+        media_type=media_type.strip().lower(),
+        charset=charset,
+        body=body,
+    )

@@ -1,0 +1,206 @@
+"""In what steps a response goes out, faults included: bytes to send, waits, and at most one cut.
+
+Must never sleep or send: whoever plays the scenario does what the steps say, the loopback server
+over a socket, the scripted provider in memory. Positions of faults count the body before it is
+compressed; one that lies beyond the end happens at the end.
+"""
+
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate, chain, repeat
+from typing import Literal, TypeAlias
+
+from msgspec import Struct
+
+from clew.core.json_object import Json
+from clew.testing.scenario import Fault, Scenario, Send, from_value, unbase64
+from clew.testing.scenario_answer import Renderer, Reply, encode_event
+from clew.testing.scenario_rules import ESTIMATE, Chosen, Endpoint, NoAnswer, Player, facts_of
+
+
+class Wait(Struct, frozen=True):
+    """Nothing goes out for so long; None is for ever."""
+
+    seconds: float | None
+
+
+class Cut(Struct, frozen=True):
+    """The answer ends here: the connection closed, reset, or the body ended as if it were whole."""
+
+    how: Literal["close", "reset", "end"]
+
+
+Step: TypeAlias = bytes | Wait | Cut
+
+
+def before_headers(reply: Reply) -> Iterator[Wait | Cut]:
+    """What happens before the first byte of the response."""
+    for fault in reply.faults:
+        if fault.at == "headers":
+            yield _pause(fault)
+
+
+def steps(reply: Reply) -> Iterator[Step]:
+    """What happens from the first byte of the body on."""
+    body = _broken(reply.parts, [f for f in reply.faults if f.at is None])
+    if reply.send.events_per_s is not None:
+        body = _paced(body, 1 / reply.send.events_per_s)
+    if reply.send.gzip:
+        body = _gzipped(body)
+    if reply.send.chunk_bytes is not None or reply.send.bytes_per_s is not None:
+        body = _chunked(body, reply.send)
+    return body
+
+
+def _broken(parts: list[bytes], faults: list[Fault]) -> Iterator[Step]:
+    """The parts with every fault at its place; after a cut or an error event nothing follows."""
+    ends = [0, *accumulate(len(part) for part in parts)]
+    todo = sorted(((_offset(fault, ends), fault) for fault in faults), key=lambda pair: pair[0])
+    sent = 0
+    for part in [*filter(None, parts), b""]:
+        while todo and (todo[0][0] < sent + len(part) or part == b""):
+            offset, fault = todo.pop(0)
+            if offset > sent:
+                yield part[: offset - sent]
+                part = part[offset - sent :]
+                sent = offset
+            yield from _happening(fault)
+            if fault.cut is not None or fault.error is not None:
+                return
+        if part:
+            yield part
+        sent += len(part)
+
+
+def _offset(fault: Fault, ends: list[int]) -> int:
+    if fault.after_events is not None:
+        return ends[min(fault.after_events, len(ends) - 1)]
+    return min(fault.after_bytes or 0, ends[-1])
+
+
+def _happening(fault: Fault) -> Iterator[Step]:
+    if fault.insert is not None:
+        yield fault.insert.encode("utf-8")
+    elif fault.insert_base64 is not None:
+        yield unbase64(fault.insert_base64)
+    elif fault.error is not None:
+        yield encode_event(_error_event(fault.error))
+    else:
+        yield _pause(fault)
+
+
+def _error_event(error: Json) -> Json:
+    return {"type": "error", "error": {"type": "api_error", "message": "scripted error", **error}}
+
+
+def _pause(fault: Fault) -> Wait | Cut:
+    if fault.cut is not None:
+        return Cut(fault.cut)
+    return Wait(None if isinstance(fault.stall_s, str) else fault.stall_s)
+
+
+def _paced(body: Iterator[Step], seconds: float) -> Iterator[Step]:
+    for step in body:
+        yield step
+        if isinstance(step, bytes):
+            yield Wait(seconds)
+
+
+def _gzipped(body: Iterator[Step]) -> Iterator[Step]:
+    """Flushed after every step, so that what went in has gone out; a cut leaves the end missing."""
+    pack = zlib.compressobj(wbits=31)
+    for step in body:
+        if isinstance(step, bytes):
+            yield pack.compress(step) + pack.flush(zlib.Z_SYNC_FLUSH)
+        else:
+            yield step
+            if isinstance(step, Cut):
+                return
+    yield pack.flush()
+
+
+def _chunked(body: Iterator[Step], send: Send) -> Iterator[Step]:
+    sizes = _sizes(send)
+    size = next(sizes)
+    kept = bytearray()
+    for step in chain(body, [b""]):
+        if isinstance(step, bytes) and step:
+            kept += step
+            done = 0
+            while size is not None and len(kept) - done >= size:
+                yield from _at_a_rate(bytes(kept[done : done + size]), send)
+                done += size
+                size = next(sizes)
+            del kept[:done]
+            continue
+        if kept:
+            yield from _at_a_rate(bytes(kept), send)
+            kept.clear()
+        if step:
+            yield step
+
+
+def _sizes(send: Send) -> Iterator[int | None]:
+    """The size of each chunk to come; None takes whatever is left."""
+    if isinstance(send.chunk_bytes, list):
+        return chain(send.chunk_bytes, repeat(None))
+    return repeat(send.chunk_bytes or 1024)
+
+
+def _at_a_rate(chunk: bytes, send: Send) -> Iterable[Step]:
+    if send.bytes_per_s is None:
+        return (chunk,)
+    return (chunk, Wait(len(chunk) / send.bytes_per_s))
+
+
+# A scenario in play: a request in, a response out. What every host of a scenario shares.
+
+
+ENDPOINTS: dict[str, Endpoint] = {
+    "/v1/messages": "answers",
+    "/v1/messages/count_tokens": "count_tokens",
+}
+
+
+class ScenarioHost:
+    """Answers requests in the order they are given to it; that order is all that counts."""
+
+    __slots__ = ("_player", "_renderer")
+
+    def __init__(self, scenario: Scenario) -> None:
+        self._player = Player(scenario)
+        self._renderer = Renderer(scenario.defaults)
+
+    def respond(self, endpoint: Endpoint, body: Json) -> tuple[str | None, Reply]:
+        """The path of the answer in the scenario, None where none fitted, and the response."""
+        choice = self._player.choose(body, endpoint)
+        render = self._renderer.reply if endpoint == "answers" else self._renderer.count
+        return None if isinstance(choice, NoAnswer) else choice.place, render(choice)
+
+    def unused(self) -> list[str]:
+        """The answers that nobody asked for."""
+        return self._player.unused()
+
+
+class RuleHost:
+    """Answers each request with what a function of it says: for a model that knows what it is asked."""
+
+    __slots__ = ("_renderer", "_requests", "_rule")
+
+    def __init__(self, rule: Callable[[Json], Json]) -> None:
+        self._rule = rule
+        self._renderer = Renderer(from_value({"scenario": 1, "answers": []}).defaults)
+        self._requests = 0
+
+    def respond(self, endpoint: Endpoint, body: Json) -> tuple[str | None, Reply]:
+        self._requests += 1
+        facts = facts_of(body, self._requests)
+        place = f"request {self._requests}"
+        if endpoint == "count_tokens":
+            return place, self._renderer.count(Chosen(answer=ESTIMATE, place=place, facts=facts))
+        answer = from_value({"scenario": 1, "answers": [self._rule(body)]}).answers[0]
+        return place, self._renderer.reply(Chosen(answer=answer, place=place, facts=facts))
+
+    def unused(self) -> list[str]:
+        """Nothing is left over where nothing was laid out."""
+        return []

@@ -1,0 +1,160 @@
+"""A scenario in the place of the network: the transport's seam, answered in memory.
+
+Whatever speaks through the seam runs as it is, without a socket: the same requests, the same
+decoding, the same failures. The scripted provider is the Messages provider over that seam, so that
+there is no second client to keep equal. Must never wait by itself: the sleep is handed in.
+
+Decision: docs/decisions/040-scripted-models.md
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from clew.core.catalog.lookup import CATALOG, Catalog
+from clew.core.json_object import Json
+from clew.providers.anthropic import AnthropicProvider, MessagesAttempt
+from clew.providers.base import Description, Failure, Request
+from clew.providers.endpoint import Endpoint
+from clew.system.transport.body import decoder_for
+from clew.system.transport.seam import Head, HttpRequest, TransportError
+from clew.testing.scenario import Scenario
+from clew.testing.scenario_answer import Reply
+from clew.testing.scenario_steps import (
+    ENDPOINTS,
+    Cut,
+    ScenarioHost,
+    Step,
+    Wait,
+    before_headers,
+    steps,
+)
+
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Heard(Struct, frozen=True, kw_only=True):
+    """One request that was answered, by which answer (None where none fitted), and with what."""
+
+    body: Json
+    place: str | None
+    status: int
+
+
+class ScriptedProvider:
+    """A model that says what the scenario says."""
+
+    def __init__(
+        self,
+        scenario: Scenario,
+        *,
+        sleep: Sleep = asyncio.sleep,
+        catalog: Catalog = CATALOG,
+        wall_s: Callable[[], float] = time.time,
+    ) -> None:
+        self.transport = ScriptedTransport(scenario, sleep=sleep)
+        self._name = scenario.name or "unnamed"
+        endpoint = Endpoint(base_url="http://scenario")
+        self._provider = AnthropicProvider(endpoint, self.transport, catalog=catalog, wall_s=wall_s)
+
+    def stream(self, request: Request) -> MessagesAttempt:
+        return self._provider.stream(request)
+
+    async def count_tokens(self, request: Request) -> int | Failure:
+        return await self._provider.count_tokens(request)
+
+    def describe(self) -> Description:
+        return Description(
+            name="scripted model", endpoint=f"scenario {self._name}", credentials="none"
+        )
+
+    async def aclose(self) -> None:
+        await self._provider.aclose()
+
+
+class ScriptedTransport:
+    """Answers from a scenario; `heard` holds the requests in order."""
+
+    def __init__(self, scenario: Scenario, *, sleep: Sleep = asyncio.sleep) -> None:
+        self.heard: list[Heard] = []
+        self.sleep = sleep
+        self._host = ScenarioHost(scenario)
+
+    def exchange(self, request: HttpRequest) -> "ScriptedExchange":
+        return ScriptedExchange(self, request)
+
+    def warm(self, url: str) -> None:
+        """Nothing is built: there is no network."""
+
+    async def aclose(self) -> None:
+        """Nothing is held."""
+
+    def unused(self) -> list[str]:
+        """The answers that nobody asked for."""
+        return self._host.unused()
+
+    def answer(self, request: HttpRequest) -> Reply:
+        endpoint = ENDPOINTS.get(urlsplit(request.url).path)
+        body = json.loads(request.body)
+        if endpoint is None:
+            path = urlsplit(request.url).path
+            raise TransportError("configuration", f"a scenario has no answers for {path}")
+        place, reply = self._host.respond(endpoint, body)
+        self.heard.append(Heard(body=body, place=place, status=reply.status))
+        return reply
+
+
+class ScriptedExchange:
+    """One request and its scripted response, with the faults a socket would show."""
+
+    def __init__(self, transport: ScriptedTransport, request: HttpRequest) -> None:
+        self._transport = transport
+        self._request = request
+        self._steps: Iterator[Step] = iter(())
+        self._decoder = decoder_for("")
+        self.bytes_received = 0
+
+    async def open(self) -> Head:
+        reply = self._transport.answer(self._request)
+        for step in before_headers(reply):
+            if isinstance(step, Cut):
+                raise TransportError("reset", "the connection ended before an answer came")
+            await self._wait(step)
+        if reply.http is not None:
+            raise TransportError("protocol", "what came is not HTTP/1.1 (a scripted response)")
+        headers: dict[str, str] = dict(reply.headers)
+        self._decoder = decoder_for(headers.get("content-encoding", ""))
+        self._steps = steps(reply)
+        self.bytes_received += sum(len(k) + len(v) + 4 for k, v in reply.headers)
+        return Head(status=reply.status, headers=headers)
+
+    async def read(self) -> bytes:
+        for step in self._steps:
+            if isinstance(step, Wait):
+                await self._wait(step)
+            elif isinstance(step, Cut):
+                self._steps = iter(())
+                if step.how == "reset":
+                    raise TransportError("reset", "the connection broke (scripted reset)")
+                if step.how == "close":
+                    raise TransportError("truncated", "the connection ended too early (scripted)")
+                break
+            else:
+                self.bytes_received += len(step)
+                if data := self._decoder.feed(step):
+                    return data
+        return self._decoder.close()
+
+    async def close(self, *, answered: bool = False) -> None:
+        del answered  # there is no connection to keep
+        self._steps = iter(())
+
+    async def _wait(self, step: Wait) -> None:
+        if step.seconds is None:
+            await asyncio.Event().wait()
+        else:
+            await self._transport.sleep(step.seconds)

@@ -1,0 +1,65 @@
+"""Memory below the working folder is told beside the result that led there, once a conversation."""
+
+from pathlib import Path
+from typing import Any
+
+from clew.agent.context.memory import MemoryGate
+from clew.agent.context.nearby import Nearby, told_paths, touched
+from clew.permissions.session_rules import stand
+
+
+def result(path: Path, *, is_read: bool = True) -> dict[str, Any]:
+    said = {"filePath": str(path)}
+    return {"type": "user", "toolUseResult": {"file": said} if is_read else said}
+
+
+def gate(environ: dict[str, str], work: Path) -> MemoryGate:
+    standing = stand(environ, work)
+    return MemoryGate(lambda: standing)
+
+
+def world(tmp_path: Path) -> tuple[Path, dict[str, str]]:
+    work = tmp_path / "work"
+    (work / "below" / "deeper").mkdir(parents=True)
+    (work / "CLAUDE.md").write_text("At the top.", "utf-8")
+    (work / "below" / "CLAUDE.md").write_text("Below.", "utf-8")
+    (work / "below" / "deeper" / "AGENTS.md").write_text("Deeper.", "utf-8")
+    (work / ".claude" / "rules").mkdir(parents=True)
+    rule = "---\npaths: '**/*.sql'\n---\nUpper case.\n"
+    (work / ".claude" / "rules" / "sql.md").write_text(rule, "utf-8")
+    return work, {"HOME": str(tmp_path), "CLEW_CONFIG_DIR": str(tmp_path / "config")}
+
+
+def test_each_folder_on_the_way_speaks_once(tmp_path: Path) -> None:
+    work, environ = world(tmp_path)
+    nearby = Nearby(environ, work, gate(environ, work), [])
+    assert nearby.beside([result(work / "a.py")]) == []
+    (fact,) = nearby.beside([result(work / "below" / "a.py")])
+    assert fact.payload["type"] == "nested_memory"
+    assert [Path(f["path"]).parent.name for f in fact.payload["files"]] == ["below"]
+    (deeper,) = nearby.beside([result(work / "below" / "deeper" / "b.py", is_read=False)])
+    assert "Deeper." in deeper.rendered[0]
+    assert "Below." not in deeper.rendered[0]
+    assert nearby.beside([result(work / "below" / "deeper" / "c.py")]) == []
+    goes_on = Nearby(
+        environ,
+        work,
+        gate(environ, work),
+        [{"attachment": f.payload} for f in (fact, deeper)],
+    )
+    assert goes_on.beside([result(work / "below" / "deeper" / "c.py")]) == []
+
+
+def test_a_rule_speaks_when_a_file_of_its_paths_is_touched(tmp_path: Path) -> None:
+    work, environ = world(tmp_path)
+    nearby = Nearby(environ, work, gate(environ, work), [])
+    (fact,) = nearby.beside([result(work / "schema.sql"), result(work / "other.sql")])
+    assert "Upper case." in fact.rendered[0]
+
+
+def test_results_and_entries_of_any_shape_are_passed() -> None:
+    odd: list[dict[str, Any]] = [{}, {"toolUseResult": "Error: x"}, {"toolUseResult": {"file": 3}}]
+    assert list(touched([*odd, {"toolUseResult": {"filePath": 3}}])) == []
+    payloads: list[Any] = [None, 3, {"type": "nested_memory"}, {"type": "instructions", "files": 3}]
+    payloads += [{"type": "instructions", "files": [3, {}, {"path": "/a"}]}]
+    assert list(told_paths({"attachment": p} for p in payloads)) == ["/a"]

@@ -1,0 +1,69 @@
+"""After each answer: on or out, for every way an answer can end."""
+
+import pytest
+
+from clew.agent.transitions import (
+    MAX_RECOVERIES,
+    Continue,
+    Recoveries,
+    Reply,
+    Terminal,
+    after_answer,
+)
+from clew.core.messages.text import AFTER_MAX_TOKENS
+from clew.core.stream.events import ENDINGS
+from tests.requirements import requirement
+
+SPENT = Recoveries(**MAX_RECOVERIES)
+
+
+@requirement("V10")
+@pytest.mark.parametrize(
+    ("reply", "expected"),
+    [
+        (Reply(ending="turn"), Terminal(reason="completed")),
+        (Reply(ending="tools", has_results=True), Continue(cause="tools")),
+        (Reply(ending="cut_by_max_tokens", has_results=True), Continue(cause="tools")),
+        (Reply(ending="tools", has_results=True, is_stopped=True), "denied_and_stopped"),
+        (Reply(ending="refused"), "refused"),
+        (Reply(ending="cut_by_context"), Continue(cause="full", words=AFTER_MAX_TOKENS)),
+        (Reply(ending="unknown"), "completed"),
+        (Reply(ending="paused"), Continue(cause="paused")),
+        (Reply(ending="turn", is_complete=False, is_final=True, failure="503"), "api_error"),
+        (Reply(ending="cut_by_context", is_final=True, is_complete=False), "prompt_too_long"),
+    ],
+)
+def test_each_ending_goes_its_way(reply: Reply, expected: object) -> None:
+    step = after_answer(reply, Recoveries())
+    assert (step.reason if isinstance(expected, str) else step) == expected
+
+
+@pytest.mark.parametrize(
+    ("reply", "cause"),
+    [
+        (Reply(ending="cut_by_max_tokens"), "max_tokens"),
+        (Reply(ending="cut_by_context"), "full"),
+        (Reply(ending="turn", is_complete=False, failure="reset"), "broken_off"),
+        (Reply(ending="turn", is_empty=True), "empty"),
+        (Reply(ending="paused"), "paused"),
+    ],
+)
+def test_what_goes_on_without_tools_is_counted_and_ends(reply: Reply, cause: str) -> None:
+    step = after_answer(reply, Recoveries())
+    assert isinstance(step, Continue)
+    assert step.cause == cause
+    assert isinstance(after_answer(reply, SPENT), Terminal)
+    counted = Recoveries()
+    for _ in range(MAX_RECOVERIES[cause]):
+        assert isinstance(after_answer(reply, counted), Continue)
+        counted = counted.after(step.cause)
+    assert isinstance(after_answer(reply, counted), Terminal)
+
+
+def test_a_tool_that_ran_gives_every_recovery_back() -> None:
+    assert SPENT.after("tools") == Recoveries()
+
+
+def test_every_ending_the_stream_knows_is_decided() -> None:
+    for ending in ENDINGS.values():
+        assert isinstance(after_answer(Reply(ending=ending), SPENT), Continue | Terminal)

@@ -1,0 +1,3 @@
+from tests.agent.tools.workshop import workshop
+
+__all__ = ["workshop"]

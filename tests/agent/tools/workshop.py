@@ -1,0 +1,77 @@
+"""A session of tools in a folder of its own, for tests."""
+
+import asyncio
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.agent.tools.base import (
+    Limits,
+    Progress,
+    Surroundings,
+    Tool,
+    ToolContext,
+    ToolResult,
+    ToolSession,
+)
+from clew.agent.tools.schema import run_tool
+from clew.system.process.spawn import Launcher
+
+
+class Workshop:
+    """Runs tools as the executor does: by name and raw input, through the door."""
+
+    def __init__(self, folder: Path, limits: Limits | None = None) -> None:
+        self.folder = folder
+        self.progress: list[Progress] = []
+        self.on_progress: Callable[[Progress], object] = lambda _: None
+        self.surroundings = Surroundings()
+        self._runner = asyncio.Runner()
+        self.session = ToolSession(
+            cwd=folder,
+            launcher=Launcher(),
+            spill_folder=folder.parent / "tool-results",
+            environment={"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": str(folder)},
+            limits=limits,
+        )
+
+    def context(self, tool_use_id: str = "toolu_1") -> ToolContext:
+        async def emit(progress: Progress) -> None:
+            self.progress.append(progress)
+            self.on_progress(progress)
+
+        return ToolContext(
+            session=self.session,
+            emit=emit,
+            tool_use_id=tool_use_id,
+            message_uuid="message-1",
+            surroundings=lambda: self.surroundings,
+        )
+
+    def use(self, tool: Tool[Any], **given: Any) -> ToolResult:
+        return self._runner.run(run_tool(tool, given, self.context()))
+
+    def use_later(self, work: Callable[[], Any]) -> Any:
+        return self._runner.run(work())
+
+    def write(self, name: str, content: str | bytes) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    def close(self) -> None:
+        self._runner.run(self.session.launcher.aclose())
+        self._runner.close()
+
+
+@pytest.fixture
+def workshop(tmp_path: Path) -> Iterator[Workshop]:
+    folder = tmp_path / "project"
+    folder.mkdir()
+    shop = Workshop(folder)
+    yield shop
+    shop.close()

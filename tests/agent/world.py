@@ -1,0 +1,217 @@
+"""A world for turns: a scripted model, tools that do what a test says, a record kept in memory."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from clew.agent.conversation import Conversation, Inbox, Speaker
+from clew.agent.deps import Budget, Deps, Granted, Hooks, NoHooks, Question, Verdict
+from clew.agent.events import EngineEvent, TurnEnded
+from clew.agent.requests import Requests
+from clew.agent.story import Story
+from clew.agent.tools.base import QuestionKind, ToolResult, failed
+from clew.core.ledger.state import Session, State
+from clew.core.normalize.target import Target
+from clew.core.stream.events import BlockFinished
+from clew.permissions.decision import Allow, Ask, Decision, Deny, Finding
+from clew.providers.answer import Answering
+from clew.providers.base import Request
+from clew.record.transcript.log import Log
+from clew.record.transcript.paths import SessionPaths
+from clew.record.transcript.policy import Writer
+from clew.record.transcript.record import Recorder
+from clew.testing.scenario import from_value
+from clew.testing.scripted import ScriptedProvider
+from clew.testing.strict import complaint
+
+Json = dict[str, Any]
+SESSION_ID = "00000000-0000-4000-8000-000000000001"
+PERSON = Speaker(source="typed", mode="default")
+Act = Callable[[Json], Awaitable[ToolResult]]
+
+
+def allowed() -> Decision:
+    return Allow(findings=(Finding(subject="it", verdict="allow", reason="is allowed here"),))
+
+
+def denied() -> Decision:
+    return Deny(findings=(Finding(subject="it", verdict="deny", reason="is denied here"),))
+
+
+def asked() -> Decision:
+    return Ask(findings=(Finding(subject="it", verdict="ask", reason="nobody said"),))
+
+
+class Tools:
+    """Tools by name; names that begin with `Read` may run together."""
+
+    def __init__(self, acts: dict[str, Act]) -> None:
+        self._acts = acts
+        self.log: list[str] = []
+
+    def definitions(self) -> list[Json]:
+        return [
+            {"name": name, "description": name, "input_schema": {"type": "object"}}
+            for name in self._acts
+        ]
+
+    def title(self, block: Json) -> str:
+        return f"{block['name']} {block['input']}"
+
+    def meant(self, block: Json) -> Json:
+        return block
+
+    def is_concurrency_safe(self, block: Json) -> bool:
+        return str(block["name"]).startswith("Read")
+
+    def unusable(self, block: Json) -> ToolResult | None:
+        return None if block["name"] in self._acts else failed(f"no tool {block['name']}")
+
+    async def doomed(self, block: Json, may_look: Callable[[str], bool]) -> ToolResult | None:
+        return None
+
+    def question(self, block: Json) -> tuple[QuestionKind, str]:
+        return "permission", ""
+
+    @property
+    def has_walls(self) -> bool:
+        return True
+
+    async def can_confine(self) -> bool:
+        return True
+
+    async def look_up(self) -> bool:
+        return False
+
+    async def run(
+        self,
+        block: Json,
+        *,
+        message_uuid: str,
+        progress: Callable[[Any], Awaitable[None]],
+        is_confined: bool = False,
+    ) -> ToolResult:
+        name = f"{block['name']}{block['input'].get('n', '')}"
+        self.log.append(f"begin {name}")
+        try:
+            await progress("under way")
+            return await self._acts[block["name"]](block["input"])
+        finally:
+            self.log.append(f"end {name}")
+
+
+async def says_ok(given: Json) -> ToolResult:
+    return ToolResult(content=f"ok {given.get('n', '')}".strip(), tool_use_result={"n": given})
+
+
+class World:
+    def __init__(
+        self,
+        *answers: Json,
+        acts: dict[str, Act] | None = None,
+        judge: Callable[[Json], Decision] = lambda _: allowed(),
+        ask: Callable[[Question], Awaitable[Verdict]] | None = None,
+        max_rounds: int | None = None,
+        home: Path = Path("/nowhere"),
+        log: Log | None = None,
+        budget: Budget | None = None,
+        hooks: Hooks | None = None,
+    ) -> None:
+        self.provider = ScriptedProvider(from_value({"scenario": 1, "answers": list(answers)}))
+        self.tools = Tools({"Read": says_ok, "Write": says_ok} if acts is None else acts)
+        self.events: list[EngineEvent] = []
+        self.block_finished = asyncio.Event()
+        recorder = Recorder(
+            paths=SessionPaths(home=home, cwd="/", session_id=SESSION_ID),
+            log=log,
+            writer=Writer(session_id=SESSION_ID, cwd="/", version="0.1.0"),
+            now=self.now,
+        )
+        self.story = Story(recorder)
+        template = Request(
+            model="claude-sonnet-5-5", messages=[], tools=self.tools.definitions(), max_tokens=500
+        )
+        self.requests = Requests(template, Target())
+        self.inbox = Inbox()
+        self.session = Session(
+            State(
+                session_id=SESSION_ID,
+                original_cwd="/",
+                cwd="/",
+                started_at=self.now(),
+                initial_model="claude-sonnet-5-5",
+            )
+        )
+        self.deps = Deps(
+            story=self.story,
+            request=self.requests,
+            answer=lambda: Answering(self.provider, new_tool_id=lambda: f"toolu_{uuid4().hex}"),
+            tools=self.tools,
+            judge=judge,
+            ask=ask or self._yes,
+            arrived=self.inbox.take,
+            now=self.now,
+            new_id=lambda: str(uuid4()),
+            session=self.session,
+            monotonic_s=time.monotonic,
+            max_rounds=max_rounds,
+            budget=budget,
+            hooks=hooks or NoHooks(),
+            notify_after_s=0.0,
+        )
+        self.conversation = Conversation(self.deps, self.inbox)
+
+    @staticmethod
+    def now() -> str:
+        return "2026-01-01T00:00:00.000Z"
+
+    @staticmethod
+    async def _yes(question: Question) -> Verdict:
+        return Granted()
+
+    async def emit(self, event: EngineEvent) -> None:
+        self.events.append(event)
+        if isinstance(event, BlockFinished):
+            self.block_finished.set()
+
+    async def submit(self, prompt: str = "go") -> TurnEnded:
+        async with asyncio.timeout(20):
+            return await self.conversation.submit(prompt, self.emit, said_by=PERSON)
+
+    # -- what came of it
+
+    def kinds(self) -> list[str]:
+        """The history as a line of words: who speaks, with which blocks."""
+        return [
+            f"{entry['type']}:{'+'.join(b['type'] for b in self.blocks(entry))}"
+            for entry in self.story.history
+        ]
+
+    @staticmethod
+    def blocks(entry: Json) -> list[Json]:
+        content = entry["message"]["content"]
+        return [{"type": "text", "text": content}] if isinstance(content, str) else content
+
+    def results(self) -> list[Json]:
+        return [
+            block
+            for entry in self.story.history
+            for block in self.blocks(entry)
+            if block["type"] == "tool_result"
+        ]
+
+    def next_request_complaint(self) -> str | None:
+        """What the strict judge of requests says of the history as it stands."""
+        request = self.requests(self.story).request
+        messages: Sequence[Json] = request.messages
+        return complaint(
+            {
+                "model": request.model,
+                "max_tokens": 10,
+                "messages": messages,
+                "tools": self.tools.definitions(),
+            }
+        )

@@ -1,0 +1,133 @@
+"""Fork, tree, graft, rename and tag, through the real command."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from claude_agent_sdk import get_session_messages
+
+from clew.record.transcript.load import load
+from tests.commands.sessions.place import Place
+from tests.record.transcript.build import (
+    SESSION,
+    boundary,
+    call,
+    last_prompt,
+    names,
+    result,
+    said,
+    summary,
+    talk,
+    uid,
+    user,
+)
+from tests.record.transcript.session import OTHER
+from tests.record.transcript.test_load_table import TWO_CALLS
+
+BRANCHED = [*talk(3), user("v2", "a1", "another way"), said("b2", "v2"), last_prompt("b2")]
+
+
+def test_a_fork_begins_as_the_session_does_up_to_any_message(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = place.write(BRANCHED)
+    before = path.read_bytes()
+    for end, wanted in (
+        (None, "u1 a1 v2 b2"),
+        ("a1", "u1 a1"),
+        ("a2", "u1 a1 u2 a2"),  # on a branch that was left
+        ("u3", "u1 a1 u2 a2 u3"),
+    ):
+        made = place.json("fork", SESSION, *([uid(end)] if end else []))
+        copy = Path(made["path"])
+        assert names(load(copy).messages) == wanted
+        place.clew("check", str(copy))
+        lines = [json.loads(line) for line in copy.read_bytes().splitlines()]
+        assert lines[0]["forkedFrom"]["sessionId"] == SESSION
+        assert {line["sessionId"] for line in lines} == {made["sessionId"]}
+        monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(place.home))
+        theirs = get_session_messages(made["sessionId"])
+        assert names([{"uuid": m.uuid} for m in theirs]) == wanted
+    assert path.read_bytes() == before
+
+
+def test_a_fork_of_parallel_calls_and_of_a_compacted_session_holds_together(place: Place) -> None:
+    place.write([*TWO_CALLS, result("r2", "t2", "y"), result("r1", "t1", "x"), said("a2", "r1")])
+    made = place.json("fork", SESSION, "--title", "Copy")
+    place.clew("check", "Copy")
+    assert names(load(Path(made["path"])).messages) == "u1 t1 t2 r2 r1 a2"
+    place.write([*talk(2), boundary("b"), summary("s", "b"), *talk(1, first="s", start=3)], OTHER)
+    for end, wanted in (("a3", "b s u3 a3"), ("a1", "u1 a1")):
+        made = place.json("fork", OTHER, uid(end))
+        assert names(load(Path(made["path"])).messages) == wanted
+        place.clew("check", made["sessionId"])
+
+
+def test_a_tree_shows_every_branch_and_every_fork(place: Place) -> None:
+    place.write(BRANCHED)
+    made = place.json("fork", SESSION, uid("a1"))
+    tree = place.json("tree", SESSION)
+    shown = [(p["text"], p["depth"], p["live"], p["messages"]) for p in tree["prompts"]]
+    assert shown == [
+        ("u1", 0, True, 1), ("u2", 1, False, 1), ("u3", 1, False, 1), ("another way", 0, True, 1),
+    ]  # fmt: skip
+    assert tree["forks"] == [{"sessionId": made["sessionId"], "messageUuid": uid("a1")}]
+    assert place.json("tree", made["sessionId"])["forkedFrom"]["sessionId"] == SESSION
+    lines = place.clew("tree", SESSION).splitlines()
+    assert lines[1].startswith("│ ○ ")
+    assert "a fork of" in place.clew("tree", made["sessionId"])
+
+
+def test_a_graft_brings_a_part_to_the_end_of_another_session(place: Place) -> None:
+    target = place.write(talk(1))
+    lines = [
+        *talk(1),
+        user("p", "a1", "look"),
+        said("t", "p", call("x")),
+        result("r", "t", "x"),
+        said("e", "r"),
+        *talk(1, first="e", start=9),
+    ]
+    source = place.write(_renamed(lines), OTHER)
+    before = source.read_bytes()
+    end = load(source).messages[5]["uuid"]
+    first = load(source).messages[2]["uuid"]
+    assert place.json("graft", SESSION, OTHER, first, end)["messages"] == 4
+    loaded = load(target)
+    assert [m["type"] for m in loaded.messages] == ["user", "assistant"] * 3
+    assert loaded.messages[2]["graftedFrom"] == {"sessionId": OTHER, "messageUuid": first}
+    assert loaded.messages[4]["sourceToolAssistantUUID"] == loaded.messages[3]["uuid"]
+    place.clew("check", SESSION)
+    assert source.read_bytes() == before
+    assert "holds this part already" in place.clew("graft", SESSION, OTHER, first, end, code=2)
+
+
+def _renamed(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The same session under other uuids."""
+    keys = ("uuid", "parentUuid", "sourceToolAssistantUUID")
+    return [m | {key: "1" * 8 + m[key][8:] for key in keys if m.get(key)} for m in lines]
+
+
+def test_a_graft_that_would_be_no_conversation_is_refused(place: Place) -> None:
+    place.write(talk(1))
+    place.write(
+        [*talk(2), boundary("b", "a2"), summary("s", "b"), *talk(1, first="s", start=3)], OTHER
+    )
+    assert "begins with a prompt" in place.clew("graft", SESSION, OTHER, uid("a3"), code=2)
+    assert "does not lead" in place.clew("graft", SESSION, OTHER, uid("u1"), code=2)
+    assert "holds this part" in place.clew("graft", SESSION, OTHER, uid("u1"), uid("a1"), code=2)
+    assert "no message" in place.clew("graft", SESSION, OTHER, "nothing", code=2)
+
+
+def test_a_title_and_a_tag_are_given_and_taken_away(place: Place) -> None:
+    path = place.write([*talk(1), b'{"torn'])
+    place.clew("rename", SESSION, "Mine \u2028 now")
+    place.clew("tag", "Mine \u2028 now", "work")
+    (listed,) = place.json("list", "--tag", "work")
+    assert (listed["title"], listed["tag"]) == ("Mine \u2028 now", "work")
+    assert names(load(path).messages) == "u1 a1"
+    place.clew("rename", SESSION, "")
+    place.clew("tag", SESSION, "")
+    (listed,) = place.json("list")
+    assert (listed["title"], listed["customTitle"], listed["tag"]) == ("u1", None, None)

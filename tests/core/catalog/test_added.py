@@ -1,0 +1,72 @@
+"""A person's own models stand beside the known ones; a broken entry is named and left out."""
+
+import pytest
+
+from clew.core.catalog.added import with_models
+from clew.core.catalog.lookup import CATALOG, known_models
+
+
+def test_a_person_adds_a_model_and_names_it() -> None:
+    catalog, problems = with_models(
+        CATALOG,
+        {
+            "qwen3-coder": {
+                "aliases": ["Qwen"],
+                "contextWindow": 262144,
+                "maxOutput": 65536,
+                "images": False,
+                "price": {"input": "0.2", "output": 0.8, "cacheWrite5m": 0},
+            },
+            "my-gateway-opus": {"like": "opus", "name": "Ours"},
+        },
+    )
+    assert problems == []
+    qwen = catalog.find("qwen")
+    assert qwen is not None
+    assert (qwen.id, qwen.context_window, qwen.images, qwen.pdfs) == (
+        "qwen3-coder",
+        262144,
+        False,
+        None,
+    )
+    assert str(qwen.prices[0].rates.input) == "0.2"
+    assert qwen.prices[0].rates.cache_write_5m == 0
+    ours = catalog.find("my-gateway-opus")
+    opus = CATALOG.find("opus")
+    assert ours is not None
+    assert opus is not None
+    assert (ours.id, ours.name, ours.prices) == ("my-gateway-opus", "Ours", opus.prices)
+    assert CATALOG.find("qwen") is None
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"contextwindow": 1}, "contextwindow"),
+        ({"contextWindow": "many"}, "contextWindow"),
+        ({"price": {"input": 1}}, "output"),
+        ({"price": {"input": "cheap", "output": 1}}, "a price is not a number"),
+        ({"price": {"input": -1, "output": 1}}, "a price is not a number"),
+        ({"price": {"input": "NaN", "output": 1}}, "a price is not a number"),
+        ({"effort": ["huge"]}, "effort"),
+        ({"like": "claude-opus-9"}, "claude-opus-9"),
+        ("not an object", "object"),
+    ],
+)
+def test_an_entry_that_cannot_be_read_is_named_and_the_others_stand(
+    facts: object, said: str
+) -> None:
+    catalog, problems = with_models(CATALOG, {"broken": facts, "fine": {"contextWindow": 1000}})
+    assert len(problems) == 1
+    assert problems[0].startswith("models.broken: ")
+    assert said in problems[0]
+    assert catalog.find("broken") is None
+    assert catalog.find("fine") is not None
+
+
+def test_settings_that_describe_models_make_a_catalog_with_them() -> None:
+    assert known_models({}) == (CATALOG, ())
+    assert known_models({"models": 3}) == (CATALOG, ())
+    catalog, problems = known_models({"models": {"mine": {"contextWindow": 1000}, "odd": 3}})
+    assert catalog.entry("mine").context_window == 1000
+    assert len(problems) == 1

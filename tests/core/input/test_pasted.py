@@ -1,0 +1,48 @@
+"""What was pasted: told by its first bytes, put in its place in the prompt."""
+
+import pytest
+
+from clew.core.input.parse import Pasted, content, placeholder
+from tests.requirements import requirement
+
+PNG = b"\x89PNG\r\n\x1a\n rest"
+
+
+@requirement("R211")
+@pytest.mark.parametrize(
+    ("data", "media_type"),
+    [
+        (PNG, "image/png"),
+        (b"\xff\xd8\xff\xe0", "image/jpeg"),
+        (b"GIF89a..", "image/gif"),
+        (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp"),
+        (b"RIFF\0\0\0\0WAVE", None),
+        (b"words", None),
+        (b"", None),
+    ],
+)
+def test_the_kind_is_told_by_the_bytes(data: bytes, media_type: str | None) -> None:
+    assert Pasted(number=1, data=data).media_type == media_type
+
+
+def test_long_text_stands_in_its_place_set_apart() -> None:
+    log = Pasted(number=2, data=b"one\ntwo\n")
+    assert placeholder(log) == "[Pasted text #2 +2 lines]"
+    said = content(f"Why {placeholder(log)}?", [log])
+    assert said == 'Why <pasted_content id="2">\none\ntwo\n</pasted_content>?'
+
+
+def test_text_whose_place_was_deleted_comes_behind_the_prompt() -> None:
+    word = Pasted(number=1, data=b"word")
+    assert placeholder(word) == "[Pasted text #1]"
+    assert content("", [word]) == '<pasted_content id="1">\nword\n</pasted_content>'
+    assert str(content("a", [word])).startswith("a\n<pasted_content")
+
+
+def test_images_follow_the_text_as_blocks() -> None:
+    image = Pasted(number=1, data=PNG)
+    assert placeholder(image) == "[Image #1]"
+    said = content("what is [Image #1]", [image])
+    assert [block["type"] for block in said if isinstance(block, dict)] == ["text", "image"]
+    alone = content(" ", [image])
+    assert [block["type"] for block in alone if isinstance(block, dict)] == ["image"]

@@ -1,0 +1,112 @@
+"""A session's state changes by events alone, and each is told."""
+
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from msgspec.structs import asdict
+
+from clew.core.ledger.ledger import Charge
+from clew.core.ledger.spending import Tokens
+from clew.core.ledger.state import (
+    Allowed,
+    ApiTimed,
+    Change,
+    FellBack,
+    Interacted,
+    LinesChanged,
+    ModelChosen,
+    Moved,
+    Session,
+    Shipped,
+    State,
+    Todo,
+    TodosSet,
+    ToolTimed,
+    apply,
+    last_todos,
+)
+from tests.requirements import requirement
+
+START = State(
+    session_id="s",
+    original_cwd="/a",
+    cwd="/a",
+    started_at="2026-01-01T00:00:00.000Z",
+    initial_model="claude-sonnet-4-20250514",
+    environment={"LANG": "C"},
+)
+TODO = Todo(content="test", status="in_progress")
+CHANGES: list[tuple[Change, dict[str, object]]] = [
+    (Moved(cwd="/b"), {"cwd": "/b"}),
+    (ModelChosen(model="x"), {"model_override": "x"}),
+    (ApiTimed(duration_ms=5), {"api_ms": 5}),
+    (ToolTimed(duration_ms=7), {"tool_ms": 7}),
+    (LinesChanged(added=3, removed=1), {"lines_added": 3, "lines_removed": 1}),
+    (Shipped(commits=1), {"commits": 1}),
+    (TodosSet(todos=(TODO,)), {"todos": (TODO,)}),
+    (Allowed(rule="Bash(ls)"), {"allowed": frozenset({"Bash(ls)"})}),
+    (Interacted(at="now"), {"last_interaction_at": "now"}),
+    (FellBack(active=True), {"is_on_fallback": True}),
+]
+
+
+@requirement("R103", "R106", "R107", "R108", "R112", "R222", "C13")
+@pytest.mark.parametrize(("change", "told"), CHANGES)
+def test_a_change_touches_what_it_says_and_nothing_else(
+    change: Change, told: dict[str, object]
+) -> None:
+    after = apply(START, change)
+    assert asdict(after) == asdict(START) | told
+    assert START.cwd == START.original_cwd == after.original_cwd
+
+
+@requirement("R106", "R248")
+def test_the_model_is_the_chosen_one_or_the_first() -> None:
+    chosen = apply(START, ModelChosen(model="x"))
+    assert (START.model, chosen.model) == ("claude-sonnet-4-20250514", "x")
+    assert apply(chosen, ModelChosen(model=None)).model == START.model
+
+
+@requirement("R109", "R111", "R113", "R114")
+def test_every_change_and_charge_is_told_in_order_with_the_state_it_made() -> None:
+    session = Session(START)
+    heard: list[tuple[object, State]] = []
+    session.listen(lambda event, state: heard.append((event, state)))
+    for change, _ in CHANGES:
+        session.change(change)
+    cost = Charge(message_id="m", request_id="r", model="?", at="", tokens=Tokens(), usd=None)
+    session.charge(cost)
+    assert [event for event, _ in heard] == [*(change for change, _ in CHANGES), cost]
+    assert heard[-1][1] is session.state
+    assert session.has_unknown_cost
+    assert session.ledger.total.usd == Decimal(0)
+    assert session.ledger.total.requests == 1
+
+
+def test_the_list_of_a_conversation_is_the_last_one_that_was_written() -> None:
+    todo = {"content": "look", "status": "pending"}
+    written = [
+        {"toolUseResult": {"newTodos": [todo]}},
+        {"toolUseResult": {"newTodos": [todo, {"content": 3}, "odd"]}},
+        {"toolUseResult": {"newTodos": "none"}},
+        {"toolUseResult": "text"},
+    ]
+    assert last_todos(written) == (Todo(content="look", status="pending"),)
+    assert last_todos(written[2:]) == ()
+    done = {"toolUseResult": {"newTodos": [todo | {"status": "completed"}]}}
+    assert last_todos([*written, done]) == ()
+
+
+def test_the_list_told_again_behind_a_summary_counts_until_it_is_written_anew() -> None:
+    todo = {"content": "look", "status": "pending", "activeForm": "Looking"}
+
+    def told(content: object) -> dict[str, Any]:
+        return {"type": "attachment", "attachment": {"type": "todo", "content": content}}
+
+    kept = (Todo(content="look", status="pending", active_form="Looking"),)
+    assert last_todos([told([todo])]) == kept
+    assert last_todos([told([todo]), {"toolUseResult": {"newTodos": []}}]) == ()
+    # What another tool keeps, and what is no list.
+    assert last_todos([told([{"content": "#1 look", "status": "pending"}])]) == ()
+    assert last_todos([told("odd"), {"attachment": {"type": "date"}}]) == ()

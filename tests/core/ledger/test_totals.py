@@ -1,0 +1,80 @@
+"""The totals a session leaves behind: written, taken up, and never counted twice."""
+
+from decimal import Decimal
+from typing import Any
+
+from clew.core.catalog.lookup import CATALOG
+from clew.core.ledger.ledger import Charge, Ledger
+from clew.core.ledger.spending import Tokens
+from clew.core.ledger.state import ApiTimed, LinesChanged, Session, State, ToolTimed
+from clew.core.ledger.totals import Past, cost_state, lines_changed, restore
+from clew.core.messages import factories
+from tests.requirements import requirement
+
+WHEN = "2026-11-01T00:00:00.000Z"
+MODEL = "claude-sonnet-4-5"
+
+
+def answered(number: int, model: str = MODEL) -> list[dict[str, Any]]:
+    usage = {"input_tokens": 100, "output_tokens": 10, "cache_creation_input_tokens": 5}
+    message = {"id": f"m{number}", "model": model, "usage": usage}
+    message["content"] = [{"type": "text", "text": "x"}]
+    return factories.assistant(message, uuids=[str(number)], at=WHEN, request_id=f"r{number}")
+
+
+def run(ledger: Ledger) -> Session:
+    state = State(session_id="s", original_cwd="/", cwd="/", started_at=WHEN, initial_model=MODEL)
+    session = Session(state, ledger)
+    session.change(ApiTimed(duration_ms=30, without_retries_ms=20))
+    session.change(ToolTimed(duration_ms=7))
+    session.change(LinesChanged(added=3, removed=1))
+    return session
+
+
+@requirement("R104", "R112")
+def test_what_a_run_left_is_what_the_next_takes_up() -> None:
+    session = run(Ledger())
+    entries = [*answered(1), *answered(2, "mine")]
+    ledger, past = restore({}, [], entries, CATALOG)
+    left = cost_state(run(ledger), past, duration_ms=100)
+    assert left["hasUnknownModelCost"] is True
+    assert left["modelUsage"]["mine"]["costUSD"] is None
+    again, before = restore(left, entries, answered(3), CATALOG)
+    assert len(again) == 3
+    assert before.spend == again.total
+    twice = cost_state(session, before, duration_ms=100)
+    assert (twice["totalAPIDuration"], twice["totalAPIDurationWithoutRetries"]) == (60, 40)
+    assert (twice["totalToolDuration"], twice["totalDuration"]) == (14, 200)
+    assert (twice["totalLinesAdded"], twice["totalLinesRemoved"]) == (6, 2)
+    assert twice["startTime"] == WHEN
+
+
+@requirement("R104")
+def test_what_the_entries_no_longer_show_counts_as_one_charge_from_before() -> None:
+    line = {"modelUsage": {MODEL: {"inputTokens": 400, "outputTokens": 10, "costUSD": 5}}}
+    ledger, _ = restore(line, answered(1), [], CATALOG)
+    assert ledger.total.tokens == Tokens(input=400, output=10, cache_write_5m=5)
+    assert ledger.total.usd == Decimal(5)
+    unknown = {"modelUsage": {MODEL: {"inputTokens": 400, "costUSD": None}}}
+    assert restore(unknown, answered(1), [], CATALOG)[0].total.unpriced == 1
+
+
+def test_a_line_that_is_odd_takes_nothing_away() -> None:
+    for said in (3, {MODEL: 3}, {MODEL: {"inputTokens": "x", "outputTokens": float("nan")}}):
+        ledger, past = restore({"modelUsage": said, "totalDuration": "x"}, [], answered(1), CATALOG)
+        assert (len(ledger), past.duration_ms) == (1, 0)
+
+
+def test_an_edit_is_counted_by_its_patch() -> None:
+    patch = [{"lines": ["+a", "-b", " c", "+d"]}]
+    assert lines_changed({"structuredPatch": patch}) == LinesChanged(added=2, removed=1)
+    for other in (None, {}, {"structuredPatch": []}, {"structuredPatch": [{"lines": [" a"]}]}):
+        assert lines_changed(other) is None
+
+
+def test_the_past_of_a_new_session_is_nothing() -> None:
+    charge = Charge(
+        message_id="m", request_id="r", model=MODEL, at=WHEN, tokens=Tokens(input=1), usd=Decimal(1)
+    )
+    left = cost_state(run(Ledger([charge])), Past(), duration_ms=1)
+    assert (left["totalCostUSD"], left["hasUnknownModelCost"]) == (1.0, False)

@@ -1,0 +1,232 @@
+"""A conversation changes in three ways and in no other; what is recorded stays as it is."""
+
+import ast
+import copy
+import gc
+import itertools
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import clew
+from clew.core.messages import factories as make
+from clew.core.messages.errors import MisuseError
+from clew.core.messages.history import History, missing_results, with_cost, with_results
+from clew.core.messages.messages import Assistant
+from tests.requirements import requirement
+
+AT = "2026-01-31T12:00:00.000Z"
+SOURCE = Path(clew.__file__).parent
+
+
+def asked(*call_ids: str) -> list[dict[str, Any]]:
+    content = [{"type": "tool_use", "id": i, "name": "Read", "input": {}} for i in call_ids]
+    message = {"id": "m", "type": "message", "role": "assistant", "model": "m", "content": content}
+    uuids = (f"a{n}" for n in itertools.count())
+    return make.assistant(message, uuids=uuids, at=AT, request_id="r")
+
+
+def answered(call_id: str) -> dict[str, Any]:
+    return make.tool_answer(call_id, "out", uuid=f"u-{call_id}", at=AT, source_uuid="a0")
+
+
+@requirement("R036")
+def test_one_call_adds_exactly_two_messages() -> None:
+    start = History([make.user("read it", uuid="u", at=AT)])
+    history = with_results(start.with_messages(asked("t1")), [answered("t1")])
+    assert [m["type"] for m in history] == ["user", "assistant", "user"]
+    assert len(history) == len(start) + 2
+    assert not history.unanswered()
+
+
+def test_results_join_once_in_any_order_and_only_for_calls_that_were_made() -> None:
+    history = History([*asked("t0"), answered("t0"), *asked("t1", "t2"), {"type": "system"}])
+    one = with_results(history, [answered("t2")])
+    both = with_results(one, [answered("t2"), answered("t1"), answered("t1"), answered("t0")])
+    assert [m.get("uuid") for m in both][len(history) :] == ["u-t2", "u-t1"]
+    assert with_results(both, []) is not both
+    with pytest.raises(MisuseError, match="t9"):
+        with_results(history, [answered("t9")])
+    with pytest.raises(MisuseError, match="nobody"):
+        with_results(history, [make.user("no result", uuid="u", at=AT)])
+
+
+def test_a_message_with_several_results_joins_as_one() -> None:
+    history = History(asked("t1", "t2"))
+    blocks = [make.tool_result("t1", "a"), make.tool_result("t2", "b")]
+    message = make.user(blocks, uuid="u", at=AT)
+    assert len(with_results(history, [message, message])) == len(history) + 1
+
+
+def test_cost_joins_an_answer_as_a_new_value_and_an_unknown_cost_is_not_zero() -> None:
+    [message] = asked("t1")
+    costed = Assistant(with_cost(message, cost_usd=0.25, duration_ms=12.5))
+    assert (costed.cost_usd, costed.duration_ms) == (0.25, 12.5)
+    unknown = with_cost(message, cost_usd=None, duration_ms=12.5)
+    assert "costUSD" not in unknown
+    assert "durationMs" not in message
+
+
+def test_no_change_touches_what_it_was_given() -> None:
+    messages = [*asked("t1", "t2"), answered("t1")]
+    before = copy.deepcopy(messages)
+    history = History(messages)
+    with_results(history, [answered("t2")])
+    with_cost(messages[0], cost_usd=1, duration_ms=1)
+    missing_results(history, "gone", new_uuid=lambda: "n", at=AT)
+    history.without(["a0"])
+    assert messages == list(history) == before
+
+
+@requirement("R026")
+def test_a_recorded_message_refuses_to_be_written_to() -> None:
+    history = History(asked("t1"))
+    said = Assistant(history[0])
+    for attribute in ("cost_usd", "usage", "message", "data", "blocks"):
+        with pytest.raises(AttributeError):
+            setattr(said, attribute, 1)
+    with pytest.raises(TypeError):
+        history[0:1] = []
+    with pytest.raises(AttributeError):
+        history.append({})
+
+
+# Where a message may be written into while it is made, besides the stream that brings it: nowhere.
+MUTATION_POINTS = (
+    "clew/core/stream/accumulate.py:feed",
+    "clew/core/messages/history.py:with_results",
+    "clew/core/messages/history.py:with_cost",
+)
+# Members that are a message's and nobody else's.
+OF_A_MESSAGE = {
+    "message", "content", "usage", "stop_reason", "stop_sequence", "toolUseResult", "costUSD",
+    "durationMs", "isMeta", "isVirtual", "isCompactSummary", "parentUuid", "uuid", "requestId",
+    "sourceToolAssistantUUID", "is_error", "tool_use_id",
+}  # fmt: skip
+MUTATORS = {
+    "append", "extend", "insert", "pop", "popitem", "remove", "clear", "update", "setdefault",
+    "sort", "reverse",
+}  # fmt: skip
+
+
+def member_of_a_message(node: ast.AST) -> bool:
+    """`x["content"]`, `x.get("content")`, or anything below."""
+    if isinstance(node, ast.Subscript):
+        named = isinstance(node.slice, ast.Constant) and node.slice.value in OF_A_MESSAGE
+        return named or member_of_a_message(node.value)
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.args:
+        first = node.args[0]
+        return (
+            node.func.attr == "get"
+            and isinstance(first, ast.Constant)
+            and first.value in OF_A_MESSAGE
+        )
+    return False
+
+
+def is_new(value: ast.AST) -> bool:
+    """An object that its expression makes: `{...}`, `dict(...)`, `a | b`."""
+    called = isinstance(value, ast.Call) and isinstance(value.func, ast.Name)
+    return (
+        isinstance(value, ast.Dict)
+        or (called and value.func.id == "dict")
+        or (isinstance(value, ast.BinOp) and isinstance(value.op, ast.BitOr))
+    )
+
+
+def made_here(tree: ast.AST) -> set[tuple[str, int]]:
+    """Names that a function gives to nothing but objects it makes, by the function's lines."""
+    made: set[tuple[str, int]] = set()
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef):
+            given: dict[str, list[bool]] = {}
+            for node in ast.walk(function):
+                if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+                    targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+                    for name in (t.id for t in targets if isinstance(t, ast.Name)):
+                        given.setdefault(name, []).append(is_new(node.value))
+            lines = range(function.lineno, (function.end_lineno or 0) + 1)
+            made |= {(name, line) for name, news in given.items() if all(news) for line in lines}
+    return made
+
+
+def writes(tree: ast.AST) -> list[int]:
+    """Lines that write into a member of a message which they did not make themselves."""
+    found: list[int] = []
+    made = made_here(tree)
+    for node in ast.walk(tree):
+        targets: list[ast.AST] = []
+        if isinstance(node, ast.Assign | ast.Delete):
+            targets = [*node.targets]
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+            targets = [node.target]
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            targets = [node.func.value] if node.func.attr in MUTATORS else []
+        for target in targets:
+            inner = getattr(target, "value", None)
+            own = isinstance(inner, ast.Name) and (inner.id, node.lineno) in made
+            if member_of_a_message(target) and not own:
+                found.append(node.lineno)
+    return found
+
+
+@pytest.mark.parametrize(
+    "code",
+    ['m["content"].append(b)', 'm["message"]["usage"] = u', 'del m["uuid"]', 'm["usage"]["n"] += 1',
+     'm.get("content").extend(x)', 'm["message"].update(x)'],
+)  # fmt: skip
+def test_the_search_for_writes_sees_them(code: str) -> None:
+    assert writes(ast.parse(code)) == [1]
+    assert not writes(ast.parse('m | {"content": x}; y = m["content"]; y.append(m["uuid"])'))
+
+
+def test_the_search_passes_over_objects_in_the_making_but_not_what_they_hold() -> None:
+    make = "def f(m):\n n = dict(m)\n n['usage'] = 1\n n['message']['usage'] = 2\n m['usage'] = 3"
+    assert writes(ast.parse(make)) == [4, 5]
+    again = "def f(m):\n n = {}\n n = m\n n['usage'] = 1"
+    assert writes(ast.parse(again)) == [4]
+
+
+@requirement("R026", "W16")
+def test_messages_are_changed_at_three_points_and_nowhere_else() -> None:
+    for point in MUTATION_POINTS:
+        path, name = point.split(":")
+        tree = ast.parse((SOURCE.parent / path).read_text("utf-8"))
+        assert any(isinstance(n, ast.FunctionDef) and n.name == name for n in ast.walk(tree)), point
+    found = [
+        f"{path.relative_to(SOURCE)}:{line}"
+        for path in sorted(SOURCE.rglob("*.py"))
+        if SOURCE / "stream" not in path.parents
+        for line in writes(ast.parse(path.read_text("utf-8")))
+    ]
+    assert not found
+
+
+class Message(dict[str, Any]):
+    """A message that can be watched."""
+
+    __slots__ = ("__weakref__",)
+
+
+@requirement("R027")
+def test_a_removed_message_belongs_to_nobody_any_more() -> None:
+    watched = Message(uuid="gone", type="user")
+    removed = weakref.ref(watched)
+    history = History([watched, {"uuid": "stays"}])
+    del watched
+    history = history.without(["gone"])
+    gc.collect()
+    assert removed() is None
+    assert [m["uuid"] for m in history] == ["stays"]
+
+
+@requirement("R027")
+def test_growing_a_history_copies_nothing_that_was_there() -> None:
+    history = History()
+    for n in range(1000):
+        longer = history.with_messages([{"uuid": str(n)}])
+        assert longer._shared is history._shared
+        history = longer
+    assert len(history) == 1000

@@ -1,0 +1,33 @@
+"""What a person is shown of words that were written for the model."""
+
+import pytest
+
+from clew.core.messages.text import (
+    for_person,
+    rejected_by_reviewer,
+    rejected_by_user,
+    rejected_in_subagent,
+)
+
+
+@pytest.mark.parametrize(
+    ("told", "shown"),
+    [
+        (rejected_by_user(), "refused; it did not run"),
+        (rejected_by_user("use y.txt"), "refused; it did not run: use y.txt"),
+        (
+            rejected_by_reviewer("it deletes"),
+            "The automatic review refused this call: it deletes. It did not run.",
+        ),
+        (
+            rejected_in_subagent(),
+            "This call is not permitted here and did not run; there is no user in this conversation "
+            "to ask.",
+        ),
+        ("This call is not permitted and did not run: a rule.",) * 2,
+    ],
+)
+def test_a_person_reads_what_became_of_a_call_and_no_advice_for_the_model(
+    told: str, shown: str
+) -> None:
+    assert for_person(told) == shown

@@ -1,0 +1,54 @@
+"""Answers of a given shape, through the real process."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.testing.server import serving
+from tests.fronts.headless.clew_process import clew
+
+SCHEMA = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
+GOOD = {"content": [{"tool": "StructuredOutput", "input": {"n": 4}}]}
+BAD = {"content": [{"tool": "StructuredOutput", "input": {"n": "four"}}]}
+
+
+def run(home: Path, answers: list[Any], *args: str) -> tuple[int, Any, list[dict[str, Any]]]:
+    flags = ("--json-schema", json.dumps(SCHEMA), "--output-format", "json")
+    with serving({"scenario": 1, "answers": answers}, strict=True) as server:
+        done = clew(home, server.url, "-p", "how many", *flags, *args)
+        return done.returncode, json.loads(done.stdout), [r.body for r in server.requests]
+
+
+def test_the_answer_is_data_that_fits(tmp_path: Path) -> None:
+    code, said, sent = run(tmp_path, [BAD, GOOD, {"text": "Four, as I said."}])
+    assert (code, said["structured_output"], said["result"]) == (0, {"n": 4}, '{"n":4}')
+    tool = next(tool for tool in sent[0]["tools"] if tool["name"] == "StructuredOutput")
+    assert tool["input_schema"]["required"] == ["n"]
+    assert "root.n: must be integer" in json.dumps(sent[1]["messages"][-1])
+
+
+def test_words_alone_are_asked_about_once(tmp_path: Path) -> None:
+    code, said, sent = run(tmp_path, [{"text": "Four."}, GOOD, {"text": "So."}])
+    assert (code, said["structured_output"]) == (0, {"n": 4})
+    assert "calling StructuredOutput" in json.dumps(sent[1]["messages"][-1])
+
+
+@pytest.mark.parametrize("answers", [[{"text": "Four."}, {"text": "Four!"}], [BAD] * 5])
+def test_what_never_fits_is_an_error_of_the_run(tmp_path: Path, answers: list[Any]) -> None:
+    code, said, _ = run(tmp_path, answers)
+    assert (code, said["subtype"]) == (1, "error_max_structured_output_retries")
+    assert said["terminal_reason"] == "structured_output_retry_exhausted"
+    assert "structured_output" not in said
+
+
+@pytest.mark.parametrize(
+    "schema", ["{", "nowhere.json", "[]", '{"type": "array"}', '{"pattern": "("}']
+)
+def test_a_schema_that_is_none_is_said_before_anything_is_asked(
+    tmp_path: Path, schema: str
+) -> None:
+    done = clew(tmp_path, "http://127.0.0.1:1", "-p", "x", "--json-schema", schema)
+    assert done.returncode == 2
+    assert "--json-schema" in done.stderr

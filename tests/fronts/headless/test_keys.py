@@ -1,0 +1,71 @@
+"""Whose key a session uses: what the environment, a helper or `clew login` kept, and where it goes."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from clew.providers.credentials import endpoint_with_key, printed_by
+from clew.system.config import paths
+from clew.system.process.spawn import Launcher
+from clew.testing.server import serving
+from tests.fronts.headless.clew_process import clew, command, environment
+
+HELLO = {"scenario": 1, "answers": [{"text": "Hello!", "times": "always"}]}
+KEY = "sk-ant-kept-by-login-0001"
+
+
+def test_a_helper_of_the_settings_says_the_key(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    with serving(HELLO, strict=True, api_key="sk-ant-from-helper") as server:
+        bare = environment(tmp_path, server.url)
+        del bare["ANTHROPIC_API_KEY"]
+        done = subprocess.run(
+            command("-p", "hi", "--settings", json.dumps({"apiKeyHelper": "echo sk-ant-from-helper"})),
+            cwd=tmp_path / "work", env=bare, text=True, encoding="utf-8",
+            capture_output=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "Hello!\n")
+
+
+@pytest.mark.parametrize(
+    ("more", "key"),
+    [
+        ({}, KEY),
+        ({"ANTHROPIC_API_KEY": "sk-ant-named"}, "sk-ant-named"),
+        ({"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}, None),
+    ],
+)
+async def test_what_login_kept_goes_to_the_service_and_to_nobody_else(
+    tmp_path: Path, more: dict[str, str], key: str | None
+) -> None:
+    clew(tmp_path, "", "login", input=KEY)
+    environ = {"CLEW_CONFIG_DIR": str(tmp_path / "config"), "HOME": str(tmp_path)} | more
+    places = paths.find_places(environ, tmp_path)
+    launcher = Launcher()
+    try:
+        found = await endpoint_with_key(environ, {}, places, launcher)
+    finally:
+        await launcher.aclose()
+    assert found.api_key == key
+
+
+async def test_a_helper_that_fails_is_no_key(tmp_path: Path) -> None:
+    launcher = Launcher()
+    try:
+        assert await printed_by(launcher, "echo half; exit 3", tmp_path, {}) is None
+        assert await printed_by(launcher, "echo x", tmp_path / "gone", {}) is None
+    finally:
+        await launcher.aclose()
+
+
+def test_a_newcomer_without_any_key_is_told_what_to_do(tmp_path: Path) -> None:
+    bare = environment(tmp_path, "")
+    del bare["ANTHROPIC_API_KEY"], bare["ANTHROPIC_BASE_URL"]
+    done = subprocess.run(
+        command("-p", "hi"), cwd=tmp_path, env=bare, text=True, encoding="utf-8",
+        capture_output=True, timeout=60, check=False, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert "clew login" in done.stdout + done.stderr

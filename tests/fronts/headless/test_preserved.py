@@ -1,0 +1,235 @@
+"""Sessions that preserved thinking would have made a brick: through the real program, with a service that
+binds each thought to all that stood before it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.testing.preserved import CONTROLS, Preserving
+from clew.testing.server import LoopbackServer, serving
+from tests.fronts.headless.clew_process import clew, transcripts
+from tests.fronts.headless.test_request_costs import SESSION, entry, left, lines
+from tests.fronts.terminal.terminal import Terminal
+from tests.requirements import requirement
+
+Json = dict[str, Any]
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+TOLD = "no longer shown to the model, because "
+BOUND = "The block is bound to a different conversation"
+
+
+def thinks(body: Json) -> Json:
+    """A model that thinks, looks around once a prompt, thinks again and answers."""
+    last = body["messages"][-1]
+    answered = isinstance(last["content"], list) and any(
+        block["type"] == "tool_result" for block in last["content"]
+    )
+    if answered:
+        return {"content": [{"thinking": "So be it."}, "Done."]}
+    call = {"tool": "Bash", "id": f"toolu_{len(body['messages'])}", "input": {"command": "true"}}
+    return {"content": [{"thinking": "Hm."}, {"redacted_thinking": ""}, call]}
+
+
+def say(home: Path, server: LoopbackServer, prompt: str, *args: str, **environ: str) -> Any:
+    known = ("--session-id", SESSION) if not transcripts(home) else ("--resume", SESSION)
+    return clew(
+        home, server.url, "-p", prompt, "--model", "opus", "--allowed-tools", "Bash", *known, *args,
+        environ=environ,
+    )  # fmt: skip
+
+
+def thoughts(body: Json) -> list[Json]:
+    return [
+        block
+        for message in body["messages"]
+        for block in message["content"]
+        if isinstance(block, dict) and block["type"] in ("thinking", "redacted_thinking")
+    ]
+
+
+def bindings(server: LoopbackServer) -> list[Any]:
+    return [request.body.get("thinking", {}).get("block_binding") for request in server.requests]
+
+
+def unbound(home: Path) -> list[Json]:
+    return [
+        repair
+        for line in lines(home, "request-repairs")
+        for repair in line["repairs"]
+        if repair["kind"] == "thought_unbound"
+    ]
+
+
+@requirement("R040")
+def test_a_session_that_only_grows_keeps_its_thoughts_and_asks_for_nothing(tmp_path: Path) -> None:
+    service = Preserving(thinks)
+    with serving(service, strict=True) as server:
+        done = [say(tmp_path, server, prompt) for prompt in ("one", "two", "three")]
+    assert [(run.returncode, run.stderr) for run in done] == [(0, "")] * 3
+    assert len(thoughts(server.requests[-1].body)) == 8
+    assert bindings(server) == [None] * 6
+    assert service.refusals == []
+    entries = [line for line in lines(tmp_path, "assistant") if "boundTo" in line]
+    assert len(entries) == 9
+    assert all(len(json.dumps(line["boundTo"])) < 150 for line in entries)
+
+
+def test_other_instructions_cost_the_thoughts_and_no_session(tmp_path: Path) -> None:
+    service = Preserving(thinks)
+    with serving(service, strict=True) as server:
+        say(tmp_path, server, "one")
+        changed = say(tmp_path, server, "two", "--append-system-prompt", "Be brief.")
+        later = say(tmp_path, server, "three", "--append-system-prompt", "Be brief.")
+    assert (changed.returncode, later.returncode) == (0, 0)
+    assert changed.stderr.count(f"3 earlier thoughts are {TOLD}the system prompt changed") == 1
+    assert TOLD not in later.stderr
+    assert bindings(server)[2:] == [{"prefix_mismatch_behavior": "drop_block"}] * 4
+    assert all(CONTROLS in (r.header("anthropic-beta") or "") for r in server.requests[2:])
+    assert service.refusals == []
+    assert sorted(service.left_out.values()) == ["prefix_binding_mismatch"] * 3
+    assert len(unbound(tmp_path)) == 3
+
+
+def test_without_betas_the_thoughts_stay_behind_for_good(tmp_path: Path) -> None:
+    service = Preserving(thinks)
+    off = {"CLEW_DISABLE_BETAS": "1"}
+    with serving(service, strict=True) as server:
+        say(tmp_path, server, "one", **off)
+        changed = say(tmp_path, server, "two", "--append-system-prompt", "Be brief.", **off)
+        later = say(tmp_path, server, "three", "--append-system-prompt", "Be brief.", **off)
+    assert (changed.returncode, later.returncode) == (0, 0)
+    assert TOLD in changed.stderr
+    assert TOLD not in later.stderr
+    assert service.refusals == []
+    assert service.left_out == {}
+    assert bindings(server) == [None] * 6
+    assert [len(thoughts(request.body)) for request in server.requests] == [0, 2, 0, 2, 3, 5]
+
+
+def test_a_gateway_without_the_control_is_asked_once(tmp_path: Path) -> None:
+    service = Preserving(thinks, has_control=False)
+    with serving(service, strict=True) as server:
+        say(tmp_path, server, "one")
+        done = say(tmp_path, server, "two", "--append-system-prompt", "Be brief.")
+    assert done.returncode == 0
+    assert done.stdout == "Done.\n"
+    assert service.refusals == ["thinking.adaptive.block_binding: Extra inputs are not permitted"]
+    assert done.stderr.count(TOLD) == 1
+
+
+@pytest.mark.parametrize("has_control", [True, False])
+def test_a_gateway_that_speaks_in_front_of_every_request_is_no_end(
+    tmp_path: Path, has_control: bool
+) -> None:
+    service = Preserving(thinks, rewrites=True, has_control=has_control)
+    with serving(service, strict=True) as server:
+        done = [say(tmp_path, server, prompt) for prompt in ("one", "two")]
+    assert [run.stdout for run in done] == ["Done.\n"] * 2
+    assert BOUND in service.refusals[0]
+    assert len(service.refusals) == (1 if has_control else 5)
+    assert len(unbound(tmp_path)) == 5
+
+
+def test_a_session_of_another_program_goes_on(tmp_path: Path) -> None:
+    """What its thoughts are bound to is recorded nowhere; its instructions were others for sure."""
+    service = Preserving(thinks)
+    asked = {"model": "claude-opus-5-5", "system": "Theirs.", "messages": [
+        {"role": "user", "content": "look"}]}  # fmt: skip
+    signed = service.sign(asked, [{"thinking": "Theirs."}], "")
+    block = {"type": "thinking", "thinking": "Theirs.", "signature": signed[0]["signature"]}
+    theirs = (
+        entry(1, "assistant", content=[block]),
+        entry(1, "assistant", content=[{"type": "text", "text": "Seen."}]),
+    )
+    theirs[1].update(uuid=entry(2, "user")["uuid"], parentUuid=theirs[0]["uuid"])
+    for each in theirs:
+        each["message"]["model"] = "claude-opus-5-5"
+    left(tmp_path, entry(0, "user", content="look"), *theirs)
+    with serving(service, strict=True) as server:
+        done = say(tmp_path, server, "go on")
+        later = say(tmp_path, server, "and on")
+    assert (done.returncode, later.returncode) == (0, 0)
+    assert service.refusals == []
+    assert done.stderr.count("1 earlier thought is no longer shown to the model") == 1
+    assert TOLD not in later.stderr
+    assert [repair["uuid"] for repair in unbound(tmp_path)] == [theirs[0]["uuid"]]
+
+
+def test_images_that_the_service_refuses_take_only_later_thoughts_along(tmp_path: Path) -> None:
+    picture = {"type": "base64", "media_type": "image/png", "data": PIXEL}
+
+    def large(body: Json) -> Json:
+        has_image = '"type": "image"' in json.dumps(body["messages"])
+        if has_image and len(body["messages"]) > 4:
+            return {"status": 413}
+        return thinks(body)
+
+    service = Preserving(large)
+    left(tmp_path, entry(0, "user", content=[{"type": "text", "text": "look"}, {
+        "type": "image", "source": picture}]))  # fmt: skip
+    with serving(service) as server:
+        first = say(tmp_path, server, "on")
+        second = say(tmp_path, server, "on")
+        third = say(tmp_path, server, "on")
+    assert [run.returncode for run in (first, second, third)] == [0, 0, 0]
+    assert [request.status for request in server.requests].count(413) == 1
+    assert "3 earlier thoughts are " + TOLD in second.stderr
+    assert service.refusals == []
+    assert TOLD not in third.stderr
+
+
+def test_a_summary_that_is_refused_with_the_thoughts_is_written_from_the_record(
+    tmp_path: Path,
+) -> None:
+    def summarises(body: Json) -> Json:
+        is_asked = "<summary>" in json.dumps(body["messages"][-1])
+        words = "We looked around and found that all is well. " * 10
+        return {"text": f"<summary>{words}</summary>"} if is_asked else thinks(body)
+
+    service = Preserving(summarises, rewrites=True, has_control=False)
+    off = {"CLEW_DISABLE_BETAS": "1"}
+    with serving(service) as server:
+        say(tmp_path, server, "one", **off)
+        done = say(tmp_path, server, "/compact", **off)
+        on = say(tmp_path, server, "on", **off)
+    assert (done.returncode, on.returncode, on.stdout) == (0, 0, "Done.\n")
+    assert len(lines(tmp_path, "user")) > 2
+    assert any(line.get("isCompactSummary") for line in lines(tmp_path, "user"))
+
+
+def test_a_terminal_goes_on_behind_an_edit_that_would_have_been_the_end(tmp_path: Path) -> None:
+    service = Preserving(thinks)
+    with (
+        serving(service, strict=True) as server,
+        Terminal(
+            tmp_path,
+            server.url,
+            "--model",
+            "opus",
+            "--allowed-tools",
+            "Bash",
+            "--session-id",
+            SESSION,
+        ) as terminal,
+    ):
+        terminal.expect("> ")
+        for prompt in ("one", "two"):
+            terminal.type(f"{prompt}\n")
+            terminal.expect("Done.")
+            terminal.expect("> ")
+        first = lines(tmp_path, "user")[0]["uuid"]
+        terminal.type(f"/context exclude {first}\n")
+        terminal.expect("thoughts: 3 thoughts after it will no longer be shown to the model")
+        terminal.type(f"/context exclude {first} now\n")
+        terminal.expect("left out")
+        terminal.type("three\n")
+        terminal.expect(f"3 earlier thoughts are {TOLD}something said before it changed")
+        terminal.expect("Done.")
+        terminal.expect("> ")
+        terminal.type("four\n")
+        terminal.expect("Done.")
+        assert terminal.all.count(TOLD) == 1
+    assert service.refusals == []
+    assert len(service.left_out) == 3

@@ -1,0 +1,348 @@
+"""Sessions in folders and files that their owner may not read or write: nothing is lost, and it is said."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.testing.server import LoopbackServer, serving
+from tests.fronts.headless.clew_process import clew, command, environment, transcripts
+from tests.fronts.headless.rights import binding
+from tests.requirements import requirement
+
+TALK: dict[str, Any] = {"scenario": 1, "answers": [{"text": "Fine.", "times": "always"}]}
+
+
+class Home:
+    """A home with one session, and clew in it."""
+
+    def __init__(self, folder: Path, server: LoopbackServer) -> None:
+        self.folder = folder
+        self.server = server
+        self.says("first", "-p")
+        (self.saved,) = transcripts(folder)
+        self.sessions = self.saved.parent
+
+    def run(self, *words: str) -> tuple[int, str, str]:
+        done = clew(self.folder, self.server.url, *words)
+        assert "Traceback" not in done.stderr
+        return done.returncode, done.stdout, done.stderr
+
+    def says(self, prompt: str, *words: str) -> str:
+        code, out, err = self.run(*words, prompt)
+        assert (code, out) == (0, "Fine.\n"), err
+        return err
+
+    def is_refused(self, *words: str) -> str:
+        """In one line, with nothing asked and nothing written."""
+        asked, there = len(self.server.requests), self.copies
+        code, out, err = self.run(*words)
+        assert (code, out, err.count("\n")) == (1, "", 1), err
+        assert (len(self.server.requests), self.copies) == (asked, there)
+        return err
+
+    @property
+    def copies(self) -> list[Path]:
+        return sorted((self.folder / "config" / "clew").glob("unsaved/*"))
+
+    def heard(self) -> str:
+        """The last request of a conversation."""
+        asked = [request.body for request in self.server.requests if request.body]
+        return json.dumps(asked[-1]["messages"])
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    binding(monkeypatch, tmp_path / "shim")
+    with serving(TALK, strict=True) as server:
+        made = Home(tmp_path, server)
+        yield made
+        made.sessions.parent.chmod(0o700)
+        made.sessions.chmod(0o700)
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o600, 0o300])
+@pytest.mark.parametrize("front", [("-p", "on"), ("--linear",), ("--linear", "--fork-session")])
+def test_a_folder_that_cannot_be_read_ends_continue_and_begins_nothing(
+    home: Home, mode: int, front: tuple[str, ...]
+) -> None:
+    home.sessions.chmod(mode)
+    said = home.is_refused("--continue", *front)
+    assert said.startswith(f"clew: {home.sessions} cannot be read: Permission denied; ")
+    home.sessions.chmod(0o700)
+    home.says("on", "-p", "--continue")
+    assert "first" in home.heard()
+    assert transcripts(home.folder) == [home.saved]
+
+
+@pytest.mark.parametrize("is_loop", [False, True])
+def test_a_link_to_what_is_not_there_ends_continue_too(home: Home, is_loop: bool) -> None:
+    """As one to another disk is, while that is away."""
+    away = home.folder / "away"
+    home.sessions.rename(away)
+    home.sessions.symlink_to(home.sessions if is_loop else home.folder / "nowhere")
+    why = "cannot be read: Too many levels of symbolic links"
+    why = why if is_loop else "is a link to what is not there"
+    said = home.is_refused("-p", "--continue", "on")
+    assert said.startswith(f"clew: {home.sessions} {why}; ")
+    told = home.run("doctor", "--offline")[1]
+    assert f"!! {home.sessions} {why}: no session in it can be gone on with" in told
+    assert f"mend the link {home.sessions}" in told
+    home.says("second", "-p")
+    (copy,) = home.copies
+    told = home.run("doctor", "--offline")[1]
+    mend = f"mend the link {home.sessions}; then clew --resume {copy.stem} brings it home"
+    assert mend in told
+    home.sessions.unlink()
+    home.sessions.symlink_to(away)
+    home.says("on", "-p", "--continue")
+    assert "second" in home.heard()
+    assert home.copies == []
+
+
+def test_the_folder_above_is_named_where_that_one_cannot_be_read(home: Home) -> None:
+    home.sessions.parent.chmod(0o000)
+    said = home.is_refused("-p", "--continue", "on")
+    assert said.startswith(f"clew: {home.sessions.parent} cannot be read: Permission denied; ")
+    said = home.is_refused("-p", "--resume", home.saved.stem, "on")
+    assert f"so whether there is a session '{home.saved.stem}' is not known" in said
+
+
+def test_a_newest_session_that_cannot_be_read_is_named_and_none_is_taken_for_it(
+    home: Home,
+) -> None:
+    home.says("second", "-p")
+    (second,) = set(transcripts(home.folder)) - {home.saved}
+    second.chmod(0o000)
+    said = home.is_refused("-p", "--continue", "on")
+    assert said.startswith(f"clew: {second} cannot be read; ")
+    # One that is older is in nobody's way.
+    home.says("third", "-p")
+    home.says("on", "-p", "--continue")
+    assert "third" in home.heard()
+
+
+@requirement("R258")
+def test_a_session_saved_beside_a_folder_that_cannot_be_read_waits_and_comes_home(
+    home: Home,
+) -> None:
+    home.sessions.chmod(0o000)
+    assert "Permission denied" in home.says("second", "-p")
+    (copy,) = home.copies
+    for words in (
+        ["--continue"],
+        ["--resume", copy.stem],
+        ["--resume", copy.stem, "--fork-session"],
+    ):
+        said = home.is_refused("-p", *words, "on")
+        assert said.startswith(f"clew: {home.sessions} cannot be read: Permission denied; ")
+    home.sessions.chmod(0o700)
+    home.says("on", "-p", "--continue")
+    assert "second" in home.heard()
+    assert home.copies == []
+    assert sorted(transcripts(home.folder)) == sorted([home.saved, home.sessions / copy.name])
+
+
+def test_a_session_that_is_open_asks_for_such_a_one_in_vain_and_goes_on(home: Home) -> None:
+    home.sessions.chmod(0o000)
+    home.says("second", "-p")
+    (copy,) = home.copies
+    typed = f"third\n/resume {copy.stem}\nfourth\n/doctor\n/exit\n"
+    done = clew(home.folder, home.server.url, "--linear", input=typed)
+    assert done.returncode == 0, done.stderr
+    told = done.stdout + done.stderr
+    assert f"/resume: {home.sessions} cannot be read: Permission denied; so what else" in told
+    assert "third" in home.heard()
+    assert "fourth" in home.heard()
+    # Its own copy is its own to bring home, the other waits for who resumes it.
+    give = f"give {home.sessions} back to yourself (chown, chmod); then "
+    assert f"{give}it is brought home by this session" in told
+    assert f"{give}clew --resume {copy.stem} brings it home" in told
+
+
+def test_what_is_left_out_of_lists_and_checks_is_said(home: Home) -> None:
+    home.sessions.chmod(0o000)
+    said = f"clew sessions: {home.sessions} cannot be read: Permission denied; the sessions in it are left out\n"
+    for words in (["check"], ["check", "--all"]):
+        assert home.run("sessions", *words) == (2, "", said)
+    assert home.run("sessions", "check", "--json") == (2, "[]\n", said)
+    for words in (["list"], ["list", "--all"]):
+        assert home.run("sessions", *words) == (0, "", said)
+    for words in (["stats"], ["du"], ["search", "first"], ["search", "--here", "first"]):
+        assert home.run("sessions", *words)[2] == said
+    for words in ([], ["--all"]):
+        assert home.run("cost", *words) == (
+            2,
+            "",
+            f"clew cost: {home.sessions} cannot be read: Permission denied\n",
+        )
+    home.says("second", "-p")
+    (copy,) = home.copies
+    code, out, err = home.run("sessions", "check")
+    assert (code, err) == (2, said)
+    assert out.startswith(f"{copy}: ok, ")
+
+
+def test_where_all_is_hidden_it_is_not_said_that_nothing_is_there(home: Home) -> None:
+    home.saved.chmod(0o000)
+    for words in ((), ("--all",)):
+        code, out, err = home.run("sessions", "list", *words)
+        assert (code, err) == (0, "")
+        assert out == (
+            "no session to list; clew sessions list --hidden says of each file why it is none\n"
+        )
+    assert home.run("sessions", "list", "--hidden")[1] == f"{home.saved}: it cannot be read\n"
+
+
+@pytest.mark.parametrize("name", ["subagents", "tool-results"])
+def test_what_belongs_to_a_session_and_cannot_be_read_is_left_out_of_no_copy(
+    home: Home, name: str
+) -> None:
+    data = home.saved.read_bytes()
+    home.saved.write_bytes(data.replace(b'"parentUuid":"', b'"parentUuid":"x'))
+    folder = home.saved.with_suffix("") / name
+    folder.mkdir(parents=True)
+    folder.chmod(0o000)
+    words = [("repair", home.saved.stem)]
+    words += [("export", home.saved.stem, "out.md")] if name == "subagents" else []
+    for each in words:
+        said = home.run("sessions", *each)
+        assert said == (2, "", f"clew sessions: {folder} cannot be read: Permission denied\n")
+    assert transcripts(home.folder) == [home.saved]
+    assert not (home.folder / "work" / "out.md").exists()
+    home.says("on", "-p", "--continue")
+    folder.chmod(0o700)
+    assert home.run("sessions", "repair", home.saved.stem)[0] == 0
+
+
+def test_a_check_goes_on_behind_a_file_that_cannot_be_read(home: Home) -> None:
+    home.says("second", "-p")
+    second = max(set(transcripts(home.folder)) - {home.saved})
+    second.chmod(0o000)
+    code, out, err = home.run("sessions", "check")
+    assert (code, err) == (2, f"clew sessions: {second} cannot be read: Permission denied\n")
+    assert out.startswith(f"{home.saved}: ok, ")
+    assert out.count("\n") == 1
+
+
+def test_a_copy_comes_home_to_its_own_folder_from_wherever_it_is_resumed(home: Home) -> None:
+    home.sessions.chmod(0o500)
+    home.says("second", "-p")
+    (copy,) = home.copies
+    home.sessions.chmod(0o700)
+    elsewhere = home.folder / "elsewhere"
+    elsewhere.mkdir()
+    done = subprocess.run(
+        command("-p", "--resume", copy.stem, "on"),
+        cwd=elsewhere,
+        env=environment(home.folder, home.server.url),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"Fine.\n", b"")
+    assert home.copies == []
+    assert sorted(transcripts(home.folder)) == sorted([home.saved, home.sessions / copy.name])
+
+
+@requirement("R258")
+def test_a_session_with_an_emergency_copy_is_changed_copied_and_removed_when_it_is_whole(
+    home: Home,
+) -> None:
+    """Else what its copy holds would come back behind it, or be left behind."""
+    home.says("second SECRETWORD", "-p", "--continue")
+    session = home.saved.stem
+    home.saved.chmod(0o400)
+    home.sessions.chmod(0o500)
+    home.says("third SECRETWORD", "-p", "--continue")
+    home.sessions.chmod(0o700)
+    (copy,) = home.copies
+    files = (home.saved, copy)
+    before = [file.read_bytes() for file in files]
+    store = home.folder / "store"
+    refused = (
+        ("erase", session, "SECRETWORD", "--yes"),
+        ("erase", session, "SECRETWORD"),
+        ("archive", session),
+        ("prune", session, "--yes"),
+        ("fork", session),
+        ("graft", session, session, "a1b2c3d4"),
+        ("rewind", session, "start"),
+        ("push", session, "--store", str(store)),
+        ("push", "--all", "--store", str(store)),
+    )
+    lacks = f"clew sessions: {home.saved} could not be written to; what it lacks is in {copy}"
+    give = f"give {home.saved} back to yourself (chown, chmod); then "
+    bring = f"clew --resume {session} brings it home\n"
+    for words in refused:
+        said = home.run("sessions", *words)
+        assert said == (2, "", f"{lacks}; so it stays as it is. {give}{bring}")
+    home.saved.chmod(0o600)
+    for words in refused:
+        said = home.run("sessions", *words)
+        assert said == (2, "", f"{lacks}; so it stays as it is. {bring}")
+    assert [file.read_bytes() for file in files] == before
+    assert transcripts(home.folder) == [home.saved]
+    assert not store.exists()
+    unsearched = f"{lacks}; that was not searched. {bring}"
+    assert home.run("sessions", "search", "third") == (1, "nothing found\n", unsearched)
+    assert home.run("sessions", "search", "second", "--json")[2] == unsearched
+    done = clew(home.folder, home.server.url, "--linear", "--resume", session, input="/exit\n")
+    assert done.returncode == 0, done.stderr
+    assert home.copies == []
+    code, out, err = home.run("sessions", "erase", session, "SECRETWORD", "--yes")
+    assert (code, err) == (0, ""), out
+    home.says("on", "-p", "--continue")
+    assert "third [erased]" in home.heard()
+    assert "SECRETWORD" not in home.heard() + home.saved.read_text("utf-8")
+
+
+def test_what_is_left_of_several_sessions_is_done_without_the_one_that_is_not_whole(
+    home: Home,
+) -> None:
+    home.sessions.chmod(0o500)
+    home.says("second", "-p")
+    (copy,) = home.copies
+    home.sessions.chmod(0o700)
+    store = ("--store", str(home.folder / "store"))
+    lacks = f"what it lacks is in {copy}; so it stays as it is. clew --resume {copy.stem} brings it home"
+    for words in (["archive"], ["prune", "--yes"], ["fork"], ["erase", "second"], ["push", *store]):
+        code, out, err = home.run("sessions", words[0], copy.stem, *words[1:])
+        assert (code, out) == (2, "")
+        assert lacks in err
+    for words in (["push", *store], ["archive"]):
+        code, out, err = home.run("sessions", words[0], copy.stem, home.saved.stem, *words[1:])
+        assert code == 2
+        assert home.saved.stem in out
+        assert copy.stem not in out
+        assert lacks in err
+    assert not home.saved.exists()
+    assert home.run("sessions", "archive", "--restore", home.saved.stem)[0] == 0
+    code, out, err = home.run("sessions", "prune", copy.stem, home.saved.stem, "--yes", "--json")
+    assert code == 2
+    assert [one["name"] for one in json.loads(out)["what"]] == [str(home.saved)]
+    assert lacks in err
+    assert (home.copies, transcripts(home.folder)) == ([copy], [])
+
+
+def test_what_cannot_be_read_is_said_not_to_be_searched(home: Home) -> None:
+    home.says("second", "-p")
+    (second,) = set(transcripts(home.folder)) - {home.saved}
+    home.run("sessions", "index")
+    second.chmod(0o000)
+    said = f"clew sessions: {second} cannot be read; it was not searched\n"
+    for words in (["second"], ["second", "--no-index"], ["second", "--here"]):
+        code, out, err = home.run("sessions", "search", *words)
+        assert (code, err) == (1, said)
+        assert "nothing found" in out
+    assert home.run("sessions", "search", "first", "--session", home.saved.stem)[2] == ""
+    (home.folder / "config" / "clew" / "unsaved").mkdir()
+    (home.folder / "config" / "clew" / "unsaved").chmod(0o000)
+    code, out, err = home.run("sessions", "erase", home.saved.stem, "first", "--yes")
+    assert (code, out) == (2, "")
+    assert f"so what else {home.saved.stem} holds is not known" in err
+    (home.folder / "config" / "clew" / "unsaved").chmod(0o700)

@@ -1,0 +1,627 @@
+"""clew as the backend of a program: lines of JSON in, frames out, through the real process."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.testing.server import serving
+from tests.fronts.headless.clew_process import clew, transcripts, until
+from tests.fronts.headless.host_process import BASE, Hosted
+from tests.requirements import requirement
+
+HELLO = {"scenario": 1, "answers": [{"text": "hello"}]}
+MAKES = {
+    "scenario": 1,
+    "answers": [
+        {"content": ["I look.", {"tool": "Bash", "input": {"command": "mkdir made"}}]},
+        {"text": "done"},
+    ],
+}
+STALLED = {
+    "scenario": 1,
+    "answers": [
+        {
+            "content": ["A whole thought.", "And half a one that never ends"],
+            "faults": [{"after_events": 8, "stall_s": "forever"}],
+        },
+        {"text": "again"},
+    ],
+}
+ASKED = ("--permission-prompt-tool", "stdio")
+
+
+def entries(home: Path) -> list[dict[str, Any]]:
+    (path,) = transcripts(home)
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+@requirement("R218")
+def test_one_turn_begins_with_init_and_ends_with_its_result(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        assert host.ask("initialize")["response"]["models"]
+        host.say("hi", uuid="11111111-1111-4111-8111-111111111111")
+        result = host.result()
+        logged = entries(tmp_path)
+        assert host.end() == 0
+        assert host.errors() == ""
+    assert host.kinds() == ["control_response", "init", "assistant", "success"]
+    said = next(e for e in logged if e["type"] == "user")
+    assert said["uuid"] == "11111111-1111-4111-8111-111111111111"
+    assert result["user_message_uuids"] == [said["uuid"]]
+    assert result["result"] == "hello"
+    assert result["terminal_reason"] == "completed"
+    answer = next(e for e in logged if e["type"] == "assistant")
+    assert host.frames[2]["uuid"] == answer["uuid"]
+    assert host.frames[1]["session_id"] == result["session_id"] == answer["sessionId"]
+
+
+def test_a_program_may_ask_with_no_handshake_and_end_at_once(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.say("hi", session_id="default", parent_tool_use_id=None)
+        assert host.end() == 0
+    assert host.kinds() == ["init", "assistant", "success"]
+
+
+def test_nothing_said_is_nothing_done(tmp_path: Path) -> None:
+    with serving(HELLO) as server:
+        with Hosted(tmp_path, server.url) as host:
+            assert host.end() == 0
+            assert host.frames == []
+        with Hosted(tmp_path, server.url) as host:
+            host.ask("initialize")
+            assert host.ask("initialize")["subtype"] == "success"
+            assert host.end() == 0
+        assert server.requests == []
+
+
+def test_a_prompt_on_the_command_line_streams_too(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server:
+        done = clew(tmp_path, server.url, "-p", "hi", "--output-format=stream-json", "--verbose")
+    frames = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [f["type"] for f in frames] == ["system", "assistant", "result"]
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("args", "why"),
+    [
+        (("--output-format", "stream-json"), "--verbose"),
+        (("--input-format", "stream-json"), "--output-format stream-json"),
+        ((*BASE, "--session-id", "x"), "UUID"),
+        ((*BASE, "--includ-partial-messages"), "did you mean --include-partial-messages"),
+        ((*BASE, "--setting-sources", "user,global"), "there are user, project, local"),
+        ((*BASE, "--system-prompt-file", "nowhere"), "No such file"),
+    ],
+)
+def test_a_wrong_command_line_is_said_on_standard_error_alone(
+    tmp_path: Path, args: tuple[str, ...], why: str
+) -> None:
+    done = clew(tmp_path, "http://127.0.0.1:9", "-p", "hi", *args)
+    assert done.returncode == 1
+    assert why in done.stderr
+    assert done.stdout == ""
+
+
+def test_a_session_that_is_not_there_is_a_result_and_a_code(tmp_path: Path) -> None:
+    with serving(HELLO) as server, Hosted(tmp_path, server.url, "--resume=nobody") as host:
+        host.send(type="control_request", request_id="r", request={"subtype": "initialize"})
+        result = host.result()
+        assert result["subtype"] == "error_during_execution"
+        assert "nobody" in result["errors"][0]
+        assert host.end() == 1
+        assert "nobody" in host.errors()
+
+
+def test_bad_lines_are_answered_and_survived(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.ask("initialize")
+        host.write(b"\n{half\n[]\n" + b'{"type":"user"}\n{"type":"keep_alive"}\n{"type":"new"}\n')
+        unknown = host.ask("fly")
+        assert unknown["error"] == "Unsupported control request subtype: fly"
+        host.send(type="control_request", request_id="r9", request={})
+        bad = host.until(lambda f: f["type"] == "control_response")["response"]
+        assert (bad["request_id"], bad["subtype"]) == ("r9", "error")
+        host.say("hi" + "x" * 300_000)
+        assert host.result()["result"] == "hello"
+        assert host.end() == 0
+    notices = [f["content"] for f in host.frames if f.get("subtype") == "informational"]
+    assert len(notices) == 3
+    assert "not JSON" in notices[0]
+
+
+def test_the_host_permits_a_call_with_another_input_and_a_rule(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [*MAKES["answers"], *MAKES["answers"]]}
+    with (
+        serving(plan, strict=True) as server,
+        Hosted(tmp_path, server.url, *ASKED, CLAUDE_CODE_SDK_READS_SESSION_STATE="1") as host,
+    ):
+        host.ask("initialize")
+        host.say("go")
+        asked = host.request("can_use_tool")
+        assert asked["request"]["input"] == {"command": "mkdir made"}
+        (offered,) = asked["request"]["permission_suggestions"]
+        assert offered["rules"] == [{"toolName": "Bash", "ruleContent": "mkdir *"}]
+        host.answer(
+            asked,
+            behavior="allow",
+            updatedInput={"command": "mkdir other"},
+            updatedPermissions=[offered | {"destination": "session"}],
+        )
+        assert host.result()["permission_denials"] == []
+        assert (tmp_path / "work" / "other").is_dir()
+        host.say("and again")
+        host.result()
+        assert (tmp_path / "work" / "made").is_dir()
+        assert host.end() == 0
+    states = [f["state"] for f in host.frames if f.get("subtype") == "session_state_changed"]
+    assert states == ["running", "requires_action", "running", "idle", "running", "idle"]
+    assert all(f["sdk_host_only"] for f in host.frames if "state" in f)
+
+
+def test_a_denial_reads_as_the_host_said_it(tmp_path: Path) -> None:
+    with serving(MAKES, strict=True) as server, Hosted(tmp_path, server.url, *ASKED) as host:
+        host.say("go")
+        host.answer(host.request("can_use_tool"), behavior="deny", message="not in here")
+        result = host.result()
+        assert host.end() == 0
+    told = next(f for f in host.frames if f["type"] == "user")
+    assert told["message"]["content"][0]["content"] == "not in here"
+    assert result["permission_denials"][0]["tool_input"] == {"command": "mkdir made"}
+    assert result["num_turns"] == 2
+
+
+def test_a_denial_that_interrupts_ends_the_turn(tmp_path: Path) -> None:
+    with serving(MAKES, strict=True) as server, Hosted(tmp_path, server.url, *ASKED) as host:
+        host.say("go")
+        asked = host.request("can_use_tool")
+        host.answer(asked, behavior="deny", message="stop", interrupt=True)
+        result = host.result()
+        assert (result["subtype"], result["terminal_reason"]) == (
+            "error_during_execution",
+            "aborted_tools",
+        )
+        assert host.end() == 1
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ({"subtype": "error", "error": "callback raised"}, "callback raised"),
+        ({"subtype": "success", "response": {"behavior": "perhaps"}}, "expected"),
+    ],
+)
+def test_an_answer_of_no_use_is_a_no_that_the_model_reads(
+    tmp_path: Path, answer: dict[str, Any], words: str
+) -> None:
+    with serving(MAKES, strict=True) as server, Hosted(tmp_path, server.url, *ASKED) as host:
+        host.say("go")
+        asked = host.request("can_use_tool")
+        host.send(type="control_response", response=answer | {"request_id": asked["request_id"]})
+        assert host.result()["subtype"] == "success"
+        assert host.end() == 0
+    told = next(f for f in host.frames if f["type"] == "user")["message"]["content"][0]
+    assert told["is_error"]
+    assert told["content"].startswith("Tool permission request failed: Error: ")
+    assert words in told["content"]
+
+
+def test_a_host_that_leaves_while_it_is_asked_is_a_no(tmp_path: Path) -> None:
+    with serving(MAKES, strict=True) as server, Hosted(tmp_path, server.url, *ASKED) as host:
+        host.say("go")
+        host.request("can_use_tool")
+        assert host.end() == 0
+    assert host.frames[-1]["type"] == "result"
+    told = next(f for f in host.frames if f["type"] == "user")["message"]["content"][0]
+    assert "stream closed" in told["content"]
+
+
+def test_where_no_host_is_asked_the_denial_is_told(tmp_path: Path) -> None:
+    with serving(MAKES, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.say("go")
+        assert host.end() == 0
+    assert "permission_denied" in host.kinds()
+    assert not (tmp_path / "work" / "made").exists()
+
+
+def test_an_interrupt_keeps_what_was_said_and_the_next_turn_goes_on(tmp_path: Path) -> None:
+    with (
+        serving(STALLED, strict=True) as server,
+        Hosted(tmp_path, server.url, "--include-partial-messages") as host,
+    ):
+        assert host.ask("initialize")["subtype"] == "success"
+        assert host.ask("interrupt")["response"] == {"still_queued": []}
+        host.say("go")
+        host.until(lambda f: f["type"] == "stream_event" and "delta" in f["event"])
+        assert host.ask("interrupt")["subtype"] == "success"
+        result = host.result()
+        assert result["terminal_reason"] == "aborted_streaming"
+        assert result["is_error"] is True
+        ends = [f["event"]["type"] for f in host.frames if f["type"] == "stream_event"]
+        assert ends[-3:] == ["content_block_stop", "message_delta", "message_stop"]
+        cut = [f for f in host.frames if f["type"] == "assistant"]
+        assert [f.get("aborted") for f in cut] == [None, True]
+        host.say("and")
+        assert host.result()["result"] == "again"
+        assert host.end() == 0
+    assert any(
+        f["type"] == "user" and "interrupted by user" in str(f["message"]) for f in host.frames
+    )
+
+
+def test_an_interrupt_while_the_host_is_asked_withdraws_the_question(tmp_path: Path) -> None:
+    with serving(MAKES, strict=True) as server, Hosted(tmp_path, server.url, *ASKED) as host:
+        host.say("go")
+        asked = host.request("can_use_tool")
+        host.ask("interrupt")
+        assert host.result()["terminal_reason"] == "aborted_tools"
+        withdrawn = [f for f in host.frames if f["type"] == "control_cancel_request"]
+        assert [f["request_id"] for f in withdrawn] == [asked["request_id"]]
+        assert host.end() == 1
+
+
+def test_partial_messages_are_the_stream_and_blocks_come_before_their_ends(
+    tmp_path: Path,
+) -> None:
+    with (
+        serving(HELLO, strict=True) as server,
+        Hosted(tmp_path, server.url, "--include-partial-messages") as host,
+    ):
+        host.say("hi")
+        assert host.end() == 0
+    order = [f["event"]["type"] if f["type"] == "stream_event" else f["type"] for f in host.frames]
+    assert order[-5:] == [
+        "assistant",
+        "content_block_stop",
+        "message_delta",
+        "message_stop",
+        "result",
+    ]
+
+
+def test_the_same_prompt_twice_is_asked_once_and_a_silent_one_not_at_all(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.say("for later", shouldQuery=False)
+        first = host.result()
+        assert (first["num_turns"], first["result"]) == (0, "")
+        assert server.requests == []
+        host.say("hi", uuid="41111111-1111-4111-8111-111111111111")
+        host.say("hi", uuid="41111111-1111-4111-8111-111111111111")
+        assert host.end() == 0
+        assert len(server.requests) == 1
+        assert "for later" in str(server.requests[0].body["messages"])
+    assert host.kinds().count("success") == 2
+
+
+def test_prompts_sent_together_are_two_turns(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": "one"}, {"text": "two"}]}
+    with serving(plan, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.say("a", uuid="21111111-1111-4111-8111-111111111111")
+        host.say("b", uuid="31111111-1111-4111-8111-111111111111")
+        assert host.end() == 0
+    results = [f for f in host.frames if f["type"] == "result"]
+    assert [f["result"] for f in results] == ["one", "two"]
+
+
+def test_words_during_a_turn_are_heard_in_it_or_are_the_next(tmp_path: Path) -> None:
+    with serving(MAKES, strict=True) as server, Hosted(tmp_path, server.url, *ASKED) as host:
+        host.say("go", uuid="21111111-1111-4111-8111-111111111111")
+        asked = host.request("can_use_tool")
+        host.say("be quick", uuid="31111111-1111-4111-8111-111111111111")
+        host.answer(asked, behavior="allow", updatedInput={"command": "mkdir made"})
+        result = host.result()
+        assert host.end() == 0
+        assert "be quick" in str(server.requests[1].body["messages"][-1])
+    assert result["result"] == "done"
+    assert result["user_message_uuids"] == [
+        "21111111-1111-4111-8111-111111111111",
+        "31111111-1111-4111-8111-111111111111",
+    ]
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_to_end_keeps_the_work_and_has_its_code(
+    tmp_path: Path, number: signal.Signals, code: int
+) -> None:
+    with (
+        serving(STALLED, strict=True) as server,
+        Hosted(tmp_path, server.url, "--include-partial-messages") as host,
+    ):
+        host.say("go")
+        host.until(lambda f: f["type"] == "stream_event" and "delta" in f["event"])
+        host.process.send_signal(number)
+        assert host.result()["terminal_reason"] == "aborted_streaming"
+        assert host.process.wait(timeout=30) == code
+    assert "A whole thought." in str([e for e in entries(tmp_path) if e["type"] == "assistant"])
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_words_said_before_a_signal_begin_no_turn_after_it(
+    tmp_path: Path, number: signal.Signals
+) -> None:
+    with (
+        serving(STALLED, strict=True) as server,
+        Hosted(tmp_path, server.url, "--include-partial-messages") as host,
+    ):
+        host.say("go")
+        host.until(lambda f: f["type"] == "stream_event" and "delta" in f["event"])
+        host.say("and more", uuid="31111111-1111-4111-8111-111111111111")
+        host.ask("get_context_usage")
+        host.process.send_signal(number)
+        first, second = host.result(), host.result()
+        host.end()
+        assert len(server.requests) == 1
+    assert first["terminal_reason"] == "aborted_streaming"
+    assert second["errors"] == ["a signal ended this session before it could answer"]
+
+
+def test_a_host_that_no_longer_reads_ends_the_run_and_the_session_goes_on(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": "x" * 400_000}, {"text": "still here"}]}
+    with serving(plan, strict=True) as server:
+        with Hosted(tmp_path, server.url, "--include-partial-messages") as host:
+            assert host.process.stdout is not None
+            host.process.stdout.close()
+            host.say("go")
+            assert host.process.stdin is not None
+            host.process.stdin.close()
+            assert host.process.wait(timeout=30) == 1
+        done = clew(tmp_path, server.url, "-p", "--continue", "and?")
+        assert done.stdout == "still here\n", done.stderr
+
+
+def test_no_frame_is_longer_than_a_host_can_take(tmp_path: Path) -> None:
+    big = tmp_path / "work" / "big.txt"
+    big.parent.mkdir()
+    big.write_text("line\n" * 400_000, "utf-8")
+    plan = {
+        "scenario": 1,
+        "answers": [
+            {"content": [{"tool": "Bash", "input": {"command": f"cat {big}"}}]},
+            {"text": "y" * 900_000},
+        ],
+    }
+    with (
+        serving(plan, strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash(cat:*)") as host,
+    ):
+        host.say("go")
+        assert host.end() == 0
+    assert max(len(json.dumps(f, ensure_ascii=False).encode()) for f in host.frames) < 600_000
+    logged = [e for e in entries(tmp_path) if e["type"] == "assistant"]
+    assert len(logged[-1]["message"]["content"][0]["text"]) == 900_000
+
+
+def test_the_model_and_the_mode_change_between_turns(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": "one"}, {"text": "two"}]}
+    with serving(plan, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.say("a")
+        host.result()
+        assert host.ask("set_model", model="haiku")["response"]["model"].startswith("claude-haiku")
+        assert host.ask("set_permission_mode", mode="plan")["response"] == {"mode": "plan"}
+        assert "no such mode" in host.ask("set_permission_mode", mode="wild")["error"]
+        assert "start with" in host.ask("set_permission_mode", mode="bypassPermissions")["error"]
+        assert host.ask("set_max_thinking_tokens", max_thinking_tokens=0)["subtype"] == "success"
+        host.say("b")
+        host.result()
+        usage = host.ask("get_context_usage")["response"]
+        assert usage["totalTokens"] == sum(
+            c["tokens"] for c in usage["categories"] if c["name"] != "Free space"
+        )
+        assert sum(len(row) for row in usage["gridRows"]) <= 200
+        assert host.ask("get_session_cost")["response"]["total_cost_usd"] > 0
+        assert host.ask("rename_session", title="A name")["subtype"] == "success"
+        assert host.ask("mcp_status")["response"] == {"mcpServers": []}
+        assert host.end() == 0
+        assert [r.body["model"].split("-")[1] for r in server.requests] == ["sonnet", "haiku"]
+    inits = [f for f in host.frames if f.get("subtype") == "init"]
+    assert [f["permissionMode"] for f in inits] == ["default", "plan"]
+    assert any(e.get("customTitle") == "A name" for e in entries(tmp_path))
+
+
+def test_a_retry_and_a_failure_are_told_and_the_code_says_so(tmp_path: Path) -> None:
+    plan = {
+        "scenario": 1,
+        "answers": [
+            {"status": 529, "headers": {"retry-after": 0}},
+            {"status": 400},
+        ],
+    }
+    with serving(plan) as server, Hosted(tmp_path, server.url) as host:
+        host.say("go")
+        result = host.result()
+        assert host.end() == 1
+    retry = next(f for f in host.frames if f.get("subtype") == "api_retry")
+    assert (retry["attempt"], retry["error_status"]) == (1, 529)
+    assert (result["subtype"], result["is_error"]) == ("success", True)
+    assert result["api_error_status"] == 400
+    synthetic = next(f for f in host.frames if f["type"] == "assistant")
+    assert synthetic["error"] == "invalid_request"
+    assert synthetic["message"]["model"] == "<synthetic>"
+
+
+def test_the_command_line_shapes_the_request(tmp_path: Path) -> None:
+    (tmp_path / "more.txt").write_text("Be terse.", "utf-8")
+    args = (
+        "--system-prompt", "", "--append-system-prompt-file", str(tmp_path / "more.txt"),
+        "--tools", "Read,Bash", "--disallowedTools", "Bash", "--max-thinking-tokens", "2000",
+        "--effort=low", "--betas", "odd-beta", "--setting-sources=", "--name", "Named", "",
+    )  # fmt: skip
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config" / "settings.json").write_text('{"model": "opus"}', "utf-8")
+    with serving(HELLO, strict=True) as server, Hosted(tmp_path, server.url, *args) as host:
+        host.say("hi")
+        assert host.end() == 0
+        (request,) = server.requests
+    assert [tool["name"] for tool in request.body["tools"]] == ["Read"]
+    assert [block["text"] for block in request.body["system"]] == ["Be terse."]
+    assert "sonnet" in request.body["model"], "no settings file was read"
+    assert "odd-beta" in str(request.header("anthropic-beta"))
+    assert any(e.get("customTitle") == "Named" for e in entries(tmp_path))
+
+
+def test_the_handshake_may_bring_the_system_prompt(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.ask("initialize", systemPrompt=["Only this."], appendSystemPrompt="And this.")
+        host.say("hi")
+        assert host.end() == 0
+        blocks = [block["text"] for block in server.requests[0].body["system"]]
+    assert blocks == ["Only this.", "And this."]
+
+
+def test_a_prompt_can_be_taken_back_and_the_session_ended(tmp_path: Path) -> None:
+    with serving(STALLED, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.say("go")
+        host.say("later", uuid="51111111-1111-4111-8111-111111111111")
+        until(lambda: len(server.requests) == 1)
+        later = "51111111-1111-4111-8111-111111111111"
+        assert host.ask("cancel_async_message", message_uuid=later)["response"]["cancelled"]
+        again = host.ask("cancel_async_message", message_uuid=later)["response"]
+        assert again == {"cancelled": False}
+        host.ask("end_session")
+        host.ask("interrupt")
+        assert host.end() == 1
+        assert len(server.requests) == 1
+
+
+def test_clear_begins_another_session_beside_the_old_one(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": "Eins."}, {"text": "Zwei."}]}
+    with serving(plan, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.say("a")
+        first = host.result()
+        host.say("/clear")
+        cleared = host.result()
+        host.say([{"type": "text", "text": "b"}])
+        second = host.result()
+        assert host.ask("set_permission_mode", mode="plan")["subtype"] == "success"
+        assert host.end() == 0
+        assert "Eins." not in str(server.requests[1].body["messages"])
+    reset = next(f for f in host.frames if f["type"] == "conversation_reset")
+    assert reset["session_id"] == first["session_id"]
+    assert reset["new_conversation_id"] == cleared["session_id"] == second["session_id"]
+    assert (cleared["num_turns"], cleared["result"]) == (0, "")
+    assert len(transcripts(tmp_path)) == 2
+
+
+def test_a_command_is_answered_without_the_model(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.say("/help")
+        shown = host.result()
+        host.say("/help", client_composed=True)
+        assert host.result()["result"] == "hello"
+        assert host.end() == 0
+    assert "/clear" in shown["result"]
+    assert shown["num_turns"] == 0
+
+
+def hooked(**events: list[str]) -> dict[str, Any]:
+    """The hooks of a handshake: an event's callbacks."""
+    return {name: [{"matcher": None, "hookCallbackIds": ids}] for name, ids in events.items()}
+
+
+def test_a_hook_of_the_host_denies_and_adds_context(tmp_path: Path) -> None:
+    with serving(MAKES, strict=True) as server, Hosted(tmp_path, server.url, *ASKED) as host:
+        hooks = hooked(PreToolUse=["pre"], UserPromptSubmit=["said"], NotYetKnown=["x"])
+        assert host.ask("initialize", hooks=hooks)["response"]["hook_on_failure_supported"]
+        host.say("go")
+        asked = host.request("hook_callback")
+        assert asked["request"]["input"]["prompt"] == "go"
+        assert Path(asked["request"]["input"]["transcript_path"]).name.endswith(".jsonl")
+        extra = {"hookEventName": "UserPromptSubmit", "additionalContext": "it is late"}
+        host.answer(asked, hookSpecificOutput=extra)
+        asked = host.request("hook_callback")
+        assert asked["request"]["callback_id"] == "pre"
+        assert asked["request"]["input"]["tool_input"] == {"command": "mkdir made"}
+        no = {
+            "hookEventName": "PreToolUse",
+            "permissionDecision": "deny",
+            "permissionDecisionReason": "not here",
+        }
+        host.answer(asked, hookSpecificOutput=no)
+        result = host.result()
+        assert host.end() == 0
+        assert "it is late" in str(server.requests[0].body["messages"])
+    assert result["permission_denials"][0]["tool_name"] == "Bash"
+    assert not (tmp_path / "work" / "made").exists()
+
+
+def test_a_hook_that_the_host_does_not_answer_in_time_is_withdrawn(tmp_path: Path) -> None:
+    with (
+        serving(MAKES, strict=True) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
+    ):
+        slow = {"PostToolUse": [{"hookCallbackIds": ["post"], "timeout": 0.2}]}
+        host.ask("initialize", hooks=slow)
+        host.say("go")
+        asked = host.request("hook_callback")
+        withdrawn = host.until(lambda f: f["type"] == "control_cancel_request")
+        assert withdrawn["request_id"] == asked["request_id"]
+        assert host.result()["result"] == "done"
+        assert host.end() == 0
+
+
+def test_hooks_of_settings_are_told_where_the_host_wants_them(tmp_path: Path) -> None:
+    hooks = {"SessionStart": [{"hooks": [{"type": "command", "command": "echo hello"}]}]}
+    settings = json.dumps({"hooks": hooks})
+    with (
+        serving(HELLO, strict=True) as server,
+        Hosted(tmp_path, server.url, "--include-hook-events", "--settings", settings) as host,
+    ):
+        host.say("hi")
+        assert host.end() == 0
+    kinds = host.kinds()
+    assert kinds.index("hook_started") < kinds.index("hook_response") < kinds.index("init")
+
+
+def test_hosts_are_told_the_style_that_the_settings_name(tmp_path: Path) -> None:
+    settings = ("--settings", '{"outputStyle": "of-nobody"}')
+    with (
+        serving({"scenario": 1, "answers": [{"text": "hi"}]}, strict=True) as server,
+        Hosted(tmp_path, server.url, *settings) as host,
+    ):
+        assert host.ask("initialize")["response"]["output_style"] == "of-nobody"
+        host.say("hello")
+        host.result()
+        assert "there is no style 'of-nobody'" in host.errors()
+
+
+def test_sigint_stops_the_turn_as_a_host_would_and_ends_the_session(tmp_path: Path) -> None:
+    sleeps = {"content": [{"tool": "Bash", "input": {"command": "echo begun > mark; sleep 300"}}]}
+    with (
+        serving({"scenario": 1, "answers": [sleeps]}) as server,
+        Hosted(tmp_path, server.url, "--allowedTools", "Bash") as host,
+    ):
+        host.ask("initialize")
+        host.say("go")
+        until((tmp_path / "work" / "mark").exists)
+        host.process.send_signal(signal.SIGINT)
+        said = host.result()
+        assert (said["subtype"], said["terminal_reason"]) == (
+            "error_during_execution",
+            "aborted_tools",
+        )
+        # Without the end of its input.
+        assert host.process.wait(timeout=30) == 1
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        {"type": "text", "text": 5},
+        {"type": "tool_use", "id": "t", "name": "Bash", "input": {}},
+        {"type": "thinking", "thinking": "mine", "signature": "x"},
+        {"type": "tool_result"},
+    ],
+)
+def test_what_no_person_can_say_is_refused_and_the_session_goes_on(
+    tmp_path: Path, block: dict[str, Any]
+) -> None:
+    with serving(HELLO, strict=True) as server, Hosted(tmp_path, server.url) as host:
+        host.say([block])
+        host.say("well then")
+        assert host.result()["result"] == "hello"
+        assert host.end() == 0
+        assert len(server.requests) == 1
+    assert "a line of standard input was not taken: message.content: " in host.errors()

@@ -1,0 +1,660 @@
+"""A turn as it goes by: what stays goes out once and in its order, what changes is bounded."""
+
+from base64 import b64encode
+from typing import Any
+
+import pytest
+from pyte import HistoryScreen, Stream
+
+from clew.agent.events import (
+    Compacted,
+    Compacting,
+    Doubted,
+    EngineEvent,
+    FromAgent,
+    NotCompacted,
+    Noticed,
+    NotSaved,
+    Printed,
+    Recorded,
+    Repaired,
+    ToolFinished,
+    ToolProgressed,
+    ToolStarted,
+    TurnEnded,
+)
+from clew.agent.hooks.output import Ran
+from clew.agent.hooks.progress import HookFinished, HookStarted
+from clew.agent.tasks import notice
+from clew.agent.tools.base import Progress
+from clew.core.messages.text import rejected_by_user
+from clew.core.normalize.repairs import Repair, in_words
+from clew.core.stream.events import (
+    BlockDropped,
+    BlockFinished,
+    BlockStarted,
+    InputDelta,
+    MessageFinished,
+    MessageStarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolUseReady,
+)
+from clew.fronts.render.rows import cells
+from clew.fronts.render.theme import BARE, DARK, Abilities
+from clew.fronts.render.transcript import Transcript
+from clew.providers.answer_events import FellBack, Held, Retrying, Waiting, Withdrawn
+from clew.providers.base import Failure
+from tests.fronts.terminal.render.corpus import ANSWER
+
+
+def transcript(width: int = 60, **fields: Any) -> Transcript:
+    return Transcript(width, BARE, **fields)
+
+
+def fed(shown: Transcript, *events: EngineEvent | TurnEnded) -> list[str]:
+    return [line for event in events for line in shown.feed(event)]
+
+
+def words(text: str) -> list[EngineEvent | TurnEnded]:
+    deltas = [TextDelta(index=0, text=text[i : i + 7]) for i in range(0, len(text), 7)]
+    return [*deltas, BlockFinished(index=0, block={"type": "text", "text": text})]
+
+
+def call(name: str = "Bash", **given: Any) -> dict[str, Any]:
+    return {"type": "tool_use", "id": "t1", "name": name, "input": given}
+
+
+def finished(
+    block: dict[str, Any],
+    content: Any,
+    raw: Any = None,
+    *,
+    is_error: bool = False,
+    display: str = "",
+) -> ToolFinished:
+    result = {"type": "tool_result", "tool_use_id": block["id"], "content": content}
+    entry = {
+        "type": "user",
+        "message": {"role": "user", "content": [result | ({"is_error": True} if is_error else {})]},
+        "toolUseResult": raw,
+    }
+    return ToolFinished(block=block, entry=entry, is_error=is_error, display=display)
+
+
+def test_words_show_at_once_and_go_out_when_they_stand() -> None:
+    shown = transcript()
+    assert fed(shown, TextDelta(index=0, text="Half **a line**")) == []
+    assert shown.tail(60, 5) == ["Half a line"]
+    assert fed(shown, BlockFinished(index=0, block={"type": "text"})) == ["Half a line"]
+    assert shown.tail(60, 5) == []
+
+
+def test_an_answer_without_a_line_end_is_seen_from_its_first_word_and_its_tail_stays_low() -> None:
+    shown = transcript()
+    for number in range(700):
+        shown.feed(TextDelta(index=0, text=f"word{number} "))
+        tail = shown.tail(60, 6)
+        assert len(tail) <= 6
+        assert f"word{number}" in tail[-1]
+
+
+def test_a_call_is_one_story_with_its_hooks_and_its_result() -> None:
+    shown = transcript()
+    block = call(command="make test")
+    assert (
+        fed(shown, MessageStarted(message={}), BlockStarted(index=0, block=call() | {"input": {}}))
+        == []
+    )
+    assert shown.tail(60, 5) == ["○ Bash …"]
+    fed(shown, InputDelta(index=0, partial_json="x" * 2500))
+    assert shown.tail(60, 5) == ["○ Bash … 2 kB"]
+    fed(shown, BlockFinished(index=0, block=block), ToolUseReady(index=0, block=block))
+    assert shown.tail(60, 5) == ["○ Bash: make test (waits)"]
+    fed(shown, ToolStarted(block=block, title="Bash: run the tests"))
+    fed(shown, ToolProgressed(tool_use_id="t1", data=Progress(text="a\nb\nc\nd\n", data={})))
+    assert shown.tail(60, 5) == ["○ Bash: run the tests", "  b", "  c", "  d"]
+    ran = Ran(exit_code=1, stdout="", stderr="not on a Friday")
+    said = HookFinished(hook_id="h", name="PostToolUse:Bash", event="PostToolUse", ran=ran,
+                        title="check.sh", tool_use_id="t1")  # fmt: skip
+    fine = HookFinished(hook_id="h", name="n", event="e", ran=Ran(exit_code=0, stdout="", stderr=""),
+                        title="ok.sh", tool_use_id="t1")  # fmt: skip
+    fed(shown, said, fine, ToolProgressed(tool_use_id="t9", data=Progress(text="x", data={})))
+    assert shown.tail(60, 0) == []
+    out = fed(shown, finished(block, "1 passed\n", {"stdout": "\x1b[32m1 passed\x1b[0m\n"}))
+    assert out == [
+        "● Bash: run the tests",
+        "  $ make test",
+        "  hook PostToolUse:Bash: error: not on a Friday",
+        "  1 passed",
+    ]
+    assert shown.tail(60, 5) == []
+
+
+def test_long_output_is_folded_and_can_be_seen_whole() -> None:
+    shown = transcript()
+    text = "\n".join(f"line {i}" for i in range(1000))
+    out = fed(shown, finished(call(command="seq"), text))
+    assert len(out) == 11
+    assert out[6] == "  … 991 more lines (ctrl+o shows no. 1)"
+    assert shown.folded == ["1 Bash: seq"]
+    assert shown.see("1 Bash: seq") == shown.see("1") == text.split("\n")
+    assert shown.see("2") == shown.see("x") == []
+
+
+def test_a_line_without_an_end_is_cut_and_can_be_seen_whole() -> None:
+    shown = transcript()
+    out = fed(shown, finished(call(command="x"), "y" * 100_000))
+    assert len(out) == 5
+    assert "long lines" in out[-1]
+    assert "".join(shown.see("1")) == "y" * 100_000
+
+
+PATCH = [
+    {"oldStart": 9, "oldLines": 3, "newStart": 9, "newLines": 3,
+     "lines": [" def f():", "-    return 1", "+    return 2", " ", "\\ No newline at end of file"]},
+    {"oldStart": 90, "oldLines": 1, "newStart": 90, "newLines": 2, "lines": [" x", "+y"]},
+]  # fmt: skip
+
+
+def test_a_change_is_shown_as_lines_with_numbers() -> None:
+    shown = transcript()
+    raw = {"filePath": "a.py", "structuredPatch": PATCH}
+    out = fed(shown, finished(call("Edit", file_path="a.py"), "done", raw))
+    assert out == [
+        "● Edit: a.py",
+        "  +2 -1",
+        "   9   def f():",
+        "  10 -     return 1",
+        "  10 +     return 2",
+        "  11",
+        "     \\ No newline at end of file",
+        "     ⋮",
+        "  90   x",
+        "  91 + y",
+    ]
+
+
+def test_a_new_file_is_shown_to_a_bound() -> None:
+    shown = transcript()
+    content = "".join(f"x = {i}\n" for i in range(100))
+    raw = {"type": "create", "filePath": "a.py", "content": content, "structuredPatch": []}
+    out = fed(shown, finished(call("Write", file_path="a.py"), "done", raw))
+    assert out[:3] == ["● Write: a.py", "  new, +100", "    1 + x = 0"]
+    assert out[-1] == "  … and more (ctrl+o shows no. 1)"
+    assert len(shown.see("1")) == 100
+
+
+def test_what_the_model_reads_is_a_line_for_people_that_can_be_opened() -> None:
+    shown = transcript()
+    out = fed(shown, finished(call("Read", file_path="a.py"), "1\tx\n2\ty\n", display="2 lines"))
+    assert out == ["● Read: a.py", "  2 lines (ctrl+o shows no. 1)"]
+    assert shown.see("1") == ["1    x", "2    y"]
+
+
+def test_a_list_of_what_is_to_do_has_boxes() -> None:
+    todos = [
+        {"content": "look", "status": "completed", "activeForm": "looking"},
+        {"content": "write", "status": "in_progress", "activeForm": "writing"},
+        {"content": "test", "status": "pending", "activeForm": "testing"},
+    ]
+    out = fed(transcript(), finished(call("TodoWrite", todos=todos), "kept", {"newTodos": todos}))
+    assert out == ["● TodoWrite", "  ☑ look", "  ▸ writing", "  ☐ test"]
+
+
+def test_a_narrower_terminal_gets_narrower_lines() -> None:
+    shown = transcript()
+    shown.resize(50)
+    fed(shown, TextDelta(index=0, text="words " * 30))
+    shown.resize(20)
+    shown.resize(20)
+    assert all(len(row) <= 20 for row in [*shown.tail(20, 50), *fed(shown, *words("and more"))])
+
+
+def test_blocks_that_are_no_calls_have_no_story() -> None:
+    shown = transcript()
+    fed(shown, BlockStarted(index=0, block={"type": "text"}), InputDelta(index=4, partial_json="x"))
+    assert shown.tail(60, 5) == []
+
+
+def test_a_plan_is_shown_as_it_reads() -> None:
+    raw = {"plan": "# Plan\n\n1. look\n"}
+    out = fed(transcript(), finished(call("ExitPlanMode"), "agreed", raw))
+    assert out == ["● ExitPlanMode", "  Plan", "", "  1. look"]
+    assert fed(transcript(), finished(call("Agent"), "")) == ["● Agent", "  done"]
+
+
+def test_what_a_log_holds_in_another_shape_is_shown_as_text() -> None:
+    odd = {"type": "user", "message": {"content": [1, {"type": "text"}]}, "toolUseResult": "x"}
+    block = call("Edit", file_path=7)
+    out = fed(transcript(), ToolFinished(block=block, entry=odd, is_error=False, display="odd"))
+    assert out == ["● Edit", "  odd"]
+    raw = {"structuredPatch": [7], "newTodos": [7], "plan": 7, "stdout": 7}
+    assert fed(transcript(), finished(block, [1, {"text": 7}, {"text": "as it is"}], raw))[1:] == [
+        "  as it is"
+    ]
+
+
+def test_a_persons_own_line_for_the_shell_is_no_story() -> None:
+    shown = transcript()
+    block = {"type": "bash", "id": "", "name": "Bash", "input": {"command": "ls"}}
+    assert fed(shown, ToolStarted(block=block, title="! ls"), Printed(text="a")) == [
+        "! ls",
+        "",
+        "a",
+    ]
+    assert shown.tail(60, 5) == []
+
+
+def test_a_refusal_says_so_in_its_story() -> None:
+    out = fed(transcript(), finished(call(command="rm"), "<tool_use_error>No.</tool_use_error>",
+                                     is_error=True))  # fmt: skip
+    assert out == ["● Bash: rm", "  No."]
+
+
+def test_thinking_is_folded_and_short_while_it_goes_on() -> None:
+    shown = transcript()
+    for _ in range(100):
+        shown.feed(ThinkingDelta(index=0, thinking="deep thoughts about it "))
+    assert len(shown.tail(60, 10)) == 3
+    out = fed(shown, BlockFinished(index=0, block={"type": "thinking"}))
+    assert out == ["· thought, 400 words (ctrl+o shows no. 1)"]
+    assert shown.see("1")[0].startswith("deep thoughts")
+
+
+def test_words_calls_and_notes_stand_apart() -> None:
+    shown = transcript()
+    assert shown.prompt("hello\nyou") == ["", "> hello", "  you"]
+    out = fed(
+        shown,
+        *words("One.\n\nTwo."),
+        finished(call(command="a"), "b"),
+        finished(call(command="c"), "d"),
+        Noticed(messages=("Mind this",)),
+        *words("Three."),
+        TurnEnded(reason="completed"),
+    )
+    assert out == [
+        "", "One.", "", "Two.", "", "● Bash: a", "  b", "● Bash: c", "  d", "", "! Mind this", "", "Three.",
+    ]  # fmt: skip
+
+
+def test_an_open_call_ends_with_its_turn() -> None:
+    shown = transcript()
+    fed(shown, ToolStarted(block=call(command="sleep"), title="Bash: sleep"))
+    out = fed(shown, TurnEnded(reason="aborted_tools"))
+    assert out == ["● Bash: sleep", "  stopped", "", "[stopped]"]
+    assert fed(shown, TurnEnded(reason="api_error", message="no")) == ["[no]"]
+    assert fed(shown, TurnEnded(reason="max_turns", message="3")) == ["[max turns: 3]"]
+    assert fed(shown, TurnEnded(reason="no_answer")) == ["[no answer]"]
+    assert fed(shown, TurnEnded(reason="denied_and_stopped")) == ["[stopped, as you said no]"]
+
+
+def test_an_answer_that_begins_anew_leaves_its_open_part() -> None:
+    shown = transcript()
+    fed(shown, TextDelta(index=0, text="Gone\n\nand "), BlockStarted(index=1, block=call()))
+    out = fed(shown, Withdrawn(message={}))
+    assert out == ["", "(the answer above was broken off; it begins anew)"]
+    assert shown.tail(60, 5) == []
+    fed(shown, TextDelta(index=0, text="never shown"))
+    assert fed(shown, Withdrawn(message={})) == []
+
+
+def test_a_dropped_block_leaves_nothing_open() -> None:
+    shown = transcript()
+    fed(shown, BlockStarted(index=0, block=call()))
+    fed(shown, BlockDropped(index=0, block=call(), why="cut"))
+    assert shown.tail(60, 5) == []
+    fed(shown, TextDelta(index=1, text="half"))
+    assert fed(shown, BlockDropped(index=1, block={"type": "text"}, why="cut")) == ["half"]
+    fed(shown, TextDelta(index=1, text="half"))
+    assert (
+        fed(shown, MessageFinished(message={}, stop_reason="end_turn", complete=True))[-1] == "half"
+    )
+
+
+def test_what_waits_is_said_until_something_comes() -> None:
+    shown = transcript()
+    fed(shown, Waiting(silent_s=20, limit_s=90))
+    assert shown.tail(60, 3) == ["(no answer for 20 s; given up at 90 s)"]
+    fed(shown, TextDelta(index=0, text="here"))
+    assert shown.tail(60, 3) == ["here"]
+
+
+FAILURE = Failure(kind="overloaded", message="overloaded")
+
+
+MENDED = Repair(kind="result_missing", uuid="u")
+
+
+def test_reports_of_the_engine_are_lines() -> None:
+    boundary = {"type": "system", "subtype": "compact_boundary"}
+    out = fed(
+        transcript(200),
+        HookStarted(hook_id="h", name="n", event="e", status="Linting"),
+        HookStarted(hook_id="h", name="n", event="e"),
+        NotSaved(messages=("the disk is full",)),
+        Repaired(repairs=[]),
+        Repaired(repairs=[MENDED]),
+        Doubted(violations=[], is_held=True),
+        Retrying(failure=FAILURE, attempt=1, max_attempts=2, delay_s=4, budget_left_s=None),
+        Held(delay_s=7),
+        FellBack(failure=FAILURE, model="other"),
+        Compacting(trigger="auto"),
+        Compacted(boundary=boundary, entries=[], message="half of it"),
+        NotCompacted(message="too short", trigger="auto"),
+        NotCompacted(message="its order is answered", trigger="manual"),
+        Printed(text="a\x1b]0;t\x07b\n"),
+    )
+    assert out == [
+        "(Linting)",
+        "! the disk is full",
+        f"! {in_words([MENDED])}",
+        "! not sent; by the rules the service would refuse it:",
+        "(overloaded; trying again in 4 s)",
+        "(waiting 7 s, as the service asked)",
+        "(overloaded; asking other instead)",
+        "(the conversation is being summarised)",
+        "-- summarised: half of it",
+        "! not summarised: too short",
+        "",
+        "ab",
+    ]
+
+
+def test_nothing_that_is_said_can_rule_the_terminal() -> None:
+    evil = "\x1b[2J\x1b]0;title\x07\x9b5A\r\x08\u202e\x1bP$q\x1b\\"
+    shown = Transcript(60, DARK, Abilities(links=True))
+    block = {"type": "tool_use", "id": f"t{evil}", "name": evil, "input": {"command": evil}}
+    link = f"[a](https://x.y/{evil}) <b {evil}> `{evil}`\n\n```{evil}\n{evil}\n```\n| {evil} |\n|---|\n"
+    out = fed(
+        shown,
+        *words(link + evil),
+        ThinkingDelta(index=0, thinking=evil),
+        BlockFinished(index=0, block={"type": "thinking"}),
+        ToolStarted(block=block, title=evil),
+        ToolProgressed(tool_use_id=block["id"], data=Progress(text=evil, data={})),
+    )
+    out += shown.tail(60, 20)
+    out += fed(shown, finished(block, evil, {"structuredPatch": [
+        {"oldStart": 1, "newStart": 1, "lines": [f"+{evil}"]}], "filePath": evil}))  # fmt: skip
+    out += fed(
+        shown, finished(block, evil, is_error=True), Noticed(messages=(evil,)), Printed(text=evil)
+    )
+    out += shown.prompt(evil) + [line for name in shown.folded for line in shown.see(name)]
+    out += shown.folded
+    screen = HistoryScreen(60, 100, history=1000)
+    Stream(screen).feed("".join(f"{line}\r\n" for line in out))
+    assert [line for line in out if "\x1b" in _stripped(line)] == []
+    assert screen.title == ""
+    assert not any(c in line for line in out for c in "\x07\x08\x9b\r\u202e")
+
+
+def _stripped(line: str) -> str:
+    import re
+
+    return re.sub(r"\x1b\[[\d;]*m|\x1b]8;;[\x21-\x7e]*\x1b\\", "", line)
+
+
+def test_a_picture_is_drawn_where_the_terminal_can_and_named_elsewhere() -> None:
+    png = (
+        b"\x89PNG\r\n\x1a\n"
+        + b"\0\0\0\rIHDR"
+        + (400).to_bytes(4)
+        + (200).to_bytes(4)
+        + b"\0" * 5000
+    )
+    source = {"type": "base64", "media_type": "image/png", "data": b64encode(png).decode()}
+    result = finished(call("Read", file_path="a.png"), [{"type": "image", "source": source}],
+                      display="A picture")  # fmt: skip
+    assert fed(transcript(), result)[1:] == ["  A picture", "  [picture: image/png]"]
+    kitty = fed(transcript(abilities=Abilities(pictures="kitty")), result)
+    assert len(kitty) == 12
+    assert "c=40,r=10,m=1;" in kitty[-1]
+    assert kitty[-1].count("\x1b_G") == 2
+    iterm = fed(transcript(abilities=Abilities(pictures="iterm2")), result)
+    assert "width=40;height=10:" in iterm[-1]
+    broken = finished(call("Read"), [{"type": "image", "source": source | {"data": "\x1b[2J"}}])
+    assert "[picture" in fed(transcript(abilities=Abilities(pictures="kitty")), broken)[-1]
+
+
+def test_each_line_of_a_long_answer_is_in_the_history_once() -> None:
+    shown = transcript(80)
+    screen = HistoryScreen(80, 24, history=5000)
+    stream = Stream(screen)
+    text = "".join(f"- item number {i} of it\n" for i in range(1000))
+    text += "\n```\n" + "".join(f"code line {i}\n" for i in range(1000)) + "```\n\nend"
+    for event in words(text):
+        for row in shown.feed(event):
+            stream.feed(row + "\r\n")
+        assert len(shown.tail(80, 10)) <= 10
+    top = ["".join(line[i].data for i in range(80)).strip() for line in screen.history.top]
+    seen = [row for row in (*top, *(row.strip() for row in screen.display)) if row]
+    assert [row for row in seen if "item" in row] == [
+        f"• item number {i} of it" for i in range(1000)
+    ]
+    assert [row for row in seen if "code" in row] == [f"code line {i}" for i in range(1000)]
+    assert seen[-1] == "end"
+
+
+def test_a_session_that_goes_on_shows_its_end() -> None:
+    block = call(command="ls")
+    result = finished(block, "a\nb").entry
+    turn = [
+        {"type": "user", "uuid": "1", "message": {"role": "user", "content": "hello"}},
+        {"type": "user", "uuid": "2", "isMeta": True, "message": {"role": "user", "content": "x"}},
+        {"type": "assistant", "uuid": "3", "message": {"content": [
+            {"type": "thinking", "thinking": "well now"},
+            {"type": "text", "text": "So **it** is"}, block]}},
+        result | {"uuid": "4"},
+        {"type": "system", "uuid": "5", "subtype": "compact_boundary"},
+        {"type": "assistant", "uuid": "6", "message": {"content": [block | {"id": "t2"}]}},
+    ]  # fmt: skip
+    out = transcript().history(turn)
+    assert out == [
+        "", "> hello", "", "· thought, 2 words (ctrl+o shows no. 1)", "", "So it is", "", "● Bash: ls", "  a",
+        "  b", "", "── what came before is a summary now ──", "", "● Bash: ls", "  stopped",
+    ]  # fmt: skip
+    assert transcript().history(turn * 20, rows=120)[0] == "… 24 earlier messages"
+    many = transcript().history(turn * 2000, rows=20)
+    assert len(many) == 23
+    assert many[:3] == ["… 11,976 earlier messages", "", "● Bash: ls"]
+    assert transcript().history(iter(turn), rows=3)[0] == "… the beginning is not shown"
+    assert transcript().history([]) == []
+
+
+def said(text: str, kind: str = "user", **more: Any) -> dict[str, Any]:
+    return {"type": kind, "uuid": text, "message": {"role": kind, "content": text}} | more
+
+
+def test_a_session_that_goes_on_looks_as_it_did() -> None:
+    calls = [call(command="ls -l"), call(command="ls -l") | {"id": "t2"}]
+    two = {"type": "assistant", "uuid": "2", "message": {"content": calls}}
+    out = transcript().history(
+        [
+            said("<bash-input>ls</bash-input>"),
+            said("<bash-stdout>a</bash-stdout><bash-stderr>b</bash-stderr>"),
+            said("<command-message>x</command-message><command-name>/review</command-name>"),
+            two,
+            said("[Request interrupted by user]"),
+            said("[Request interrupted by user]", promptSource="typed"),
+        ]
+    )
+    assert out == [
+        "", "! ls", "", "ab", "", "> /review", "", "● Bash: ls -l", "  stopped", "● Bash: ls -l",
+        "  stopped", "", "[stopped]", "", "> [Request interrupted by user]",
+    ]  # fmt: skip
+
+
+def test_of_a_long_thing_its_beginning_stands_above_its_end() -> None:
+    answer = "The beginning.\n\n" + "".join(f"- item {n}\n" for n in range(50))
+    out = transcript().history([said("go"), said(answer, "assistant")], rows=4)
+    assert out == [
+        "… the beginning is not shown", "", "The beginning.", "  …",
+        "• item 46", "• item 47", "• item 48", "• item 49",
+    ]  # fmt: skip
+
+
+def test_the_whole_answer_goes_out_as_it_is_painted() -> None:
+    from clew.fronts.render.markdown import Markdown
+    from clew.fronts.render.rows import as_line
+
+    markdown = Markdown(BARE, 60)
+    rows = [as_line(row) for row in (*markdown.feed(ANSWER), *markdown.finish())]
+    assert fed(transcript(), *words(ANSWER)) == rows
+
+
+def test_an_agent_has_a_line_of_its_own_below_the_call_that_began_it() -> None:
+    shown = transcript()
+    block = call("Agent", description="look", prompt="look around")
+
+    def told(event: EngineEvent, agent: str = "a1", call_id: str = "t1") -> FromAgent:
+        return FromAgent(agent_id=agent, kind="explore", description="look", tool_use_id=call_id,
+                         event=event)  # fmt: skip
+
+    fed(shown, ToolStarted(block=block, title="Agent: look"))
+    fed(shown, told(ThinkingDelta(index=0, thinking="hm")), told(MessageStarted(message={})))
+    assert shown.tail(60, 5) == ["○ Agent: look", "  ↳ explore: look · thinking"]
+    fed(shown, told(ToolStarted(block=call(command="ls"), title="Bash: ls")))
+    assert shown.tail(60, 5)[1] == "  ↳ explore: look · 1 call · Bash: ls"
+    fed(shown, told(finished(call(command="ls"), "a")), told(TextDelta(index=0, text="Found\nit")))
+    assert shown.tail(60, 5)[1] == "  ↳ explore: look · 1 call · it"
+    assert fed(shown, told(Noticed(messages=("Mind this",)))) == ["! Mind this"]
+    fed(shown, told(MessageStarted(message={}), "a3"))
+    out = fed(shown, finished(block, [{"type": "text", "text": "It **is** there."}]))
+    assert out == ["", "● Agent: look", "  1 call", "  It is there."]
+    fed(shown, told(TextDelta(index=0, text="on"), "a2", "elsewhere"))
+    assert shown.tail(60, 5) == ["", "↳ explore: look · on"]
+    ended = MessageFinished(message={}, stop_reason="end_turn", complete=True)
+    fed(shown, told(ended, "a2", "elsewhere"))
+    assert shown.tail(60, 5) == []
+
+
+def test_an_agent_in_the_background_and_a_refusal_are_told_to_a_person_not_to_the_model() -> None:
+    block = {"type": "tool_use", "id": "t1", "name": "Agent", "input": {"description": "look"}}
+    raw = {"status": "async_launched", "agentId": "a1"}
+    out = fed(transcript(100), finished(block, "Agent a1 works; TaskOutput shows how far.", raw))
+    assert out[1:] == ["  works in the background as a1; you are told when it has ended"]
+    ended = finished(block | {"name": "Bash"}, rejected_by_user("not now"), is_error=True)
+    ended.entry["toolDenialKind"] = "user-rejected"
+    assert fed(transcript(), ended)[1:] == ["  refused; it did not run: not now"]
+
+
+RUNS = (
+    "It runs in the background as task s1; what it prints goes to /a/task-s1.txt. TaskOutput shows what "
+    "is new, TaskStop ends it, and you are told when it has ended."
+)
+
+
+def test_of_a_command_in_the_background_a_person_reads_its_name_and_what_it_printed() -> None:
+    raw = {"stdout": "", "backgroundTaskId": "s1"}
+    for name in ("Bash", "Monitor"):
+        out = fed(transcript(100), finished(call(name, command="x"), RUNS, raw))
+        assert out[1:] == ["  runs in the background as s1"]
+    left = f"{RUNS}\nThe person had it go on there; it has no limit. So far:\none\ntwo"
+    out = fed(transcript(100), finished(call(command="x"), left, raw))
+    assert out[1:] == ["  runs in the background as s1", "  one", "  two"]
+    own = "<bash-stdout>{}</bash-stdout><bash-stderr></bash-stderr>"
+    for said, shown in ((left, ["runs in the background as s1", "one", "two"]), ("a", ["a"])):
+        said = own.format(said)
+        entry = {"type": "user", "message": {"role": "user", "content": said}}
+        entry["origin"] = {"kind": "shell-output"}
+        assert transcript(100).history([entry])[1:] == shown
+
+
+@pytest.mark.parametrize("name", ["TaskOutput", "TaskStop"])
+def test_of_a_task_that_the_model_looks_at_a_person_reads_how_it_stands(name: str) -> None:
+    shown, block = transcript(), call(name, task_id="s1")
+    told = "Task s1 (shell “x”) has completed.\n(nothing new)"
+    assert fed(shown, finished(block, told, display="else"))[1:] == [
+        "  Task s1 (shell “x”) has completed. (ctrl+o shows no. 1)"
+    ]
+    foreign = "<retrieval_status>timeout</retrieval_status>\n\n<task_id>b1</task_id>"
+    assert fed(shown, finished(block, foreign))[1:] == ["  3 lines (ctrl+o shows no. 2)"]
+
+
+def test_a_call_of_long_ago_has_the_title_that_it_had() -> None:
+    said = call("Grep", pattern="x", path="src")
+    history = [{"type": "assistant", "message": {"role": "assistant", "content": [said]}}]
+    titles = {"t1": "Grep: x in src"}
+    shown = transcript().history(history, titles=lambda block: titles[block["id"]])
+    assert shown[1] == "● Grep: x in src"
+    # Whose tool is not there, or has but its name to say, is called by what it was given.
+    for none in ("", "Grep"):
+        assert transcript().history(history, titles=lambda _, none=none: none)[1] == "● Grep: x"
+    assert transcript().history(history)[1] == "● Grep: x"
+    told = [ToolStarted(block=call("mcp__a__b", query="q"), title="mcp__a__b")]
+    assert fed(transcript(announces=True), *told) == ["● mcp__a__b: q"]
+
+
+@pytest.mark.parametrize("width", [24, 33, 60])
+def test_no_row_of_a_result_is_wider_than_the_screen(width: int) -> None:
+    """A row that is too wide is broken by the terminal, and what is painted below it stands wrong."""
+    long = "every word of this stands in one line that is longer than any of the screens here " * 2
+    todo = {"content": long, "status": "in_progress", "activeForm": long}
+    background = {"status": "async_launched", "agentId": "ab15677c5b5954c65"}
+    answers = [
+        finished(call("Agent", description=long), long, background),
+        finished(call("Agent", description=long), long, {"status": "completed"}),
+        finished(call(command=long), long, {"stdout": long}),
+        finished(call(command=long), long, is_error=True),
+        finished(call(command=long), rejected_by_user(long), is_error=True),
+        finished(call("Read", file_path=long), long, display=long),
+        finished(call("Write", file_path=long), long, {"type": "create", "content": long}),
+        finished(call("TodoWrite", todos=[todo]), long, {"newTodos": [todo]}),
+        finished(call("ExitPlanMode", plan=long), long, {"plan": long}),
+        finished(call("mcp__a__b", text=long), long, display=long),
+    ]
+    for answer in answers:
+        rows = fed(transcript(width), ToolStarted(block=answer.block, title=long), answer)
+        assert [row for row in rows if cells(row) > width] == []
+
+
+def test_where_nobody_draws_a_tail_calls_and_agents_are_told_of_as_they_begin() -> None:
+    shown = transcript(announces=True, see_with="")
+    block, other = call(command="ls"), call(command="pwd") | {"id": "t2"}
+    assert fed(shown, ToolStarted(block=block, title="Bash: ls")) == ["● Bash: ls"]
+    assert fed(shown, finished(block, "a")) == ["  a"]
+    fed(
+        shown,
+        ToolStarted(block=block, title="Bash: ls"),
+        ToolStarted(block=other, title="Bash: pwd"),
+    )
+    assert fed(shown, finished(block, "a")) == ["● Bash: ls", "  a"]
+    shown.interrupted()
+    assert fed(shown, finished(other, "b")) == ["", "● Bash: pwd", "  b"]
+    told = FromAgent(agent_id="a", kind="k", description="look", tool_use_id="t9",
+                     event=ToolStarted(block=block, title="Bash: ls"))  # fmt: skip
+    assert fed(shown, told) == ["  look: Bash: ls"]
+
+
+def test_why_the_model_speaks_though_nobody_asked_is_said() -> None:
+    def told(words: str, kind: str) -> list[str]:
+        entry = {"type": "user", "message": {"content": words}, "origin": {"kind": kind}}
+        return fed(transcript(), Recorded(entries=[{"type": "assistant"}, entry]))
+
+    news = "<task-notification>\n<summary>One\n&lt;two></summary>\n</task-notification>"
+    assert told(news, "task-notification") == ["* One <two>"]
+    assert told("look again", "task-notification") == ["* look again"]
+    assert told(news, "human") == []
+    said = notice.Notice(
+        task_id="m1", kind="monitor", title="log", status="running", lines=("a", "<b>")
+    )
+    line = "* Background monitor “log”: a <b>"
+    assert told(notice.in_words(said), "task-notification") == [line]
+    entry = {"type": "user", "message": {"role": "user", "content": notice.in_words(said)}}
+    entry["origin"] = {"kind": "task-notification"}
+    assert transcript().history([entry]) == ["", line]
+
+
+def test_a_failure_that_fills_its_rows_is_parted_between_words() -> None:
+    said = [f"word{n:04}" for n in range(16)]
+    out = fed(transcript(), finished(call(command="x"), " ".join(said), is_error=True))
+    assert " ".join(out[1:]).split() == said
+
+
+def test_a_long_first_line_of_a_failure_is_folded() -> None:
+    block = call(command="x")
+    out = fed(transcript(), finished(block, "word " * 2000, is_error=True))
+    assert out[0] == "● Bash: x"
+    assert len(out) < 40

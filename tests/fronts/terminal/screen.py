@@ -1,0 +1,149 @@
+"""The real `clew` on a terminal that is a table of characters: type, wait for words, look at the whole."""
+
+import fcntl
+import os
+import pty
+import select
+import struct
+import subprocess
+import termios
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import pyte
+
+from tests.fronts.headless.clew_process import command, environment
+from tests.fronts.terminal.terminal import OnTerminal, began_before
+
+COLUMNS, ROWS = 80, 24
+# What an ordinary terminal answers when it is asked what it can do.
+PLAIN = {"\x1b[c": "\x1b[?62;c"}
+
+
+class Glass(pyte.HistoryScreen):
+    """A terminal with a scrollback; the cursor keys and titles that clew sends are kept apart."""
+
+    def __init__(self, columns: int, rows: int) -> None:
+        super().__init__(columns, rows, history=100_000)
+
+    @property
+    def scrolled(self) -> list[str]:
+        lines = self.history.top
+        return ["".join(line[x].data for x in range(self.columns)).rstrip() for line in lines]
+
+    @property
+    def rows(self) -> list[str]:
+        return [row.rstrip() for row in self.display]
+
+
+class OnScreen(OnTerminal):
+    """One `clew ARGS` with a terminal of its own; `raw` is everything it wrote."""
+
+    def __init__(
+        self,
+        home: Path,
+        url: str,
+        *args: str,
+        env: Mapping[str, str] | None = None,
+        answers: Mapping[str, str] = PLAIN,
+        argv: Sequence[str] | None = None,
+        columns: int = COLUMNS,
+        rows: int = ROWS,
+        is_first: bool = False,
+    ) -> None:
+        work = home / "work"
+        work.mkdir(exist_ok=True)
+        if not is_first:
+            began_before(home)
+        self._fd, theirs = pty.openpty()
+        self.resize(columns, rows)
+        colours = {"TERM": "xterm-256color", "COLUMNS": "", "LINES": "", "NO_COLOR": "1"}
+        # Opened by the leader of a session, it is that session's terminal.
+        opening = ["sh", "-c", 'exec "$@" <"$0" >"$0" 2>&1', os.ttyname(theirs)]
+        self.child = subprocess.Popen(
+            [*opening, *(argv or command(*args))],
+            cwd=work,
+            env=environment(home, url) | colours | dict(env or {}),
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        os.close(theirs)
+        self.glass = Glass(columns, rows)
+        self._stream = pyte.ByteStream(self.glass)
+        self._answers = dict(answers)
+        self.raw = b""
+
+    def resize(self, columns: int, rows: int) -> None:
+        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def type(self, keys: str) -> None:
+        data = keys.encode()
+        while data:
+            # What clew writes is read meanwhile, so that neither waits for the other.
+            _, writable, _ = select.select([], [self._fd], [], 0)
+            if writable:
+                data = data[os.write(self._fd, data[:1024]) :]
+            self._take(0.0 if writable else 0.01)
+
+    # -- what is seen
+
+    @property
+    def rows(self) -> list[str]:
+        return self.glass.rows
+
+    @property
+    def text(self) -> str:
+        """Everything that was said, from the top of the scrollback to the bottom of the terminal."""
+        return "\n".join([*self.glass.scrolled, *self.rows])
+
+    @property
+    def picture(self) -> str:
+        """The terminal as a snapshot holds it: without the empty rows below."""
+        return "\n".join(self.rows).rstrip("\n") + "\n"
+
+    def expect(self, words: str | Callable[[str], bool], *, within_s: float = 30) -> None:
+        """Waits until words stand on the terminal, or until what stands there is as wished."""
+        is_there = words if callable(words) else (lambda text: words in text)
+        deadline = time.monotonic() + within_s
+        while not is_there(self.picture):
+            assert time.monotonic() < deadline, f"{words!r} did not come:\n{self.text}"
+            self._take(0.05)
+
+    def expect_gone(self, words: str) -> None:
+        self.expect(lambda text: words not in text)
+
+    def expect_rest(self) -> None:
+        """Waits until no turn runs, and says so in a whole frame."""
+        self.expect_gone("Escape stops)")
+        self.settle()
+        self.expect_gone("Escape stops)")
+
+    def settle(self) -> None:
+        """Waits until nothing was written for a moment."""
+        while self._take(0.15):
+            pass
+
+    def _take(self, wait_s: float) -> bool:
+        if not select.select([self._fd], [], [], wait_s)[0]:
+            return False
+        try:
+            data = os.read(self._fd, 65536)
+        except OSError:
+            return False  # the other end is closed
+        self.raw += data
+        self._stream.feed(data)
+        for asked, answer in list(self._answers.items()):
+            if asked.encode() in self.raw:
+                del self._answers[asked]
+                os.write(self._fd, answer.encode())
+        return bool(data)
+
+    def end(self, *, within_s: float = 30) -> int:
+        deadline = time.monotonic() + within_s
+        while self.child.poll() is None:
+            assert time.monotonic() < deadline, f"clew did not end:\n{self.text}"
+            self._take(0.05)
+        while self._take(0):
+            pass
+        return self.child.returncode

@@ -1,0 +1,147 @@
+"""Questions and plans, answered by a person in a real terminal."""
+
+from pathlib import Path
+from typing import Any
+
+from clew.testing.server import serving
+from tests.fronts.terminal.terminal import Terminal
+
+Json = dict[str, Any]
+QUESTIONS = [
+    {
+        "question": "Which colour?",
+        "options": [{"label": "Red", "description": "warm"}, {"label": "Blue"}],
+    },
+    {
+        "question": "Which sizes?",
+        "multiSelect": True,
+        "options": [{"label": "S"}, {"label": "M"}, {"label": "L"}],
+    },
+]
+
+
+def call(tool: str, **given: Any) -> Json:
+    return {"content": [{"tool": tool, "input": given}]}
+
+
+def results(server: Any) -> list[Json]:
+    return [
+        block
+        for message in server.requests[-1].body["messages"]
+        for block in (message["content"] if isinstance(message["content"], list) else [])
+        if block["type"] == "tool_result"
+    ]
+
+
+def test_a_person_chooses_answers_by_number_or_in_their_own_words(tmp_path: Path) -> None:
+    plan = {
+        "scenario": 1,
+        "answers": [
+            call("AskUserQuestion", questions=QUESTIONS),
+            call("AskUserQuestion", questions=QUESTIONS[:1]),
+            call("AskUserQuestion", questions=QUESTIONS, answers={"Which colour?": "Pink"}),
+            {"text": "Done."},
+        ],
+    }
+    with serving(plan, strict=True) as server, Terminal(tmp_path, server.url, "ask") as terminal:
+        terminal.expect("Which colour?")
+        terminal.expect("1 = Red: warm")
+        terminal.expect("own words: ")
+        terminal.type("2\n")
+        terminal.expect("several with commas")
+        terminal.expect("own words: ")
+        terminal.type("1, 3\n")
+        terminal.expect("own words: ")
+        terminal.type("green, if there is any\n")
+        terminal.expect("Done.")
+        terminal.expect("> ")
+        terminal.type("\x04")
+        terminal.end()
+        said = [block["content"] for block in results(server)]
+    assert said[0] == "The person answered:\nWhich colour?: Blue\nWhich sizes?: S, L"
+    assert said[1] == "The person answered:\nWhich colour?: green, if there is any"
+    assert "Leave answers out" in said[2]
+
+
+def test_no_answer_ends_the_turn(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [call("AskUserQuestion", questions=QUESTIONS)]}
+    with serving(plan, strict=True) as server, Terminal(tmp_path, server.url, "ask") as terminal:
+        terminal.expect("own words: ")
+        terminal.type("\n")
+        terminal.expect("[stopped, as you said no]")
+        terminal.expect("> ")
+        terminal.type("\x04")
+        terminal.end()
+
+
+def test_a_plan_is_shown_refused_once_and_then_begun(tmp_path: Path) -> None:
+    home = tmp_path / "config"
+    begun = call("Write", file_path="made.txt", content="made")
+    plan = {
+        "scenario": 1,
+        "answers": [
+            call("ExitPlanMode", plan="too early"),
+            call("EnterPlanMode"),
+            begun,
+            call("ExitPlanMode"),
+            call("ExitPlanMode", plan="1. Write made.txt"),
+            call("ExitPlanMode", plan="1. Write made.txt, and look"),
+            begun,
+            {"text": "Done."},
+        ],
+    }
+    with serving(plan, strict=True) as server:
+        with Terminal(tmp_path, server.url, "go", "--permission-mode", "acceptEdits") as terminal:
+            terminal.expect("? The plan:")
+            terminal.expect("1. Write made.txt")
+            terminal.expect("go on planning, and this is why: ")
+            terminal.type("look at it afterwards\n")
+            terminal.expect("and look")
+            terminal.expect("this is why: ")
+            terminal.type("y\n")
+            terminal.expect("Done.")
+            terminal.expect("> ")
+            terminal.type("\x04")
+            terminal.end()
+        said = results(server)
+    words = [str(block["content"]) for block in said]
+    assert "There is no planning to leave" in words[0]
+    assert "Planning." in words[1]
+    assert said[2]["is_error"]
+    assert "There is no plan yet" in words[3]
+    assert "keep planning: look at it afterwards" in words[4]
+    assert "The person agreed" in words[5]
+    assert not said[6].get("is_error")
+    assert (tmp_path / "work" / "made.txt").exists()
+    (kept,) = (home / "plans").iterdir()
+    assert kept.read_text("utf-8") == "1. Write made.txt, and look\n"
+
+
+def test_a_plan_written_into_its_file_is_the_plan(tmp_path: Path) -> None:
+    session = "00000000-0000-4000-8000-00000000abcd"
+    file = tmp_path / "config" / "plans" / f"{session}.md"
+    plan = {
+        "scenario": 1,
+        "answers": [
+            call("Write", file_path=str(file), content="Only look."),
+            call("ExitPlanMode"),
+            {"text": "Done."},
+        ],
+    }
+    with serving(plan, strict=True) as server:
+        with Terminal(
+            tmp_path, server.url, "go", "--session-id", session, "--permission-mode", "plan"
+        ) as terminal:
+            terminal.expect("? The plan:")
+            terminal.expect("Only look.")
+            terminal.type("y\n")
+            terminal.expect("Done.")
+            terminal.expect("> ")
+            terminal.type("/permissions\n")
+            terminal.expect("mode")
+            terminal.expect("default")
+            terminal.expect("> ")
+            terminal.type("\x04")
+            terminal.end()
+        assert str(file) in str(server.requests[0].body["messages"])
+    assert file.read_text("utf-8") == "Only look."

@@ -1,0 +1,426 @@
+"""What a session asks a person, on the screen: questions, plans, trust, servers, lists."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.testing.server import serving
+from tests.fronts.headless.clew_process import clew
+from tests.fronts.terminal.pictures import looks_like
+from tests.fronts.terminal.screen import OnScreen
+from tests.fronts.terminal.test_asking import QUESTIONS, call, results
+from tests.fronts.terminal.test_linear import HELLO, NEVER_ENDS, touches
+from tests.fronts.terminal.test_screen import READY, bash
+from tests.parts.mcp.test_sessions import calls
+from tests.parts.mcp.yard import entry
+from tests.requirements import requirement
+
+SERVER = Path(__file__).parents[2] / "parts" / "mcp" / "server_program.py"
+
+
+def test_a_person_chooses_answers_marks_several_or_says_it_in_words(tmp_path: Path) -> None:
+    plan = {
+        "scenario": 1,
+        "answers": [
+            call("AskUserQuestion", questions=QUESTIONS),
+            call("AskUserQuestion", questions=QUESTIONS[:1]),
+            {"text": "Done."},
+        ],
+    }
+    with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "ask") as screen:
+        screen.expect("Which colour?")
+        looks_like(screen, "question")
+        screen.type("2")
+        screen.expect("Which sizes?")
+        screen.type(" \x1b[B\x1b[B ")
+        looks_like(screen, "several")
+        screen.type("\r")
+        screen.expect(lambda text: "Which colour?\n> 1 Red" in text)
+        screen.type("\x1b[Agreen, if there is any\r")
+        screen.expect("Done.")
+        said = [block["content"] for block in results(server)]
+    assert said[0] == "The person answered:\nWhich colour?: Blue\nWhich sizes?: S, L"
+    assert said[1] == "The person answered:\nWhich colour?: green, if there is any"
+
+
+def test_no_answer_ends_the_turn(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [call("AskUserQuestion", questions=QUESTIONS)]}
+    with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "ask") as screen:
+        screen.expect("Which colour?")
+        screen.type("\x1b")
+        screen.expect_gone("Which colour?")
+        screen.type("still here")
+        screen.expect("> still here")
+        assert len(server.requests) == 1
+
+
+def test_a_plan_is_shown_refused_once_and_then_begun(tmp_path: Path) -> None:
+    plan = {
+        "scenario": 1,
+        "answers": [
+            call("ExitPlanMode", plan="1. Make it\n2. Look at it"),
+            call("ExitPlanMode", plan="1. Make it well"),
+            call("Write", file_path="made.txt", content="made"),
+            {"text": "Done."},
+        ],
+    }
+    options = ("--permission-mode", "plan", "make it")
+    with (
+        serving(plan, strict=True) as server,
+        OnScreen(tmp_path, server.url, *options) as screen,
+    ):
+        screen.expect("The plan is ready")
+        looks_like(screen, "plan")
+        screen.type("wwell, please\r")
+        screen.expect("Make it well")
+        screen.type("y")
+        screen.expect("Write wants to run")
+        screen.type("y")
+        screen.expect("Done.")
+        assert "well, please" in results(server)[0]["content"]
+    assert (tmp_path / "work" / "made.txt").exists()
+
+
+@requirement("R145")
+@pytest.mark.parametrize("together", [False, True])
+def test_a_yes_for_the_session_is_asked_for_once(tmp_path: Path, together: bool) -> None:
+    plan = touches("one", "two", "three", together=together)
+    with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("yes, this once")
+        screen.type("s")
+        screen.expect("Done.")
+        assert screen.text.count("wants to run") <= 1
+    assert all((tmp_path / "work" / name).exists() for name in ("one", "two", "three"))
+
+
+def test_a_long_command_is_scrolled_through_and_none_of_it_is_hidden(tmp_path: Path) -> None:
+    command = "\n".join(f"touch file-{number}" for number in range(60))
+    with serving(bash(command)) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("yes, this once")
+        looks_like(screen, "long")
+        seen = screen.picture
+        while "touch file-59\n" not in seen:
+            before = screen.picture
+            screen.type("\x1b[6~")
+            # One page at a time, whole: however long it takes to be drawn.
+            screen.expect(lambda text, last=before: text != last)
+            screen.settle()
+            seen += screen.picture
+        assert all(f"touch file-{number}\n" in seen for number in range(60))
+
+
+CONTROLS = {
+    "\x1b[2K": "\\x1b[2K",
+    "\r": "\\x0d",
+    "\b\b": "\\x08\\x08",
+    "\x0b": "\\x0b",
+    "\x1c": "\\x1c",
+    "\x85": "\\x85",
+    "\u2028": "\\u2028",
+    "\u202e": "\\u202e",
+    "\u2066": "\\u2066",
+}
+
+
+@pytest.mark.parametrize("sign", CONTROLS)
+@pytest.mark.parametrize("before", ["", "touch first\n"])
+def test_the_history_shows_a_command_with_the_signs_that_the_question_showed(
+    tmp_path: Path, sign: str, before: str
+) -> None:
+    shown = f"touch a{CONTROLS[sign]}b"
+    command = f"{before}touch a{sign}b"
+    given = {"command": command} | ({"description": "looks around"} if before else {})
+    scenario = {"scenario": 1, "answers": [call("Bash", **given), {"text": "Done with it."}]}
+    with serving(scenario, strict=True) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("yes, this once")
+        assert shown in screen.picture
+        screen.type("y")
+        screen.expect("Done with it.")
+        screen.expect_gone("yes, this once")
+        assert shown in screen.text
+
+
+def test_what_was_not_seen_in_whole_is_not_taken_by_its_letter(tmp_path: Path) -> None:
+    command = "make one && cargo two && npm three && mkdir -p four && touch five"
+    call = {"content": [{"tool": "Bash", "input": {"command": command}}]}
+    plan = {"scenario": 1, "answers": [call, {"text": "Done with it.", "times": "always"}]}
+    with (
+        serving(plan, strict=True) as server,
+        OnScreen(tmp_path, server.url, columns=60, rows=15) as screen,
+    ):
+        screen.expect("default")
+        screen.type("go\r")
+        screen.expect("yes, this once")
+        assert "Bash(touch *)" not in screen.picture
+        screen.type("a")
+        screen.expect("Bash(touch *)")
+        looks_like(screen, "small")
+        screen.type("a")
+        screen.expect("Done with it.")
+    kept = (tmp_path / "work" / ".claude" / "settings.local.json").read_text("utf-8")
+    assert "Bash(touch *)" in kept
+
+
+def test_an_answer_has_a_small_window_for_itself_and_says_so_where_that_is_too_small(
+    tmp_path: Path,
+) -> None:
+    parts = ("make one", "cargo two", "npm three", "mkdir -p four", "touch five")
+    call = {"content": [{"tool": "Bash", "input": {"command": " && ".join(parts)}}]}
+    plan = {"scenario": 1, "answers": [call, {"text": "Done with it.", "times": "always"}]}
+    with (
+        serving(plan, strict=True) as server,
+        OnScreen(tmp_path, server.url, columns=40, rows=10) as screen,
+    ):
+        screen.expect("default")
+        screen.type("go\r")
+        screen.expect("yes, this once")
+        screen.expect("PageUp, PageDown")
+        screen.type("s")
+        screen.expect("Bash(touch")
+        assert "too small" not in screen.picture
+        looks_like(screen, "narrow")
+        screen.glass.resize(10, 24)
+        screen.resize(24, 10)
+        screen.expect("too small: Escape, or")
+        # Neither its letter nor Enter takes what is not there in whole.
+        screen.type("s\r")
+        screen.settle()
+        assert "too small" in screen.picture
+        screen.type("\x1b")
+        screen.expect_gone("too small")
+    assert not (tmp_path / "work" / "five").exists()
+
+
+def test_letters_meant_for_the_prompt_answer_no_dialog_that_comes_up(tmp_path: Path) -> None:
+    gate = tmp_path / "gate"
+    waits = f"until [ -e {gate} ]; do sleep 0.05; done"
+    first = {"tool": "Bash", "input": {"command": waits}}
+    second = {"tool": "Bash", "input": {"command": "touch made"}}
+    plan = {
+        "scenario": 1,
+        "answers": [{"content": [first]}, {"content": [second]}, {"text": "Done."}],
+    }
+    allowed = ("--allowedTools", f"Bash({waits})", "go")
+    with serving(plan) as server, OnScreen(tmp_path, server.url, *allowed) as screen:
+        screen.expect("running")
+        gate.touch()
+        # Nobody pauses, however slowly this test runs.
+        while "until you pause" not in screen.picture:
+            screen.type("y")
+        screen.type("esterday")
+        screen.expect_gone("until you pause")
+        assert not (tmp_path / "work" / "made").exists()
+        screen.type("n")
+        screen.expect("[stopped")
+        screen.expect("yesterday\n")
+        assert not (tmp_path / "work" / "made").exists()
+
+
+def test_words_typed_while_a_question_stands_answer_it_with_none_of_their_letters(
+    tmp_path: Path,
+) -> None:
+    with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("yes, this once")
+        screen.type("please say any")
+        while "until you pause" not in screen.picture:
+            screen.type("x")
+        screen.expect_gone("until you pause")
+        assert not (tmp_path / "work" / "one").exists()
+        screen.type("y")
+        screen.expect("Done")
+        screen.expect("> please say any")
+        assert (tmp_path / "work" / "one").exists()
+        assert not (tmp_path / "work" / ".claude").exists()
+
+
+@pytest.mark.parametrize(
+    ("typed", "stands"),
+    [
+        ("/agents", "> /agents"),
+        ("@a.py", "> @a.py"),
+        ("!s", "! !s"),
+        (" always", ">  always"),
+        ("\x1b[200~a\x1b[201~", "> a"),
+        ("\x1baa", "> a"),
+        ("xs\x7f\x7fa", "> a"),
+        ("0a", "> 0a"),
+        ("stop it", "> stop it"),
+        ("actually wait", "> actually wait"),
+        ("yes but", "> yes but"),
+        ("not that", "> not that"),
+        ("1 of them", "> 1 of them"),
+    ],
+)
+def test_no_word_sign_paste_or_key_that_edits_answers_with_one_of_its_letters(
+    tmp_path: Path, typed: str, stands: str
+) -> None:
+    with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("yes, this once")
+        screen.type(typed)
+        screen.expect("until you pause")
+        screen.expect_gone("until you pause")
+        screen.type("n")
+        screen.expect("[stopped")
+        screen.expect(stands)
+        assert not (tmp_path / "work" / "one").exists()
+        assert not (tmp_path / "work" / ".claude").exists()
+
+
+def test_a_letter_and_enter_answer_at_once(tmp_path: Path) -> None:
+    with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("yes, this once")
+        screen.type("n\r")
+        screen.expect("[stopped")
+        assert not (tmp_path / "work" / "one").exists()
+
+
+@requirement("W6", "R070")
+def test_ctrl_c_ends_a_question_its_turn_and_again_the_session(tmp_path: Path) -> None:
+    with serving(touches("one")) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("yes, this once")
+        screen.type("\x03")
+        screen.expect_gone("yes, this once")
+        screen.expect("stopped")
+        screen.type("\x03")
+        assert screen.end() == 130
+
+
+@requirement("W6", "R070")
+def test_ctrl_c_twice_at_once_ends_the_session_while_its_turn_still_stops(tmp_path: Path) -> None:
+    with (
+        serving(NEVER_ENDS, strict=True) as server,
+        OnScreen(tmp_path, server.url, "think") as screen,
+    ):
+        screen.expect("A whole thought.")
+        screen.type("\x03\x03")
+        assert screen.end() == 130
+
+
+def test_a_folder_is_trusted_before_its_settings_start_anything(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+    settings = {
+        "hooks": {"SessionStart": [{"hooks": [{"type": "command", "command": f"touch {ran}"}]}]}
+    }
+    folder = tmp_path / "work" / ".claude"
+    folder.mkdir(parents=True)
+    (folder / "settings.json").write_text(json.dumps(settings), "utf-8")
+    with serving(HELLO) as server:
+        # Wide, so that the folder's path is in one row.
+        with OnScreen(tmp_path, server.url, columns=160) as screen:
+            screen.expect("Do you trust")
+            screen.expect(".claude/settings.json: hooks")
+            looks_like(screen, "trust")
+            screen.type("n")
+            screen.expect_gone("Do you trust")
+            screen.type("hi\r")
+            screen.expect("Hello!")
+        assert not ran.exists()
+        with OnScreen(tmp_path, server.url) as screen:
+            screen.expect("Do you trust")
+            screen.type("y")
+            screen.expect_gone("Do you trust")
+            screen.type("hi\r")
+            screen.expect("Hello!")
+        assert ran.exists()
+        with OnScreen(tmp_path, server.url) as screen:
+            screen.expect(READY)
+            screen.type("hi\r")
+            screen.expect("Hello!")
+            assert "Do you trust" not in screen.text
+
+
+def test_a_server_of_the_project_begins_once_it_was_approved(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    servers = {"mcpServers": {"one": {"command": sys.executable, "args": [str(SERVER)]}}}
+    (tmp_path / "work" / ".mcp.json").write_text(json.dumps(servers), "utf-8")
+    with serving(HELLO) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect("Do you trust")
+        screen.type("y")
+        screen.expect("may it begin?")
+        screen.expect("MCP server one")
+        screen.type("y")
+        screen.expect_gone("may it begin?")
+        screen.type("/mcp\r")
+        screen.expect("one")
+        screen.expect_gone("waits for approval")
+
+
+def test_a_server_of_the_project_is_shown_with_what_it_would_start(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    servers = {"mcpServers": {"notes": {"command": "no-such-notes", "args": ["--write"]}}}
+    (tmp_path / "work" / ".mcp.json").write_text(json.dumps(servers), "utf-8")
+    with serving(HELLO) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect("Do you trust")
+        screen.type("y")
+        screen.expect("may it begin?")
+        looks_like(screen, "server")
+        screen.type("n")
+        screen.expect_gone("may it begin?")
+        screen.type("/mcp\r")
+        screen.expect("notes")
+        looks_like(screen, "server-refused")
+
+
+def test_a_form_of_a_server_is_filled_in_and_goes_to_it_alone(tmp_path: Path) -> None:
+    config = json.dumps({"mcpServers": {"memo": entry("rude")}})
+    options = ("--mcp-config", config, "--allowedTools", "mcp__memo", "--", "go")
+    with (
+        serving(calls(("mcp__memo__elicit", {})), strict=True) as server,
+        OnScreen(tmp_path, server.url, *options) as screen,
+    ):
+        screen.expect("Which colour?")
+        looks_like(screen, "form")
+        screen.type("2")
+        screen.expect_gone("Which colour?")
+        screen.expect("Done.")
+        (said,) = results(server)
+    assert json.loads(said["content"]) == {"action": "accept", "content": {"colour": "blue"}}
+
+
+def test_a_session_is_picked_from_those_there_are(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server:
+        for prompt in ("first matter", "second matter"):
+            assert clew(tmp_path, server.url, "-p", prompt).returncode == 0
+        with OnScreen(tmp_path, server.url, "--resume") as screen:
+            screen.expect("Go on with")
+            screen.type("first")
+            screen.expect_gone("second matter")
+            screen.type("\r")
+            screen.expect(lambda text: "Go on with" not in text and "> first matter" in text)
+            screen.type("go on\r")
+            screen.expect(lambda text: text.count("Hello!") == 2)
+            assert "second matter" not in str(server.requests[-1].body["messages"])
+
+
+def test_a_command_that_offers_a_list_is_chosen_from(tmp_path: Path) -> None:
+    with serving(HELLO, strict=True) as server, OnScreen(tmp_path, server.url, "one") as screen:
+        screen.expect("Hello!")
+        screen.expect_rest()
+        screen.type("/rewind\r")
+        screen.expect("back to")
+        looks_like(screen, "list")
+        screen.type("\x1b")
+        screen.expect_gone("back to")
+
+
+def settings(home: Path, **said: Any) -> None:
+    (home / "config").mkdir()
+    (home / "config" / "settings.json").write_text(json.dumps(said), "utf-8")
+
+
+def test_a_change_is_asked_about_as_the_file_would_change(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.py").write_text(
+        "".join(f"line_{n} = {n}\n" for n in range(30)), "utf-8"
+    )
+    edit = call("Edit", file_path="a.py", old_string="line_20 = 20", new_string="line_20 = 'x'")
+    plan = {"scenario": 1, "answers": [call("Read", file_path="a.py"), edit, {"text": "Done."}]}
+    with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, "go") as screen:
+        screen.expect("yes, this once")
+        looks_like(screen, "change")
+        screen.type("y")
+        screen.expect("Done.")
+    assert "line_20 = 'x'" in (tmp_path / "work" / "a.py").read_text("utf-8")

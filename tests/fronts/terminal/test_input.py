@@ -1,0 +1,117 @@
+"""Commands, shell lines and notes, typed in a real terminal."""
+
+from pathlib import Path
+
+from clew.testing.server import serving
+from tests.fronts.terminal.screen import OnScreen
+from tests.fronts.terminal.terminal import Terminal
+from tests.fronts.terminal.test_screen import READY
+from tests.requirements import requirement
+
+PLAN = {"scenario": 1, "answers": [{"text": "Seen.", "times": "always"}]}
+
+
+@requirement("R211")
+def test_a_person_types_commands_shell_lines_and_notes(tmp_path: Path) -> None:
+    with serving(PLAN, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
+        terminal.expect("> ")
+        terminal.type("!touch made; echo made it\n")
+        terminal.expect("! touch made")
+        terminal.expect("made it")
+        terminal.expect("Seen.")
+        terminal.expect("> ")
+        terminal.type("# Use tabs.\n")
+        terminal.expect("noted in")
+        terminal.type("what is noted\n")
+        terminal.expect("Seen.")
+        terminal.expect("> ")
+        terminal.type("/permissions plan\n")
+        terminal.expect("mode plan")
+        terminal.type("/model opus\n")
+        terminal.expect("model claude-opus-5-5 from the next prompt on")
+        terminal.type("/model\n")
+        terminal.expect("haiku")
+        terminal.type("/hlep\n")
+        terminal.expect("did you mean /help?")
+        terminal.type("/quit\n")
+        terminal.expect("To go on")
+        assert terminal.end() == 0
+        sent = [str(request.body["messages"]) for request in server.requests]
+    assert (tmp_path / "work" / "made").exists()
+    assert (tmp_path / "work" / "CLAUDE.md").read_text("utf-8") == "- Use tabs.\n"
+    assert "<bash-stdout>made it" in sent[0]
+    assert "for you to keep to from now on" in sent[1]
+    assert "Use tabs." in sent[1]
+
+
+def test_a_note_begins_a_line_of_its_own(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    memory = tmp_path / "work" / "CLAUDE.md"
+    memory.write_bytes(b"# Rules\n- one")
+    with serving(PLAN, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
+        terminal.expect("> ")
+        terminal.type("#two\n")
+        terminal.expect("noted in")
+        terminal.type("/exit\n")
+        assert terminal.end() == 0
+    assert memory.read_bytes() == b"# Rules\n- one\n- two\n"
+
+
+def test_a_person_begins_anew_and_goes_back(tmp_path: Path) -> None:
+    with serving(PLAN, strict=True) as server, Terminal(tmp_path, server.url) as terminal:
+        terminal.expect("> ")
+        terminal.type("first words\n")
+        terminal.expect("Seen.")
+        terminal.expect("> ")
+        terminal.type("/clear\n")
+        terminal.expect("To go on: clew --resume ")
+        terminal.expect("> ")
+        terminal.type("second words\n")
+        terminal.expect("Seen.")
+        terminal.expect("> ")
+        terminal.type("/resume\n")
+        terminal.expect("first words")
+        terminal.type("/resume first words\n")
+        terminal.expect("You> first words")
+        terminal.expect("Seen.")
+        terminal.expect("> ")
+        terminal.type("third words\n")
+        terminal.expect("words\r\n")
+        terminal.expect("Seen.")
+        terminal.expect("> ")
+        terminal.type("/resume nothing of this name\n")
+        terminal.expect("! /resume")
+        terminal.type("\x04")
+        assert terminal.end() == 0
+        sent = [str(request.body["messages"]) for request in server.requests]
+    assert "first words" not in sent[1]
+    assert "first words" in sent[2]
+    assert "second words" not in sent[2]
+
+
+def test_a_command_that_was_only_guessed_is_named_before_it_runs(tmp_path: Path) -> None:
+    with serving(PLAN, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("/usge")
+        screen.expect("show tokens, times")
+        screen.type("\r")
+        screen.expect("no command is called /usge; Enter does /usage")
+        assert "waited for tools" not in screen.text
+        screen.type("\r")
+        screen.expect("waited for tools")
+        # What begins so is meant, and so is another name of a command.
+        screen.type("/cos\r")
+        screen.expect("total  $0.0000")
+        screen.type("/stats\r")
+        screen.expect(lambda text: text.count("waited for tools") == 2)
+        assert server.requests == []
+
+
+def test_what_is_said_about_a_prompt_stands_below_it(tmp_path: Path) -> None:
+    with serving(PLAN, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("read @nofile.txt \r")
+        screen.expect("Seen.")
+        prompt, _, below = screen.text.partition("> read @nofile.txt")
+        assert "no such file" not in prompt
+        assert "! @nofile.txt: there is no such file or folder" in below.partition("Seen.")[0]

@@ -1,0 +1,72 @@
+"""A person's own keys: what they may say, and what is wrong with it."""
+
+import json
+
+import pytest
+
+from clew.fronts.terminal.keys import ACTIONS, bindings, chord
+from tests.requirements import requirement
+
+
+def own(context: str = "Chat", **keys: str | None) -> str:
+    return json.dumps({"bindings": [{"context": context, "bindings": keys}]})
+
+
+def test_every_action_has_a_key_that_terminals_send_and_none_hides_another() -> None:
+    assert all(chord(key) for action in ACTIONS for key in action.keys)
+    assert bindings().faults == ()
+
+
+@requirement("R216")
+@pytest.mark.parametrize(
+    ("spelled", "keys"),
+    [
+        ("ctrl+x ctrl+e", ("c-x", "c-e")),
+        ("Alt+P", ("escape", "p")),
+        ("shift+tab", ("s-tab",)),
+        ("ctrl+m", ("c-m",)),
+        ("ctrl+left", ("c-left",)),
+        ("ctrl+shift+left", ("c-s-left",)),
+        ("shift+a", ("A",)),
+        ("space", (" ",)),
+        ("f5", ("f5",)),
+        ("cmd+k", None),
+        ("ctrl+ü", None),
+        ("alt+ctrl+é", None),
+        ("nokey", None),
+        ("", None),
+    ],
+)
+def test_keys_are_read_as_people_write_them(spelled: str, keys: tuple[str, ...] | None) -> None:
+    assert chord(spelled) == keys
+
+
+@requirement("R216")
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (own(**{"ctrl+y": "chat:sumbit"}), "no action 'chat:sumbit'"),
+        (own(**{"cmd+y": "chat:submit"}), "no terminal sends such a key"),
+        (own(**{"ctrl+c": "chat:submit"}), "this key is always app:interrupt"),
+        (own(**{"tab": "chat:submit", "ctrl+i": "chat:newline"}), "the same key as 'tab'"),
+        (own(**{"ctrl+x": "chat:submit"}), "is the beginning of 'ctrl+x ctrl+e'"),
+        (own(**{"ctrl+y": "select:next"}), "select:next belongs to Select"),
+        (own("Chatt", **{"ctrl+y": "chat:submit"}), "no context 'Chatt'"),
+        ('{"bindings": {}}', "expected an array"),
+        ('{"bindings": [{"context": "Chat"}]}', "expected an object of keys"),
+        ('{"bindings": [{"context": "Chat", "bindings": {"f2": 3}}]}', "the name of an action"),
+        ("{", "not JSON"),
+    ],
+)
+def test_what_is_wrong_is_said_and_changes_nothing(text: str, fault: str) -> None:
+    found = bindings(text)
+    assert any(fault in each for each in found.faults)
+    assert bindings().keys_of("chat:submit")[0] in found.keys_of("chat:submit") or "tab" in text
+
+
+def test_keys_are_added_taken_away_and_joined_to_commands() -> None:
+    found = bindings(own(**{"f2": "command:cost", "f3": "/model opus", "ctrl+s": None}))
+    assert found.faults == ()
+    assert found.keys_of("/cost") == ("f2",)
+    assert found.keys_of("/model opus") == ("f3",)
+    assert found.keys_of("chat:stash") == ()

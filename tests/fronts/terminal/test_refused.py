@@ -1,0 +1,57 @@
+"""On the terminal: a refused request is told, and the session goes on."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+from clew.testing.server import serving
+from tests.fronts.terminal.screen import OnScreen
+from tests.fronts.terminal.test_screen import READY
+from tests.providers.refused import REFUSED
+
+Json = dict[str, Any]
+ROWS = {row.name: row for row in REFUSED}
+LONG = "the-north-side-is-painted;the-lamp-turns;" * 800
+SUMMARY = "The lighthouse is painted on its north side."
+REFUSALS = {
+    "too long": "OpenRouter: the service behind it says too long",
+    "no money": "OpenAI: the quota is used up",
+    "come later": "Anthropic: a limit is reached for two hours",
+}
+
+
+def refused(kind: str) -> Json:
+    row = ROWS[REFUSALS[kind]]
+    return {"status": row.status, "body_json": row.body, "headers": dict(row.headers)}
+
+
+def says(body: Json) -> Json:
+    *_, message = (m["content"] for m in body["messages"] if m["role"] == "user")
+    last = message if isinstance(message, str) else message[-1]["text"]
+    if "</summary>" in last:
+        return {"text": SUMMARY}
+    if last in ("no money", "come later"):
+        return refused(last)
+    if LONG[:400] in json.dumps(body["messages"]):
+        return refused("too long")
+    return {"text": LONG if "all of it" in last else "Gone on."}
+
+
+def test_a_session_goes_on_after_each_kind_of_refusal(tmp_path: Path) -> None:
+    with (
+        serving(says, strict=True) as server,
+        OnScreen(tmp_path, server.url, columns=160) as screen,
+    ):
+        screen.expect(READY)
+        screen.type("all of it\r")
+        screen.expect("the-lamp-turns;")
+        screen.settle()
+        screen.type("and the south side?\r")
+        screen.expect("summarised")
+        screen.expect("Gone on.")
+        screen.type("no money\r")
+        screen.expect("the account has no credit")
+        screen.type("come later\r")
+        screen.expect("asks to wait 2 h: try again at")
+        screen.type("now?\r")
+        screen.expect(lambda text: text.count("Gone on.") == 2)

@@ -1,0 +1,216 @@
+"""What is said, on the real screen: painted as it comes, once, harmless, and whole where it was folded."""
+
+import re
+from pathlib import Path
+
+from clew.testing.server import serving
+from tests.fronts.headless.clew_process import transcripts
+from tests.fronts.headless.host_process import Hosted
+from tests.fronts.terminal.pictures import looks_like
+from tests.fronts.terminal.screen import PLAIN, OnScreen
+from tests.fronts.terminal.test_screen import READY
+from tests.requirements import requirement
+
+ANSWER = """## What I found
+
+The **first** line is read twice, see [the page](https://example.com/a) and `read()`.
+
+1. Open it
+2. Look at
+   - the head
+   - the tail
+
+| File | Lines |
+|------|------:|
+| `a.py` | 12 |
+| 漢字.py | 1,200 |
+
+```python
+def f(x):
+    return x + 1
+```
+Done."""
+
+
+def says(*content: object) -> dict[str, object]:
+    return {"content": list(content)}
+
+
+def uses(tool: str, **given: object) -> dict[str, object]:
+    return {"tool": tool, "input": given}
+
+
+def scenario(*answers: dict[str, object]) -> dict[str, object]:
+    return {"scenario": 1, "answers": [*answers, {"text": "The end.", "times": "always"}]}
+
+
+@requirement("R214")
+def test_an_answer_is_painted(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": ANSWER}]}
+    with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url, rows=34) as screen:
+        screen.expect(READY)
+        screen.type("look\r")
+        screen.expect("Done.")
+        looks_like(screen, "markdown")
+
+
+def test_what_calls_did_is_told_with_their_changes_and_lists(tmp_path: Path) -> None:
+    todos = [
+        {"content": "look", "status": "completed", "activeForm": "looking"},
+        {"content": "mend", "status": "in_progress", "activeForm": "mending"},
+    ]
+    plan = scenario(
+        says(uses("Read", file_path="a.py")),
+        says(uses("Edit", file_path="a.py", old_string="x = 1", new_string="x = 2")),
+        says(uses("TodoWrite", todos=todos)),
+    )
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "a.py").write_text("def f():\n    x = 1\n    return x\n", "utf-8")
+    allowed = ("--allowedTools", "Edit")
+    with (
+        serving(plan, strict=True) as server,
+        OnScreen(tmp_path, server.url, *allowed, rows=30) as screen,
+    ):
+        screen.expect(READY)
+        screen.type("mend it\r")
+        screen.expect("The end.")
+        looks_like(screen, "calls")
+
+
+def test_long_output_is_folded_and_ctrl_o_shows_it_whole(tmp_path: Path) -> None:
+    plan = scenario(says(uses("Bash", command="seq 1000 1500")))
+    env = {"PAGER": "cp -t ."}
+    with (
+        serving(plan, strict=True) as server,
+        OnScreen(tmp_path, server.url, "--allowedTools", "Bash", env=env) as screen,
+    ):
+        screen.expect(READY)
+        screen.type("count\r")
+        screen.expect("… 492 more lines (ctrl+o shows no. 1)")
+        screen.expect("The end.")
+        assert "1250" not in screen.text
+        screen.type("\x0f")
+        screen.expect("See in whole")
+        screen.type("\r")
+        pages = tmp_path / "work" / "clew.txt"
+        screen.expect(lambda _: pages.exists() and "1500" in pages.read_text("utf-8"))
+        shown = re.sub(r"\x1b\[\d*m", "", pages.read_text("utf-8"))
+        assert [int(each) for each in shown.split()] == [*range(1000, 1501)]
+
+
+@requirement("R215")
+def test_after_a_long_answer_the_scrollback_holds_each_line_once(tmp_path: Path) -> None:
+    text = "".join(f"- item {n} of it\n" for n in range(1000))
+    text += "\n```\n" + "".join(f"code {n} of it\n" for n in range(1000)) + "```\n\nFinished."
+    plan = {"scenario": 1, "answers": [{"text": text}]}
+    with serving(plan, strict=True) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("count\r")
+        screen.expect("Finished.", within_s=60)
+        screen.settle()
+        said = [row.strip() for row in screen.text.split("\n") if "of it" in row]
+    assert said == [
+        *(f"• item {n} of it" for n in range(1000)),
+        *(f"code {n} of it" for n in range(1000)),
+    ]
+
+
+def test_nothing_that_a_model_or_a_program_says_rules_the_terminal(tmp_path: Path) -> None:
+    evil = "\x1b]0;owned\x07\x1b[2J\x1b[5A\u202e"
+    (tmp_path / "work").mkdir()
+    (tmp_path / "work" / "evil.txt").write_text(f"{evil}from a file\n", "utf-8")
+    plan = scenario(says(f"{evil}from a model\n\n", uses("Bash", command="cat evil.txt")))
+    with serving(plan) as server, OnScreen(tmp_path, server.url) as screen:
+        screen.expect(READY)
+        screen.type("be evil\r")
+        screen.expect("from a model")
+        screen.expect("from a file")
+        screen.expect("The end.")
+        assert "owned" not in screen.glass.title
+        assert b"\x1b]0;owned" not in screen.raw
+        assert b"\x1b[2J" not in screen.raw
+        assert "\\x1b]0;owned" in screen.text
+
+
+def test_colours_are_those_of_the_theme_and_none_where_none_are_wanted(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": ANSWER, "times": "always"}]}
+    seen = {}
+    told = {"\x1b]11;?\x1b\\": "\x1b]11;rgb:fdfd/f6f6/e3e3\x1b\\"}
+    for name, env in {
+        "dark": {"NO_COLOR": ""},
+        "light": {"NO_COLOR": "", "COLORFGBG": "0;15"},
+        "told": {"NO_COLOR": "", "COLORFGBG": "15;0"},
+        "none": {},
+    }.items():
+        answers = PLAIN | told if name == "told" else PLAIN
+        with (
+            serving(plan) as server,
+            OnScreen(tmp_path, server.url, env=env, answers=answers) as screen,
+        ):
+            screen.expect(READY)
+            screen.type("look\r")
+            screen.expect("Done.")
+            seen[name] = screen.raw
+    assert b"38;5;117" in seen["dark"]
+    assert b"38;5;25m" in seen["light"]
+    assert b"38;5;25m" in seen["told"]
+    assert b"38;5;117" not in seen["told"]
+    assert b"38;5" not in seen["none"]
+
+
+def test_a_theme_counts_as_soon_as_it_is_set(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": "# Title", "times": "always"}]}
+    with serving(plan) as server, OnScreen(tmp_path, server.url, env={"NO_COLOR": ""}) as screen:
+        screen.expect(READY)
+        assert b"38;5;109m> " in screen.raw
+        assert b"38;5;30m> " not in screen.raw
+        screen.type("/config theme light\r")
+        screen.expect("theme is set")
+        screen.expect(lambda _: b"38;5;30m> " in screen.raw)
+        screen.type("hi\r")
+        screen.expect(lambda _: b"38;5;25mTitle" in screen.raw)
+        screen.type("/config theme lihgt\r")
+        screen.expect("nearest: light")
+
+
+def test_a_session_that_a_host_gave_a_colour_has_its_prompt_in_it(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": "Yes.", "times": "always"}]}
+    seen = {}
+    with serving(plan) as server:
+        for color in ("orange", "default", "mauve"):
+            home = tmp_path / color
+            home.mkdir()
+            with Hosted(home, server.url) as host:
+                host.say("hi")
+                host.result()
+                host.ask("set_color", color=color)
+                assert host.end() == 0
+            (path,) = transcripts(home)
+            if color == "mauve":
+                # Another program's word, of more colours than there are here.
+                with path.open("a", encoding="utf-8") as log:
+                    log.write('{"type":"agent-color","agentColor":"mauve"}\n')
+            for env in ({"NO_COLOR": ""}, {"NO_COLOR": "1"}):
+                with OnScreen(home, server.url, "--continue", env=env) as screen:
+                    screen.expect("Yes.")
+                    screen.expect(READY)
+                    seen[color, env["NO_COLOR"]] = screen.raw
+    assert b"38;5;208m> " in seen["orange", ""]
+    assert b"38;5;109m> " in seen["default", ""]
+    assert b"38;5;109m> " in seen["mauve", ""]
+    assert all(b"38;5" not in raw for (_, plain), raw in seen.items() if plain)
+
+
+def test_a_session_that_goes_on_shows_what_was_said(tmp_path: Path) -> None:
+    plan = {"scenario": 1, "answers": [{"text": ANSWER, "times": "always"}]}
+    with serving(plan) as server:
+        with OnScreen(tmp_path, server.url) as screen:
+            screen.expect(READY)
+            screen.type("look\r")
+            screen.expect("Done.")
+            screen.type("\x04")
+            assert screen.end() == 0
+        with OnScreen(tmp_path, server.url, "--continue", rows=40) as screen:
+            screen.expect(READY)
+            screen.expect("> look")
+            screen.expect("漢字.py │ 1,200")

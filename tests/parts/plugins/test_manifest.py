@@ -1,0 +1,127 @@
+"""What plugins and marketplaces say of themselves, read strictly and without guessing."""
+
+from typing import Any
+
+import pytest
+
+from clew.parts.plugins.manifest import (
+    Source,
+    last_of,
+    manifest,
+    market,
+    source,
+    typed_source,
+    with_root,
+)
+
+COMMIT = "a" * 40
+
+
+def test_a_manifest_is_read_for_what_counts() -> None:
+    said = manifest({"name": "x", "author": {"name": "Ada"}, "skills": "./s", "other": 1})
+    assert not isinstance(said, str)
+    assert (said.author, said.declared, said.version) == ("Ada", {"skills": "./s"}, "")
+    plain = manifest({"name": "x", "author": "Ada"})
+    assert not isinstance(plain, str)
+    assert plain.author == "Ada"
+
+
+@pytest.mark.parametrize("data", [[], {}, {"name": "a b"}, {"name": "../x"}, {"name": 1}])
+def test_a_plugin_without_a_proper_name_is_none(data: Any) -> None:
+    assert isinstance(manifest(data), str)
+
+
+@pytest.mark.parametrize(
+    ("value", "found"),
+    [
+        ("./x", Source(path="./x")),
+        ({"source": "github", "repo": "a/b", "ref": "v1"}, Source(url="https://github.com/a/b.git", ref="v1")),
+        ({"source": "url", "url": "https://h/x.git", "sha": COMMIT}, Source(url="https://h/x.git", commit=COMMIT)),
+        ({"source": "git-subdir", "url": "git@h:x.git", "path": "p"}, Source(url="git@h:x.git", path="p")),
+        ({"source": "directory", "path": "/x"}, Source(path="/x")),
+        ("", "source: empty"),
+        (3, "source: expected a path or an object"),
+        ({"source": "github", "repo": "a/b/c"}, "source.repo: expected owner/name"),
+        ({"source": "url", "url": "ext::sh -c id"}, "source.url: expected an address of a git repository"),
+        ({"source": "url", "url": "https://h", "sha": "abc"}, "source.sha: expected a whole commit id"),
+        ({"source": "directory"}, "source.path: missing"),
+        ({"source": "npm", "package": "@a/far", "version": "1.2.0"}, Source(url="npm:@a/far", ref="1.2.0")),
+        ({"source": "npm", "package": "far", "registry": "https://h"}, Source(url="npm:far", registry="https://h")),
+        ({"source": "npm"}, "source.package: expected the name of a package"),
+        ({"source": "npm", "package": "--x"}, "source.package: expected the name of a package"),
+        ({"source": "npm", "package": "git+ssh://h/x"}, "source.package: expected the name of a package"),
+        ({"source": "npm", "package": "far", "version": "file:../x"}, "source.version: expected a version or a tag"),
+        ({"source": "npm", "package": "far", "registry": "file:///x"}, "source.registry: expected an address"),
+        ({"source": "zip"}, "source: zip is not supported; there are folders, github, url, git-subdir and npm"),
+        ({}, "source: it is not supported; there are folders, github, url, git-subdir and npm"),
+    ],
+)  # fmt: skip
+def test_a_source_is_a_folder_or_a_repository(value: Any, found: Source | str) -> None:
+    assert source(value) == found
+
+
+def test_what_a_person_types_is_a_source() -> None:
+    assert typed_source("a/b#v1") == Source(url="https://github.com/a/b.git", ref="v1")
+    assert typed_source(f"https://h/x.git#{COMMIT}").commit == COMMIT
+    assert typed_source("./a/b") == Source(path="./a/b")
+    assert [str(typed_source(words)) for words in ("./x", "https://h/x", "a/b#v")] == [
+        "./x",
+        "https://h/x",
+        "https://github.com/a/b.git#v",
+    ]
+
+
+def test_a_package_is_named_as_npm_names_it() -> None:
+    assert typed_source("npm:far") == Source(url="npm:far")
+    assert typed_source("npm:@a/far@1.2.0") == Source(url="npm:@a/far", ref="1.2.0")
+    assert str(typed_source("npm:@a/far@1.2.0")) == "npm:@a/far@1.2.0"
+    assert str(typed_source("npm:@a/far")) == "npm:@a/far"
+    assert not typed_source("https://h/x.git").is_package
+    with pytest.raises(ValueError, match="expected the name of a package"):
+        typed_source("npm:../x")
+
+
+def test_a_marketplace_keeps_what_can_be_read() -> None:
+    said = market(
+        {
+            "name": "m",
+            "metadata": {"pluginRoot": "./plugins/"},
+            "plugins": [
+                {"name": "a", "source": "./a"},
+                {"name": "b", "source": {"source": "github", "repo": "x/y"}, "version": "2"},
+                {"name": "c", "source": 1},
+                {},
+            ],
+        }
+    )
+    assert not isinstance(said, str)
+    assert [str(one.source) for one in said.offers] == ["./plugins/a", "https://github.com/x/y.git"]
+    assert len(said.faults) == 2
+    assert isinstance(market([]), str)
+    assert isinstance(market({"name": ""}), str)
+    assert isinstance(market({"name": "m", "plugins": {}}), str)
+    assert not isinstance(market({"name": "m", "plugins": []}), str)
+
+
+def test_only_named_places_are_put_in() -> None:
+    said = with_root({"a": ["${R}/x", "${HOME}", 1]}, {"R": "/p"})
+    assert said == {"a": ["/p/x", "${HOME}", 1]}
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ("./pl/n1", "n1"),
+        ("owner/tool", "tool"),
+        ("https://h/x/tool.git/#v1", "tool"),
+        ("git@h:tool.git", "tool"),
+        ("npm:@scope/tool@1.0.0", "tool"),
+        ("npm:tool", "tool"),
+    ],
+)
+def test_a_source_has_a_name(words: str, name: str) -> None:
+    assert last_of(typed_source(words)) == name
+
+
+def test_a_folder_of_a_repository_is_called_like_the_folder() -> None:
+    assert last_of(Source(url="https://h/x.git", path="plugins/tool/")) == "tool"

@@ -1,0 +1,536 @@
+"""Files of other programs as sessions: what comes in goes on, and what is lost is said."""
+
+import json
+from collections.abc import Iterable
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.core.messages.kinds import faults
+from clew.record.exchange import codex, one_file, pi
+from clew.record.exchange.conversion import Builder, Converted
+from clew.record.transcript.load import load
+from clew.testing.server import serving
+from tests.commands.sessions.place import Place
+from tests.fronts.headless.clew_process import clew
+from tests.record.transcript.build import (
+    SESSION,
+    call,
+    encoded,
+    names,
+    result,
+    said,
+    talk,
+    uid,
+    user,
+)
+from tests.requirements import requirement
+
+AT = "2026-03-04T05:06:07.890Z"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def lines(*entries: dict[str, Any]) -> bytes:
+    return encoded(entries)
+
+
+def item(kind: str, **payload: Any) -> dict[str, Any]:
+    return {"timestamp": AT, "type": "response_item", "payload": {"type": kind, **payload}}
+
+
+def spoken(role: str, text: str, part: str = "input_text") -> dict[str, Any]:
+    return item("message", role=role, content=[{"type": part, "text": text}])
+
+
+def rollout(cwd: str = "/gone") -> list[dict[str, Any]]:
+    head = {"id": "0199f0aa-1111-7000-8000-000000000001", "cwd": cwd, "git": {"branch": "topic"}}
+    return [
+        {"timestamp": AT, "type": "session_meta", "payload": head},
+        {"timestamp": AT, "type": "turn_context", "payload": {"model": "gpt-5", "cwd": cwd}},
+        spoken("developer", "be good"),
+        spoken("user", "<environment_context>x</environment_context>"),
+        spoken("user", "List the files."),
+        {"timestamp": AT, "type": "event_msg", "payload": {"type": "user_message", "message": "List"}},
+        {"timestamp": AT, "type": "event_msg", "payload": {"type": "token_count"}},
+        item("reasoning", summary=[{"text": "I look."}], encrypted_content="gAAA"),
+        item(
+            "function_call", name="shell", call_id="call_1",
+            arguments='{"command":["bash","-lc","ls -l"],"timeout_ms":5}',
+        ),
+        item(
+            "function_call_output", call_id="call_1",
+            output='{"output":"a.txt","metadata":{"exit_code":1}}',
+        ),
+        spoken("assistant", "One file.", "output_text"),
+    ]  # fmt: skip
+
+
+def tree() -> list[dict[str, Any]]:
+    def message(
+        id_: str, parent: str | None, role: str, content: Any, **more: Any
+    ) -> dict[str, Any]:
+        body = {"role": role, "content": content, **more}
+        return {"type": "message", "id": id_, "parentId": parent, "timestamp": AT, "message": body}
+
+    answer = [
+        {"type": "thinking", "thinking": "hm", "thinkingSignature": "sig"},
+        {"type": "text", "text": "I edit."},
+        {"type": "toolCall", "id": "t|1", "name": "edit",
+         "arguments": {"path": "x", "oldText": "a", "newText": "b"}},
+    ]  # fmt: skip
+    usage = {"input": 5, "output": 6, "cacheRead": 7, "cacheWrite": 8, "cost": {"total": 0.25}}
+    return [
+        {"type": "session", "version": 3, "id": "abc", "timestamp": AT, "cwd": "/gone"},
+        message("1", None, "user", "Change x."),
+        message("x", "1", "assistant", [{"type": "text", "text": "left"}]),
+        message(
+            "2",
+            "1",
+            "assistant",
+            answer,
+            provider="anthropic",
+            model="claude-opus-4-5",
+            usage=usage,
+        ),
+        message("3", "2", "toolResult", [{"type": "text", "text": "done"}], toolCallId="t|1"),
+        {"type": "session_info", "id": "4", "parentId": "3", "timestamp": AT, "name": "My change"},
+        message("5", "4", "assistant", [{"type": "text", "text": "Changed."}], provider="openai"),
+    ]
+
+
+def bring(place: Place, name: str, data: bytes, *words: str, code: int = 0) -> dict[str, Any]:
+    file = place.cwd / name
+    file.write_bytes(data)
+    found: dict[str, Any] = place.json("import", str(file), *words, code=code)
+    return found
+
+
+def texts(path: Path) -> list[str]:
+    """What was said, block by block."""
+    found = []
+    for message in load(path).messages:
+        content = message["message"]["content"]
+        blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+        for block in blocks:
+            words = (
+                block.get("text")
+                or block.get("thinking")
+                or block.get("input")
+                or block.get("content")
+            )
+            found.append(f"{message['type']} {block['type']}: {json.dumps(words)}")
+    return found
+
+
+def test_a_rollout_of_codex_comes_in_as_a_session(place: Place) -> None:
+    (brought,) = bring(place, "rollout.jsonl", lines(*rollout()))["imported"]
+    path = Path(brought["path"])
+    assert brought["kind"] == "codex"
+    assert brought["title"] == "List the files."
+    assert texts(path) == [
+        'user text: "<environment_context>x</environment_context>"',
+        'user text: "List the files."',
+        'assistant thinking: "I look."',
+        'assistant tool_use: {"command": "ls -l", "timeout_ms": 5}',
+        'user tool_result: "a.txt"',
+        'assistant text: "One file."',
+    ]
+    assert brought["lost"] == {
+        "instructions of the other program": 1,
+        "reasoning that only its maker can read": 1,
+        "a count of tokens: prices and splits are another provider's": 1,
+    }
+    messages = load(path).messages
+    assert messages[4]["message"]["content"][0]["is_error"] is True
+    assert {m["gitBranch"] for m in messages} == {"topic"}
+    assert {m["cwd"] for m in messages} == {str(place.cwd)}
+    place.clew("check", brought["sessionId"])
+    refused = bring(place, "again.jsonl", lines(*rollout()), code=2)["refused"]
+    assert "is there already" in refused[0]["reason"]
+    assert bring(place, "again.jsonl", lines(*rollout()), "--new-id")["imported"]
+
+
+def test_a_session_of_pi_comes_in_with_the_branch_written_last(place: Place) -> None:
+    (brought,) = bring(place, "s.jsonl", lines(*tree()) + b"torn{")["imported"]
+    path = Path(brought["path"])
+    assert (brought["kind"], brought["title"]) == ("pi", "My change")
+    assert texts(path) == [
+        'user text: "Change x."',
+        'assistant thinking: "hm"',
+        'assistant text: "I edit."',
+        'assistant tool_use: {"file_path": "x", "old_string": "a", "new_string": "b"}',
+        'user tool_result: [{"type": "text", "text": "done"}]',
+        'assistant text: "Changed."',
+    ]
+    assert brought["lost"] == {"a message of another branch": 1, "a line that is no object": 1}
+    cost = json.loads(place.clew("list", "--cost-over", "0.00001", "--json"))
+    assert [o["sessionId"] for o in cost] == [brought["sessionId"]]
+    shown = place.clew("import", str(place.cwd / "s.jsonl"), "--new-id")
+    assert "lost: a message of another branch: 1" in shown
+
+
+def test_what_came_in_goes_on(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "home").mkdir()
+    place.home = tmp_path / "config"
+    for data in (lines(*rollout(str(place.cwd))), lines(*tree())):
+        (brought,) = bring(place, "in.jsonl", data)["imported"]
+        plan = {"scenario": 1, "answers": [{"text": "Going on."}]}
+        with serving(plan, strict=True) as server:
+            done = clew(tmp_path, server.url, "-p", "go on", "--resume", brought["sessionId"])
+            assert done.stdout == "Going on.\n", done.stderr
+            assert len(server.requests) == 1
+
+
+@requirement("C10", "R153")
+def test_the_one_file_form_goes_out_and_comes_back(place: Place, tmp_path: Path) -> None:
+    place.write([*talk(2), said("t", "a2", call("x")), result("r", "t", "x"), said("e", "r")])
+    data = place.clew("export", SESSION, "--format", "json").encode()
+    (tmp_path / "b").mkdir()
+    other = Place(tmp_path / "b")
+    (brought,) = bring(other, "s.json", data)["imported"]
+    assert brought["sessionId"] == SESSION
+    assert brought["lost"] == {}
+    assert names(load(Path(brought["path"])).messages) == "u1 a1 u2 a2 t r e"
+    other.clew("check", SESSION)
+
+
+@requirement("R153")
+def test_the_one_file_form_of_old_comes_in(place: Place) -> None:
+    old = of_old(str(place.cwd))
+    (brought,) = bring(place, "old.json", json.dumps(old).encode())["imported"]
+    assert texts(Path(brought["path"])) == [
+        'user text: "hello"',
+        'assistant text: "hi"',
+        'assistant tool_use: {"command": "ls"}',
+        'user tool_result: "out"',
+        'user text: "and"',
+        'assistant text: "bye"',
+        'user text: "last"',
+    ]
+    assert brought["lost"] == {
+        "a subagent without an id or a message": 2, "a subagent: not an agent id: '../x'": 1,
+        "a message of kind progress": 1, "a message of kind none": 1,
+    }  # fmt: skip
+    place.clew("check", brought["sessionId"])
+
+
+def of_old(cwd: str) -> dict[str, Any]:
+    return {
+        "version": "2.0",
+        "state": {},
+        "metadata": {"gitBranch": "main", "projectPath": cwd, "created": AT},
+        "agents": [
+            {},
+            {"agentId": "a7", "messages": []},
+            {"agentId": "../x", "messages": [{"role": "user", "content": "dig"}]},
+        ],
+        "messages": [
+            {"role": "user", "content": "hello"},
+            {"type": "assistant", "message": {"role": "assistant", "content": [
+                {"type": "text", "text": "hi"},
+                {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}},
+                {"type": "tool_use", "id": 5},
+            ], "usage": {"input_tokens": 1, "output_tokens": 2}, "model": "m"}},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": "out", "is_error": True},
+                {"type": "text", "text": "and"},
+            ]},
+            {"role": "assistant", "content": "bye"},
+            {"type": "progress"},
+            {"type": "user", "uuid": uid("u9"), "message": {"role": "user", "content": "last"}},
+            "nothing",
+        ],
+    }  # fmt: skip
+
+
+@requirement("R153")
+def test_subagents_of_an_export_come_in_as_what_they_were(place: Place, tmp_path: Path) -> None:
+    path = place.write(talk(1))
+    agents = path.with_suffix("") / "subagents"
+    agents.mkdir(parents=True)
+    side = [
+        user("s1", None, "dig", isSidechain=True, agentId="a7"),
+        said("s2", "s1", isSidechain=True, agentId="a7"),
+    ]
+    (agents / "agent-a7.jsonl").write_bytes(encoded(side))
+    what = {"agentType": "digger", "description": "Dig deep", "name": "mole", "spawnDepth": 1}
+    (agents / "agent-a7.meta.json").write_text(json.dumps(what), "utf-8")
+    flat = json.loads(place.clew("export", SESSION, "--format", "json"))
+    older = json.loads(json.dumps(flat))
+    del older["agents"][0]["metadata"]
+    in_lines = place.clew("export", SESSION, "--format", "jsonl").encode()
+    for name, whole, then in (
+        ("new", json.dumps(flat).encode(), what),
+        ("old", json.dumps(older).encode(), {k: what[k] for k in ("agentType", "description")}),
+        ("lines", in_lines, what),
+    ):
+        (tmp_path / name).mkdir()
+        (brought,) = bring(Place(tmp_path / name), "a.json", whole)["imported"]
+        assert (brought["agents"], brought["lost"]) == (1, {})
+        own = Path(brought["path"]).with_suffix("") / "subagents" / "agent-a7.jsonl"
+        assert names(load(own).messages) == "s1 s2"
+        assert all(m["isSidechain"] and m["agentId"] == "a7" for m in load(own).messages)
+        assert json.loads(own.with_suffix(".meta.json").read_bytes()) == then
+
+
+def test_a_transcript_comes_in_byte_for_byte_with_its_subagents(
+    place: Place, tmp_path: Path
+) -> None:
+    path = place.write([*talk(2), b"{torn\n"])
+    agents = path.with_suffix("") / "subagents"
+    agents.mkdir(parents=True)
+    side = user("s1", None, "dig", isSidechain=True, agentId="a7")
+    (agents / "agent-a7.jsonl").write_bytes(encoded([side]))
+    (agents / "agent-a7.meta.json").write_text('{"agentType":"digger"}', "utf-8")
+    (tmp_path / "b").mkdir()
+    other = Place(tmp_path / "b")
+    (brought,) = other.json("import", str(path))["imported"]
+    assert brought["lost"] == {"a line that is no object": 1}
+    copied = Path(brought["path"])
+    assert copied.read_bytes() == path.read_bytes().removesuffix(b"{torn\n")
+    assert (copied.with_suffix("") / "subagents" / "agent-a7.meta.json").exists()
+    assert brought["agents"] == 1
+    flat = place.clew("export", SESSION, "--format", "jsonl").encode()
+    (again,) = bring(other, "flat.jsonl", flat, "--new-id")["imported"]
+    assert again["agents"] == 1
+    assert again["sessionId"] != SESSION
+    assert {m["sessionId"] for m in load(Path(again["path"])).messages} == {again["sessionId"]}
+    assert names(load(Path(again["path"])).messages) == "u1 a1 u2 a2"
+    assert "is there already" in other.json("import", str(path), code=2)["refused"][0]["reason"]
+
+
+@pytest.mark.parametrize(
+    ("data", "reason"),
+    [
+        (b"", "no line"),
+        (b"hello\n", "no line"),
+        (b'{"a":1}\n{"b":2}\n', "is no session"),
+        (b'{"messages":[]}', "no message"),
+        (lines({"type": "session", "id": "x"}), "no message"),
+        (lines(user("s", None, isSidechain=True, agentId="a1")), "subagents only"),
+    ],
+)
+def test_what_is_no_session_is_refused_and_leaves_nothing(
+    place: Place, data: bytes, reason: str
+) -> None:
+    assert reason in bring(place, "x.jsonl", data, code=2)["refused"][0]["reason"]
+    left = [p for p in place.home.rglob("*") if p.is_file()] if place.home.exists() else []
+    assert left == []
+    assert "No such file" in place.clew("import", "missing", code=2)
+
+
+def test_a_page_for_people_cannot_come_in_and_its_name_is_said_once(place: Place) -> None:
+    Path(place.home).parent.joinpath("story.md").write_text("# A story\n", "utf-8")
+    said = place.clew("import", str(Path(place.home).parent / "story.md"), code=2)
+    assert said.count("story.md") == 1
+    assert "a page for people cannot come in; JSON and JSONL can" in said
+
+
+def numbered() -> Any:
+    numbers = count(1)
+    return lambda: f"00000000-0000-4000-8000-{next(numbers):012x}"
+
+
+def of_codex(*found: dict[str, Any]) -> Converted:
+    return codex.convert(found, numbered())
+
+
+def shown(converted: Converted) -> list[Any]:
+    return [m["message"]["content"] for m in converted.messages]
+
+
+def test_every_item_of_codex_has_a_place_or_a_loss() -> None:
+    found = of_codex(
+        {"id": "old", "timestamp": AT, "instructions": None, "git": {"branch": "b"}},
+        {"record_type": "state"},
+        {"type": "message", "role": "user", "content": [
+            {"type": "input_text", "text": "look"},
+            {"type": "input_image", "image_url": "data:image/png;base64,aGk="},
+            {"type": "input_image", "image_url": "https://example.org/x.png"},
+            {"type": "input_sound"},
+        ]},
+        item("local_shell_call", call_id="c1", action={"type": "exec", "command": ["ls", "-l"]}),
+        item("function_call_output", call_id="c1", output=[{"type": "input_text", "text": "o"}]),
+        item("custom_tool_call", call_id="c2", name="apply_patch", input="*** Begin"),
+        item("custom_tool_call_output", call_id="c2", output="plain"),
+        item("function_call", name="other", call_id="c3", arguments="not json"),
+        item("function_call_output", call_id="c3", output={"content": "no", "success": False}),
+        item("function_call_output", call_id="c3", output={"content": 5}),
+        item("function_call_output", call_id="gone", output="x"),
+        item("function_call", name="other", call_id="c3", arguments="{}"),
+        item("function_call", name="exec_command", call_id="c4", arguments='{"cmd":"pwd"}'),
+        item("web_search_call"),
+        spoken("assistant", "", "output_text"),
+        {"type": "session_meta", "payload": {"id": "second"}},
+        {"type": "compacted", "payload": {"message": "so far"}},
+    )  # fmt: skip
+    assert (found.source_id, found.branch) == ("old", "b")
+    assert not any(faults(m) for m in found.messages)
+    assert [type(content) is str or content[0]["type"] for content in shown(found)] == [
+        "text", "tool_use", "tool_result", "tool_use", "tool_result", "tool_use", "tool_result",
+        "tool_use", True,
+    ]  # fmt: skip
+    assert shown(found)[7][0]["input"] == {"command": "pwd"}
+    assert shown(found)[5][0]["input"] == {"input": "not json"}
+    assert set(found.losses) == {
+        "a part that is no text and no picture with its data",
+        "a second result of one call",
+        "a result without its call",
+        "a call whose id was there before",
+        "an item of kind web_search_call",
+        "a second head, of the session it was forked from",
+        "a compaction: its summary came in as context, the history before it too",
+    }
+    assert codex.is_codex({"id": "x", "instructions": None})
+    assert not codex.is_codex({"type": "session_meta", "payload": 5})
+
+
+def test_every_entry_of_pi_has_a_place_or_a_loss() -> None:
+    def message(role: str, content: Any = None, **more: Any) -> dict[str, Any]:
+        return {"type": "message", "message": {"role": role, "content": content, **more}}
+
+    found = pi.convert(
+        [
+            {"type": "session", "id": "x"},
+            message(
+                "user", [{"type": "image", "data": "aGk=", "mimeType": "image/png"}, {"type": "x"}]
+            ),
+            message(
+                "assistant",
+                [
+                    {"type": "thinking", "thinking": "hm"},
+                    {"type": "x"},
+                    {"type": "text", "text": "t"},
+                ],
+                errorMessage="e",
+            ),
+            message("bashExecution", command="ls", output="o"),
+            message("custom", "context"),
+            message("user", " "),
+            message("stranger"),
+            {"type": "custom_message", "content": "more"},
+            {"type": "compaction", "summary": "so far"},
+            {"type": "model_change"},
+            {"type": "unheard of"},
+        ],
+        numbered(),
+    )
+    assert not any(faults(m) for m in found.messages)
+    assert [m["type"] for m in found.messages] == [
+        "user", "assistant", "assistant", "user", "user", "user", "user",
+    ]  # fmt: skip
+    assert set(found.losses) == {
+        "a part that is no text and no picture with its data",
+        "the signature of thinking: it is shown and not sent",
+        "a part of kind x",
+        "an answer that failed, with its error",
+        "a message of role stranger",
+        "a compaction: its summary came in as context, the history before it too",
+        "an entry of kind unheard of",
+    }
+
+
+def test_a_tree_that_goes_in_circles_comes_to_an_end() -> None:
+    entries = [
+        {
+            "type": "message",
+            "id": "a",
+            "parentId": "b",
+            "message": {"role": "user", "content": "x"},
+        },
+        {
+            "type": "message",
+            "id": "b",
+            "parentId": "a",
+            "message": {"role": "user", "content": "y"},
+        },
+    ]
+    found = pi.convert([{"type": "session", "id": "s"}, *entries], numbered())
+    assert shown(found) == ["x", "y"]
+
+
+def test_what_is_converted_is_sound() -> None:
+    for found in (
+        codex.convert(rollout(), numbered()),
+        pi.convert(tree(), numbered()),
+        one_file.convert(of_old("/w"), numbered()),
+        one_file.convert(
+            {
+                "messages": [
+                    said("t", None, call("x")),
+                    result("r", "t", "x"),
+                    user("e", "r", [{"type": "text", "text": "x"}]),
+                ]
+            },
+            numbered(),
+        ),
+    ):
+        assert found.messages
+        assert_sound(found.messages)
+    kinds = (codex.is_codex(rollout()[0]), pi.is_pi(tree()[0]), one_file.is_one_file(of_old("/w")))
+    assert kinds == (True, True, True)
+    last = codex.convert([item("reasoning", summary=[{"text": "hm"}])], numbered())
+    assert last.losses == {"thinking that no answer followed": 1}
+
+
+def test_what_a_subagents_talk_loses_is_counted_with_the_sessions_own() -> None:
+    talk = [{"role": "user", "content": "dig"}, {"role": "narrator", "content": "x"}]
+    given = {"messages": talk, "agents": [{"agentId": "a7", "messages": talk}]}
+    found = one_file.convert(given, numbered())
+    assert [helper.agent_id for helper in found.agents] == ["a7"]
+    assert found.losses == {"a message of kind narrator": 2}
+
+
+def test_times_are_written_our_way() -> None:
+    build = Builder("x", "", numbered())
+    assert build.time(None) == "1970-01-01T00:00:00.000Z"
+    assert build.time("2026-01-02T03:04:05Z") == "2026-01-02T03:04:05.000Z"
+    assert build.time("2026-01-02T03:04:05.1234567+00:00") == "2026-01-02T03:04:05.123Z"
+    assert build.time("yesterday") == "2026-01-02T03:04:05.123Z"
+
+
+ANY = st.recursive(
+    st.none() | st.booleans() | st.integers(-9, 9) | st.sampled_from(["text", "x", ""]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(
+                ["type", "role", "content", "message", "payload", "text", "id", "call_id", "name",
+                 "input", "uuid", "timestamp", "output", "arguments", "usage", "cost", "git"]
+            ),
+            inner | st.sampled_from(
+                ["user", "assistant", "toolResult", "message", "response_item", "function_call",
+                 "tool_use", "tool_result", "thinking", "toolCall", "session_meta", "compaction"]
+            ),
+            max_size=5,
+        )
+    ),
+    max_leaves=12,
+)  # fmt: skip
+
+
+@given(
+    st.lists(
+        st.dictionaries(st.sampled_from(["type", "message", "payload", "id"]), ANY), max_size=5
+    )
+)
+def test_no_line_of_any_shape_breaks_an_import(found: list[dict[str, Any]]) -> None:
+    for converted in (
+        codex.convert(found, numbered()),
+        pi.convert([{"type": "session", "id": "x"}, *found], numbered()),
+        one_file.convert({"messages": found}, numbered()),
+    ):
+        assert_sound(converted.messages)
+
+
+def assert_sound(messages: Iterable[dict[str, Any]]) -> None:
+    for message in messages:
+        assert not [f for f in faults(message) if "said by" not in f], message

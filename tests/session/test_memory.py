@@ -1,0 +1,181 @@
+"""Notes, memories, proposals and what is told to who comes back, through the real program."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.testing.server import serving
+from tests.fronts.headless.clew_process import clew
+from tests.fronts.terminal.terminal import Terminal
+from tests.record.rewind.trips import Trip, read, write
+from tests.requirements import requirement
+
+ALWAYS = {"scenario": 1, "answers": [{"text": "Seen.", "times": "always"}]}
+
+
+@pytest.fixture
+def trip(tmp_path: Path) -> Trip:
+    return Trip(tmp_path)
+
+
+def folder(trip: Trip) -> Path:
+    (found,) = (trip.home / "config" / "projects").glob("*")
+    return found / "memory"
+
+
+def slash(trip: Trip, line: str, url: str = "http://127.0.0.1:9", code: int = 0) -> str:
+    go_on = ["--resume", trip.session] if trip.session else []
+    done = clew(trip.home, url, "-p", line, *go_on)
+    assert done.returncode == code, (line, done.stdout, done.stderr)
+    return done.stdout + done.stderr
+
+
+def first_request(trip: Trip, *calls: dict[str, Any]) -> list[dict[str, Any]]:
+    """What a new session sends."""
+    bodies: list[dict[str, Any]] = []
+    answers = [*({"content": [call]} for call in calls), {"text": "Well."}]
+    plan = {"scenario": 1, "answers": answers}
+    with serving(plan, strict=True, on_request=lambda r: bodies.append(r.body)) as server:
+        done = clew(trip.home, server.url, "-p", "anew")
+    assert done.returncode == 0, done.stderr
+    return bodies
+
+
+@requirement("R124")
+def test_notes_go_to_the_file_that_was_chosen(tmp_path: Path) -> None:
+    with (
+        serving(ALWAYS, strict=True) as server,
+        Terminal(tmp_path, server.url, "--linear") as terminal,
+    ):
+        terminal.expect("> ")
+        terminal.type("# one for all\n")
+        terminal.expect("noted in")
+        terminal.type("/memory to local\n")
+        terminal.expect("notes go to")
+        terminal.expect("CLAUDE.local.md")
+        terminal.type("# one for me\n")
+        terminal.expect("noted in")
+        terminal.type("/memory to user\n")
+        terminal.expect("notes go to")
+        terminal.type("# everywhere\n")
+        terminal.expect("noted in")
+        terminal.type("/exit\n")
+        assert terminal.end() == 0
+    work = tmp_path / "work"
+    assert (work / "CLAUDE.md").read_text("utf-8") == "- one for all\n"
+    assert (work / "CLAUDE.local.md").read_text("utf-8") == "- one for me\n"
+    assert (tmp_path / "config" / "CLAUDE.md").read_text("utf-8") == "- everywhere\n"
+
+
+@requirement("R125")
+def test_what_a_person_has_remembered_is_told_to_later_sessions(trip: Trip) -> None:
+    trip.turn("hello")
+    assert "remembered in" in slash(trip, "/remember Deploy with make ship, never by hand.")
+    (memory,) = (p for p in folder(trip).glob("*.md") if p.name != "MEMORY.md")
+    assert f"session: {trip.session}" in memory.read_text("utf-8")
+    assert "by: person" in memory.read_text("utf-8")
+    bodies = first_request(trip, read(str(memory)))
+    told = json.dumps(bodies[0]["messages"])
+    assert "Deploy with make ship, never by hand." in told
+    assert "They permit nothing." in told
+    result = json.dumps(bodies[1]["messages"][-1])
+    assert "by: person" in result  # read without a question
+    listed = slash(trip, "/memory list")
+    assert "deploy-with-make-ship" in listed
+    assert "1 in" in slash(trip, "/memory")
+    slash(trip, f"/memory forget {memory.stem}")
+    assert "make ship" not in json.dumps(first_request(trip)[0]["messages"])
+
+
+PROPOSED: list[Any] = [
+    {"title": "Tests run with nox", "text": "Not with tox, says the person."},
+    {"title": "From nowhere", "text": "It names no message.", "message": "ffffffff"},
+    {"title": "No text", "message": "x"},
+    "odd",
+]
+
+
+def proposing(trip: Trip) -> dict[str, Any]:
+    named = [{**PROPOSED[0], "message": trip.prompt("use nox")[:8]}, *PROPOSED[1:]]
+    text = f"Here you are:\n{json.dumps(named)}"
+    return {"scenario": 1, "answers": [{"text": text, "times": "always"}]}
+
+
+@requirement("R125")
+def test_what_a_model_finds_in_a_session_counts_when_it_is_accepted(trip: Trip) -> None:
+    trip.turn("use nox")
+    with serving(proposing(trip)) as server:
+        shown = slash(trip, "/remember", server.url)
+        again = slash(trip, "/remember", server.url)
+        asked = json.dumps(server.requests[0].body["messages"])
+    assert f"[{trip.prompt('use nox')[:8]}] person: use nox" in asked
+    assert "Tests run with nox" in shown
+    assert "said by the person" in shown
+    assert "From nowhere" not in shown
+    assert "/memory accept tests-run-with-nox" in shown
+    assert "nothing new" in again
+    assert "Tests run with nox" not in json.dumps(first_request(trip)[0]["messages"])
+    assert "1 proposed" in slash(trip, "/memory")
+    assert "/memory drop all" in slash(trip, "/memory review")
+    assert "nothing waits" in slash(trip, "/memory accept all")
+    assert "Tests run with nox" in json.dumps(first_request(trip)[0]["messages"])
+    shown = slash(trip, "/memory show tests-run-with-nox")
+    assert f"in {trip.session[:8]}, message {trip.prompt('use nox')[:8]}" in shown
+
+
+def test_an_answer_that_is_no_list_and_odd_words_propose_nothing(trip: Trip) -> None:
+    trip.turn("hello")
+    with serving(ALWAYS) as server:
+        assert "is no list" in slash(trip, "/remember", server.url, code=1)
+    assert "no proposal" in slash(trip, "/memory accept nothing", code=1)
+    assert "show NAME" in slash(trip, "/memory burn", code=1)
+    assert "project | local | user" in slash(trip, "/memory to nowhere", code=1)
+
+
+def test_by_setting_a_session_leaves_proposals_behind_when_it_ends(trip: Trip) -> None:
+    trip.turn("use nox")
+    settings = json.dumps({"memoryExtraction": True})
+    with serving(proposing(trip)) as server:
+        done = clew(
+            trip.home, server.url, "-p", "on", "--resume", trip.session, "--settings", settings
+        )
+        assert done.returncode == 0, done.stderr
+    assert [p.stem for p in (folder(trip) / "proposed").glob("*.md")] == ["tests-run-with-nox"]
+    off = json.dumps({"autoMemoryEnabled": False})
+    slash(trip, "/memory accept all")
+    bodies: list[dict[str, Any]] = []
+    with serving(ALWAYS, on_request=lambda r: bodies.append(r.body)) as server:
+        clew(trip.home, server.url, "-p", "anew", "--settings", off)
+    assert "Tests run with nox" not in json.dumps(bodies[0]["messages"])
+
+
+def test_who_comes_back_is_told_where_it_stood_and_what_others_changed(trip: Trip) -> None:
+    trip.turn("write it", write("a.txt", "mine"))
+    path = trip.transcript
+    long_ago = path.read_text("utf-8").replace('"timestamp":"20', '"timestamp":"19')
+    path.write_text(long_ago, "utf-8")
+    (trip.work / "a.txt").write_text("not mine", "utf-8")
+    with (
+        serving(ALWAYS, strict=True) as server,
+        Terminal(trip.home, server.url, "--linear", "--resume", trip.session) as terminal,
+    ):
+        terminal.expect("you were away for ")
+        terminal.expect("you asked last: write it")
+        terminal.expect("the answer ended: write it: done.")
+        terminal.expect("changed since by somebody else: ")
+        terminal.expect("a.txt")
+        terminal.expect("> ")
+        terminal.type("/exit\n")
+        assert terminal.end() == 0
+        assert not server.requests
+    trip.turn("just now")
+    with (
+        serving(ALWAYS, strict=True) as server,
+        Terminal(trip.home, server.url, "--linear", "--resume", trip.session) as terminal,
+    ):
+        terminal.type("/exit\n")
+        assert terminal.end() == 0
+        assert "To go on" in terminal.seen
+        assert "you were away" not in terminal.seen

@@ -1,0 +1,412 @@
+"""Settings: what a file may say, who wins, and how a value is explained."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.system.config import settings
+from clew.system.config.json_text import dotted, scan, undotted
+from clew.system.config.layers import (
+    Layer,
+    Scope,
+    in_force,
+    merge,
+    origins,
+    usable,
+    value_at,
+    without,
+)
+from clew.system.config.load import (
+    Given,
+    changed,
+    complaints,
+    decoded,
+    explained,
+    is_trusted,
+    load,
+    read_trusted,
+    trusts,
+    write_trusted,
+)
+from clew.system.config.paths import Places, find_places
+from clew.system.config.settings import KEYS, NO_EFFECT, check, nearest, nearest_part
+from tests.requirements import requirement
+
+
+def layer(scope: Scope, data: dict[str, Any], **more: Any) -> Layer:
+    return Layer(scope=scope, data=data, root="/p", faults=tuple(check(data)), **more)
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    root = tmp_path.resolve()
+    (root / "work" / ".claude").mkdir(parents=True)
+    (root / "home").mkdir()
+    return find_places(
+        {"HOME": str(root / "home")}, root / "work", managed_folders=(root / "managed",)
+    )
+
+
+def write(path: Path, text: str) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, "utf-8")
+    return path
+
+
+@requirement("R144", "C9")
+def test_the_highest_scope_wins_and_lists_add_up() -> None:
+    layers = [
+        layer("user", {"model": "u", "env": {"A": "u", "B": "u"}, "permissions": {"deny": ["x"]}}),
+        layer("project", {"model": "p", "permissions": {"deny": ["y"], "defaultMode": "plan"}}),
+        layer("local", {"model": "l", "permissions": {"deny": ["y"]}}),
+        layer("cli", {"model": "c", "permissions": {"deny": ["z"]}}),
+        layer("managed", {"model": "m", "env": {"A": "m"}}),
+    ]
+    assert merge(layers) == {
+        "model": "m",
+        "env": {"A": "m", "B": "u"},
+        "permissions": {"deny": ["z", "y", "x"], "defaultMode": "plan"},
+    }
+    order = ["m", "c", "l", "p", "u"]
+    for i, expected in enumerate(order):
+        scopes = ["managed", "cli", "local", "project", "user"][i:]
+        kept = [one for one in layers if one.scope in scopes]
+        assert merge(kept)["model"] == expected
+
+
+@requirement("C16")
+def test_a_value_is_explained_by_scope_file_and_line() -> None:
+    text = '{\n  "model": "a",\n  "permissions": {\n    "deny": ["x",\n      "y"]\n  }\n}'
+    user = decoded("user", "/u/settings.json", "/u", text)
+    above = layer("cli", {"model": "c"})
+    found = origins([user, above], ("model",))
+    assert [(o.layer.scope, o.value, o.layer.line(o.path)) for o in found] == [
+        ("cli", "c", None),
+        ("user", "a", 2),
+    ]
+    assert user.line(("permissions", "deny", 1)) == 5
+    assert user.line(("permissions", "deny", 7)) == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ('{\n"permissons": {}}', ":2: permissons: unknown key; did you mean permissions?"),
+        ('{"Model": "x"}', ":1: Model: unknown key; did you mean model?"),
+        ('{"ownKey": 1}', ":1: ownKey: unknown key (kept as it is)"),
+        (
+            '{"permissions": {"alow": []}}',
+            ":1: permissions.alow: unknown key; did you mean permissions.allow?",
+        ),
+        ('{"model": 3}', ":1: model: expected a string, found a number"),
+        ('{"model": null}', ":1: model: expected a string, found null"),
+        ('{"verbose": "yes"}', ":1: verbose: expected true or false, found a string"),
+        (
+            '{"cleanupPeriodDays": true}',
+            ":1: cleanupPeriodDays: expected a whole number, found true or false",
+        ),
+        ('{"hooks": []}', ":1: hooks: expected an object, found an array"),
+        ('{"env": {"A": {}}}', ":1: env.A: expected a string, found an object"),
+        ('{"env": {"A": 1}}', None),
+        ('{"cacheWarmingBudgetUsd": 0}', None),
+        ('{"cacheWarmingBudgetUsd": 0.5}', None),
+        (
+            '{"cacheWarmingBudgetUsd": -1}',
+            ":1: cacheWarmingBudgetUsd: expected a number of at least 0, found -1",
+        ),
+        (
+            '{"cacheWarmingBudgetUsd": true}',
+            ":1: cacheWarmingBudgetUsd: expected a number, found true or false",
+        ),
+        ('{"autoCompactAt": 0.8}', None),
+        ('{"autoCompactAt": {"claude-haiku*": 0.6, "*": 120000}}', None),
+        ('{"autoCompactAt": 0}', ":1: autoCompactAt: expected a number above 0, found 0"),
+        (
+            '{"autoCompactAt": "half"}',
+            ":1: autoCompactAt: expected a number or an object of numbers, found a string",
+        ),
+        ('{"toolTimeouts": {"Web*": 0.5}}', None),
+        (
+            '{"toolTimeouts": {"*": "5m"}}',
+            ":1: toolTimeouts.*: expected a number, found a string",
+        ),
+        ('{"toolTimeouts": 9}', ":1: toolTimeouts: expected an object of numbers, found a number"),
+        ('{"deniedMcpServers": {}}', ":1: deniedMcpServers: expected an array, found an object"),
+        (
+            '{"permissions": {"deny": ["a",\n3]}}',
+            ":2: permissions.deny[1]: expected a string, found a number",
+        ),
+        (
+            '{"permissions": {"defaultMode": "accptEdits"}}',
+            "found 'accptEdits'; nearest: acceptEdits",
+        ),
+        (
+            '{"editorMode": "zzz"}',
+            ":1: editorMode: expected one of normal, emacs, vim, found 'zzz'",
+        ),
+        (
+            '{"allowManagedHooksOnly": true}',
+            ":1: allowManagedHooksOnly: counts in managed settings only",
+        ),
+        ('{"model": "a", "model": "b"}', ":1: model is written twice; the last one counts"),
+        ("[]", ":1: expected an object at the top, found an array"),
+        ('{"model": "a",}', ":1: not JSON: "),
+        ('{\n\n"model" "a"}', ":3: not JSON: expecting ':' delimiter"),
+        ("[" * 100_000, "nested too deeply"),
+        ("", None),
+        ("\ufeff{}", None),
+    ],
+)
+def test_what_a_file_says_wrongly_is_told_with_its_line(
+    places: Places, text: str, complaint: str | None
+) -> None:
+    write(places.user_settings, text)
+    told = complaints(load(places).layers)
+    if complaint is None:
+        assert told == []
+    else:
+        assert len(told) == 1
+        assert told[0].startswith(str(places.user_settings))
+        assert complaint in told[0]
+
+
+def test_a_wrong_value_is_left_out_and_the_rest_counts() -> None:
+    data = {"model": 3, "verbose": True, "permissions": {"deny": ["a", 4, "b"], "ask": 1}}
+    assert usable(layer("user", data)) == {
+        "verbose": True,
+        "permissions": {"deny": ["a", "b"]},
+    }
+
+
+def test_every_layer_is_read_and_a_change_of_any_file_is_seen(places: Places) -> None:
+    managed = places.managed_folders[0]
+    write(managed / "managed-settings.json", '{"model": "base", "language": "de"}')
+    write(managed / "managed-settings.d" / "10.json", '{"model": "ten"}')
+    write(managed / "managed-settings.d" / "20.json", '{"model": "twenty"}')
+    write(places.user_settings, '{"outputStyle": "u"}')
+    write(places.project_settings, '{"outputStyle": "p"}')
+    write(places.local_settings, '{"outputStyle": "l"}')
+    loaded = load(places, given=Given(data={"outputStyle": "c"}))
+    assert merge(loaded.layers) == {"model": "twenty", "language": "de", "outputStyle": "c"}
+    assert changed(loaded) == []
+    write(places.local_settings, '{"outputStyle": "other"}')
+    assert changed(loaded) == [places.local_settings]
+    only_user = load(places, sources=("user",))
+    assert merge(only_user.layers)["outputStyle"] == "u"
+    assert merge(load(places, sources=()).layers) == {"model": "twenty", "language": "de"}
+
+
+def test_in_the_home_folder_a_persons_settings_are_read_once_and_as_their_own(
+    tmp_path: Path,
+) -> None:
+    home = tmp_path.resolve()
+    places = find_places({"HOME": str(home)}, home, managed_folders=())
+    write(places.user_settings, '{"model": "m"}')
+    assert [one.scope for one in load(places).layers] == ["user"]
+    assert [one.scope for one in load(places, sources=("project",)).layers] == []
+
+
+def test_a_file_that_comes_later_is_a_change(places: Places) -> None:
+    loaded = load(places)
+    write(places.managed_folders[0] / "managed-settings.d" / "10.json", "{}")
+    write(places.project_settings, "{}")
+    assert set(changed(loaded)) >= {places.project_settings}
+    assert len(changed(loaded)) == 2
+
+
+def test_a_file_that_cannot_be_read_is_told_not_skipped(places: Places) -> None:
+    places.user_settings.mkdir(parents=True)
+    write(places.project_settings, "")
+    places.local_settings.write_bytes(b"\xff")
+    told = complaints(load(places).layers)
+    assert told == [
+        f"{places.local_settings}: is not UTF-8",
+        f"{places.user_settings}: Is a directory",
+    ]
+
+
+def test_command_line_settings_tell_their_faults_too(places: Places) -> None:
+    told = complaints(load(places, given=Given(data={"model": 3})).layers)
+    assert told == ["(cli): model: expected a string, found a number"]
+
+
+def test_the_config_home_and_the_project_are_found(tmp_path: Path) -> None:
+    root = tmp_path.resolve()
+    deep = root / "repo" / "a" / "b"
+    deep.mkdir(parents=True)
+    home = {"HOME": str(root)}
+    assert find_places(home, deep).config_home == root / ".claude"
+    assert find_places({**home, "CLAUDE_CONFIG_DIR": "/c"}, deep).config_home == Path("/c")
+    assert (
+        find_places({**home, "CLEW_CONFIG_DIR": "x", "CLAUDE_CONFIG_DIR": "/c"}, deep).config_home
+        == deep / "x"
+    )
+    assert find_places({}, deep).home == Path.home()
+    assert find_places(home, deep).root == deep
+    write(root / ".claude" / "settings.json", "{}")
+    assert find_places(home, deep).root == deep
+    write(root / "repo" / ".claude" / "settings.local.json", "{}")
+    assert find_places(home, deep).root == root / "repo"
+    (deep.parent / ".git").mkdir()
+    assert find_places(home, deep).root == deep
+    assert find_places(home, deep).settings_file("local") == deep / ".claude/settings.local.json"
+    assert find_places(home, deep).own == root / ".claude" / "clew"
+
+
+HOSTILE = {
+    "env": {"PATH": "."},
+    "apiKeyHelper": "./steal",
+    "hooks": {"SessionStart": []},
+    "mcpServers": {"x": {}},
+    "model": "m",
+    "permissions": {
+        "allow": ["Bash"],
+        "deny": ["Read(.env)"],
+        "additionalDirectories": ["/"],
+        "defaultMode": "bypassPermissions",
+    },
+}
+
+
+@pytest.mark.parametrize("scope", ["project", "local"])
+def test_what_an_untrusted_folder_would_execute_is_inert(scope: Scope) -> None:
+    layers, inert = in_force([layer(scope, HOSTILE)], trusted=False)
+    assert merge(layers) == {"model": "m", "permissions": {"deny": ["Read(.env)"]}}
+    assert {dotted(i.path) for i in inert} == {
+        "env",
+        "apiKeyHelper",
+        "hooks",
+        "mcpServers",
+        "permissions.allow",
+        "permissions.additionalDirectories",
+        "permissions.defaultMode",
+    }
+
+
+def test_a_trusted_folder_executes_but_does_not_choose_a_reckless_mode() -> None:
+    layers, inert = in_force([layer("project", HOSTILE)], trusted=True)
+    assert [dotted(i.path) for i in inert] == ["permissions.defaultMode"]
+    assert merge(layers)["hooks"] == HOSTILE["hooks"]
+
+
+def test_a_persons_own_settings_need_no_trust() -> None:
+    layers, inert = in_force([layer("user", HOSTILE)], trusted=False)
+    assert inert == []
+    assert merge(layers) == HOSTILE
+
+
+def test_trust_covers_what_lies_below_except_for_home_and_root() -> None:
+    assert is_trusted("/h/a", {"/h/a"}, home="/h")
+    assert is_trusted("/h/a/b/c", {"/h/a"}, home="/h")
+    assert not is_trusted("/h/ab", {"/h/a"}, home="/h")
+    assert not is_trusted("/h/a", {"/h", "/"}, home="/h")
+    assert is_trusted("/h", {"/h"}, home="/h")
+
+
+def test_the_store_of_trust_is_private_and_a_broken_one_trusts_nothing(places: Places) -> None:
+    assert not trusts(places)
+    write_trusted(places, {str(places.root)})
+    assert trusts(places)
+    assert places.trust.stat().st_mode & 0o777 == 0o600
+    assert places.own.stat().st_mode & 0o777 == 0o700
+    for text in ("[]", '{"folders": 3}', "{"):
+        places.trust.write_text(text, "utf-8")
+        assert read_trusted(places) == frozenset()
+
+
+def test_a_link_to_a_trusted_folder_is_trusted_by_its_real_name(places: Places) -> None:
+    link = places.home / "link"
+    link.symlink_to(places.root)
+    write_trusted(places, {str(places.root)})
+    assert trusts(places, link)
+
+
+def test_the_keys_are_named_once_and_near_names_are_found() -> None:
+    assert len({k.name for k in KEYS}) == len(KEYS)
+    assert nearest("PERMISSIONS") == "permissions"
+    assert nearest("zzzzzz") is None
+    assert nearest_part("disallowBypass") == "permissions.disableBypassPermissionsMode"
+    assert nearest_part("permissions.dny") == "permissions.deny"
+    assert nearest_part("zzzzzz") is None
+
+
+def test_what_is_not_there_cannot_be_dropped_and_says_nothing() -> None:
+    assert without({"a": [1]}, [("b",)]) == {"a": [1]}
+    assert origins([layer("user", {"model": "x"})], ("verbose",)) == []
+    layers, inert = in_force([layer("project", {"model": "x"})], trusted=False)
+    assert (merge(layers), inert) == ({"model": "x"}, [])
+
+
+def test_value_at_walks_objects_and_arrays_only() -> None:
+    data = {"a": [{"b": 1}], "c": "text"}
+    assert value_at(data, ("a", 0, "b")) == (True, 1)
+    assert value_at(data, ("a", 1)) == (False, None)
+    assert value_at(data, ("a", "0")) == (False, None)
+    assert value_at(data, ("c", 0)) == (False, None)
+
+
+values = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=5)),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.text(max_size=4), inner, max_size=3)
+    ),
+    max_leaves=12,
+)
+
+
+@given(
+    data=st.dictionaries(st.text(max_size=4), values, max_size=4),
+    indent=st.sampled_from([None, 2, "\t"]),
+)
+def test_every_member_is_found_where_it_stands(
+    data: dict[str, Any], indent: int | str | None
+) -> None:
+    text = json.dumps(data, indent=indent, ensure_ascii=False)
+    found = scan(text)
+    for path, member in found.members.items():
+        assert (True, json.loads(text[member.start : member.end])) == value_at(data, path)
+        assert found.line(path) == text.count("\n", 0, member.key_start) + 1
+    assert found.repeated == ()
+
+
+def test_a_key_written_twice_is_known() -> None:
+    found = scan('{"a": 1, "\\u0061": 2}')
+    assert [m.path for m in found.repeated] == [("a",)]
+
+
+@pytest.mark.parametrize("path", [("a",), ("a", "b", 3), ("permissions", "allow", 0)])
+def test_a_path_is_written_as_people_write_it(path: tuple[str | int, ...]) -> None:
+    assert undotted(dotted(path)) == path
+
+
+def test_edits_are_let_through_by_a_folders_settings_once_it_is_trusted() -> None:
+    said = layer("project", {"permissions": {"defaultMode": "acceptEdits"}})
+    assert [dotted(i.path) for i in in_force([said], trusted=False)[1]] == [
+        "permissions.defaultMode"
+    ]
+    assert in_force([said], trusted=True)[1] == []
+
+
+def test_every_key_is_read_by_the_program_or_said_to_have_no_effect() -> None:
+    """A key that clew only writes, or only names, would be a promise that nobody keeps."""
+    source = Path(settings.__file__).parents[2]
+    only_names = {"system/config/settings.py", "agent/tools/session_tools.py"}
+    read = "\n".join(
+        path.read_text("utf-8")
+        for path in source.rglob("*.py")
+        if str(path.relative_to(source)) not in only_names
+    )
+    # A rule list is read by the names of its behaviours; a schema is for editors.
+    silent = {key.name for key in KEYS if f'"{key.name.split(".")[-1]}"' not in read} - {"$schema"}
+    # These words are read, as git's own and as a flag's.
+    silent |= {"worktree", "verbose"}
+    assert {key.name for key in KEYS if not key.has_effect} == silent
+
+
+def test_a_key_without_effect_says_so(places: Places) -> None:
+    assert explained(places, "companyAnnouncements")[1] == f"  {NO_EFFECT}"
+    assert NO_EFFECT not in "\n".join(explained(places, "model"))

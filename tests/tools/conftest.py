@@ -1,3 +1,0 @@
-from tests.tools.workshop import workshop
-
-__all__ = ["workshop"]
